@@ -1,0 +1,59 @@
+"""Small programs on which rules fire or decline: `rules/<rule>.txt`, several cases a file."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from workbench.compiler.program import Program
+from workbench.compiler.shape import Shape
+from workbench.compiler.text import parse
+
+FOLDER = Path(__file__).parent / "rules"
+_SHORT = re.compile(r"-> (\w+)\{([\d, ]*)\}$")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A program in the text form; what the rule of that name is expected to do with it."""
+
+    rule: str
+    number: int
+    kind: str
+    note: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}-{self.number}-{self.kind}"
+
+    def program(self, type: str = "") -> Program:
+        """The program; `type` replaces every float."""
+        text = self.text.replace("float_type", type) if type else self.text
+        return parse(text, fill_seed=0)
+
+
+@cache
+def samples() -> tuple[Sample, ...]:
+    """All samples of all files."""
+    return tuple(s for path in sorted(FOLDER.glob("*.txt")) for s in _read(path))
+
+
+def _read(path: Path) -> list[Sample]:
+    found = []
+    cases = path.read_text(encoding="utf-8").split("# ")[1:]
+    for number, case in enumerate(cases):
+        head, _, body = case.partition("\n")
+        kind, _, note = head.partition(": ")
+        text = "\n".join(_line(line) for line in body.splitlines())
+        text = text if text.startswith("module") else f'module: "main"\n{text}'
+        found.append(Sample(path.stem, number, kind, note, text))
+    return found
+
+
+def _line(line: str) -> str:
+    """`-> float{2, 3}` written out with strides."""
+    return _SHORT.sub(lambda m: f"-> {Shape(m[1] + '_type', _ints(m[2]))}", line)
+
+
+def _ints(text: str) -> list[int]:
+    return [int(v) for v in text.split(",") if v.strip()]

@@ -1,0 +1,216 @@
+"""Modules and programs: every edit keeps order, users and shapes right, and is heard."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.compiler.programs import programs
+from workbench.compiler.errors import GraphError, OperationError, ShapeError
+from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.program import Program
+from workbench.compiler.shape import Shape
+
+
+@pytest.fixture
+def chain() -> tuple[Program, Instruction, Instruction, Instruction]:
+    """x → relu → neg → return."""
+    program = Program()
+    x = program.main.add_parameter("x", Shape("float", (2, 3)))
+    relu = program.main.add("relu", x)
+    neg = program.main.add("neg", relu)
+    program.main.add_return(neg)
+    return program, x, relu, neg
+
+
+def order(module: Module) -> list[str]:
+    return [i.name for i in module]
+
+
+def test_parameters_and_literals_go_to_the_front():
+    program = Program()
+    program.main.add_parameter("x", Shape("float", (1,)))
+    program.main.add_parameter("y", Shape("float", (1,)))
+    program.main.add_literal(np.float32(1))
+    assert [i.parameter for i in program.main] == [None, "y", "x"]
+    assert list(program.parameters) == ["x", "y"]
+
+
+def test_add_goes_before_the_return(chain):
+    program, _, relu, _ = chain
+    made = program.main.add("abs", relu)
+    assert order(program.main)[-2:] == ["abs", "@return"]
+    assert relu.users[-1] is made
+
+
+def test_replace_moves_users_and_prunes(chain):
+    program, x, relu, neg = chain
+    new = program.main.insert(neg, "abs", x)
+    program.main.replace(neg, new)
+    assert order(program.main) == ["@param", "abs", "@return"]
+    assert program.outputs == (new,)
+    assert program.find(relu.id) is None
+    assert program.find(neg.id) is None
+
+
+def test_replace_by_an_input_keeps_it(chain):
+    program, x, relu, neg = chain
+    program.main.replace(neg, relu)
+    assert program.outputs == (relu,)
+    assert relu.inputs == (x,)
+
+
+def test_replace_by_something_later_is_refused(chain):
+    program, x, relu, _ = chain
+    late = program.main.add("abs", x)
+    with pytest.raises(GraphError, match="comes after"):
+        program.main.replace(relu, late)
+
+
+def test_replacing_the_last_instruction_without_return_keeps_a_result():
+    program = Program()
+    x = program.main.add_parameter("x", Shape("float", (2,)))
+    relu = program.main.add("relu", x)
+    program.main.replace(relu, x)
+    assert order(program.main) == ["@param", "identity"]
+
+
+def test_new_shapes_reach_all_users():
+    program = Program()
+    x = program.main.add_parameter("x", Shape("float", (2, 3)))
+    turned = program.main.add("transpose", x, permutation=[1, 0])
+    relu = program.main.add("relu", turned)
+    program.main.add_return(relu)
+    straight = program.main.insert(relu, "contiguous", turned)
+    program.main.replace(turned, straight)
+    assert straight.inputs == (turned,)
+    assert relu.shape == Shape("float", (3, 2), (2, 1))
+
+
+def test_remove_refuses_what_is_used(chain):
+    program, _, relu, _ = chain
+    with pytest.raises(GraphError, match="uses it"):
+        program.main.remove(relu)
+
+
+def test_move_keeps_order_valid(chain):
+    program, x, relu, neg = chain
+    other = program.main.add("abs", x)
+    program.main.move(other, relu)
+    assert order(program.main) == ["@param", "abs", "relu", "neg", "@return"]
+    with pytest.raises(GraphError, match="after the place of use"):
+        program.main.move(neg, relu)
+    with pytest.raises(GraphError, match="behind its user"):
+        program.main.move(relu, None)
+
+
+def test_inputs_must_come_first(chain):
+    program, _, relu, neg = chain
+    with pytest.raises(GraphError, match="after the place of use"):
+        program.main.insert(relu, "abs", neg)
+
+
+def test_inputs_of_another_program_are_refused(chain):
+    other = Program()
+    y = other.main.add_parameter("y", Shape("float", (2, 3)))
+    with pytest.raises(GraphError, match="another program"):
+        chain[0].main.add("relu", y)
+
+
+def test_set_inputs_infers_again(chain):
+    program, _, relu, neg = chain
+    y = program.main.add_parameter("y", Shape("float", (5,)))
+    program.main.set_inputs(relu, [y])
+    assert neg.shape.lens == (5,)
+
+
+def test_take_keeps_the_id(chain):
+    program, x, relu, neg = chain
+    program.main.set_inputs(neg, [x])
+    body = program.create_module("main:pointwise0", bypass=True)
+    inner = body.add_parameter("x0", Shape.scalar(x.shape.type))
+    id = relu.id
+    body.take(relu, [inner])
+    assert program.instruction(id) is relu
+    assert relu.module is body
+    assert relu not in list(program.main)
+
+
+def test_unknown_operation_suggests_a_name(chain):
+    with pytest.raises(OperationError, match="did you mean"):
+        chain[0].main.add("rellu", chain[1])
+
+
+def test_unknown_attribute_lists_the_known_ones(chain):
+    with pytest.raises(OperationError, match="permutation"):
+        chain[0].main.add("transpose", chain[1], perm=[1, 0])
+
+
+def test_shape_errors_name_operation_and_operand(chain):
+    program, x, *_ = chain
+    y = program.main.add_parameter("y", Shape("float", (4,)))
+    with pytest.raises(ShapeError, match="add: input 1"):
+        program.main.add("add", x, y)
+
+
+def test_many_insertions_before_one_instruction(chain):
+    program, x, relu, _ = chain
+    for _ in range(3000):
+        program.main.insert(relu, "abs", x)
+    orders = [i.order for i in program.main]
+    assert orders == sorted(set(orders))
+
+
+def test_renaming(chain):
+    program, x, *_ = chain
+    program.main.rename_parameter(x, "image")
+    assert list(program.parameters) == ["image"]
+    module = program.create_module("body")
+    module.rename("loop_body")
+    assert "loop_body" in program.modules
+    with pytest.raises(GraphError, match="already"):
+        program.create_module("loop_body")
+
+
+class Heard:
+    """A listener that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.touches: set[int] = set()
+        self.removals: set[int] = set()
+
+    def touched(self, instruction: Instruction) -> None:
+        self.touches.add(instruction.id)
+
+    def removed(self, instruction: Instruction) -> None:
+        self.removals.add(instruction.id)
+
+    def __getattr__(self, name: str):
+        return lambda *_: None
+
+
+def test_listeners_hear_every_edit(chain):
+    program, x, relu, neg = chain
+    heard = Heard()
+    program.listeners.append(heard)
+    new = program.main.insert(neg, "abs", x)
+    program.main.replace(neg, new)
+    assert new.id in heard.touches
+    assert heard.removals == {relu.id, neg.id}
+
+
+@given(programs())
+def test_clone_is_equal_and_independent(program: Program):
+    text, ids = str(program), {i.id for i in program.instructions}
+    copy = program.clone()
+    assert str(copy) == text
+    assert {i.id for i in copy.instructions} == ids
+    for output in copy.outputs:
+        copy.main.add("identity", output)
+    assert str(program) == text
+
+
+@given(programs())
+def test_users_are_symmetric(program: Program):
+    for instruction in program.instructions:
+        assert all(instruction in i.users for i in instruction.inputs)
+        assert all(instruction in u.inputs for u in instruction.users)

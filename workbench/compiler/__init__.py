@@ -1,0 +1,1 @@
+"""The compiler core: IR, operations, rewriting, passes, recording and the NumPy reference."""

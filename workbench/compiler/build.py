@@ -1,0 +1,220 @@
+"""Compiling: a program, a target and passes make a Build; a Build explores and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import GraphError, InputError, OperationError
+from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
+from workbench.compiler.passes.pipelines import PIPELINES
+from workbench.compiler.program import Program
+from workbench.compiler.recording import NearMiss, Recording
+from workbench.compiler.reference import Interpreter
+from workbench.compiler.result import Result
+from workbench.compiler.shape import Shape
+from workbench.compiler.targets import Target, target_named
+from workbench.compiler.validate import validate
+from workbench.knobs import knobs
+
+PRECISIONS = {"float32": False, "float64": True}
+
+
+@dataclass(eq=False)
+class Build:
+    """A compiled program with the recording of how it came to be."""
+
+    source: Program
+    """The program that was compiled; as it was."""
+    program: Program
+    """The compiled program."""
+    target: Target
+    _recording: Recording | None
+    seconds: float
+    """Time of the compilation, in seconds, recording included."""
+
+    def __post_init__(self) -> None:
+        """No interpreter yet; one is made at the first run."""
+        self._interpreters: dict[bool, Interpreter] = {}
+
+    @property
+    def recording(self) -> Recording:
+        """What the passes did.
+
+        Raises:
+            OperationError: The program was compiled with ``record=False``.
+        """
+        if self._recording is None:
+            raise OperationError("this build has no recording; compile with record=True")
+        return self._recording
+
+    def near_misses(self) -> list[NearMiss]:
+        """Where a rule almost applied, and which condition failed."""
+        return self.recording.near_misses()
+
+    def explore(self, **options: Any) -> Any:
+        """The pass explorer widget."""
+        return self.recording.explore(**options)
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        profile: bool = False,
+        repetitions: int = 10,
+        precision: str = "float32",
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> Result:
+        """Run the program.
+
+        Args:
+            inputs: An array (or a DLPack tensor) for each parameter, by name; those left out are
+                generated from ``seed``.
+            profile: Run once to warm up, then ``repetitions`` times; timings are medians with spread.
+            repetitions: How often to run for a profile.
+            precision: ``float32`` runs as typed; ``float64`` computes every float in float64.
+            seed: Seed of the generated inputs.
+            progress: Show a progress bar; by default when a run takes longer than a second.
+
+        Raises:
+            InputError: An input is unknown or has the wrong type or shape.
+            EvaluationError: An instruction failed; the message names it and the model's node.
+        """
+        if precision not in PRECISIONS:
+            raise OperationError(
+                f"unknown precision {precision!r}; expected {' or '.join(PRECISIONS)}"
+            )
+        given = generated_inputs(self.program, seed) | dict(inputs or {})
+        interpreter = self._interpreter(PRECISIONS[precision])
+        times: list[dict[int, float]] = []
+        started = perf_counter()
+        outputs: list[Any] = []
+        for _ in range(repetitions + 1 if profile else 1):
+            times.append({})
+            outputs = interpreter.run(given, times=times[-1], progress=progress)
+        spent = perf_counter() - started
+        measured = times[1:] if profile and len(times) > 1 else times
+        return Result(self.program, tuple(outputs), measured, spent, dict(given))
+
+    def _interpreter(self, float64: bool) -> Interpreter:
+        if float64 not in self._interpreters:
+            self._interpreters[float64] = Interpreter(self.program, float64)
+        return self._interpreters[float64]
+
+    def __repr__(self) -> str:
+        """Target and sizes."""
+        sizes = f"{len(self.source.main)} → {len(self.program.main)} instructions"
+        return f"<Build for {self.target.name}: {sizes}, {self.seconds * 1e3:.3g} ms>"
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return self.program._repr_mimebundle_(**options)  # pyright: ignore[reportPrivateUsage]
+
+
+def compile(
+    program: Program,
+    target: str = "auto",
+    *,
+    passes: Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
+    disable: Iterable[str] = (),
+    precision: str | None = None,
+    record: bool = True,
+    check: bool | None = None,
+) -> Build:
+    """Compile a program for a target; the program itself is left as it was.
+
+    Args:
+        program: What to compile.
+        target: ``ref``, ``cpu``, ``gpu`` or ``auto``.
+        passes: Passes (or names, or names with options) to run instead of the target's pipeline.
+        disable: Names of passes of the pipeline to leave out.
+        precision: ``"fp16"`` or ``"bf16"`` makes every float32 computation one of that type.
+        record: Whether to record what the passes do.
+        check: Whether to validate the program after every pass; by default as ``WORKBENCH_VALIDATE`` says.
+
+    Raises:
+        OperationError: The target, a pass or an option is unknown or cannot be used here.
+        RewriteError: A pass or rule misbehaved.
+    """
+    chosen = target_named(target)
+    pipeline = pipeline_of(chosen, passes, disable, precision)
+    started = perf_counter()
+    work = program.clone()
+    recording = Recording(work) if record else None
+    with nullcontext() if recording is None else recording:
+        for one in pipeline.passes:
+            run_pass(one, work)
+            if _validates(check):
+                _validated(work, one)
+    return Build(program, work, chosen, recording, perf_counter() - started)
+
+
+def pipeline_of(
+    target: Target,
+    passes: Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
+    disable: Iterable[str] = (),
+    precision: str | None = None,
+) -> Pipeline:
+    """The pipeline that ``compile`` would run."""
+    chosen = (
+        PIPELINES[target.pipeline]
+        if passes is None
+        else Pipeline("custom", tuple(passes_of(passes)))
+    )
+    if precision is not None:
+        quantize = passes_of([("quantize_float", {"type": precision})])
+        chosen = Pipeline(f"{chosen.label} in {precision}", (*quantize, *chosen.passes))
+    for name in disable:
+        chosen = _without(chosen, name)
+    return chosen
+
+
+def _without(pipeline: Pipeline, name: str) -> Pipeline:
+    if name not in _names(pipeline):
+        listed = ", ".join(dict.fromkeys(_names(pipeline)))
+        raise OperationError(f"cannot disable {name!r}: the pipeline runs {listed}")
+    kept = [
+        _without(p, name) if isinstance(p, Pipeline) and name in _names(p) else p
+        for p in pipeline.passes
+        if isinstance(p, Pipeline) or p.name != name
+    ]
+    return Pipeline(pipeline.label, tuple(kept), pipeline.repeat)
+
+
+def _names(pipeline: Pipeline) -> list[str]:
+    found: list[str] = []
+    for one in pipeline.passes:
+        found += _names(one) if isinstance(one, Pipeline) else [one.name]
+    return found
+
+
+def _validates(check: bool | None) -> bool:
+    return knobs.validate if check is None else check
+
+
+def _validated(program: Program, pass_: Pass) -> None:
+    try:
+        validate(program)
+    except GraphError as error:
+        raise GraphError(f"after pass {pass_}: {error}") from error
+
+
+def generated_inputs(program: Program, seed: int = 0) -> dict[str, Array]:
+    """An input for every parameter: normal floats, integers that are 0 or 1, dynamic lens at their least."""
+    random = np.random.default_rng(seed)
+    return {name: _generated(shape, random) for name, shape in program.parameters.items()}
+
+
+def _generated(shape: Shape, random: np.random.Generator) -> Array:
+    if shape.subs is not None:
+        raise InputError(f"no input can be generated for the tuple shape {shape}")
+    lens = shape.lens if shape.dims is None else [(d.optimals or (d.min,))[0] for d in shape.dims]
+    if shape.type.is_float:
+        return random.standard_normal(lens, np.float32).astype(shape.type.numpy)
+    return random.integers(0, 2, lens).astype(shape.type.numpy)

@@ -1,0 +1,37 @@
+"""Every error that the workbench raises on purpose."""
+
+
+class WorkbenchError(Exception):
+    """Base of all errors that a user of the workbench can cause or should read."""
+
+
+class ShapeError(WorkbenchError, ValueError):
+    """An operation was given operands that its shape rule refuses."""
+
+
+class OperationError(WorkbenchError, ValueError):
+    """An operation name or attribute that does not exist, or has a value out of its range."""
+
+
+class GraphError(WorkbenchError, ValueError):
+    """An edit that would make a module invalid, or a module found to be invalid."""
+
+
+class TextError(WorkbenchError, ValueError):
+    """A text form that does not parse; the message names the line."""
+
+
+class ModelError(WorkbenchError, ValueError):
+    """A model file that is missing, damaged, hostile or uses something that is not supported."""
+
+
+class InputError(WorkbenchError, ValueError):
+    """Inputs of a run that do not fit the program's parameters."""
+
+
+class EvaluationError(WorkbenchError, RuntimeError):
+    """An instruction that failed while it was being evaluated."""
+
+
+class RewriteError(WorkbenchError, RuntimeError):
+    """A pass or rule that misbehaved: it raised, returned a wrong value, or never came to rest."""

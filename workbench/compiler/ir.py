@@ -1,0 +1,428 @@
+"""Modules of instructions in SSA form, edited in place, every change heard by listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.errors import GraphError, ShapeError
+from workbench.compiler.instruction import (
+    Instruction,
+    Listener,
+    SourceNode,
+    is_constant,
+    learn_constant,
+)
+from workbench.compiler.operation import Operation, make
+from workbench.compiler.ops.builtin import Identity, Literal, Param, Return
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.program import Program
+
+__all__ = ["Instruction", "Listener", "Module", "SourceNode", "infer", "is_constant"]
+
+_GAP = 1 << 64
+_LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
+
+
+class Module:
+    """A named, ordered list of instructions. Every edit keeps order and users right, and is heard."""
+
+    def __init__(self, program: Program, name: str, bypass: bool = False) -> None:
+        """An empty module; made by ``Program.create_module``."""
+        self.program = program
+        self.name = name
+        self.bypass = bypass
+        """Whether passes leave this module alone: the body of a fused operation."""
+        self._first: Instruction | None = None
+        self._last: Instruction | None = None
+        self._parameters: dict[str, Instruction] = {}
+        self._size = 0
+
+    # What is in it
+
+    def __iter__(self) -> Iterator[Instruction]:
+        """The instructions in order; safe against removal of the current one."""
+        current = self._first
+        while current is not None:
+            following = current._next
+            yield current
+            current = following
+
+    def __reversed__(self) -> Iterator[Instruction]:
+        """The instructions from the last to the first."""
+        current = self._last
+        while current is not None:
+            previous = current._previous
+            yield current
+            current = previous
+
+    def __len__(self) -> int:
+        """The number of instructions."""
+        return self._size
+
+    @property
+    def parameters(self) -> dict[str, Instruction]:
+        """Parameters by name, in the order in which they were made."""
+        return dict(self._parameters)
+
+    @property
+    def last(self) -> Instruction | None:
+        """The last instruction."""
+        return self._last
+
+    @property
+    def has_return(self) -> bool:
+        """Whether the module ends with a ``@return``."""
+        return self._last is not None and isinstance(self._last.op, Return)
+
+    @property
+    def outputs(self) -> tuple[Instruction, ...]:
+        """What the module returns: the inputs of ``@return``, or else its last instruction."""
+        if self._last is None:
+            return ()
+        return self._last.inputs if self.has_return else (self._last,)
+
+    # Making instructions
+
+    def add(
+        self,
+        op: Operation | str,
+        *inputs: Instruction,
+        modules: Sequence[Module] = (),
+        **attributes: Any,
+    ) -> Instruction:
+        """Append an instruction (before a ``@return``, if the module has one)."""
+        before = self._last if self.has_return else None
+        return self.insert(before, op, *inputs, modules=modules, **attributes)
+
+    def insert(
+        self,
+        before: Instruction | None,
+        op: Operation | str,
+        *inputs: Instruction,
+        modules: Sequence[Module] = (),
+        **attributes: Any,
+    ) -> Instruction:
+        """Insert an instruction before another one, or at the end; its shape is inferred.
+
+        Raises:
+            ShapeError: The operation refuses the inputs' shapes.
+            GraphError: An input comes later than the place of insertion, or is of another program.
+        """
+        operation = op if isinstance(op, Operation) else make(op, **attributes)
+        self._check_inputs(operation, inputs, before)
+        shape = infer(operation, inputs, modules)
+        made = self._new(operation, shape)
+        self._link(made, before)
+        made.modules = tuple(modules)
+        self.connect(made, inputs)
+        self.program.tell_touched(made)
+        return made
+
+    def add_parameter(self, name: str, shape: Shape) -> Instruction:
+        """Add a parameter at the front.
+
+        Raises:
+            GraphError: The module has a parameter of that name.
+        """
+        if name in self._parameters:
+            raise GraphError(f"module {self.name!r} has a parameter {name!r} already")
+        made = self._new(Param(parameter=name, order=self._next_parameter()), shape)
+        self._parameters[name] = made
+        self._link(made, self._first)
+        self.program.tell_touched(made)
+        return made
+
+    def add_literal(self, value: Any) -> Instruction:
+        """Add a literal at the front; the data is shared, not copied."""
+        argument = Argument.of(value)
+        made = self._new(_LITERAL, argument.shape)
+        made.literal, made.constant = argument, True
+        self._link(made, self._first)
+        self.program.tell_touched(made)
+        return made
+
+    def add_return(self, *values: Instruction) -> Instruction:
+        """End the module by returning these values."""
+        if self.has_return:
+            raise GraphError(f"module {self.name!r} has a @return already")
+        return self.insert(None, _RETURN, *values)
+
+    # Edits
+
+    def replace(self, old: Instruction, new: Instruction) -> None:
+        """Let ``new`` stand for ``old``: users move over, and what nobody needs any more goes at once.
+
+        Raises:
+            GraphError: ``new`` is ``old``, or comes after a user of ``old``.
+        """
+        if new is old:
+            raise GraphError(f"{old!r} cannot be replaced by itself")
+        if old.parameter is not None:
+            raise GraphError(f"parameter {old.parameter!r} cannot be replaced")
+        for user in old._users:
+            if user.module is new.module and user is not new and user.order <= new.order:
+                raise GraphError(f"{new!r} comes after {user!r}, a user of what it replaces")
+        if old is self._last and not self._put_last(new, old):
+            new = self.insert(None, _IDENTITY, new)
+        self.program.tell_replaced(old, new)
+        _inherit_sources(new, old.sources)
+        for user in old.users:
+            if user is not new:
+                self._set_inputs(user, [new if i is old else i for i in user.inputs])
+        self.prune(old)
+
+    def _put_last(self, new: Instruction, old: Instruction) -> bool:
+        """Move ``new`` behind ``old``, the last instruction, if nothing but ``old`` uses it."""
+        others = [u for u in new._users if u is not old]
+        if others or new.parameter is not None or new.module is not self:
+            return False
+        self._unlink(new)
+        self._link(new, None)
+        self.program.tell_touched(new)
+        return True
+
+    def prune(self, instruction: Instruction) -> None:
+        """Remove an instruction without users, and then its inputs that lost their last user."""
+        stack = [instruction]
+        while stack:
+            dead = stack.pop()
+            if dead._users or dead.parameter is not None or dead is dead.module._last:
+                continue
+            inputs = dead.inputs
+            dead.module.remove(dead)
+            stack.extend(i for i in dict.fromkeys(inputs) if not i._users)
+
+    def remove(self, instruction: Instruction) -> None:
+        """Remove an instruction that nobody uses.
+
+        Raises:
+            GraphError: It has users, or is not in this module.
+        """
+        self._check_member(instruction)
+        if instruction._users:
+            user = next(iter(instruction._users))
+            raise GraphError(f"{instruction!r} cannot be removed: {user!r} uses it")
+        self.connect(instruction, ())
+        self._unlink(instruction)
+        if instruction.parameter is not None:
+            del self._parameters[instruction.parameter]
+        self.program.forget(instruction)
+
+    def move(self, instruction: Instruction, before: Instruction | None) -> None:
+        """Move an instruction to another place of this module (``None``: the end).
+
+        Raises:
+            GraphError: An input would come after it, or a user before it.
+        """
+        self._check_member(instruction)
+        if before is instruction:
+            return
+        self._check_inputs(instruction.op, instruction.inputs, before)
+        for user in instruction._users:
+            if user.module is self and (before is None or user.order < before.order):
+                raise GraphError(f"{instruction!r} cannot move behind its user {user!r}")
+        self._unlink(instruction)
+        self._link(instruction, before)
+        self.program.tell_touched(instruction)
+
+    def set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
+        """Give an instruction other inputs; shapes that follow from it are inferred anew."""
+        self._check_member(instruction)
+        self._check_inputs(instruction.op, inputs, instruction)
+        self._set_inputs(instruction, inputs)
+
+    def set_modules(self, instruction: Instruction, modules: Sequence[Module]) -> None:
+        """Give an instruction other module arguments."""
+        instruction.modules = tuple(modules)
+        self.program.tell_touched(instruction)
+
+    def take(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
+        """Move an instruction of another module to the end of this one, with other inputs.
+
+        It keeps its id: the value that it computes is the same one, now computed inside this module.
+        Its users stay: whoever takes it redirects them, or takes them too. A literal goes to the front.
+        """
+        known = [i.shape for i in instruction.inputs]
+        instruction.module.connect(instruction, ())
+        instruction.module._unlink(instruction)
+        instruction.module = self
+        front = self._first if instruction.literal is not None else None
+        self._link(instruction, front or (self._last if self.has_return else None))
+        self.connect(instruction, inputs)
+        if known != [i.shape for i in inputs]:
+            instruction.shape = infer(instruction.op, inputs, instruction.modules)
+        self.program.tell_touched(instruction)
+
+    def rename(self, name: str) -> None:
+        """Give the module another name.
+
+        Raises:
+            GraphError: The program has a module of that name.
+        """
+        self.program.rename_module(self, name)
+
+    def rename_parameter(self, instruction: Instruction, name: str) -> None:
+        """Give a parameter another name."""
+        if name in self._parameters:
+            raise GraphError(f"module {self.name!r} has a parameter {name!r} already")
+        op = instruction.op
+        if not isinstance(op, Param):
+            raise GraphError(f"{instruction!r} is not a parameter")
+        self._parameters = {
+            (name if k == op.parameter else k): v for k, v in self._parameters.items()
+        }
+        instruction.op = Param(parameter=name, order=op.order)
+        self.program.tell_touched(instruction)
+
+    def reverse_parameters(self) -> None:
+        """Number the parameters the other way round; text lists the last one first."""
+        found = list(self._parameters.values())
+        for i, instruction in enumerate(reversed(found)):
+            name = instruction.parameter or ""
+            instruction.op = Param(parameter=name, order=i)
+        self._parameters = {p.parameter or "": p for p in reversed(found)}
+
+    # Plumbing
+
+    def restore(self, id: int, op: Operation, shape: Shape, order: int) -> Instruction:
+        """Append an instruction that is rebuilt from a row, with its id and place."""
+        made = Instruction(id, op, shape, self)
+        self._link(made, None)
+        made.order = order
+        self.program.register(made)
+        if isinstance(op, Param):
+            self._parameters[op.parameter] = made
+            ordered = sorted(self._parameters.values(), key=_parameter_order)
+            self._parameters = {p.op.parameter: p for p in ordered if isinstance(p.op, Param)}
+        return made
+
+    def _new(self, op: Operation, shape: Shape) -> Instruction:
+        made = Instruction(self.program.new_id(), op, shape, self)
+        made.sources = self.program.current_sources
+        self.program.register(made)
+        return made
+
+    def _next_parameter(self) -> int:
+        orders = [p.op.order for p in self._parameters.values() if isinstance(p.op, Param)]
+        return max(orders, default=-1) + 1
+
+    def _check_member(self, instruction: Instruction) -> None:
+        if instruction.module is not self or self.program.find(instruction.id) is not instruction:
+            raise GraphError(f"{instruction!r} is not in module {self.name!r}")
+
+    def _check_inputs(
+        self, op: Operation, inputs: Sequence[Instruction], before: Instruction | None
+    ) -> None:
+        for given in inputs:
+            if given.module is self:
+                if before is not None and given.order >= before.order:
+                    raise GraphError(f"{op.name}: input {given!r} comes after the place of use")
+            elif given.module.program is not self.program:
+                raise GraphError(f"{op.name}: input {given!r} is of another program")
+
+    def _set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
+        old = [i.shape for i in instruction.inputs]
+        instruction.module.connect(instruction, inputs)
+        if old != [i.shape for i in inputs]:
+            self._infer_again(instruction)
+        self.program.tell_touched(instruction)
+
+    def _infer_again(self, instruction: Instruction) -> None:
+        stack = [instruction]
+        while stack:
+            current = stack.pop()
+            if current.literal is not None or isinstance(current.op, Param):
+                continue
+            shape = infer(current.op, current.inputs, current.modules)
+            if shape != current.shape:
+                current.shape = shape
+                self.program.tell_touched(current)
+                stack.extend(current._users)
+
+    def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
+        """Set an instruction's inputs and their users, without a check and without a word to listeners."""
+        for old in instruction.inputs:
+            old._users.pop(instruction, None)
+        instruction.inputs = tuple(inputs)
+        for new in instruction.inputs:
+            new._users[instruction] = None
+        learn_constant(instruction)
+
+    def _link(self, made: Instruction, before: Instruction | None) -> None:
+        previous = self._last if before is None else before._previous
+        made.order = self._order_between(previous, before)
+        made._previous, made._next = previous, before
+        if previous is None:
+            self._first = made
+        else:
+            previous._next = made
+        if before is None:
+            self._last = made
+        else:
+            before._previous = made
+        self._size += 1
+
+    def _order_between(self, previous: Instruction | None, following: Instruction | None) -> int:
+        if previous is None:
+            return 0 if following is None else following.order - _GAP
+        if following is None:
+            return previous.order + _GAP
+        if following.order - previous.order < 2:
+            self._renumber()
+        # Nearer to the predecessor: most insertions come in sequence before one instruction.
+        return previous.order + max(1, (following.order - previous.order) >> 4)
+
+    def _renumber(self) -> None:
+        for i, instruction in enumerate(self):
+            instruction.order = i * _GAP
+            self.program.tell_touched(instruction)
+
+    def _unlink(self, gone: Instruction) -> None:
+        before, after = gone._previous, gone._next
+        if before is None:
+            self._first = after
+        else:
+            before._next = after
+        if after is None:
+            self._last = before
+        else:
+            after._previous = before
+        gone._previous = gone._next = None
+        self._size -= 1
+
+    def __repr__(self) -> str:
+        """Name and size."""
+        return f"<Module {self.name!r}, {len(self)} instructions>"
+
+
+def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module] = ()) -> Shape:
+    """The shape of an operation on these inputs.
+
+    Raises:
+        ShapeError: The operation refuses them; the message names it and them.
+    """
+    shapes = [i.shape for i in inputs]
+    try:
+        return op.compute_shape(shapes, modules)
+    except (IndexError, ZeroDivisionError, AttributeError) as error:
+        found = "; ".join(map(str, shapes)) or "no inputs"
+        raise ShapeError(f"{op}: the inputs do not suit it: {found}") from error
+
+
+def _parameter_order(instruction: Instruction) -> int:
+    return instruction.op.order if isinstance(instruction.op, Param) else 0
+
+
+def _inherit_sources(instruction: Instruction, sources: tuple[str, ...]) -> None:
+    """Give ``sources`` to an instruction and to its inputs that have none of their own."""
+    stack = [instruction] if sources else []
+    while stack:
+        current = stack.pop()
+        if not current.sources and current.parameter is None and current.literal is None:
+            current.sources = sources
+            current.module.program.tell_touched(current)
+            stack.extend(current.inputs)

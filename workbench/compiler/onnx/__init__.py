@@ -1,0 +1,67 @@
+"""Reads ONNX models: ``parse_onnx`` makes a Program of one, ``onnx_op`` teaches it an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+
+from workbench.compiler.errors import ModelError
+from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.importer import Importer
+from workbench.compiler.onnx.options import ParseOptions
+from workbench.compiler.onnx.reader import read
+from workbench.compiler.onnx.registry import onnx_op, operators
+from workbench.compiler.program import Program
+from workbench.compiler.shape import Dim
+
+__all__ = ["NodeContext", "ParseOptions", "onnx_op", "operators", "parse_onnx"]
+
+
+def parse_onnx(
+    model: str | Path | bytes | onnx.ModelProto,
+    *,
+    map_input_dims: Mapping[str, Sequence[int]] | None = None,
+    map_dyn_input_dims: Mapping[str, Sequence[Dim | int]] | None = None,
+    dim_params: Mapping[str, Dim | int] | None = None,
+    default_dim_value: int = 0,
+    default_dyn_dim_value: Dim | None = None,
+    skip_unknown_operators: bool = False,
+    max_loop_iterations: int = 10,
+    external_data_path: str | Path | None = None,
+) -> Program:
+    """Import an ONNX model.
+
+    Args:
+        model: A path, the bytes of a model, or a ModelProto.
+        map_input_dims: Static lengths of inputs, by the input's name.
+        map_dyn_input_dims: Ranges of lengths of inputs, by the input's name.
+        dim_params: Lengths or ranges of symbolic dimensions, by the dimension's name.
+        default_dim_value: The length of a dimension that the model leaves open; 1 unless given.
+        default_dyn_dim_value: The range of a dimension that the model leaves open.
+        skip_unknown_operators: Keep unknown operators as ``unknown:Op`` instead of failing.
+        max_loop_iterations: Iterations of a loop whose number is only known at run time.
+        external_data_path: The folder of tensors stored outside of the model file.
+
+    Raises:
+        ModelError: The model is missing, damaged, hostile or uses something that is not supported.
+    """
+    options = ParseOptions(
+        map_input_dims or {},
+        map_dyn_input_dims or {},
+        dim_params or {},
+        default_dim_value,
+        default_dyn_dim_value,
+        skip_unknown_operators,
+        max_loop_iterations,
+        external_data_path,
+    )
+    source = read(model)
+    try:
+        return Importer(source, options).run()
+    except ModelError as error:
+        raise ModelError(f"{source.name or 'the model'}: {error}") from error
+    except (RecursionError, MemoryError, UnicodeError) as error:
+        name = source.name or "the model"
+        raise ModelError(f"{name}: it is too deep or too large to import: {error}") from error

@@ -1,0 +1,96 @@
+"""Explicit broadcasting and type promotion: what ONNX does silently, as instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.errors import ShapeError
+from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.shape import Dim, Shape, broadcast_lens
+
+_SMALL = {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16}
+_RANK = [DType.INT32, DType.UINT32, DType.INT64, DType.UINT64]
+
+
+def common_type(types: Sequence[DType]) -> DType:
+    """The type that values of these types meet in: C++'s usual arithmetic conversions."""
+    return reduce(_common, types)
+
+
+def _common(a: DType, b: DType) -> DType:
+    if a is b:
+        return a
+    if DType.DOUBLE in (a, b):
+        return DType.DOUBLE
+    if a.is_float or b.is_float:
+        return DType.FLOAT
+    if a in _SMALL and b in _SMALL:
+        return DType.INT32
+    return max((t for t in (a, b) if t not in _SMALL), key=_RANK.index)
+
+
+def common(module: Module, op: str, *inputs: Instruction, **attributes: Any) -> Instruction:
+    """An operation on inputs that are first brought to common lens and a common type."""
+    return module.add(op, *aligned(module, inputs), **attributes)
+
+
+def aligned(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
+    """The inputs broadcast to common lens and converted to a common type, where they differ."""
+    type = common_type([i.shape.type for i in inputs])
+    if any(i.shape.is_dynamic for i in inputs):
+        return [converted(module, i, type) for i in _aligned_dynamic(module, inputs)]
+    lens = broadcast_lens(*[i.shape.lens for i in inputs])
+    return [converted(module, broadcasted(module, i, lens), type) for i in inputs]
+
+
+def broadcasted(module: Module, value: Instruction, lens: Sequence[int]) -> Instruction:
+    """``value`` with the given lens: itself, or a multibroadcast of it."""
+    if value.shape.lens == tuple(lens):
+        return value
+    return module.add("multibroadcast", value, out_lens=tuple(lens))
+
+
+def converted(module: Module, value: Instruction, type: DType) -> Instruction:
+    """``value`` with the given element type: itself, or a convert of it."""
+    if value.shape.type is type:
+        return value
+    return module.add("convert", value, target_type=type)
+
+
+def _aligned_dynamic(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
+    dims = reduce(common_dims, [dims_of(i.shape) for i in inputs])
+    first = module.add("multibroadcast", *inputs, out_dyn_dims=dims)
+    rest = [module.add("multibroadcast", i, first, out_dyn_dims=dims) for i in inputs[1:]]
+    return [first, *rest]
+
+
+def dims_of(shape: Shape) -> tuple[Dim, ...]:
+    """The dimensions as ranges, fixed ones too."""
+    return shape.dims if shape.dims is not None else tuple(Dim(n, n) for n in shape.lens)
+
+
+def common_dims(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The ranges that two shapes with dynamic dimensions broadcast to.
+
+    Raises:
+        ShapeError: Two ranges have no length in common, and neither is 1.
+    """
+    rank = max(len(a), len(b))
+    one = Dim(1, 1)
+    left = (one,) * (rank - len(a)) + tuple(a)
+    right = (one,) * (rank - len(b)) + tuple(b)
+    return tuple(_common_dim(x, y) for x, y in zip(left, right, strict=True))
+
+
+def _common_dim(a: Dim, b: Dim) -> Dim:
+    if a == b or b == Dim(1, 1):
+        return a
+    if a == Dim(1, 1):
+        return b
+    low, high = max(a.min, b.min), min(a.max, b.max)
+    if low > high:
+        raise ShapeError(f"dimensions {a} and {b} do not broadcast")
+    return Dim(low, high)

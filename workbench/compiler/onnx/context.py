@@ -1,0 +1,273 @@
+"""What the handler of an ONNX operator works with: the node's attributes, and ways to emit instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+import onnx
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.errors import ModelError
+from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.onnx import broadcast
+from workbench.compiler.onnx.constants import check_size
+from workbench.compiler.onnx.order import described
+from workbench.compiler.onnx.tensors import element_type
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.onnx.importer import Importer, Scope
+
+_A = onnx.AttributeProto
+D = TypeVar("D")
+
+Result: TypeAlias = "Instruction | Sequence[Instruction]"
+Handler: TypeAlias = "Callable[[NodeContext, list[Instruction]], Result]"
+
+
+class NodeContext:
+    """A node on its way into a module."""
+
+    def __init__(
+        self,
+        importer: Importer,
+        node: onnx.NodeProto,
+        scope: Scope,
+        module: Module,
+        version: int,
+        source: str,
+    ) -> None:
+        """Made by the importer, for one node."""
+        self.importer = importer
+        self.node = node
+        self.scope = scope
+        self.module = module
+        self.version = version
+        """The version of the operator set that the node is of."""
+        self.source = source
+        """The node's unique name."""
+        self._attributes = {a.name: a for a in node.attribute}
+
+    @property
+    def op_type(self) -> str:
+        """The operator's name."""
+        return self.node.op_type
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs the node has, those without a name included."""
+        return len(self.node.output)
+
+    def uses_output(self, index: int) -> bool:
+        """Whether the node names its output of this index."""
+        return index < len(self.node.output) and bool(self.node.output[index])
+
+    def fail(self, message: str) -> ModelError:
+        """An error that names this node, to be raised."""
+        return ModelError(f"{described(self.node)}: {message}")
+
+    # Attributes
+
+    def has(self, name: str) -> bool:
+        """Whether the node has this attribute."""
+        return name in self._attributes
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An integer attribute; without a default it is required."""
+        return self._attribute(name, default, _A.INT, lambda a: a.i)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """An integer attribute that is true or false."""
+        return self.integer(name, int(default)) != 0
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A float attribute; without a default it is required."""
+        return self._attribute(name, default, _A.FLOAT, lambda a: a.f)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text attribute; without a default it is required."""
+        return self._attribute(name, default, _A.STRING, lambda a: a.s.decode("utf-8", "replace"))
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """A list of integers; without a default it is required."""
+        found = tuple(default) if default is not None else None
+        return self._attribute(name, found, _A.INTS, lambda a: tuple(a.ints))
+
+    def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
+        """A list of floats; without a default it is required."""
+        found = tuple(default) if default is not None else None
+        return self._attribute(name, found, _A.FLOATS, lambda a: tuple(a.floats))
+
+    def texts(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
+        """A list of texts; without a default it is required."""
+        found = tuple(default) if default is not None else None
+        return self._attribute(
+            name, found, _A.STRINGS, lambda a: tuple(s.decode("utf-8", "replace") for s in a.strings)
+        )
+
+    def graph(self, name: str) -> onnx.GraphProto:
+        """A required graph attribute."""
+        return self._attribute(name, None, _A.GRAPH, lambda a: a.g)
+
+    def tensor(self, name: str) -> Argument:
+        """A required tensor attribute."""
+        proto = self._attribute(name, None, _A.TENSOR, lambda a: a.t)
+        return self.importer.argument(proto, f"{described(self.node)}: attribute {name!r}")
+
+    def sparse_tensor(self, name: str) -> Array:
+        """A required sparse tensor attribute, with all of its elements."""
+        proto = self._attribute(name, None, _A.SPARSE_TENSOR, lambda a: a.sparse_tensor)
+        return self.importer.dense(proto, f"{described(self.node)}: attribute {name!r}")
+
+    def element_type(self, name: str, default: DType | None = None) -> DType:
+        """An element type, given as ONNX's code; without a default it is required."""
+        if default is not None and not self.has(name):
+            return default
+        return element_type(self.integer(name), f"{described(self.node)}: attribute {name!r}")
+
+    def _attribute(
+        self, name: str, default: D | None, type: int, read: Callable[[onnx.AttributeProto], D]
+    ) -> D:
+        attribute = self._attributes.get(name)
+        if attribute is None:
+            if default is None:
+                raise self.fail(f"attribute {name!r} is missing; the operator requires it")
+            return default
+        if attribute.type == type:
+            return read(attribute)
+        empty_list = type in {_A.INTS, _A.FLOATS, _A.STRINGS} and not attribute.type
+        if empty_list:  # old exporters leave the type of an empty list out
+            return read(attribute)
+        want, found = (_A.AttributeType.Name(t) for t in (type, attribute.type))
+        raise self.fail(f"attribute {name!r} is of type {found}; expected {want}")
+
+    # Inputs
+
+    def expect(self, inputs: Sequence[Instruction], low: int, high: int | None = None) -> None:
+        """Refuse the node unless it has ``low`` to ``high`` inputs, none of the first left out."""
+        high = low if high is None else high
+        if not low <= len(inputs) <= high:
+            wanted = str(low) if low == high else f"{low} to {high}"
+            raise self.fail(f"{len(inputs)} inputs; expected {wanted}")
+        for index in range(low):
+            if is_absent(inputs[index]):
+                raise self.fail(f"input {index} is left out; the operator requires it")
+
+    def optional(self, inputs: Sequence[Instruction], index: int) -> Instruction | None:
+        """The input of this index, or None if it is left out."""
+        if index >= len(inputs) or is_absent(inputs[index]):
+            return None
+        return inputs[index]
+
+    def constant(self, value: Instruction) -> Array | None:
+        """The elements of a value that is known at import, else None."""
+        return self.importer.constants.value(value)
+
+    def required_constant(self, value: Instruction, what: str) -> Array:
+        """The elements of a value that has to be known at import.
+
+        Raises:
+            ModelError: It is only known at run time.
+        """
+        found = self.constant(value)
+        if found is None:
+            raise self.fail(f"{what} is computed at run time; expected a constant")
+        return found
+
+    def constant_ints(self, value: Instruction, what: str) -> tuple[int, ...]:
+        """The elements of a constant as integers."""
+        return tuple(int(v) for v in self.required_constant(value, what).reshape(-1))
+
+    # Emitting
+
+    def add(
+        self, op: str, *inputs: Instruction, modules: Sequence[Module] = (), **attributes: Any
+    ) -> Instruction:
+        """Append an instruction."""
+        return self.module.add(op, *inputs, modules=modules, **attributes)
+
+    def common(self, op: str, *inputs: Instruction, **attributes: Any) -> Instruction:
+        """Append an operation on inputs that are broadcast and converted to what they have in common."""
+        return broadcast.common(self.module, op, *inputs, **attributes)
+
+    def literal(self, value: Argument | Array) -> Instruction:
+        """Add a literal."""
+        return self.module.add_literal(value)
+
+    def scalar(self, type: DType, value: Any) -> Instruction:
+        """Add a literal of one value, of the scalar shape."""
+        array = np.asarray(value).astype(type.numpy).reshape(1)
+        return self.module.add_literal(Argument(Shape.scalar(type), array))
+
+    def vector(self, type: DType, values: Any) -> Instruction:
+        """Add a literal with one dimension."""
+        return self.module.add_literal(np.asarray(values).astype(type.numpy).reshape(-1))
+
+    def filled(self, type: DType, lens: Sequence[int], value: Any) -> Instruction:
+        """Add a literal whose elements are all equal, without memory for each."""
+        shape = Shape(type, lens)
+        check_size(shape, described(self.node))
+        one = np.asarray(value).astype(type.numpy)
+        return self.module.add_literal(Argument(shape, np.broadcast_to(one.reshape(()), shape.lens)))
+
+    def multibroadcast(self, value: Instruction, lens: Sequence[int]) -> Instruction:
+        """Append a multibroadcast, even to the same lens."""
+        return self.add("multibroadcast", value, out_lens=tuple(lens))
+
+    def broadcast(self, value: Instruction, axis: int, lens: Sequence[int]) -> Instruction:
+        """Append a broadcast that places the value's axes at ``axis``."""
+        return self.add("broadcast", value, axis=axis, out_lens=tuple(lens))
+
+    def fit(self, value: Instruction, lens: Sequence[int]) -> Instruction:
+        """The value with these lens: itself, or a multibroadcast of it."""
+        return broadcast.broadcasted(self.module, value, lens)
+
+    def convert(self, value: Instruction, type: DType) -> Instruction:
+        """The value with this element type: itself, or a convert of it."""
+        return broadcast.converted(self.module, value, type)
+
+    def transpose(self, value: Instruction, *permutation: int) -> Instruction:
+        """Append a transpose."""
+        return self.add("transpose", value, permutation=permutation)
+
+    def reshape(self, value: Instruction, *dims: int) -> Instruction:
+        """Append a reshape."""
+        return self.add("reshape", value, dims=dims)
+
+    def squeeze(self, value: Instruction, *axes: int) -> Instruction:
+        """Append a squeeze."""
+        return self.add("squeeze", value, axes=axes)
+
+    def unsqueeze(self, value: Instruction, *axes: int) -> Instruction:
+        """Append an unsqueeze."""
+        return self.add("unsqueeze", value, axes=axes)
+
+    def slice(
+        self, value: Instruction, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]
+    ) -> Instruction:
+        """Append a slice with known bounds."""
+        return self.add(
+            "slice", value, axes=tuple(axes), starts=tuple(starts), ends=tuple(ends)
+        )
+
+    def elements(self, value: Instruction, count: int) -> list[Instruction]:
+        """Append what takes a tuple apart."""
+        return [self.add("get_tuple_elem", value, index=i) for i in range(count)]
+
+    def axis(self, axis: int, rank: int) -> int:
+        """``axis`` counted from the front.
+
+        Raises:
+            ModelError: It is out of range.
+        """
+        if not -rank <= axis < rank:
+            raise self.fail(f"axis {axis} is out of range; expected -{rank} to {rank - 1}")
+        return axis % rank if rank else 0
+
+
+def is_absent(value: Instruction) -> bool:
+    """Whether this stands for an optional input that was left out."""
+    return value.op.name == "undefined"

@@ -1,0 +1,336 @@
+"""The driver: graphs into modules, nodes into instructions, values by name, everything with its source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import onnx
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import ModelError
+from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.onnx import functions, registry
+from workbench.compiler.onnx.constants import Constants
+from workbench.compiler.onnx.context import NodeContext, is_absent
+from workbench.compiler.onnx.inputs import input_shape
+from workbench.compiler.onnx.literals import argument, literal, sparse
+from workbench.compiler.onnx.options import ParseOptions
+from workbench.compiler.onnx.order import described, ordered
+from workbench.compiler.onnx.provenance import Provenance
+from workbench.compiler.onnx.reader import Source
+from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
+from workbench.compiler.program import Program
+from workbench.compiler.shape import Shape
+
+MAX_INSTRUCTIONS = 2_000_000
+"""More than any real model; a small file whose functions call each other could ask for any number."""
+
+
+@dataclass
+class Scope:
+    """The values of a graph by name, with those of the graphs around it in reach."""
+
+    parent: Scope | None = None
+    opsets: Mapping[str, int] = field(default_factory=dict[str, int])
+    prefix: str = ""
+    """Put before the names of nodes: the calls of functions that this stands in."""
+    path: tuple[str, ...] = ()
+    """The scope of that call."""
+    calls: tuple[str, ...] = ()
+    """The functions that are being expanded."""
+    values: dict[str, Instruction] = field(default_factory=dict[str, Instruction])
+
+    def find(self, name: str) -> Instruction | None:
+        """The value of this name, here or in a graph around."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.parent
+        return None
+
+    def inner(self, values: Mapping[str, Instruction] | None = None) -> Scope:
+        """The scope of a subgraph, some of whose inputs may have their values already."""
+        return replace(self, parent=self, values=dict(values or {}))
+
+
+class Importer:
+    """One import of one model."""
+
+    def __init__(self, source: Source, options: ParseOptions) -> None:
+        """Prepare the import; ``run`` does it."""
+        self.source = source
+        self.options = options
+        self.program = Program(source.name)
+        self.provenance = Provenance(self.program)
+        self.constants = Constants()
+        self.functions = {(f.domain, f.name): f for f in source.model.functions}
+        self._skipped: set[Instruction] = set()
+
+    def run(self) -> Program:
+        """Import the model.
+
+        Raises:
+            ModelError: The model is damaged or uses something that is not supported.
+        """
+        model = self.source.model
+        opsets = {o.domain: o.version for o in model.opset_import}
+        if not self.options.skip_unknown_operators:
+            self._refuse_unknown(model)
+        scope = Scope(opsets=opsets or {"": 1})
+        names = [output.name for output in model.graph.output]
+        outputs = self.graph(model.graph, self.program.main, scope)
+        self.program.main.add_return(*outputs)
+        self.program.output_names = tuple(names)
+        return self.program
+
+    def _refuse_unknown(self, model: onnx.ModelProto) -> None:
+        graphs: list[Iterable[onnx.NodeProto]] = [model.graph.node]
+        graphs += [f.node for f in model.functions]
+        unknown: Counter[str] = Counter()
+        while graphs:
+            for node in graphs.pop():
+                graphs += [a.g.node for a in node.attribute if a.HasField("g")]
+                if not self._is_known(node):
+                    unknown[".".join(filter(None, [node.domain, node.op_type]))] += 1
+        if unknown:
+            listed = ", ".join(f"{name} ({n}×)" for name, n in sorted(unknown.items()))
+            raise ModelError(
+                f"unknown operators: {listed}; add handlers with onnx_op, or pass "
+                "skip_unknown_operators=True to look at the model without running it"
+            )
+
+    def _is_known(self, node: onnx.NodeProto) -> bool:
+        if (node.domain, node.op_type) in self.functions:
+            return True
+        found = registry.find(node.domain, node.op_type)
+        return found is not None or functions.has_body(node)
+
+    # Graphs
+
+    def graph(
+        self,
+        graph: onnx.GraphProto,
+        module: Module,
+        scope: Scope,
+        shapes: Mapping[str, Shape] | None = None,
+    ) -> list[Instruction]:
+        """Import a graph into a module; returns the values of its outputs.
+
+        Args:
+            graph: The graph.
+            module: Where its instructions go.
+            scope: Where its values are found, and go.
+            shapes: Shapes of inputs that are better known than the graph declares them.
+        """
+        where = f"graph {graph.name!r}" if graph.name else "the graph"
+        self._initializers(graph, module, scope)
+        self._parameters(graph, module, scope, shapes or {})
+        self.nodes(graph.node, module, scope, where)
+        return [self._output(o.name, scope, where) for o in graph.output]
+
+    def _initializers(self, graph: onnx.GraphProto, module: Module, scope: Scope) -> None:
+        is_main = scope.parent is None and not scope.calls
+        payloads = self.source.payloads if is_main else {}
+        for index, tensor in enumerate(graph.initializer):
+            self._check_new(tensor.name, scope, "initializer")
+            where = f"initializer {tensor.name!r}"
+            with self.program.source(self.provenance.initializer(tensor.name)):
+                value = literal(module, tensor, where, self.folder, payloads.get(index))
+            scope.values[tensor.name] = value
+        for tensor in graph.sparse_initializer:
+            name = tensor.values.name
+            self._check_new(name, scope, "initializer")
+            with self.program.source(self.provenance.initializer(name)):
+                scope.values[name] = module.add_literal(
+                    sparse(tensor, f"sparse initializer {name!r}", self.folder)
+                )
+
+    def _check_new(self, name: str, scope: Scope, what: str) -> None:
+        if not name or name in scope.values:
+            raise ModelError(f"{what} {name!r}: expected a name of its own")
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of tensors that are stored outside of the model."""
+        given = self.options.external_data_path
+        return self.source.folder if given is None else Path(given)
+
+    def argument(self, tensor: onnx.TensorProto, where: str) -> Argument:
+        """A tensor of an attribute; 4-bit elements a byte each."""
+        return argument(tensor, where, self.folder, None)
+
+    def dense(self, tensor: onnx.SparseTensorProto, where: str) -> Array:
+        """A sparse tensor of an attribute, with all of its elements."""
+        return sparse(tensor, where, self.folder)
+
+    def _parameters(
+        self, graph: onnx.GraphProto, module: Module, scope: Scope, shapes: Mapping[str, Shape]
+    ) -> None:
+        given = {i.name for i in graph.initializer}
+        names = [value.name for value in graph.input]
+        if len(set(names)) != len(names) or "" in names:
+            raise ModelError(f"inputs {names}; expected a name of its own for each")
+        for value in graph.input:
+            if value.name in given or value.name in scope.values:
+                continue
+            shape = shapes.get(value.name)
+            if shape is None:
+                is_main = module is self.program.main
+                shape = input_shape(value, self.options, is_main=is_main)
+            scope.values[value.name] = module.add_parameter(value.name, shape)
+
+    def _output(self, name: str, scope: Scope, where: str) -> Instruction:
+        found = scope.find(name)
+        if found is None:
+            raise ModelError(
+                f"{where}: output {name!r} is not computed: no node makes it, or it is an optional "
+                "output that is not supported"
+            )
+        return found
+
+    # Nodes
+
+    def nodes(
+        self, nodes: Iterable[onnx.NodeProto], module: Module, scope: Scope, where: str
+    ) -> None:
+        """Import nodes in order."""
+        def known(name: str) -> bool:
+            return scope.find(name) is not None
+
+        for index, node in ordered(list(nodes), known, where):
+            source = self.provenance.node(node, index, scope.prefix, scope.path)
+            with self.program.source(source):
+                inputs = [self._input(name, node, module, scope) for name in node.input]
+                results = self._node(node, source, inputs, module, scope)
+            self._check_results(node, results)
+            for name, result in zip(node.output, results, strict=False):
+                if name and name not in scope.values:
+                    scope.values[name] = result
+                elif name:
+                    raise ModelError(
+                        f"{where}: {described(node)} makes {name!r}, which is an input or "
+                        "initializer; expected every value to be made once"
+                    )
+
+    def _input(
+        self, name: str, node: onnx.NodeProto, module: Module, scope: Scope
+    ) -> Instruction:
+        found = scope.find(name)
+        if found is None and name == "":
+            found = scope.values[""] = module.add("undefined")
+        if found is None:
+            raise ModelError(
+                f"{described(node)}: input {name!r} is not computed: it is an optional output of "
+                "another node that is not supported"
+            )
+        return found
+
+    def _node(
+        self,
+        node: onnx.NodeProto,
+        source: str,
+        inputs: list[Instruction],
+        module: Module,
+        scope: Scope,
+    ) -> list[Instruction]:
+        try:
+            return self._handled(node, source, inputs, module, scope)
+        except Exception as error:  # whatever a handler raises is the model's failure here
+            if self.options.skip_unknown_operators and not self._skipped.isdisjoint(inputs):
+                return self._unknown(node, inputs, module)
+            if isinstance(error, ModelError):
+                text = str(error)
+                named = text if described(node) in text else f"{described(node)}: {text}"
+                raise ModelError(named) from error
+            shapes = "; ".join(str(i.shape) for i in inputs) or "none"
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            raise ModelError(f"{described(node)}: {kind}{error} (inputs: {shapes})") from error
+
+    def _handled(
+        self,
+        node: onnx.NodeProto,
+        source: str,
+        inputs: list[Instruction],
+        module: Module,
+        scope: Scope,
+    ) -> list[Instruction]:
+        function = self.functions.get((node.domain, node.op_type))
+        if function is not None:
+            return functions.expand(self, node, function, source, inputs, module, scope)
+        handler = registry.find(node.domain, node.op_type)
+        domain = "" if node.domain in registry.STANDARD else node.domain
+        version = scope.opsets.get(domain, scope.opsets.get("ai.onnx", 1))
+        if handler is not None:
+            context = NodeContext(self, node, scope, module, version, source)
+            result = handler(context, inputs)
+            return [result] if isinstance(result, Instruction) else list(result)
+        body = functions.body_of(node, version, inputs)
+        if body is not None:
+            return functions.expand(self, node, body, source, inputs, module, scope)
+        if self.options.skip_unknown_operators:
+            return self._unknown(node, inputs, module)
+        raise ModelError(f"unknown operator {node.op_type} of operator set {node.domain!r}")
+
+    def _unknown(
+        self, node: onnx.NodeProto, inputs: list[Instruction], module: Module
+    ) -> list[Instruction]:
+        given = [i for i in inputs if not is_absent(i)]
+        made = module.add("unknown:", *given, op=node.op_type)
+        self._skipped.add(made)
+        return [made] * max(len(node.output), 1)
+
+    def _check_results(self, node: onnx.NodeProto, results: list[Instruction]) -> None:
+        for result in results:
+            shape = result.shape
+            if shape.is_dynamic or shape.is_tuple:
+                continue
+            if shape.elements * shape.type.size > MAX_TENSOR_BYTES:
+                raise ModelError(
+                    f"{described(node)}: a result of {list(shape.lens)} would take "
+                    f"{shape.elements * shape.type.size:,} bytes; "
+                    f"expected at most {MAX_TENSOR_BYTES:,}"
+                )
+        if len(self.program.source_nodes) > MAX_INSTRUCTIONS:
+            raise ModelError(
+                f"{described(node)}: the model has over {MAX_INSTRUCTIONS:,} nodes "
+                "with its functions expanded"
+            )
+
+    # Subgraphs
+
+    def subgraph(
+        self,
+        graph: onnx.GraphProto,
+        name: str,
+        scope: Scope,
+        shapes: Mapping[str, Shape] | None = None,
+    ) -> Module:
+        """Import a subgraph as a module of its own, which returns its outputs."""
+        module = self.new_module(name)
+        outputs = self.graph(graph, module, scope.inner(), shapes)
+        module.add_return(*outputs)
+        return module
+
+    def inlined(self, graph: onnx.GraphProto, module: Module, scope: Scope) -> list[Instruction]:
+        """Import a subgraph into the module that it is used in."""
+        return self.graph(graph, module, scope.inner())
+
+    def new_module(self, name: str) -> Module:
+        """An empty module of this name, or of a similar one if it is taken."""
+        base, count = name, 1
+        while name in self.program.modules:
+            name = f"{base}_{count}"
+            count += 1
+        return self.program.create_module(name)
+
+
+def unique_name(node: onnx.NodeProto, module: Module) -> str:
+    """The name that the modules of a node are called by: operator and place."""
+    return f"{node.op_type}_{len(module)}"
+
+

@@ -1,0 +1,65 @@
+"""Tensors of a model as literals of a module."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import ModelError
+from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.onnx.constants import check_size
+from workbench.compiler.onnx.tensors import NIBBLES, element_type, to_array, unpacked
+from workbench.compiler.shape import Shape
+
+
+def literal(
+    module: Module,
+    tensor: onnx.TensorProto,
+    where: str,
+    folder: Path | None = None,
+    payload: Array | None = None,
+) -> Instruction:
+    """Add a tensor to a module; 4-bit elements stay packed, two to a byte, where their rows allow it."""
+    dims = tensor.dims
+    if tensor.data_type not in NIBBLES or not dims or dims[-1] % 2 or not prod(dims):
+        return module.add_literal(argument(tensor, where, folder, payload))
+    data = to_array(tensor, where, folder, payload)
+    packed = module.add_literal(data.reshape((*dims[:-1], dims[-1] // 2)))
+    return module.add("unpack_int4", packed)
+
+
+def argument(
+    tensor: onnx.TensorProto, where: str, folder: Path | None, payload: Array | None
+) -> Argument:
+    """A tensor as an argument; the data is shared where possible."""
+    array = to_array(tensor, where, folder, payload)
+    if tensor.data_type in NIBBLES:
+        array = unpacked(array, tensor)
+    if array.ndim == 1 and not array.size:
+        return Argument(Shape(element_type(tensor.data_type, where)), array)
+    return Argument.of(array)
+
+
+def sparse(tensor: onnx.SparseTensorProto, where: str, folder: Path | None) -> Array:
+    """A sparse tensor with all of its elements.
+
+    Raises:
+        ModelError: An index is out of range, or the tensor is too large.
+    """
+    values = to_array(tensor.values, where, folder).reshape(-1)
+    indices = to_array(tensor.indices, where, folder)
+    lens = tuple(tensor.dims)
+    if any(n < 0 for n in lens):
+        raise ModelError(f"{where}: dimensions {list(lens)}; expected no negative one")
+    check_size(Shape(element_type(tensor.values.data_type, where), lens), where)
+    dense = np.zeros(prod(lens), values.dtype)
+    flat = indices if indices.ndim == 1 else indices @ np.array(Shape(lens=lens).strides)
+    if flat.size != values.size or (flat.size and not 0 <= flat.min() <= flat.max() < dense.size):
+        raise ModelError(f"{where}: the indices do not fit {values.size} values in {list(lens)}")
+    dense[flat] = values
+    return dense.reshape(lens)

@@ -1,0 +1,188 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.ir import Instruction
+from workbench.compiler.onnx.broadcast import dims_of
+from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.onnx.windows import DEFAULT, Window, window
+
+
+def _kernel(weights: Instruction) -> tuple[int, ...] | None:
+    dims = dims_of(weights.shape)[2:]
+    return tuple(d.max for d in dims) if all(d.is_fixed for d in dims) else None
+
+
+def convolve(
+    node: NodeContext, x: Instruction, weights: Instruction, op: str = "convolution"
+) -> Instruction:
+    """A convolution with the attributes of a node."""
+    made = window(node, x, _kernel(weights))
+    padding = made.padding if made.is_padded else made.begins
+    return node.add(
+        op,
+        x,
+        weights,
+        stride=made.stride,
+        dilation=made.dilation,
+        padding=padding,
+        group=node.integer("group", 1),
+        padding_mode=made.mode,
+    )
+
+
+def with_bias(node: NodeContext, result: Instruction, bias: Instruction | None) -> Instruction:
+    """A result plus a number for each channel."""
+    if bias is None:
+        return result
+    if result.shape.is_dynamic:
+        return node.add("add", result, node.add("broadcast", bias, result, axis=1))
+    return node.add("add", result, node.broadcast(bias, 1, result.shape.lens))
+
+
+@onnx_op("Conv")
+def conv(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A convolution with an optional bias."""
+    node.expect(inputs, 2, 3)
+    result = convolve(node, inputs[0], inputs[1])
+    return with_bias(node, result, node.optional(inputs, 2))
+
+
+@onnx_op("NhwcConv")
+def nhwc_conv(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A convolution with the channels last."""
+    node.expect(inputs, 2, 3)
+    rank = inputs[0].shape.ndim
+    first = (0, rank - 1, *range(1, rank - 1))
+    x, weights = (node.transpose(i, *first) for i in inputs[:2])
+    result = with_bias(node, convolve(node, x, weights), node.optional(inputs, 2))
+    return node.transpose(result, 0, *range(2, rank), 1)
+
+
+@onnx_op("ConvTranspose")
+def conv_transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The transpose of a convolution."""
+    node.expect(inputs, 2, 3)
+    x, weights = inputs[:2]
+    made = window(node, x, _kernel(weights), transposed=True)
+    extra = _output_padding(node, x, weights, made)
+    ends = tuple(e - p for e, p in zip(made.ends, extra, strict=True))
+    plain = made.begins == ends
+    zeros = (0,) * len(ends)
+    result = node.add(
+        "convolution_backwards",
+        x,
+        weights,
+        padding=made.begins if plain else zeros,
+        stride=made.stride,
+        dilation=made.dilation,
+        padding_mode=DEFAULT,
+        group=node.integer("group", 1),
+    )
+    if not plain:
+        result = _trimmed(node, result, made.begins, ends)
+    return with_bias(node, result, node.optional(inputs, 2))
+
+
+def _output_padding(
+    node: NodeContext, x: Instruction, weights: Instruction, made: Window
+) -> tuple[int, ...]:
+    """What to add at the end of each axis; ``output_shape`` sets the padding of ``made`` instead."""
+    rank = x.shape.ndim - 2
+    extra = node.integers("output_padding", ()) or (0,) * rank
+    wanted = node.integers("output_shape", ())
+    if len(extra) != rank:
+        raise node.fail(f"{len(extra)} values in output_padding; expected {rank}")
+    if not wanted:
+        return extra
+    if x.shape.is_dynamic:
+        raise node.fail("output_shape needs an input with fixed dimensions")
+    upper = node.text("auto_pad", "NOTSET") == "SAME_UPPER"
+    begins, ends = list(made.begins), list(made.ends)
+    for i, want in enumerate(wanted[-rank:]):
+        wide = (weights.shape.lens[2 + i] - 1) * made.dilation[i] + 1
+        full = (x.shape.lens[2 + i] - 1) * made.stride[i] + wide + extra[i]
+        total = max(0, full - want)
+        half, rest = total // 2, total - total // 2
+        begins[i], ends[i] = (half, rest) if upper else (rest, half)
+        ends[i] += min(0, full - want)
+    made.begins, made.ends = tuple(begins), tuple(ends)
+    return extra
+
+
+def _trimmed(
+    node: NodeContext, result: Instruction, begins: tuple[int, ...], ends: tuple[int, ...]
+) -> Instruction:
+    """``result`` without its margins; a negative end adds zeros instead."""
+    lens = result.shape.lens[2:]
+    axes = range(2, 2 + len(lens))
+    if any(e < 0 for e in ends):
+        grown = [max(0, -e) for e in ends]
+        result = node.add("pad", result, pads=(*[0] * (2 * result.shape.ndim - len(lens)), *grown))
+    stops = [n - max(0, e) if e >= 0 else n - e for n, e in zip(lens, ends, strict=True)]
+    if any(begins) or any(e > 0 for e in ends):
+        result = node.slice(result, axes, begins, stops)
+    return result
+
+
+@onnx_op("ConvInteger")
+def conv_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A convolution of integers, each less its zero point."""
+    node.expect(inputs, 2, 4)
+    x, weights = inputs[:2]
+    x_zero = _zero_point(node, x, node.optional(inputs, 2))
+    w_zero = _zero_point(node, weights, node.optional(inputs, 3))
+    if DType.UINT8 in (x.shape.type, weights.shape.type):
+        shift = node.scalar(DType.HALF, -128)
+        x, x_zero = (_shifted(node, v, shift) for v in (x, x_zero))
+        weights, w_zero = (_shifted(node, v, shift) for v in (weights, w_zero))
+    assert x is not None and weights is not None  # noqa: S101, PT018  # a value stays one
+    result = convolve(node, x, weights, "quant_convolution")
+    spread_x = None if x_zero is None else node.multibroadcast(x_zero, x.shape.lens)
+    spread_w = None if w_zero is None else _spread(node, w_zero, weights)
+    if spread_x is not None:
+        lowered = convolve(node, spread_x, weights, "quant_convolution")
+        result = node.common("sub", result, lowered)
+    if spread_w is not None:
+        lowered = convolve(node, x, spread_w, "quant_convolution")
+        result = node.common("sub", result, lowered)
+    if spread_x is not None and spread_w is not None:
+        raised = convolve(node, spread_x, spread_w, "quant_convolution")
+        result = node.common("add", result, raised)
+    return result
+
+
+def _spread(node: NodeContext, zero: Instruction, weights: Instruction) -> Instruction:
+    if zero.shape.elements == 1:
+        return node.multibroadcast(zero, weights.shape.lens)
+    return node.broadcast(zero, 0, weights.shape.lens)
+
+
+def _zero_point(
+    node: NodeContext, value: Instruction, zero: Instruction | None
+) -> Instruction | None:
+    """The zero point, unless a shift to int8 makes it 0."""
+    type = value.shape.type
+    if type not in {DType.INT8, DType.UINT8}:
+        raise node.fail(f"element type {type.type_name}; expected int8 or uint8")
+    middle = 128 if type is DType.UINT8 else 0
+    if zero is None:
+        return node.scalar(type, 0) if middle else None
+    if zero.shape.type is not type:
+        raise node.fail(f"a zero point of {zero.shape.type.type_name}; expected {type.type_name}")
+    known = node.constant(zero)
+    return None if known is not None and bool(np.all(known == middle)) else zero
+
+
+def _shifted(
+    node: NodeContext, value: Instruction | None, shift: Instruction
+) -> Instruction | None:
+    """A uint8 value less 128, as int8."""
+    if value is None or value.shape.type is not DType.UINT8:
+        return value
+    half = node.convert(value, DType.HALF)
+    return node.convert(node.common("add", half, shift), DType.INT8)

@@ -1,0 +1,269 @@
+"""Operators that map to one operation, and element-wise ones that ONNX broadcasts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.ir import Instruction
+from workbench.compiler.onnx.broadcast import aligned, broadcasted
+from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.operation import attribute_names, find
+from workbench.compiler.shape import broadcast_lens
+
+UNARY = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
+    "Atan": "atan", "Atanh": "atanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf",
+    "Exp": "exp", "Floor": "floor", "IsNaN": "isnan", "Log": "log", "Neg": "neg", "Not": "not",
+    "Reciprocal": "recip", "Relu": "relu", "Round": "nearbyint", "Sigmoid": "sigmoid",
+    "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
+    "Identity": "identity", "Elu": "elu", "LeakyRelu": "leaky_relu", "LRN": "lrn",
+}  # fmt: skip
+SEVERAL = {"Gather": "gather", "GatherND": "gathernd"}
+
+BINARY = {
+    "Add": "add", "Div": "div", "Mul": "mul", "Sub": "sub", "PRelu": "prelu",
+    "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
+}  # fmt: skip
+FOLDED = {"Sum": "add", "Max": "max", "Min": "min"}
+COMPARED = {"Equal": "equal", "Greater": "greater", "Less": "less"}
+NEGATED = {"GreaterOrEqual": "less", "LessOrEqual": "greater"}
+
+_POW_ORDER = [
+    DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32, DType.INT64,
+    DType.UINT64, DType.BF16, DType.HALF, DType.FLOAT, DType.DOUBLE,
+]  # fmt: skip
+
+
+def _attributes(node: NodeContext, op: str) -> dict[str, float | int]:
+    """The node's attributes that the operation has under the same name."""
+    found: dict[str, float | int] = {}
+    defaults = find(op)()
+    for name in attribute_names(type(defaults)):
+        if node.has(name):
+            is_float = isinstance(getattr(defaults, name), float)
+            found[name] = node.number(name) if is_float else node.integer(name)
+    return found
+
+
+@onnx_op(*UNARY)
+def unary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """One operation, its attributes those of the same names."""
+    node.expect(inputs, 1)
+    op = UNARY[node.op_type]
+    return node.add(op, inputs[0], **_attributes(node, op))
+
+
+@onnx_op(*SEVERAL)
+def several(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """One operation on data and indices."""
+    node.expect(inputs, 2)
+    op = SEVERAL[node.op_type]
+    return node.add(op, *inputs, **_attributes(node, op))
+
+
+@onnx_op(*BINARY)
+def binary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """One operation on two broadcast inputs; before opset 7, on an explicit axis."""
+    node.expect(inputs, 2)
+    op = BINARY[node.op_type]
+    a, b = inputs
+    if not (node.has("broadcast") and node.flag("broadcast") and node.has("axis")):
+        return node.common(op, a, b)
+    if a.shape.is_dynamic or b.shape.is_dynamic:
+        raise node.fail("attribute 'axis' needs inputs with fixed dimensions")
+    axis = node.axis(node.integer("axis"), a.shape.ndim)
+    return node.add(op, a, node.broadcast(b, axis, a.shape.lens))
+
+
+@onnx_op(*FOLDED)
+def folded(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """One operation on all inputs, from the left."""
+    node.expect(inputs, 1, len(inputs))
+    result = inputs[0]
+    for given in inputs[1:]:
+        result = node.common(FOLDED[node.op_type], result, given)
+    return result
+
+
+@onnx_op("Mean")
+def mean(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The mean of the inputs; floats are divided before they are added."""
+    node.expect(inputs, 1, len(inputs))
+    if len(inputs) == 1:
+        return inputs[0]
+    count = node.scalar(inputs[0].shape.type, len(inputs))
+    if inputs[0].shape.type.is_float:
+        result = node.common("div", inputs[0], count)
+        for given in inputs[1:]:
+            result = node.common("add", result, node.common("div", given, count))
+        return result
+    result = inputs[0]
+    for given in inputs[1:]:
+        result = node.common("add", result, given)
+    return node.common("div", result, count)
+
+
+@onnx_op(*COMPARED)
+def compared(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A comparison, as bool."""
+    node.expect(inputs, 2)
+    found = node.common(COMPARED[node.op_type], *inputs)
+    return node.convert(found, DType.BOOL)
+
+
+@onnx_op(*NEGATED)
+def negated(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A comparison that is the opposite of another one; NaN compares as false to everything."""
+    node.expect(inputs, 2)
+    if inputs[0].shape.type.is_float or inputs[1].shape.type.is_float:
+        strict = {"less": "greater", "greater": "less"}[NEGATED[node.op_type]]
+        above = node.convert(node.common(strict, *inputs), DType.BOOL)
+        same = node.convert(node.common("equal", *inputs), DType.BOOL)
+        return node.add("logical_or", above, same)
+    found = node.common(NEGATED[node.op_type], *inputs)
+    return node.add("not", node.convert(found, DType.BOOL))
+
+
+@onnx_op("Mod")
+def mod(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The remainder with the sign of the divisor, or of the dividend with ``fmod``."""
+    node.expect(inputs, 2)
+    fmod = node.flag("fmod")
+    if not fmod and any(i.shape.type.is_float for i in inputs):
+        raise node.fail("fmod=0 on floats; the operator requires fmod=1 there")
+    return node.common("fmod" if fmod else "mod", *inputs)
+
+
+@onnx_op("Pow")
+def power(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A power in the higher of the two types, then in the type of the base."""
+    node.expect(inputs, 2)
+    base, exponent = inputs
+    for given in inputs:
+        if given.shape.type not in _POW_ORDER:
+            raise node.fail(f"element type {given.shape.type.type_name}; expected a number")
+    type = max(base.shape.type, exponent.shape.type, key=_POW_ORDER.index)
+    result = node.common("pow", node.convert(base, type), node.convert(exponent, type))
+    return node.convert(result, base.shape.type)
+
+
+@onnx_op("Where")
+def where(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A choice between two values."""
+    node.expect(inputs, 3)
+    dynamic = [i.shape.is_dynamic for i in inputs]
+    if all(dynamic):
+        return node.add("where", *inputs)
+    if any(dynamic):
+        raise node.fail("inputs with fixed and with dynamic dimensions; expected all of one kind")
+    lens = broadcast_lens(*[i.shape.lens for i in inputs])
+    return node.add("where", *[broadcasted(node.module, i, lens) for i in inputs])
+
+
+@onnx_op("BiasAdd")
+def bias_add(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Input plus bias plus skip."""
+    node.expect(inputs, 3)
+    x, bias, skip = inputs
+    return node.common("add", node.common("add", x, bias), skip)
+
+
+@onnx_op("Clip")
+def clip(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A value kept within bounds; the type's own where none are given."""
+    node.expect(inputs, 1, 3)
+    x = inputs[0]
+    type = x.shape.type
+    low, high = _limits(type)
+    if node.has("min") or node.has("max"):
+        bounds = [
+            node.scalar(type, node.number("min", low)), node.scalar(type, node.number("max", high)),
+        ]  # fmt: skip
+    else:
+        given = [_bound(node, inputs, i) for i in (1, 2)]
+        bounds = [
+            node.scalar(type, limit) if found is None else found
+            for found, limit in zip(given, (low, high), strict=True)
+        ]
+    return node.common("clip", x, *bounds)
+
+
+def _bound(node: NodeContext, inputs: list[Instruction], index: int) -> Instruction | None:
+    found = node.optional(inputs, index)
+    return found if found is not None and found.shape.elements else None
+
+
+def _limits(type: DType) -> tuple[float, float]:
+    import ml_dtypes  # noqa: PLC0415
+
+    if type is DType.BOOL:
+        return 0, 1
+    info = ml_dtypes.finfo(type.numpy) if type.is_float else np.iinfo(type.numpy)
+    return (float(info.min), float(info.max)) if type.is_float else (int(info.min), int(info.max))
+
+
+@onnx_op("IsInf")
+def is_inf(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Whether a value is infinite, of either or of one sign."""
+    node.expect(inputs, 1)
+    x = inputs[0]
+    negative, positive = node.flag("detect_negative", True), node.flag("detect_positive", True)
+    if not negative and not positive:
+        return node.multibroadcast(node.scalar(DType.BOOL, False), x.shape.lens)
+    found = node.add("isinf", x)
+    if negative and positive:
+        return found
+    zero = node.multibroadcast(node.scalar(x.shape.type, 0), x.shape.lens)
+    sign = node.common("less" if negative else "greater", x, zero)
+    return node.add("logical_and", node.convert(found, DType.BOOL), node.convert(sign, DType.BOOL))
+
+
+@onnx_op("Cast")
+def cast(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A conversion to a given type."""
+    node.expect(inputs, 1)
+    return node.add("convert", inputs[0], target_type=node.element_type("to"))
+
+
+@onnx_op("CastLike")
+def cast_like(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A conversion to the type of another value."""
+    node.expect(inputs, 2)
+    return node.add("convert", inputs[0], target_type=inputs[1].shape.type)
+
+
+@onnx_op("ImageScaler")
+def image_scaler(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """An image times a number, plus a number for each channel."""
+    node.expect(inputs, 1)
+    x = inputs[0]
+    scale = node.scalar(x.shape.type, node.number("scale", 1.0))
+    bias = node.vector(x.shape.type, node.numbers("bias"))
+    scaled = node.add("mul", x, node.add("scalar", scale, scalar_bcst_dims=x.shape.lens))
+    return node.add("add", scaled, node.broadcast(bias, 1, x.shape.lens))
+
+
+@onnx_op("Dropout")
+def dropout(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
+    """The input unchanged: an inference drops nothing."""
+    node.expect(inputs, 1, 3)
+    training = node.optional(inputs, 2)
+    if training is not None and node.required_constant(training, "training_mode").any():
+        raise node.fail("training_mode is set; export the model for inference (model.eval())")
+    kept = node.add("identity", inputs[0])
+    return [kept, node.filled(DType.BOOL, inputs[0].shape.lens, value=True)]
+
+
+@onnx_op("BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift")
+def bitwise(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Bitwise operators that the IR has no operation for: only on constants."""
+    node.expect(inputs, 1, 2)
+    parts = aligned(node.module, inputs) if len(inputs) > 1 else inputs
+    values = [node.required_constant(p, f"the operand of {node.op_type}") for p in parts]
+    if node.op_type == "BitShift":
+        right = node.text("direction") == "RIGHT"
+        return node.literal((np.right_shift if right else np.left_shift)(*values))
+    made = {"BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor, "BitwiseNot": np.invert}
+    return node.literal(made[node.op_type](*values))

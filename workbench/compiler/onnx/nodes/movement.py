@@ -1,0 +1,220 @@
+"""Operators that move, cut and reorder elements."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.ir import Instruction
+from workbench.compiler.onnx.choices import choice
+from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.shape import Shape, broadcast_lens
+
+
+@onnx_op("Reshape")
+def reshape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Other lens for the same elements; 0 keeps a length, −1 follows from the others."""
+    x = inputs[0] if inputs else None
+    if node.has("shape"):
+        node.expect(inputs, 1)
+        dims: tuple[int, ...] = node.integers("shape")
+    else:
+        node.expect(inputs, 2)
+        known = node.constant(inputs[1])
+        if known is None:
+            buffer = node.add("allocate", inputs[1], buf_type=inputs[0].shape.type)
+            return node.add("reshape", inputs[0], buffer)
+        dims = tuple(int(d) for d in known.reshape(-1))
+    assert x is not None  # noqa: S101  # expected above
+    if any(d < -1 for d in dims):
+        raise node.fail(f"shape {list(dims)}; expected no length below −1")
+    if not dims:
+        return node.squeeze(x, *range(x.shape.ndim))
+    if not x.shape.is_dynamic and not x.shape.elements:
+        return _empty(node, x.shape, dims)
+    return node.reshape(x, *dims)
+
+
+def _empty(node: NodeContext, x: Shape, dims: tuple[int, ...]) -> Instruction:
+    old = x.lens or (0,)
+    if not node.flag("allowzero"):
+        dims = tuple(old[i] if d == 0 and i < len(old) else d for i, d in enumerate(dims))
+    rest = prod(d for d in dims if d >= 0)
+    if -1 in dims and rest:
+        dims = tuple(0 if d == -1 else d for d in dims)
+    if 0 not in dims or -1 in dims:
+        raise node.fail(f"shape {list(dims)} for a value without elements")
+    return node.literal(Argument(Shape(x.type, dims), np.zeros(0, x.type.numpy)))
+
+
+def _axes(node: NodeContext, inputs: list[Instruction]) -> tuple[int, ...]:
+    given = node.optional(inputs, 1)
+    if given is not None:
+        return node.constant_ints(given, "the list of axes")
+    return node.integers("axes", ())
+
+
+def _standard(node: NodeContext, x: Instruction) -> Instruction:
+    return x if x.shape.standard else node.add("contiguous", x)
+
+
+@onnx_op("Squeeze")
+def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The value without some axes of length 1."""
+    node.expect(inputs, 1, 2)
+    axes = _axes(node, inputs)
+    return node.squeeze(_standard(node, inputs[0]), *axes)
+
+
+@onnx_op("Unsqueeze")
+def unsqueeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The value with more axes of length 1."""
+    node.expect(inputs, 1, 2)
+    axes = _axes(node, inputs)
+    if inputs[0].shape == Shape.scalar(inputs[0].shape.type) and len(axes) > 1:
+        return node.reshape(inputs[0], *[1] * len(axes))
+    return node.unsqueeze(_standard(node, inputs[0]), *axes)
+
+
+@onnx_op("Flatten")
+def flatten(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A matrix: the axes before one, and the others."""
+    node.expect(inputs, 1)
+    return node.add("flatten", inputs[0], axis=node.integer("axis", 1))
+
+
+@onnx_op("Transpose")
+def transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The axes in another order; reversed unless given."""
+    node.expect(inputs, 1)
+    rank = inputs[0].shape.ndim
+    permutation = node.integers("perm", tuple(reversed(range(rank))))
+    if not permutation and inputs[0].shape == Shape.scalar(inputs[0].shape.type):
+        permutation = (0,)
+    if sorted(permutation) != list(range(rank)):
+        raise node.fail(f"perm={list(permutation)}; expected an order of {rank} axes")
+    return node.transpose(inputs[0], *permutation)
+
+
+@onnx_op("Expand")
+def expand(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The value broadcast with given lens."""
+    node.expect(inputs, 2)
+    x, dims = inputs[0], node.constant(inputs[1])
+    if dims is None:
+        return node.add("broadcast_with_dims", x, inputs[1])
+    if x.shape.is_dynamic:
+        raise node.fail("a value with dynamic dimensions and a constant shape are not supported")
+    wanted = tuple(int(d) for d in dims.reshape(-1))
+    if any(d < 0 for d in wanted):
+        raise node.fail(f"shape {list(wanted)}; expected no negative length")
+    return node.multibroadcast(x, broadcast_lens(x.shape.lens, wanted))
+
+
+@onnx_op("Tile")
+def tile(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The value repeated along each axis."""
+    node.expect(inputs, 2)
+    x, repeats = inputs[0], node.constant_ints(inputs[1], "the number of repeats")
+    lens = x.shape.lens
+    if len(repeats) != len(lens) or any(r < 0 for r in repeats):
+        raise node.fail(f"repeats {list(repeats)}; expected {len(lens)} numbers, none negative")
+    split = node.unsqueeze(x, *range(0, 2 * len(lens), 2))
+    pairs = [n for pair in zip(repeats, lens, strict=True) for n in pair]
+    dims = [r * n for r, n in zip(repeats, lens, strict=True)]
+    return node.reshape(node.multibroadcast(split, pairs), *dims)
+
+
+@onnx_op("Concat")
+def concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The values one after the other; empty ones add nothing."""
+    node.expect(inputs, 1, len(inputs))
+    if not any(i.shape.is_dynamic for i in inputs):
+        full = [i for i in inputs if i.shape.elements]
+        inputs = full or inputs[:1]
+    return node.add("concat", *inputs, axis=node.integer("axis", 0))
+
+
+@onnx_op("DepthToSpace")
+def depth_to_space(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Channels as blocks of pixels."""
+    node.expect(inputs, 1)
+    x, block, mode = inputs[0], node.integer("blocksize"), node.text("mode", "DCR")
+    if mode not in {"DCR", "CRD"}:
+        raise node.fail(f"mode={mode!r}; expected 'DCR' or 'CRD'")
+    n, c, h, w = _image(node, x)
+    if block < 1 or c % block**2:
+        raise node.fail(f"blocksize={block} with {c} channels; expected a multiple of its square")
+    deep = c // block**2
+    if mode == "DCR":
+        dims, permutation = (n, block, block, deep, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        dims, permutation = (n, deep, block, block, h, w), (0, 1, 4, 2, 5, 3)
+    moved = node.transpose(node.reshape(x, *dims), *permutation)
+    return node.reshape(moved, n, deep, h * block, w * block)
+
+
+@onnx_op("SpaceToDepth")
+def space_to_depth(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Blocks of pixels as channels."""
+    node.expect(inputs, 1)
+    x, b = inputs[0], node.integer("blocksize")
+    n, c, h, w = _image(node, x)
+    if b < 1 or h % b or w % b:
+        raise node.fail(f"blocksize={b} on {h} × {w} pixels; expected a divisor of both")
+    blocks = node.transpose(node.reshape(x, n, c, h // b, b, w // b, b), 0, 3, 5, 1, 2, 4)
+    return node.reshape(blocks, n, c * b * b, h // b, w // b)
+
+
+def _image(node: NodeContext, x: Instruction) -> tuple[int, int, int, int]:
+    if x.shape.is_dynamic or x.shape.ndim != 4:
+        raise node.fail(f"input {x.shape}; expected rank 4 with fixed dimensions")
+    n, c, h, w = x.shape.lens
+    return n, c, h, w
+
+
+_MODES = ("constant", "reflect", "edge")
+
+
+@onnx_op("Pad")
+def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The value with a margin, constant or taken from its elements."""
+    node.expect(inputs, 1, 4)
+    x, mode = inputs[0], node.text("mode", "constant")
+    pads = _pads(node, inputs)
+    if not any(pads):
+        return node.add("identity", x)
+    if mode not in _MODES:
+        raise node.fail(f"mode={mode!r} is not supported; expected one of {', '.join(_MODES)}")
+    value = node.number("value", 0.0)
+    given = node.optional(inputs, 2)
+    if mode == "constant" and given is not None and given.shape.elements:
+        known = node.required_constant(given, "the value of the margin")
+        if known.size != 1:
+            raise node.fail(f"a margin of {known.size} values; expected 1")
+        value = float(known.reshape(-1)[0])
+    if len(pads) != 2 * x.shape.ndim:
+        raise node.fail(f"{len(pads)} pads for rank {x.shape.ndim}; expected twice the rank")
+    kind = choice("pad", "mode", mode)
+    return node.add("pad", x, pads=pads, value=value, mode=kind)
+
+
+def _pads(node: NodeContext, inputs: list[Instruction]) -> tuple[int, ...]:
+    given = node.optional(inputs, 1)
+    if given is None:
+        return node.integers("pads" if node.has("pads") or not node.has("paddings") else "paddings")
+    pads = node.constant_ints(given, "the list of pads")
+    named = node.optional(inputs, 3)
+    if named is None:
+        return pads
+    rank = inputs[0].shape.ndim
+    axes = [node.axis(a, rank) for a in node.constant_ints(named, "the list of axes")]
+    if len(pads) != 2 * len(axes):
+        raise node.fail(f"{len(pads)} pads for {len(axes)} axes; expected twice as many")
+    full = [0] * (2 * rank)
+    for i, axis in enumerate(axes):
+        full[axis], full[axis + rank] = pads[i], pads[i + len(axes)]
+    return tuple(full)

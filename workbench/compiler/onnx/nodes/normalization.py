@@ -1,0 +1,180 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.ir import Instruction
+from workbench.compiler.onnx import builders
+from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.registry import onnx_op
+
+
+def _check_floats(node: NodeContext, inputs: list[Instruction]) -> None:
+    for given in inputs:
+        if given.shape.type not in builders.FLOATS:
+            raise node.fail(f"element type {given.shape.type.type_name}; expected a float")
+
+
+@onnx_op("BatchNormalization")
+def batch_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Batch normalisation with known statistics."""
+    node.expect(inputs, 5)
+    if node.flag("training_mode"):
+        raise node.fail("training_mode=1; export the model for inference (model.eval())")
+    return builders.batchnorm(node, *inputs, node.number("epsilon", 1e-5))
+
+
+def _per_channel(node: NodeContext, value: Instruction, x: Instruction) -> Instruction:
+    if x.shape.is_dynamic:
+        return node.add("broadcast", value, x, axis=1)
+    return node.broadcast(value, 1, x.shape.lens)
+
+
+@onnx_op("InstanceNormalization")
+def instance_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Each channel of each sample over its own deviation; in float where the input is half."""
+    node.expect(inputs, 3)
+    _check_floats(node, inputs)
+    type = inputs[0].shape.type
+    wide = DType.FLOAT if type is DType.HALF else type
+    x, scale, bias = (node.convert(i, wide) for i in inputs)
+    axes = tuple(range(2, x.shape.ndim))
+    result, _, _ = builders.standardized(node, x, axes, node.number("epsilon", 1e-5))
+    weight, offset = (_per_channel(node, v, x) for v in (scale, bias))
+    result = node.add("add", node.add("mul", result, weight), offset)
+    return node.convert(result, type)
+
+
+@onnx_op("LayerNormalization")
+def layer_normalization(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
+    """Normalisation over the last axes, then a scale and an optional bias."""
+    node.expect(inputs, 2, 3)
+    _check_floats(node, [i for i in inputs if i.shape.lens])
+    x, scale = inputs[:2]
+    bias, type, rank = node.optional(inputs, 2), x.shape.type, x.shape.ndim
+    first = node.axis(node.integer("axis", -1), rank)
+    epsilon = builders.epsilon_of(type, node.number("epsilon", 1e-5))
+    stashed = node.integer("stash_type", 1) == 1
+    wide = node.convert(x, DType.FLOAT) if stashed and type is not DType.DOUBLE else x
+    axes = tuple(range(first, rank))
+    result, mean, inverse = builders.standardized(node, wide, axes, epsilon)
+    result = node.convert(result, type)
+    if first > 0 and scale.shape.ndim == 1 and rank - first == 1:
+        scale = node.broadcast(scale, first, x.shape.lens)
+    if bias is not None and first > 0 and bias.shape.ndim == 1 and rank - first == 1:
+        bias = node.broadcast(bias, first, x.shape.lens)
+    result = node.common("mul", result, scale)
+    if bias is not None:
+        result = node.common("add", result, bias)
+    return [result, mean, inverse]
+
+
+def _root_mean_square(
+    node: NodeContext, x: Instruction, gamma: Instruction, axis: int
+) -> list[Instruction]:
+    type = x.shape.type
+    wide = node.add("convert", x, target_type=DType.FLOAT)
+    squares = node.add("reduce_mean", node.common("mul", wide, wide), axes=(axis,))
+    squares = node.add("convert", squares, target_type=type)
+    epsilon = node.scalar(type, builders.epsilon_of(type, node.number("epsilon", 1e-5)))
+    inverse = node.add("rsqrt", node.common("add", squares, epsilon))
+    result = node.common("mul", node.common("mul", x, inverse), gamma)
+    return [result, squares, inverse]
+
+
+@onnx_op("SimplifiedLayerNormalization")
+def simplified_layer_normalization(
+    node: NodeContext, inputs: list[Instruction]
+) -> list[Instruction]:
+    """The value over its root mean square."""
+    node.expect(inputs, 2)
+    x = inputs[0]
+    axis = node.axis(node.integer("axis", -1), x.shape.ndim)
+    return _root_mean_square(node, x, inputs[1], axis)
+
+
+@onnx_op("SkipSimplifiedLayerNormalization")
+def skip_simplified_layer_normalization(
+    node: NodeContext, inputs: list[Instruction]
+) -> list[Instruction]:
+    """The sum of two values and a bias over its root mean square."""
+    node.expect(inputs, 3, 4)
+    x, bias = node.common("add", inputs[0], inputs[1]), node.optional(inputs, 3)
+    if bias is not None:
+        x = node.common("add", x, bias)
+    return [*_root_mean_square(node, x, inputs[2], x.shape.ndim - 1), x]
+
+
+@onnx_op("SkipLayerNormalization")
+def skip_layer_normalization(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
+    """The sum of two values and a bias, normalised over the last axis."""
+    node.expect(inputs, 3, 5)
+    x = node.common("add", inputs[0], inputs[1])
+    beta, bias = node.optional(inputs, 3), node.optional(inputs, 4)
+    if bias is not None:
+        x = node.common("add", x, bias)
+    type, axis = x.shape.type, x.shape.ndim - 1
+    mean = node.add("reduce_mean", x, axes=(axis,))
+    variance = node.add("reduce_mean", node.common("sqdiff", x, mean), axes=(axis,))
+    epsilon = node.scalar(type, builders.epsilon_of(type, node.number("epsilon", 1e-5)))
+    inverse = node.add("rsqrt", node.common("add", variance, epsilon))
+    result = node.common("mul", node.common("sub", x, mean), inverse)
+    result = node.common("mul", result, inputs[2])
+    if beta is not None:
+        result = node.common("add", result, beta)
+    return [result, mean, inverse, x]
+
+
+@onnx_op("GroupNormalization", "GroupNorm")
+def group_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Normalisation of groups of channels."""
+    node.expect(inputs, 3)
+    contrib = node.op_type == "GroupNorm"
+    x, scale, bias = inputs
+    groups = node.integer("groups" if contrib else "num_groups")
+    last = contrib and node.flag("channels_last", True)
+    rank, type = x.shape.ndim, x.shape.type
+    if rank < 3:
+        raise node.fail(f"input {x.shape}; expected a batch, channels and spatial axes")
+    if last:
+        x = node.transpose(x, 0, rank - 1, *range(1, rank - 1))
+    lens = x.shape.lens
+    if groups < 1 or lens[1] % groups:
+        raise node.fail(f"{groups} groups of {lens[1]} channels; expected a divisor")
+    scale, bias = (_of_channels(node, v, lens[1], groups) for v in (scale, bias))
+    split = node.reshape(x, lens[0], groups, lens[1] // groups, *lens[2:])
+    epsilon = builders.epsilon_of(type, node.number("epsilon", 1e-5))
+    axes = tuple(range(2, rank + 1))
+    result, _, _ = builders.standardized(node, split, axes, epsilon)
+    result = node.reshape(result, *lens)
+    weight, offset = (node.broadcast(node.convert(v, type), 1, lens) for v in (scale, bias))
+    result = node.add("add", node.add("mul", result, weight), offset)
+    if last:
+        result = node.transpose(result, 0, *range(2, rank), 1)
+    if contrib and node.flag("activation"):
+        result = node.add("mul", result, node.add("sigmoid", result))
+    return result
+
+
+def _of_channels(node: NodeContext, value: Instruction, channels: int, groups: int) -> Instruction:
+    """A number for each channel; before opset 21 there was one for each group."""
+    if value.shape.lens == (channels,):
+        return value
+    if value.shape.lens != (groups,):
+        raise node.fail(f"scale or bias {value.shape}; expected {channels} elements")
+    spread = node.multibroadcast(node.unsqueeze(value, 1), (groups, channels // groups))
+    return node.reshape(spread, channels)
+
+
+@onnx_op("MeanVarianceNormalization")
+def mean_variance_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The value less its mean, over its deviation."""
+    node.expect(inputs, 1)
+    x, axes = inputs[0], node.integers("axes", (0, 2, 3))
+    mean = node.add("reduce_mean", x, axes=axes)
+    squared_mean = node.common("mul", mean, mean)
+    mean_square = node.add("reduce_mean", node.common("mul", x, x), axes=axes)
+    deviation = node.add("sqrt", node.common("sub", mean_square, squared_mean))
+    centred = node.common("sub", x, mean)
+    epsilon = node.scalar(x.shape.type, 1e-7 if x.shape.type is DType.HALF else 1e-9)
+    return node.common("div", centred, node.common("add", deviation, epsilon))

@@ -1,0 +1,142 @@
+"""Quantisation, and operators on quantised values: dequantised, computed as floats, quantised again."""
+
+from __future__ import annotations
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.ir import Instruction
+from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.nodes.convolution import convolve
+from workbench.compiler.onnx.nodes.matmul import product
+from workbench.compiler.onnx.nodes.pooling import MODES, globally_pooled, pooled
+from workbench.compiler.onnx.quantization import dequantized, quantized
+from workbench.compiler.onnx.registry import onnx_op
+
+
+@onnx_op("QuantizeLinear")
+def quantize_linear(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """``x / scale + zero``, rounded and saturated."""
+    node.expect(inputs, 2, 3)
+    zero = node.optional(inputs, 2)
+    type = node.element_type("output_dtype") if node.integer("output_dtype", 0) else None
+    axis, block = node.integer("axis", 1), node.integer("block_size", 0)
+    if zero is not None and type not in (None, zero.shape.type):
+        raise node.fail(f"output_dtype and a zero point of {zero.shape.type.type_name} differ")
+    return quantized(node, inputs[0], inputs[1], zero, axis, block, None if zero else type)
+
+
+@onnx_op("DequantizeLinear")
+def dequantize_linear(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """``(x - zero) * scale``."""
+    node.expect(inputs, 2, 3)
+    axis, block = node.integer("axis", 1), node.integer("block_size", 0)
+    return dequantized(node, inputs[0], inputs[1], node.optional(inputs, 2), axis, block)
+
+
+@onnx_op("DynamicQuantizeLinear")
+def dynamic_quantize_linear(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
+    """Quantisation to uint8 with a scale and a zero point taken from the values."""
+    node.expect(inputs, 1)
+    x = inputs[0]
+    type, axes = x.shape.type, tuple(range(x.shape.ndim))
+    zero = node.scalar(type, 0)
+    high = node.common("max", zero, node.add("reduce_max", x, axes=axes))
+    low = node.common("min", zero, node.add("reduce_min", x, axes=axes))
+    span, least, most = (node.filled(type, high.shape.lens, v) for v in (255, 0, 255))
+    scale = node.common("div", node.common("sub", high, low), span)
+    start = node.common("sub", least, node.common("div", low, scale))
+    point = node.add("nearbyint", node.add("clip", start, least, most))
+    zero_point = node.convert(point, DType.UINT8)
+    spread = [node.multibroadcast(v, x.shape.lens) for v in (scale, zero_point)]
+    result = node.add("quantizelinear", x, *spread)
+    return [result, node.squeeze(scale, *axes), node.squeeze(zero_point, *axes)]
+
+
+def _check(node: NodeContext, *values: Instruction) -> None:
+    for value in values:
+        if value.shape.type not in {DType.INT8, DType.UINT8}:
+            raise node.fail(f"element type {value.shape.type.type_name}; expected int8 or uint8")
+
+
+def _from(node: NodeContext, inputs: list[Instruction], at: int, axis: int = 0) -> Instruction:
+    """The value at an index dequantised by the scale and zero point behind it."""
+    return dequantized(node, inputs[at], inputs[at + 1], node.optional(inputs, at + 2), axis)
+
+
+def _to(
+    node: NodeContext, value: Instruction, inputs: list[Instruction], at: int, like: DType
+) -> Instruction:
+    """The value quantised by the scale at an index, and the zero point behind it."""
+    zero = node.optional(inputs, at + 1)
+    return quantized(node, value, inputs[at], zero, 0, 0, None if zero else like)
+
+
+@onnx_op("QLinearAdd", "QLinearMul")
+def qlinear_binary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A sum or product of quantised values."""
+    node.expect(inputs, 7, 8)
+    _check(node, inputs[0], inputs[3])
+    a, b = _from(node, inputs, 0), _from(node, inputs, 3)
+    op = "add" if node.op_type == "QLinearAdd" else "mul"
+    return _to(node, node.common(op, a, b), inputs, 6, inputs[0].shape.type)
+
+
+@onnx_op("QLinearSigmoid", "QLinearLeakyRelu")
+def qlinear_unary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """An activation of a quantised value."""
+    node.expect(inputs, 4, 5)
+    _check(node, inputs[0])
+    x = _from(node, inputs, 0)
+    if node.op_type == "QLinearSigmoid":
+        result = node.add("sigmoid", x)
+    else:
+        result = node.add("leaky_relu", x, alpha=node.number("alpha", 0.01))
+    return _to(node, result, inputs, 3, inputs[0].shape.type)
+
+
+@onnx_op("QLinearConcat")
+def qlinear_concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Quantised values one after the other, quantised alike."""
+    node.expect(inputs, 5, len(inputs))
+    if len(inputs) % 3 != 2:
+        raise node.fail(f"{len(inputs)} inputs; expected two, and three for each value")
+    parts = [_from(node, inputs, at) for at in range(2, len(inputs), 3)]
+    result = node.add("concat", *parts, axis=node.integer("axis"))
+    return _to(node, result, inputs, 0, inputs[2].shape.type)
+
+
+@onnx_op("QLinearConv")
+def qlinear_conv(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A convolution of quantised values."""
+    node.expect(inputs, 8, 9)
+    x, weights = _from(node, inputs, 0), _from(node, inputs, 3)
+    result = convolve(node, x, weights)
+    bias = node.optional(inputs, 8)
+    if bias is not None:
+        x_scale = node.multibroadcast(inputs[1], inputs[4].shape.lens)
+        scale = node.fit(node.add("mul", x_scale, inputs[4]), bias.shape.lens)
+        values = node.add("dequantizelinear", bias, scale)
+        spread = node.broadcast(values, 1, result.shape.lens)
+        result = node.add("add", result, node.convert(spread, result.shape.type))
+    return _to(node, result, inputs, 6, inputs[0].shape.type)
+
+
+@onnx_op("QLinearMatMul")
+def qlinear_matmul(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A matrix product of quantised values."""
+    node.expect(inputs, 8)
+    _check(node, inputs[0], inputs[3])
+    a = _from(node, inputs, 0, max(0, inputs[0].shape.ndim - 2))
+    b = _from(node, inputs, 3, inputs[3].shape.ndim - 1)
+    return _to(node, product(node, a, b), inputs, 6, inputs[0].shape.type)
+
+
+@onnx_op("QLinearAveragePool", "QLinearGlobalAveragePool")
+def qlinear_pool(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """An average of quantised values."""
+    node.expect(inputs, 4, 5)
+    _check(node, inputs[0])
+    if node.integer("channels_last", 0):
+        raise node.fail("channels_last=1 is not supported")
+    x, mode = _from(node, inputs, 0), MODES[node.op_type]
+    pooling = globally_pooled if "Global" in node.op_type else pooled
+    return _to(node, pooling(node, x, mode), inputs, 3, inputs[0].shape.type)

@@ -1,0 +1,57 @@
+"""What a caller may ask of an import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workbench.compiler.errors import ModelError
+from workbench.compiler.shape import Dim
+
+
+@dataclass(frozen=True)
+class ParseOptions:
+    """How unknown dimensions, unknown operators and loops are dealt with."""
+
+    map_input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    """Static lengths for inputs, by name."""
+    map_dyn_input_dims: Mapping[str, Sequence[Dim | int]] = field(
+        default_factory=dict[str, Sequence[Dim | int]]
+    )
+    """Ranges of lengths for inputs, by name."""
+    dim_params: Mapping[str, Dim | int] = field(default_factory=dict[str, Dim | int])
+    """What a symbolic dimension (``batch``) stands for, by its name."""
+    default_dim_value: int = 0
+    """The length of a dimension that the model leaves open; 0 means ``default_dyn_dim_value``."""
+    default_dyn_dim_value: Dim | None = None
+    """The range of a dimension that the model leaves open; None means the length 1."""
+    skip_unknown_operators: bool = False
+    """Keep unknown operators as ``unknown:Op`` instructions, which cannot run, instead of failing."""
+    max_loop_iterations: int = 10
+    """Iterations of a loop whose number of iterations is only known at run time."""
+    external_data_path: str | Path | None = None
+    """The folder that tensors stored outside of the model file lie in; the model's own by default."""
+
+    def __post_init__(self) -> None:
+        """Refuse options that contradict each other.
+
+        Raises:
+            ModelError: Two options give one thing, or a value is out of range.
+        """
+        if self.map_input_dims and self.map_dyn_input_dims:
+            raise ModelError("map_input_dims and map_dyn_input_dims are both given; give one of them")
+        if self.default_dim_value and self.default_dyn_dim_value is not None:
+            raise ModelError(
+                "default_dim_value and default_dyn_dim_value are both given; give one of them"
+            )
+        if self.default_dim_value < 0:
+            raise ModelError(f"default_dim_value={self.default_dim_value}; expected 1 or more")
+        if self.max_loop_iterations < 0:
+            raise ModelError(f"max_loop_iterations={self.max_loop_iterations}; expected 0 or more")
+
+    @property
+    def default_dim(self) -> Dim:
+        """The range of a dimension that the model leaves open."""
+        n = self.default_dim_value or 1
+        return self.default_dyn_dim_value or Dim(n, n)

@@ -1,0 +1,118 @@
+"""Where an instruction comes from: unique node names, scopes, and attributes as short texts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import onnx
+
+from workbench.compiler.ir import SourceNode
+from workbench.compiler.program import Program
+
+_SHOWN = 200
+_SCOPES_KEY = "pkg.torch.onnx.name_scopes"
+_A = onnx.AttributeProto
+
+
+@dataclass
+class Provenance:
+    """Registers the nodes and initialisers of a model as the source nodes of a program."""
+
+    program: Program
+    taken: set[str] = field(default_factory=set[str])
+
+    def initializer(self, name: str) -> str:
+        """Register an initialiser; returns its name as a source."""
+        scope = tuple(part for part in name.split(".")[:-1] if part)
+        if "/" in name:
+            scope = _from_path(name)
+        return self._add(SourceNode(name, "Initializer", scope, (), (name,)), "initializer")
+
+    def node(self, node: onnx.NodeProto, index: int, prefix: str, scope: tuple[str, ...]) -> str:
+        """Register a node; returns its unique name as a source.
+
+        Args:
+            node: The node.
+            index: Its place in its graph.
+            prefix: Put before the name: the call of the function that the node stands in.
+            scope: The scope of that call.
+        """
+        made = SourceNode(
+            prefix + node.name if node.name else "",
+            f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
+            scope + scope_of(node),
+            tuple(node.input),
+            tuple(node.output),
+            attributes_text(node.attribute),
+        )
+        return self._add(made, f"{prefix}{node.op_type}_{index}")
+
+    def _add(self, made: SourceNode, fallback: str) -> str:
+        name = base = made.name or fallback
+        count = 1
+        while name in self.taken:
+            name = f"{base}_{count}"
+            count += 1
+        self.taken.add(name)
+        if name != made.name:
+            made = SourceNode(
+                name, made.op_type, made.scope, made.inputs, made.outputs, made.attributes
+            )
+        self.program.source_nodes[name] = made
+        return name
+
+
+def scope_of(node: onnx.NodeProto) -> tuple[str, ...]:
+    """The scopes that a node lies in, outermost first.
+
+    Taken from what the exporter of PyTorch notes (``pkg.torch.onnx.name_scopes``), or else from a name
+    that is a path (``/layer1/conv1/Conv``).
+    """
+    for entry in node.metadata_props:
+        if entry.key == _SCOPES_KEY and (scope := _from_list(entry.value)) is not None:
+            return scope
+    return _from_path(node.name)
+
+
+def _from_path(name: str) -> tuple[str, ...]:
+    return tuple(part for part in name.split("/")[:-1] if part)
+
+
+def _from_list(text: str) -> tuple[str, ...] | None:
+    """``['', 'model', 'model.layer.0', 'linear']``: qualified names of modules, then the node's own."""
+    try:
+        names = ast.literal_eval(text) if len(text) < 10_000 else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    if not isinstance(names, list):
+        return None
+    modules = [n for n in names[:-1] if isinstance(n, str)]  # pyright: ignore[reportUnknownVariableType]
+    return tuple(part for part in max(modules, key=len, default="").split(".") if part)
+
+
+def attributes_text(attributes: Iterable[onnx.AttributeProto]) -> str:
+    """Attributes as one short text: ``kernel_shape=[3, 3], group=1``."""
+    text = ", ".join(f"{a.name}={_value_text(a)}" for a in attributes)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _value_text(attribute: _A) -> str:
+    match attribute.type:
+        case _A.INT:
+            return str(attribute.i)
+        case _A.FLOAT:
+            return f"{attribute.f:g}"
+        case _A.STRING:
+            return attribute.s[:_SHOWN].decode("utf-8", "replace")
+        case _A.INTS:
+            return str(list(attribute.ints[:20]))
+        case _A.FLOATS:
+            return str([round(f, 6) for f in attribute.floats[:20]])
+        case _A.TENSOR:
+            return f"tensor{list(attribute.t.dims)}"
+        case _A.GRAPH:
+            return f"graph {attribute.g.name!r}"
+        case _:
+            return _A.AttributeType.Name(attribute.type).lower()

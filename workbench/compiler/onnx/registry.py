@@ -1,0 +1,63 @@
+"""The handlers of ONNX operators, by name; ``onnx_op`` adds one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from functools import cache
+
+from workbench.compiler.onnx.context import Handler
+
+STANDARD = {"", "ai.onnx"}
+DOMAINS = STANDARD | {
+    "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "com.microsoft", "com.amd",
+    "org.pytorch.aten",
+}  # fmt: skip
+"""Operator sets whose operators are looked up by their name alone."""
+
+_HANDLERS: dict[tuple[str | None, str], Handler] = {}
+
+
+def onnx_op(*op_types: str, domain: str | None = None) -> Callable[[Handler], Handler]:
+    """Register a function as the importer of some operators.
+
+    The function takes a NodeContext and the node's inputs, and returns the instructions of its outputs.
+    A later registration of the same operator wins.
+
+    Args:
+        op_types: Names of operators.
+        domain: The operator set; any of the common ones if None.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for op_type in op_types:
+            _HANDLERS[domain, op_type] = handler
+        return handler
+
+    return register
+
+
+def find(domain: str, op_type: str) -> Handler | None:
+    """The handler of an operator, if there is one."""
+    load()
+    domain = "" if domain in STANDARD else domain
+    own = _HANDLERS.get((domain, op_type))
+    if own is None and domain in DOMAINS:
+        return _HANDLERS.get((None, op_type))
+    return own
+
+
+def operators() -> list[str]:
+    """The names of all operators with a handler."""
+    load()
+    return sorted({op_type for _, op_type in _HANDLERS})
+
+
+@cache
+def load() -> None:
+    """Import every file of handlers once; each registers its own."""
+    from workbench.compiler.onnx import nodes  # noqa: PLC0415
+
+    for file in pkgutil.iter_modules(nodes.__path__):
+        importlib.import_module(f"{nodes.__name__}.{file.name}")

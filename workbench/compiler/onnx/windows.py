@@ -1,0 +1,99 @@
+"""Windows of convolutions and poolings: strides, dilations and padding, checked and completed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.compiler.ir import Instruction
+from workbench.compiler.onnx.broadcast import dims_of
+from workbench.compiler.onnx.context import NodeContext
+
+DEFAULT, SAME_LOWER, SAME_UPPER = 0, 1, 2
+"""Codes of ``padding_mode``: as given, or as much as keeps the lens at run time."""
+
+
+@dataclass
+class Window:
+    """How a kernel moves over the spatial axes."""
+
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    mode: int = DEFAULT
+    is_padded: bool = False
+    """Whether the padding was given or computed, not left out."""
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether both sides of each axis are padded alike."""
+        return self.begins == self.ends
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """Begins, then ends."""
+        return self.begins + self.ends
+
+
+def window(
+    node: NodeContext, x: Instruction, kernel: Sequence[int] | None, transposed: bool = False
+) -> Window:
+    """The window that a node describes.
+
+    Args:
+        node: The node.
+        x: The value that the window moves over.
+        kernel: The kernel's lens; None if they are only known at run time.
+        transposed: Whether the padding of a transposed convolution is meant.
+
+    Raises:
+        ModelError: A list has the wrong length, or the padding is given twice.
+    """
+    rank = x.shape.ndim - 2
+    if rank < 1:
+        raise node.fail(f"input {x.shape}; expected a batch, channels and spatial axes")
+    stride = _list(node, "strides", rank, 1)
+    dilation = _list(node, "dilations", rank, 1)
+    auto = node.text("auto_pad", "NOTSET").upper() or "NOTSET"
+    zeros = (0,) * rank
+    if auto == "NOTSET":
+        pads = node.integers("pads", ()) or zeros * 2
+        if len(pads) != 2 * rank:
+            raise node.fail(f"{len(pads)} pads; expected {2 * rank}")
+        given = node.has("pads")
+        return Window(stride, dilation, pads[:rank], pads[rank:], is_padded=given)
+    if any(node.integers("pads", ())):
+        raise node.fail(f"attributes pads and auto_pad={auto}; expected one of them")
+    if auto == "VALID":
+        return Window(stride, dilation, zeros, zeros)
+    if auto not in {"SAME_UPPER", "SAME_LOWER"}:
+        raise node.fail(f"auto_pad={auto!r}; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
+    dims = dims_of(x.shape)[2:]
+    if kernel is None or not all(d.is_fixed for d in dims):
+        return Window(stride, dilation, zeros, zeros, SAME_UPPER if auto == "SAME_UPPER" else SAME_LOWER)
+    lens = [d.max for d in dims]
+    totals = [
+        _total(n, k, s, d, transposed)
+        for n, k, s, d in zip(lens, kernel, stride, dilation, strict=True)
+    ]
+    small = tuple(t // 2 for t in totals)
+    large = tuple(t - t // 2 for t in totals)
+    begins, ends = (small, large) if auto == "SAME_UPPER" else (large, small)
+    return Window(stride, dilation, begins, ends, is_padded=True)
+
+
+def _total(length: int, kernel: int, stride: int, dilation: int, transposed: bool) -> int:
+    wide = (kernel - 1) * dilation + 1
+    if transposed:
+        return max(0, wide - stride)
+    return max(0, (-(-length // stride) - 1) * stride + wide - length)
+
+
+def _list(node: NodeContext, name: str, rank: int, default: int) -> tuple[int, ...]:
+    values = node.integers(name, ()) or (default,) * rank
+    if len(values) != rank:
+        raise node.fail(f"{len(values)} {name}; expected {rank}")
+    if min(values) < 1:
+        raise node.fail(f"{name} {list(values)}; expected 1 or more")
+    return values

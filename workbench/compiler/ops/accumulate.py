@@ -1,0 +1,68 @@
+"""What sums are kept in while they grow, and how they are rounded once at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array, DType
+
+quiet = np.errstate(all="ignore")
+"""Decorates what computes by IEEE rules: infinities and NaN are values here, not accidents."""
+
+
+def widened(x: Array) -> Array:
+    """``x`` for arithmetic: floats narrower than 32 bits become float32, the rest stays as it is."""
+    return x.astype(np.float32) if is_narrow(x.dtype) else x
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is a float of fewer than 32 bits."""
+    return dtype.itemsize < 4 and DType.of(dtype).is_float
+
+
+def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that sums of ``dtype`` are kept in: float32 at least, and 64 bits for integers."""
+    if DType.of(dtype).is_float:
+        return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+    return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+
+
+def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
+    """``x`` in ``dtype``, rounded once."""
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """What every value of a type is at least: minus infinity, or the smallest integer."""
+    if DType.of(dtype).is_float:
+        return -np.inf
+    return False if dtype.kind == "b" else np.iinfo(dtype).min
+
+
+def highest(dtype: np.dtype[Any]) -> Any:
+    """What every value of a type is at most: infinity, or the largest integer."""
+    if DType.of(dtype).is_float:
+        return np.inf
+    return True if dtype.kind == "b" else np.iinfo(dtype).max
+
+
+def working_type(a: Array, b: Array, terms: int) -> np.dtype[Any]:
+    """The type in which sums of ``terms`` products of elements of ``a`` and ``b`` are computed.
+
+    Floats of at least float32; for integers a float type as long as every sum is exact in it,
+    because only floats have a fast matrix product.
+    """
+    if DType.of(a.dtype).is_float:
+        return sum_type(a.dtype)
+    bound = _magnitude(a) * _magnitude(b) * terms
+    if bound < 1 << 24:
+        return np.dtype(np.float32)
+    return np.dtype(np.float64) if bound < 1 << 53 else sum_type(a.dtype)
+
+
+def _magnitude(x: Array) -> int:
+    if not x.size or x.dtype.kind == "b":
+        return 1
+    return max(abs(int(x.max())), abs(int(x.min())))

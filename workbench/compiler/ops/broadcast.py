@@ -1,0 +1,253 @@
+"""Broadcasts: views that repeat elements without moving any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import ShapeError
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_static,
+    operation,
+)
+from workbench.compiler.ops.ranges import (
+    ANY,
+    any_dynamic,
+    broadcast_dims,
+    dims_of,
+    expect,
+    expect_rank,
+    expect_tensors,
+    ranged,
+)
+from workbench.compiler.ops.sampling import grid
+from workbench.compiler.shape import Dim, Shape, broadcast_lens
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+Ints: TypeAlias = tuple[int, ...]
+
+
+def broadcast_shape(x: Shape, lens: Sequence[int]) -> Shape:
+    """``x`` seen with lens ``lens``, aligned at the right; stride 0 where it repeats."""
+    skip = len(lens) - x.ndim
+    kept = [
+        s if n == want else 0 for n, s, want in zip(x.lens, x.strides, lens[skip:], strict=True)
+    ]
+    return Shape(x.type, lens, [0] * skip + kept)
+
+
+@operation
+class Multibroadcast(Operation):
+    """The input repeated along axes of length 1, and along new leading axes."""
+
+    name: ClassVar[str] = "multibroadcast"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
+    out_lens: Ints = ()
+    out_dyn_dims: tuple[Dim, ...] = ()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """``out_lens``, or the common lens of all inputs; stride 0 where elements repeat."""
+        if not inputs:
+            raise ShapeError("multibroadcast: expected 1 input or more, found 0")
+        expect_tensors(self, inputs)
+        expect_rank(self, inputs[:1], 1)
+        if len(inputs) > 1:
+            return self._shape_of_many(inputs)
+        expect_static(self, inputs)
+        x = inputs[0]
+        fits = x.ndim <= len(self.out_lens) and all(
+            n in (1, want)
+            for n, want in zip(reversed(x.lens), reversed(self.out_lens), strict=False)
+        )
+        if not fits:
+            raise ShapeError(
+                f"multibroadcast: {x} does not broadcast to {list(self.out_lens)}; "
+                "each dimension, from the last, must be equal or 1"
+            )
+        return broadcast_shape(x, self.out_lens)
+
+    def _shape_of_many(self, inputs: Sequence[Shape]) -> Shape:
+        x = inputs[0]
+        if not any_dynamic(inputs):
+            return broadcast_shape(x, broadcast_lens(*(s.lens for s in inputs)))
+        dims = self.out_dyn_dims or dims_of(x)
+        if not self.out_dyn_dims:
+            for other in inputs[1:]:
+                dims = broadcast_dims(self, dims, dims_of(other))
+        return ranged(x.type, dims)
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.broadcast_to``."""
+        x: Array = inputs[0]
+        if len(inputs) == 1:
+            return np.broadcast_to(x, self.out_lens)
+        return np.broadcast_to(x, np.broadcast_shapes(*(i.shape for i in inputs)))
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """One input and several, a new leading axis, a strided operand."""
+        yield cls(out_lens=(2, 4, 3)), [grid(4, 1)]
+        yield cls(out_lens=(2, 3)), [grid(2, 3, type=np.int64)]
+        yield cls(out_lens=(2, 3)), [np.array([2.5], np.float16)]
+        yield cls(out_lens=(5, 4, 3)), [grid(3, 4).T]
+        yield cls(), [grid(3, 1), grid(2, 1, 4)]
+        yield cls(), [grid(2, 3), grid(1, 3), grid(3)]
+
+
+@operation
+class Broadcast(Operation):
+    """The input laid along consecutive axes that begin at ``axis``, and repeated along all others."""
+
+    name: ClassVar[str] = "broadcast"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
+    axis: int = 0
+    out_lens: Ints = ()
+    out_dyn_dims: tuple[Dim, ...] = ()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """``out_lens``, or the lens of the second input; stride 0 on all axes but the input's."""
+        expect_count(self, inputs, 1, 2)
+        expect_tensors(self, inputs)
+        if len(inputs) == 2 and inputs[1].dims is not None:
+            return self._dynamic_shape(inputs[0], inputs[1], inputs[1].dims)
+        expect_static(self, inputs)
+        x = inputs[0]
+        lens = self.out_lens if len(inputs) == 1 else inputs[1].lens
+        if len(inputs) == 2:
+            expect_rank(self, [x], 1, 1)
+        end = self.axis + x.ndim
+        if self.axis < 0 or end > len(lens) or lens[self.axis : end] != x.lens:
+            raise ShapeError(
+                f"broadcast: {x} does not lie along {list(lens)} from axis {self.axis}; "
+                "its lens must stand there as they are"
+            )
+        strides = [0] * len(lens)
+        strides[self.axis : end] = x.strides
+        return Shape(x.type, lens, strides)
+
+    def _dynamic_shape(self, x: Shape, like: Shape, dims: Sequence[Dim]) -> Shape:
+        expect_static(self, [x])
+        expect_rank(self, [x], 1, 1)
+        if not 0 <= self.axis < len(dims) or dims[self.axis] != Dim(x.lens[0], x.lens[0]):
+            raise ShapeError(f"broadcast: {x} does not lie along axis {self.axis} of {like}")
+        return like
+
+    def compute(self, *inputs: Any) -> Any:
+        """A reshape, then ``numpy.broadcast_to``."""
+        x: Array = inputs[0]
+        lens = self.out_lens if len(inputs) == 1 else inputs[1].shape
+        tail = len(lens) - self.axis - x.ndim
+        return np.broadcast_to(x.reshape(x.shape + (1,) * tail), lens)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """A bias along channels, two axes at once, the two-input form."""
+        yield cls(axis=1, out_lens=(2, 3, 4, 5)), [grid(3)]
+        yield cls(axis=1, out_lens=(2, 3, 4, 5)), [grid(4, 3, type=np.float16).T]
+        yield cls(axis=0, out_lens=(3,)), [grid(3, type=np.int32)]
+        yield cls(axis=1), [grid(3), grid(2, 3, 4)]
+
+
+@operation
+class BroadcastForDot(Operation):
+    """The first input with its leading axes broadcast against the second's, the last two kept."""
+
+    name: ClassVar[str] = "broadcast_for_dot"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Common leading lens, then the first input's matrix."""
+        expect_count(self, inputs, 2)
+        expect_tensors(self, inputs)
+        expect_rank(self, inputs, 2)
+        a, b = inputs
+        if any_dynamic(inputs):
+            x, y = dims_of(a), dims_of(b)
+            return ranged(a.type, broadcast_dims(self, x[:-2], y[:-2]) + x[-2:])
+        if a.ndim == b.ndim == 2:
+            return a
+        common = broadcast_lens((*a.lens[:-2], 1, 1), (*b.lens[:-2], 1, 1))[:-2]
+        return broadcast_shape(a, common + a.lens[-2:])
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.broadcast_to``."""
+        a, b = inputs
+        return np.broadcast_to(a, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + a.shape[-2:])
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Either operand with more leading axes."""
+        yield cls(), [grid(4, 5), grid(2, 3, 5, 6)]
+        yield cls(), [grid(2, 1, 4, 5), grid(3, 5, 6)]
+        yield cls(), [grid(4, 5), grid(5, 6)]
+
+
+@operation
+class BroadcastWithDims(Operation):
+    """The first input broadcast against the lens that the second input holds."""
+
+    name: ClassVar[str] = "broadcast_with_dims"
+    family: ClassVar[Family] = Family.VIEW
+    dynamic: ClassVar[bool] = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Unknown lengths; only the number of dimensions is known."""
+        expect_count(self, inputs, 2)
+        expect_tensors(self, inputs)
+        expect_static(self, inputs[1:])
+        expect_rank(self, inputs[1:], 1, 1)
+        return ranged(inputs[0].type, [ANY] * max(inputs[0].ndim, inputs[1].lens[0]))
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.broadcast_to`` the common lens."""
+        x, dims = inputs
+        lens = tuple(int(n) for n in dims)
+        return np.broadcast_to(x, np.broadcast_shapes(x.shape, lens))
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """A 1 in the dims keeps the input's length."""
+        yield cls(), [grid(3, 1), np.array([2, 1, 4])]
+        yield cls(), [grid(2, 3), np.array([3])]
+
+
+@operation
+class Scalar(Operation):
+    """One element, repeated over ``scalar_bcst_dims``."""
+
+    name: ClassVar[str] = "scalar"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    scalar_bcst_dims: Ints = ()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The given lens, every stride 0."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        x = inputs[0]
+        expect(self, x.lens == (1,), f"input 0 is {x}; expected one element")
+        return Shape(x.type, self.scalar_bcst_dims, [0] * len(self.scalar_bcst_dims))
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.broadcast_to``."""
+        return np.broadcast_to(inputs[0].reshape(()), self.scalar_bcst_dims)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """A float over a matrix."""
+        yield cls(scalar_bcst_dims=(2, 3)), [grid(1)]

@@ -1,0 +1,234 @@
+"""Comparison, logic, selection and bounds: results are 1 or 0 in the type of the operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.errors import ShapeError
+from workbench.compiler.operation import Sample, expect_count, expect_same_type, operation
+from workbench.compiler.ops.elementwise import (
+    INTEGERS,
+    Binary,
+    Function,
+    Pointwise,
+    Unary,
+    draw,
+    expect_same_dims,
+    expect_tensors,
+    winner,
+)
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+_TRUTH: tuple[tuple[float, float], ...] = ((-1.0, 1.0),)
+
+
+class _Test(Binary):
+    """A test on two operands; ``function`` gives bools. It needs no wider type to be exact."""
+
+    def compute(self, *inputs: Any) -> Array:
+        """1 or 0 in the type of the operands."""
+        with np.errstate(all="ignore"):
+            return type(self).function(*inputs).astype(inputs[0].dtype)
+
+
+class _Property(Unary):
+    """A property of a float; the result is a bool tensor."""
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The input's lens, of bools."""
+        return super().compute_shape(inputs, modules).with_type(DType.BOOL)
+
+    def compute(self, *inputs: Any) -> Array:
+        """A bool for each element; no integer has the property."""
+        if DType.of(inputs[0].dtype).is_float:
+            return type(self).function(inputs[0])
+        return np.zeros(inputs[0].shape, np.bool_)
+
+
+@operation
+class Equal(_Test):
+    """Whether x = y; infinities equal themselves, NaN equals nothing."""
+
+    name: ClassVar[str] = "equal"
+    expression: ClassVar[str | None] = "T({0} == {1})"
+    commutative: ClassVar[bool] = True
+    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
+    function: ClassVar[Function] = np.equal
+
+
+@operation
+class Greater(_Test):
+    """Whether x > y."""
+
+    name: ClassVar[str] = "greater"
+    expression: ClassVar[str | None] = "T({0} > {1})"
+    function: ClassVar[Function] = np.greater
+
+
+@operation
+class Less(_Test):
+    """Whether x < y."""
+
+    name: ClassVar[str] = "less"
+    expression: ClassVar[str | None] = "T({0} < {1})"
+    function: ClassVar[Function] = np.less
+
+
+@operation
+class LogicalAnd(_Test):
+    """Whether x and y are both non-zero."""
+
+    name: ClassVar[str] = "logical_and"
+    expression: ClassVar[str | None] = "T({0} != T(0) && {1} != T(0))"
+    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
+
+    def compute(self, *inputs: Any) -> Array:
+        """1 or 0 in the type of the operands."""
+        return ((inputs[0] != 0) & (inputs[1] != 0)).astype(inputs[0].dtype)
+
+
+@operation
+class LogicalOr(_Test):
+    """Whether x or y is non-zero."""
+
+    name: ClassVar[str] = "logical_or"
+    expression: ClassVar[str | None] = "T({0} != T(0) || {1} != T(0))"
+    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
+
+    def compute(self, *inputs: Any) -> Array:
+        """1 or 0 in the type of the operands."""
+        return ((inputs[0] != 0) | (inputs[1] != 0)).astype(inputs[0].dtype)
+
+
+@operation
+class LogicalXor(_Test):
+    """Whether exactly one of x and y is non-zero."""
+
+    name: ClassVar[str] = "logical_xor"
+    expression: ClassVar[str | None] = "T(({0} != T(0)) != ({1} != T(0)))"
+    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
+
+    def compute(self, *inputs: Any) -> Array:
+        """1 or 0 in the type of the operands."""
+        return ((inputs[0] != 0) ^ (inputs[1] != 0)).astype(inputs[0].dtype)
+
+
+@operation
+class Not(Unary):
+    """1 where x is 0, else 0."""
+
+    name: ClassVar[str] = "not"
+    expression: ClassVar[str | None] = "T({0} == T(0))"
+    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
+
+    def compute(self, *inputs: Any) -> Array:
+        """1 or 0 in the type of the operand."""
+        return np.equal(inputs[0], 0).astype(inputs[0].dtype)
+
+
+@operation
+class BitwiseAnd(Binary):
+    """The bits that x and y have in common, of integers."""
+
+    name: ClassVar[str] = "bitwise_and"
+    expression: ClassVar[str | None] = "{0} & {1}"
+    exact: ClassVar[bool] = True
+    commutative: ClassVar[bool] = True
+    types: ClassVar[tuple[DType, ...]] = (*INTEGERS, DType.BOOL)
+    function: ClassVar[Function] = np.bitwise_and
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The lens of the inputs, which must be integers or bools."""
+        result = super().compute_shape(inputs, modules)
+        if not result.type.is_integral:
+            found = result.type.type_name
+            raise ShapeError(f"bitwise_and: the inputs are {found}; expected integers")
+        return result
+
+
+@operation
+class Isnan(_Property):
+    """Whether x is not a number, as a bool."""
+
+    name: ClassVar[str] = "isnan"
+    expression: ClassVar[str | None] = "isnan({0})"
+    function: ClassVar[Function] = np.isnan
+
+
+@operation
+class Isinf(_Property):
+    """Whether x is infinite, as a bool."""
+
+    name: ClassVar[str] = "isinf"
+    expression: ClassVar[str | None] = "isinf({0})"
+    function: ClassVar[Function] = np.isinf
+
+
+@operation
+class Where(Pointwise):
+    """x where the condition is non-zero, else y."""
+
+    name: ClassVar[str] = "where"
+    expression: ClassVar[str | None] = "{0} ? {1} : {2}"
+    arity: ClassVar[int] = 3
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The lens of x and y; a static condition of one element goes with any lens."""
+        expect_count(self, inputs, 3)
+        expect_tensors(self, inputs)
+        condition, x, y = inputs
+        if condition.is_dynamic or condition.elements != 1:
+            expect_same_dims(self, inputs)
+        if y.type is not x.type:
+            raise ShapeError(f"where: input 2 is {y}; expected the type of input 1, {x}")
+        return winner(self, x, y, standard=True)
+
+    def compute(self, *inputs: Any) -> Array:
+        """The chosen elements."""
+        condition, x, y = inputs
+        select: Function = np.where
+        return select(condition if condition.dtype == np.bool_ else condition != 0, x, y)
+
+    @classmethod
+    def samples(cls) -> Iterator[Sample]:
+        """A bool condition for every type, a float one, one of one element, strided operands."""
+        for type in cls.types:
+            yield cls(), [draw(DType.BOOL, (2, 3), 0, 1), *cls.draw(type, (2, 3))[1:]]
+        yield cls(), cls.draw(DType.INT32, (2, 3))
+        x, y = cls.draw(DType.FLOAT, (3, 4))[1:]
+        yield cls(), [np.array([True]), x, y]
+        for operands in cls.float_operands():
+            yield cls(), [operands[0] > 0, *operands[1:]]
+
+
+@operation
+class Clip(Pointwise):
+    """min(max(x, low), high)."""
+
+    name: ClassVar[str] = "clip"
+    expression: ClassVar[str | None] = "min(max({0}, {1}), {2})"
+    arity: ClassVar[int] = 3
+    exact: ClassVar[bool] = True
+    cost: ClassVar[int] = 2
+    blocked: ClassVar[bool] = True
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-4.0, 4.0), (-2.0, 0.0), (1.0, 2.0))
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape of x, strides and all."""
+        expect_count(self, inputs, 3)
+        expect_tensors(self, inputs)
+        expect_same_type(self, inputs)
+        expect_same_dims(self, inputs)
+        return inputs[0]
+
+    def value(self, *inputs: Array) -> Array:
+        """The bounded elements; NaN stays."""
+        x, low, high = inputs
+        return np.minimum(np.maximum(x, low), high)

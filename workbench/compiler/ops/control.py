@@ -1,0 +1,276 @@
+"""Control flow: branches, loops, calls of other modules, and the tuples that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import EvaluationError, ShapeError
+from workbench.compiler.operation import (
+    Evaluate,
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_static,
+    normalize_axes,
+    operation,
+)
+from workbench.compiler.ops.fused import bind, call, expect_modules, infer_body
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+OUTPUT_PREFIX = "#output_"
+"""Begins the name of a module's parameter that is a buffer for a result."""
+
+
+def _expect_standard(op: Operation, inputs: Sequence[Shape]) -> None:
+    expect_static(op, inputs)
+    for i, shape in enumerate(inputs):
+        if not shape.standard:
+            raise ShapeError(f"{op.name}: input {i} is {shape}; expected a standard shape")
+
+
+def _shapes(module: Module) -> list[Shape]:
+    return [o.shape for o in module.outputs]
+
+
+@operation
+class If(Operation):
+    """The results of the first module where the condition is non-zero, else of the second.
+
+    Further inputs bind to the union of both modules' parameters, sorted by name.
+    """
+
+    name: ClassVar[str] = "if"
+    family: ClassVar[Family] = Family.CONTROL
+    takes_modules: ClassVar[bool] = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The tuple of the modules' results, which must have equal shapes."""
+        expect_modules(self, modules, 2)
+        _expect_standard(self, inputs)
+        names = _union(modules)
+        if len(inputs) != len(names) + 1:
+            raise ShapeError(
+                f"if: expected a condition and inputs for {', '.join(names) or 'no parameters'}; "
+                f"found {len(inputs)} inputs"
+            )
+        then, otherwise = map(_shapes, modules)
+        if then != otherwise:
+            found = f"{Shape.tuple_of(then)} and {Shape.tuple_of(otherwise)}"
+            raise ShapeError(f"if: the modules give {found}; expected equal shapes")
+        return Shape.tuple_of(then)
+
+    def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
+        """The results of the chosen module."""
+        chosen = modules[0] if _truth(self, inputs[0]) else modules[1]
+        bound = dict(zip(_union(modules), inputs[1:], strict=True))
+        return tuple(call(evaluate, chosen, bound))
+
+
+def _union(modules: Sequence[Module]) -> list[str]:
+    return sorted({name for m in modules for name in m.parameters})
+
+
+def _truth(op: Operation, condition: Any) -> bool:
+    if condition.size != 1:
+        raise EvaluationError(f"{op.name}: expected one condition, found {condition.size}")
+    return bool(condition.reshape(-1)[0])
+
+
+@operation
+class Loop(Operation):
+    """Repeats a module while an iteration count is not reached and a condition holds.
+
+    Inputs are the count, the condition, then values carried from one iteration to the next. The
+    module takes (iteration, condition, values…), in the order in which its parameters were made,
+    and gives (condition, values…, scans…). The results are the last values, then the scans of all
+    iterations, stacked.
+    """
+
+    name: ClassVar[str] = "loop"
+    family: ClassVar[Family] = Family.CONTROL
+    takes_modules: ClassVar[bool] = True
+    max_iterations: int = 10
+    scan_output_directions: tuple[int, ...] = ()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The carried values, then each scan with ``max_iterations`` before its lens."""
+        expect_modules(self, modules, 1)
+        _expect_standard(self, inputs)
+        body = modules[0]
+        if len(inputs) < 2 or len(body.parameters) != len(inputs):
+            raise ShapeError(
+                f"loop: module {body.name!r} has {len(body.parameters)} parameters and there are "
+                f"{len(inputs)} inputs; expected equal counts, two at least"
+            )
+        carried = len(inputs) - 2
+        results = _shapes(body)
+        if len(results) < carried + 1:
+            raise ShapeError(
+                f"loop: module {body.name!r} gives {len(results)} results; expected the condition "
+                f"and {carried} carried values at least"
+            )
+        scans = [Shape(s.type, (self.max_iterations, *s.lens)) for s in results[carried + 1 :]]
+        return Shape.tuple_of([*results[1 : carried + 1], *scans])
+
+    def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
+        """The carried values and scans after the last iteration; scan slots not reached are 0."""
+        body = modules[0]
+        count, condition, *carried = inputs
+        limit = min(int(count.reshape(-1)[0]), self.max_iterations)
+        first = next(iter(body.parameters.values())).shape
+        slots: list[list[Array]] = [[] for _ in _shapes(body)[len(carried) + 1 :]]
+        for i in range(limit):
+            if not _truth(self, condition):
+                break
+            iteration = np.full(first.lens, i, first.type.numpy)
+            condition, *results = evaluate(body, [iteration, condition, *carried])
+            carried, scans = results[: len(carried)], results[len(carried) :]
+            for slot, scan in zip(slots, scans, strict=True):
+                slot.append(np.asarray(scan))
+        shapes = _shapes(body)[len(carried) + 1 :]
+        stacked = [self._stack(k, slots[k], s, limit) for k, s in enumerate(shapes)]
+        return (*carried, *stacked)
+
+    def _stack(self, index: int, rows: Sequence[Array], shape: Shape, limit: int) -> Array:
+        dtype = rows[0].dtype if rows else shape.type.numpy
+        result = np.zeros((self.max_iterations, *shape.lens), dtype)
+        backward = index < len(self.scan_output_directions) and self.scan_output_directions[index]
+        for k, row in enumerate(rows):
+            result[limit - 1 - k if backward else k] = row
+        return result
+
+
+@operation
+class GetTupleElem(Operation):
+    """One value of a tuple."""
+
+    name: ClassVar[str] = "get_tuple_elem"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
+    index: int = 0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape of that value."""
+        expect_count(self, inputs, 1)
+        subs = inputs[0].subs
+        if subs is None or not 0 <= self.index < len(subs):
+            raise ShapeError(
+                f"get_tuple_elem: input 0 is {inputs[0]}; "
+                f"expected a tuple with an element {self.index}"
+            )
+        return subs[self.index]
+
+    def compute(self, *inputs: Any) -> Any:
+        """That value."""
+        return inputs[0][self.index]
+
+
+@operation
+class ScanSlice(Operation):
+    """The slice of length 1 at a position along ``axis``; ``direction`` 1 counts from the end."""
+
+    name: ClassVar[str] = "scan_slice"
+    family: ClassVar[Family] = Family.VIEW
+    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    axis: int = 0
+    direction: int = 0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Length 1 on the axis; the strides stay."""
+        expect_count(self, inputs, 2)
+        expect_static(self, inputs)
+        op = normalize_axes(self, inputs)
+        assert isinstance(op, ScanSlice)
+        lens = list(inputs[0].lens)
+        lens[op.axis] = 1
+        return Shape(inputs[0].type, lens, inputs[0].strides)
+
+    def compute(self, *inputs: Any) -> Array:
+        """A view of the slice."""
+        data, position = inputs[0], int(inputs[1].reshape(-1)[0])
+        length = data.shape[self.axis]
+        if not 0 <= position < length:
+            raise EvaluationError(f"scan_slice: position {position}; expected 0 to {length - 1}")
+        start = length - 1 - position if self.direction else position
+        where = [slice(None)] * data.ndim
+        where[self.axis] = slice(start, start + 1)
+        return data[tuple(where)]
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Both directions, along the first and the last axis."""
+        x = np.arange(12, dtype=np.float32).reshape(3, 4)
+        for axis, direction in ((0, 0), (0, 1), (1, 0), (-1, 1)):
+            yield cls(axis, direction), [x, np.array([1], np.int64)]
+        yield cls(1), [x.T, np.array([2], np.int64)]
+
+
+@operation
+class SelectModule(Operation):
+    """Runs the first module whose parameters have exactly the shapes of the inputs.
+
+    Parameters whose names begin with ``#output_`` are buffers for the results; where a module has
+    them, the last input is the tuple of the buffers.
+    """
+
+    name: ClassVar[str] = "select_module"
+    family: ClassVar[Family] = Family.CONTROL
+    takes_modules: ClassVar[bool] = True
+    dynamic: ClassVar[bool] = True
+    output_dyn_shapes: Shape = Shape()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape given as attribute."""
+        if not inputs or not modules:
+            raise ShapeError("select_module: expected at least one input and one module")
+        return self.output_dyn_shapes
+
+    def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
+        """The results of the module that fits."""
+        for module in modules:
+            if (bound := _fitted(module, inputs)) is not None:
+                values = call(evaluate, module, bound)
+                return tuple(values) if self.output_dyn_shapes.is_tuple else values[0]
+        found = ", ".join(str(list(x.shape)) for x in inputs if not isinstance(x, tuple))
+        raise EvaluationError(f"select_module: no module takes inputs of lens {found}")
+
+
+def _fitted(module: Module, inputs: Sequence[Any]) -> dict[str, Any] | None:
+    """The inputs by parameter name, if they fit the module."""
+    buffers = sorted(n for n in module.parameters if n.startswith(OUTPUT_PREFIX))
+    names = sorted(set(module.parameters) - set(buffers))
+    data = inputs[:-1] if buffers else inputs
+    if len(names) != len(data):
+        return None
+    if any(module.parameters[n].shape.lens != x.shape for n, x in zip(names, data, strict=True)):
+        return None
+    bound = dict(zip(names, data, strict=True))
+    return bound | dict(zip(buffers, inputs[-1], strict=True)) if buffers else bound
+
+
+@operation
+class RunOnTarget(Operation):
+    """Runs a module on another target; inputs bind to its parameters, sorted by name."""
+
+    name: ClassVar[str] = "run_on_target"
+    family: ClassVar[Family] = Family.CONTROL
+    takes_modules: ClassVar[bool] = True
+    target_id: int = 0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The tuple of the module's results."""
+        expect_modules(self, modules, 1)
+        return Shape.tuple_of(infer_body(modules[0], bind(self, modules[0], inputs)))
+
+    def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
+        """The module's results."""
+        return tuple(call(evaluate, modules[0], bind(self, modules[0], inputs)))

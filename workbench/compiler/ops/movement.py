@@ -1,0 +1,341 @@
+"""Operations that copy elements to other places and compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.errors import EvaluationError, ShapeError
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_same_type,
+    expect_static,
+    normalize_axis,
+    operation,
+)
+from workbench.compiler.ops.ranges import (
+    ANY,
+    any_dynamic,
+    expect,
+    expect_rank,
+    expect_same_rank,
+    expect_tensors,
+    plus,
+    ranged,
+)
+from workbench.compiler.ops.sampling import digits, grid
+from workbench.compiler.shape import Dim, Shape, common_permutation
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+Ints: TypeAlias = tuple[int, ...]
+
+
+@operation
+class Contiguous(Operation):
+    """The elements in row-major order in memory."""
+
+    name: ClassVar[str] = "contiguous"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The same lens, standard."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        return inputs[0].as_standard()
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.ascontiguousarray``."""
+        return np.ascontiguousarray(inputs[0])
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Transposed, sliced, broadcast."""
+        yield cls(), [grid(2, 3).T]
+        yield cls(), [grid(4, 6, type=np.float16)[::2, 1:3]]
+        yield cls(), [np.broadcast_to(grid(3, type=np.int32), (2, 3))]
+
+
+@operation
+class Layout(Operation):
+    """The elements with their axes in memory in the order ``permutation``, slowest first."""
+
+    name: ClassVar[str] = "layout"
+    family: ClassVar[Family] = Family.MOVEMENT
+    permutation: Ints = ()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The same lens, packed in that order."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        x = inputs[0]
+        fits = sorted(self.permutation) == list(range(x.ndim))
+        expect(self, fits, f"permutation {self.permutation} does not permute the axes of {x}")
+        return Shape.permuted(x.type, x.lens, self.permutation)
+
+    def compute(self, *inputs: Any) -> Any:
+        """A copy in that order, seen with the same lens."""
+        inner = np.ascontiguousarray(np.transpose(inputs[0], self.permutation))
+        return np.transpose(inner, np.argsort(self.permutation))
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Channels last, and back."""
+        yield cls(permutation=(0, 2, 3, 1)), [grid(2, 3, 4, 5)]
+        yield cls(permutation=(0, 1)), [grid(2, 3, type=np.float16).T]
+
+
+class PadMode(IntEnum):
+    """What stands beyond the edge: a constant, the mirrored tensor, or its outermost elements."""
+
+    CONSTANT = 0
+    REFLECT = 1
+    EDGE = 2
+
+
+@operation
+class Pad(Operation):
+    """The input with elements added around it; ``pads`` has all begins, then all ends.
+
+    Negative pads crop.
+    """
+
+    name: ClassVar[str] = "pad"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+    mode: PadMode = PadMode.CONSTANT
+    pads: Ints = ()
+    value: float = 0.0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Lens plus both pads; the order of axes in memory is kept."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        x = inputs[0]
+        expect(
+            self,
+            len(self.pads) == 2 * x.ndim,
+            f"{len(self.pads)} pads for {x}; expected two an axis",
+        )
+        added = [b + e for b, e in self._sides()]
+        if x.dims is not None:
+            return ranged(x.type, (plus(d, n) for d, n in zip(x.dims, added, strict=True)))
+        lens = [n + more for n, more in zip(x.lens, added, strict=True)]
+        expect(self, min(lens, default=0) >= 0, f"pads {self.pads} crop more than {x} has")
+        return x.with_lens(lens)
+
+    def _sides(self) -> list[tuple[int, int]]:
+        rank = len(self.pads) // 2
+        return list(zip(self.pads[:rank], self.pads[rank:], strict=True))
+
+    def compute(self, *inputs: Any) -> Any:
+        """Fill and copy for a constant, else an index of sources an axis."""
+        x: Array = inputs[0]
+        if self.mode == PadMode.CONSTANT:
+            return self._constant(x)
+        for axis, (begin, end) in enumerate(self._sides()):
+            if begin or end:
+                x = np.take(x, self._sources(begin, end, x.shape[axis]), axis)
+        return x
+
+    def _constant(self, x: Array) -> Array:
+        sides = self._sides()
+        lens = [n + b + e for n, (b, e) in zip(x.shape, sides, strict=True)]
+        out = np.full(lens, self._fill(x.dtype), x.dtype)
+        into = tuple(slice(max(b, 0), n - max(e, 0)) for n, (b, e) in zip(lens, sides, strict=True))
+        kept = tuple(
+            slice(max(-b, 0), n - max(-e, 0)) for n, (b, e) in zip(x.shape, sides, strict=True)
+        )
+        out[into] = x[kept]
+        return out
+
+    def _fill(self, dtype: np.dtype[Any]) -> Any:
+        """The value, kept within what the type can hold."""
+        if dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            return int(min(max(self.value, info.min), info.max))
+        if dtype.itemsize == 2 and np.isfinite(self.value):
+            kind = DType.of(dtype)
+            largest = 65504.0 if kind is DType.HALF else 3.3895313892515355e38
+            return min(max(self.value, -largest), largest)
+        return self.value
+
+    def _sources(self, begin: int, end: int, n: int) -> Array:
+        at = np.arange(-begin, n + end)
+        if self.mode == PadMode.EDGE:
+            return np.clip(at, 0, n - 1)
+        period = max(2 * (n - 1), 1)
+        at %= period
+        return np.where(at >= n, period - at, at)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Constants, crops, mirrored and repeated edges."""
+        yield cls(pads=(0, 1, 0, 2)), [grid(2, 3)]
+        yield cls(pads=(1, -1, 0, 2), value=-3.5), [grid(3, 4, type=np.float16).T]
+        yield cls(pads=(0, 2), value=-3.4028235e38), [digits(3, type=np.int8)]
+        yield cls(pads=(2, 1), mode=PadMode.REFLECT), [grid(4)]
+        yield cls(pads=(0, 2, 3, 0), mode=PadMode.EDGE), [grid(2, 3, type=np.int32)]
+        yield cls(pads=(5, 7), mode=PadMode.REFLECT), [grid(3)]
+
+
+@operation
+class Concat(Operation):
+    """The inputs one behind the other along ``axis``."""
+
+    name: ClassVar[str] = "concat"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    axis: int = 0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Lens summed along the axis, packed in the order of axes that most inputs have."""
+        expect(self, len(inputs) > 0, "expected 1 input or more, found 0")
+        expect_tensors(self, inputs)
+        expect_same_rank(self, inputs)
+        expect_same_type(self, inputs)
+        axis = normalize_axis(self, self.axis, inputs[0].ndim)
+        if any_dynamic(inputs):
+            return self._dynamic_shape(inputs, axis)
+        first = inputs[0]
+        for i, other in enumerate(inputs):
+            if _without(other.lens, axis) != _without(first.lens, axis):
+                raise ShapeError(
+                    f"concat: input {i} is {other}; expected the lens of input 0, {first}, "
+                    f"on all axes but {axis}"
+                )
+        lens = list(first.lens)
+        lens[axis] = sum(s.lens[axis] for s in inputs)
+        return Shape.permuted(first.type, lens, common_permutation(inputs))
+
+    def _dynamic_shape(self, inputs: Sequence[Shape], axis: int) -> Shape:
+        dims = [s.dims for s in inputs if s.dims is not None]
+        expect(self, len(dims) == len(inputs), "static inputs beside dynamic ones")
+        others = {_without(d, axis) for d in dims}
+        expect(self, len(others) == 1, f"dimensions that differ on axes other than {axis}")
+        found = list(dims[0])
+        found[axis] = Dim(sum(d[axis].min for d in dims), sum(d[axis].max for d in dims))
+        return ranged(inputs[0].type, found)
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.concatenate``."""
+        return np.concatenate(inputs, self.axis)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """One input, several, a negative axis, a transposed operand."""
+        yield cls(axis=1), [grid(2, 3), grid(2, 1), grid(2, 2)]
+        yield cls(axis=-1), [grid(2, 3, 4, type=np.float16), grid(2, 3, 1, type=np.float16)]
+        yield cls(axis=0), [grid(3, 2).T, grid(3, 4).T]
+        yield cls(axis=0), [grid(4, type=np.int64)]
+
+
+def _without(values: Sequence[Any], axis: int) -> tuple[Any, ...]:
+    return (*values[:axis], *values[axis + 1 :])
+
+
+@operation
+class Reverse(Operation):
+    """The elements in reverse order along ``axes``."""
+
+    name: ClassVar[str] = "reverse"
+    family: ClassVar[Family] = Family.MOVEMENT
+    axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
+    axes: Ints = ()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The same lens, packed; the order of axes in memory is kept."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        x = inputs[0]
+        for axis in self.axes:
+            normalize_axis(self, axis, x.ndim, "axes")
+        return x.with_lens(x.lens)
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.flip``."""
+        return np.flip(inputs[0], self.axes)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """One axis, two, none."""
+        yield cls(axes=(1,)), [grid(2, 3)]
+        yield cls(axes=(0, -1)), [grid(2, 3, 4, type=np.float16).T]
+        yield cls(), [grid(3, type=np.int8)]
+
+
+@operation
+class Fill(Operation):
+    """The second input's buffer with every element set to the one value of the first."""
+
+    name: ClassVar[str] = "fill"
+    family: ClassVar[Family] = Family.MOVEMENT
+    alias: ClassVar[int | None] = 1
+    dynamic: ClassVar[bool] = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape of the buffer."""
+        expect_count(self, inputs, 2)
+        expect_tensors(self, inputs)
+        expect_same_type(self, inputs)
+        expect_static(self, inputs[:1])
+        expect(self, inputs[0].elements == 1, f"input 0 is {inputs[0]}; expected one element")
+        return inputs[1]
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.full``."""
+        value, buffer = inputs
+        return np.full(buffer.shape, value.reshape(()), value.dtype)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """A matrix of floats."""
+        yield cls(), [np.array([2.5], np.float32), grid(2, 3)]
+
+
+@operation
+class Allocate(Operation):
+    """A new buffer of zeros: of ``shape``, or of type ``buf_type`` and the lens that an input holds."""
+
+    name: ClassVar[str] = "allocate"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+    shape: Shape | None = None
+    buf_type: DType | None = None
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The given shape, or unknown lengths."""
+        both = (self.shape is None) == (self.buf_type is None)
+        expect(self, not both, "expected one of shape and buf_type")
+        expect_static(self, inputs)
+        expect_rank(self, inputs, 1, 1)
+        if self.buf_type is not None:
+            expect_count(self, inputs, 1)
+            return ranged(self.buf_type, [ANY] * inputs[0].lens[0])
+        expect_count(self, inputs, 0, 1)
+        return self.shape or Shape()
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.zeros``."""
+        kind = self.buf_type if self.shape is None else self.shape.type
+        if inputs:
+            return np.zeros(tuple(int(n) for n in inputs[0]), (kind or DType.FLOAT).numpy)
+        if self.shape is None or self.shape.dims is not None:
+            raise EvaluationError(f"{self}: the lens are not known without an input")
+        return np.zeros(self.shape.lens, self.shape.type.numpy)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """A known shape, and lens from an input."""
+        yield cls(shape=Shape(DType.HALF, (2, 3))), []
+        yield cls(buf_type=DType.INT32), [np.array([2, 0, 3])]

@@ -1,0 +1,332 @@
+"""Arithmetic, rounding and simple activations on the elements of tensors of one type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.operation import Operation, operation
+from workbench.compiler.ops.elementwise import NUMBERS, Binary, Function, Unary
+
+_NOT_BOOL = tuple(t for t in NUMBERS if t is not DType.BOOL)
+
+
+# Unary arithmetic
+
+
+@operation
+class Abs(Unary):
+    """|x|."""
+
+    name: ClassVar[str] = "abs"
+    expression: ClassVar[str | None] = "abs({0})"
+    exact: ClassVar[bool] = True
+    function: ClassVar[Function] = np.abs
+
+
+@operation
+class Neg(Unary):
+    """-x."""
+
+    name: ClassVar[str] = "neg"
+    expression: ClassVar[str | None] = "-{0}"
+    exact: ClassVar[bool] = True
+    function: ClassVar[Function] = np.negative
+
+
+@operation
+class Recip(Unary):
+    """1 / x; integers truncate toward zero."""
+
+    name: ClassVar[str] = "recip"
+    expression: ClassVar[str | None] = "T(1) / {0}"
+    types: ClassVar[tuple[DType, ...]] = _NOT_BOOL
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((1.0, 4.0),)
+    function: ClassVar[Function] = np.reciprocal
+
+
+@operation
+class Sign(Unary):
+    """1, -1 or 0 by the sign of x; NaN stays."""
+
+    name: ClassVar[str] = "sign"
+    expression: ClassVar[str | None] = "sign({0})"
+    exact: ClassVar[bool] = True
+    function: ClassVar[Function] = np.sign
+
+
+@operation
+class Sqrt(Unary):
+    """The square root of x."""
+
+    name: ClassVar[str] = "sqrt"
+    expression: ClassVar[str | None] = "sqrt({0})"
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((0.0, 9.0),)
+    function: ClassVar[Function] = np.sqrt
+
+
+@operation
+class Rsqrt(Unary):
+    """1 / √x."""
+
+    name: ClassVar[str] = "rsqrt"
+    expression: ClassVar[str | None] = "rsqrt({0})"
+    blocked: ClassVar[bool] = True
+    cost: ClassVar[int] = 2
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((1.0, 9.0),)
+
+    def value(self, *inputs: Array) -> Array:
+        """1 / √x."""
+        root = np.sqrt(inputs[0])
+        return np.reciprocal(root, out=root)
+
+
+# Rounding
+
+
+@operation
+class Ceil(Unary):
+    """The least integer ≥ x."""
+
+    name: ClassVar[str] = "ceil"
+    expression: ClassVar[str | None] = "ceil({0})"
+    exact: ClassVar[bool] = True
+    function: ClassVar[Function] = np.ceil
+
+
+@operation
+class Floor(Unary):
+    """The greatest integer ≤ x."""
+
+    name: ClassVar[str] = "floor"
+    expression: ClassVar[str | None] = "floor({0})"
+    exact: ClassVar[bool] = True
+    function: ClassVar[Function] = np.floor
+
+
+@operation
+class Nearbyint(Unary):
+    """The integer nearest to x; ties go to the even one."""
+
+    name: ClassVar[str] = "nearbyint"
+    expression: ClassVar[str | None] = "nearbyint({0})"
+    exact: ClassVar[bool] = True
+
+    def value(self, *inputs: Array) -> Array:
+        """The nearest integer; integers as they are."""
+        return np.rint(inputs[0]) if inputs[0].dtype.kind == "f" else inputs[0]
+
+
+# Activations
+
+
+@operation
+class Relu(Unary):
+    """max(x, 0)."""
+
+    name: ClassVar[str] = "relu"
+    expression: ClassVar[str | None] = "max({0}, T(0))"
+    exact: ClassVar[bool] = True
+
+    def value(self, *inputs: Array) -> Array:
+        """max(x, 0); NaN stays."""
+        return np.maximum(inputs[0], 0)
+
+
+@operation
+class LeakyRelu(Unary):
+    """x where x > 0, else alpha·x."""
+
+    name: ClassVar[str] = "leaky_relu"
+    expression: ClassVar[str | None] = "{0} > T(0) ? {0} : T({alpha}) * {0}"
+    blocked: ClassVar[bool] = True
+    alpha: float = 0.01
+
+    def value(self, *inputs: Array) -> Array:
+        """The greater of x and alpha·x where that is the same thing, else the definition."""
+        x = inputs[0]
+        scaled = x * x.dtype.type(self.alpha)
+        if 0 < self.alpha <= 1:
+            return np.maximum(x, scaled, out=scaled)
+        return np.where(x > 0, x, scaled)
+
+    @classmethod
+    def variants(cls) -> Iterable[Operation]:
+        """The default slope, a steep one and a falling one."""
+        return cls(), cls(alpha=1.5), cls(alpha=-0.5)
+
+
+@operation
+class Elu(Unary):
+    """x where x > 0, else alpha·(eˣ - 1)."""
+
+    name: ClassVar[str] = "elu"
+    expression: ClassVar[str | None] = "{0} > T(0) ? {0} : T({alpha}) * expm1({0})"
+    blocked: ClassVar[bool] = True
+    cost: ClassVar[int] = 8
+    alpha: float = 1.0
+
+    def value(self, *inputs: Array) -> Array:
+        """The definition, with the exponential of the negative part only."""
+        x = inputs[0]
+        low = np.expm1(np.minimum(x, 0))
+        return np.where(x > 0, x, np.multiply(low, x.dtype.type(self.alpha), out=low))
+
+    @classmethod
+    def variants(cls) -> Iterable[Operation]:
+        """The default scale and another."""
+        return cls(), cls(alpha=0.5)
+
+
+# Binary arithmetic
+
+
+@operation
+class Add(Binary):
+    """x + y."""
+
+    name: ClassVar[str] = "add"
+    expression: ClassVar[str | None] = "{0} + {1}"
+    exact: ClassVar[bool] = True
+    commutative: ClassVar[bool] = True
+    function: ClassVar[Function] = np.add
+
+
+@operation
+class Sub(Binary):
+    """x - y."""
+
+    name: ClassVar[str] = "sub"
+    expression: ClassVar[str | None] = "{0} - {1}"
+    exact: ClassVar[bool] = True
+    function: ClassVar[Function] = np.subtract
+
+
+@operation
+class Mul(Binary):
+    """x · y."""
+
+    name: ClassVar[str] = "mul"
+    expression: ClassVar[str | None] = "{0} * {1}"
+    exact: ClassVar[bool] = True
+    commutative: ClassVar[bool] = True
+    function: ClassVar[Function] = np.multiply
+
+
+@operation
+class Div(Binary):
+    """x / y; integers truncate toward zero, and division of an integer by 0 gives 0."""
+
+    name: ClassVar[str] = "div"
+    expression: ClassVar[str | None] = "{0} / {1}"
+    exact: ClassVar[bool] = True
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-9.0, 9.0), (1.0, 4.0))
+
+    def value(self, *inputs: Array) -> Array:
+        """The quotient; of integers, exact."""
+        x, y = inputs
+        if x.dtype.kind == "f":
+            return np.divide(x, y)
+        quotient = np.floor_divide(x, y)
+        inexact = quotient * y != x
+        return quotient + (inexact & ((x < 0) != (y < 0)) & (y != 0)).astype(x.dtype)
+
+
+@operation
+class Mod(Binary):
+    """The remainder of x / y with the sign of y."""
+
+    name: ClassVar[str] = "mod"
+    expression: ClassVar[str | None] = "mod({0}, {1})"
+    exact: ClassVar[bool] = True
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-9.0, 9.0), (1.0, 4.0))
+    function: ClassVar[Function] = np.mod
+
+
+@operation
+class Fmod(Binary):
+    """The remainder of x / y with the sign of x."""
+
+    name: ClassVar[str] = "fmod"
+    expression: ClassVar[str | None] = "fmod({0}, {1})"
+    exact: ClassVar[bool] = True
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-9.0, 9.0), (1.0, 4.0))
+    function: ClassVar[Function] = np.fmod
+
+
+@operation
+class Max(Binary):
+    """The larger of x and y; NaN if either is."""
+
+    name: ClassVar[str] = "max"
+    expression: ClassVar[str | None] = "max({0}, {1})"
+    exact: ClassVar[bool] = True
+    commutative: ClassVar[bool] = True
+    function: ClassVar[Function] = np.maximum
+
+
+@operation
+class Min(Binary):
+    """The smaller of x and y; NaN if either is."""
+
+    name: ClassVar[str] = "min"
+    expression: ClassVar[str | None] = "min({0}, {1})"
+    exact: ClassVar[bool] = True
+    commutative: ClassVar[bool] = True
+    function: ClassVar[Function] = np.minimum
+
+
+@operation
+class Pow(Binary):
+    """x to the power of y."""
+
+    name: ClassVar[str] = "pow"
+    expression: ClassVar[str | None] = "pow({0}, {1})"
+    cost: ClassVar[int] = 8
+    types: ClassVar[tuple[DType, ...]] = _NOT_BOOL
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((0.5, 3.0), (-2.0, 3.0))
+
+    def value(self, *inputs: Array) -> Array:
+        """The power; squares and cubes by multiplication."""
+        x, y = inputs
+        uniform = y.size == 1 or (y.size > 1 and not any(y.strides))
+        exponent = float(y.flat[0]) if uniform else 0.0
+        if exponent not in (2.0, 3.0):
+            return np.power(x, y)
+        base = x if x.size >= y.size else np.broadcast_to(x, y.shape)
+        square = base * base
+        return square if exponent == 2.0 else np.multiply(square, base, out=square)
+
+
+@operation
+class Sqdiff(Binary):
+    """(x - y)²."""
+
+    name: ClassVar[str] = "sqdiff"
+    expression: ClassVar[str | None] = "({0} - {1}) * ({0} - {1})"
+    exact: ClassVar[bool] = True
+    cost: ClassVar[int] = 2
+    blocked: ClassVar[bool] = True
+
+    def value(self, *inputs: Array) -> Array:
+        """The square of the difference."""
+        difference = np.subtract(*inputs)
+        return np.multiply(difference, difference, out=difference)
+
+
+@operation
+class Prelu(Binary):
+    """x where x ≥ 0, else x·y."""
+
+    name: ClassVar[str] = "prelu"
+    expression: ClassVar[str | None] = "{0} < T(0) ? {0} * {1} : {0}"
+    exact: ClassVar[bool] = True
+    blocked: ClassVar[bool] = True
+
+    def value(self, *inputs: Array) -> Array:
+        """The definition."""
+        x, slope = inputs
+        return np.where(x < 0, x * slope, x)

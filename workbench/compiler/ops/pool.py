@@ -1,0 +1,259 @@
+"""Pooling over windows, and normalisation over neighbouring channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from functools import reduce
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_static,
+    operation,
+)
+from workbench.compiler.ops.accumulate import lowest, quiet, rounded, widened
+from workbench.compiler.ops.ranges import ONE, expect, expect_rank, expect_tensors, ranged
+from workbench.compiler.ops.sampling import digits, noise
+from workbench.compiler.ops.windows import (
+    PaddingMode,
+    Window,
+    both_sides,
+    doubled,
+    output_dims,
+    window_of,
+)
+from workbench.compiler.shape import Dim, Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+Ints: TypeAlias = tuple[int, ...]
+
+
+class PoolingMode(StrEnum):
+    """What a window becomes: its mean, its maximum, or its p-norm."""
+
+    AVERAGE = "average"
+    MAX = "max"
+    LPNORM = "lpnorm"
+
+
+@operation
+class Pooling(Operation):
+    """The mean, maximum or p-norm of windows that slide over ``[N, C, …]``.
+
+    Means count padding only with ``count_include_pad``, and never what lies beyond the padding.
+    With ``dyn_global`` the window is the whole input.
+    """
+
+    name: ClassVar[str] = "pooling"
+    family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
+    mode: PoolingMode = PoolingMode.AVERAGE
+    padding: Ints = (0, 0)
+    padding_mode: PaddingMode = PaddingMode.DEFAULT
+    stride: Ints = (1, 1)
+    lengths: Ints = (1, 1)
+    dilations: Ints = (1, 1)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    lp_order: int = 2
+    dyn_global: bool = False
+
+    @property
+    def dilation(self) -> Ints:
+        """The dilations, under the name that convolutions have for them."""
+        return self.dilations
+
+    def normalized(self, inputs: Sequence[Shape]) -> Operation:
+        """The padding as all begins, then all ends."""
+        padding = doubled(self.padding, inputs[0].ndim - 2)
+        if self.dyn_global or self.padding_mode != PaddingMode.DEFAULT or padding == self.padding:
+            return self
+        return Pooling(**(self.attributes() | {"padding": padding}))
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """``[N, C, …]``; the input's order of axes in memory is kept."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        expect_rank(self, inputs, 3)
+        x = inputs[0]
+        rank = x.ndim - 2
+        if not self.dyn_global:
+            self._check_attributes(rank)
+        if x.dims is not None:
+            return self._dynamic_shape(x, x.dims)
+        if self.dyn_global:
+            return x.with_lens((*x.lens[:2], *[1] * rank))
+        window = self._window(x.lens[2:])
+        expect(
+            self,
+            all(n + b + e >= k for n, b, e, k in _sizes(window)),
+            f"a window of {window.span} elements does not fit into {x} with padding {self.padding}",
+        )
+        return x.with_lens((*x.lens[:2], *window.output))
+
+    def _check_attributes(self, rank: int) -> None:
+        sizes = {len(self.stride), len(self.lengths), len(self.dilations)}
+        expect(
+            self, sizes == {rank}, f"stride, lengths, dilations of {sizes} for {rank} spatial axes"
+        )
+        least = min(self.stride + self.lengths + self.dilations)
+        expect(self, least > 0, "stride, lengths and dilations must be positive")
+        both_sides(self, self.padding, rank)
+
+    def _dynamic_shape(self, x: Shape, dims: Sequence[Dim]) -> Shape:
+        if self.dyn_global:
+            return ranged(x.type, (*dims[:2], *[ONE] * (len(dims) - 2)))
+        size = [Dim(n, n) for n in self.lengths]
+        return ranged(x.type, (*dims[:2], *output_dims(self, dims[2:], size, self.ceil_mode)))
+
+    def _window(self, lens: Ints) -> Window:
+        if self.dyn_global:
+            ones, none = (1,) * len(lens), (0,) * len(lens)
+            return Window(lens, lens, ones, ones, none, none)
+        return window_of(self, lens, self.lengths, self.ceil_mode)
+
+    @quiet
+    def compute(self, *inputs: Any) -> Any:
+        """Reduced one spatial axis after the other; in float32 at least, rounded once."""
+        x: Array = inputs[0]
+        window = self._window(x.shape[2:])
+        if self.mode == PoolingMode.MAX:
+            wide = widened(x)
+            return rounded(_pooled(wide, window, np.maximum, lowest(wide.dtype)), x.dtype)
+        wide = widened(x) if x.dtype.kind not in "biu" else x.astype(np.float64)
+        if self.mode == PoolingMode.AVERAGE:
+            total = _pooled(wide, window, np.add, 0)
+            total /= self._counts(window).astype(total.dtype)
+            return rounded(total, x.dtype)
+        return rounded(self._norm(wide, window), x.dtype)
+
+    def _norm(self, x: Array, window: Window) -> Array:
+        if self.lp_order == 0:
+            return np.ones((*x.shape[:2], *window.output), x.dtype)
+        power = x.dtype.type(self.lp_order)
+        return _pooled(np.abs(x) ** power, window, np.add, 0) ** (1 / power)
+
+    def _counts(self, window: Window) -> Array:
+        """How many elements each mean is over; 1 where there are none, as their sum is 0."""
+        counts = [self._count(window, axis) for axis in range(len(window.size))]
+        return np.maximum(reduce(np.multiply.outer, counts), 1)
+
+    def _count(self, window: Window, axis: int) -> Array:
+        begin, end = window.begin[axis], window.end[axis]
+        low, high = (-begin, end) if self.count_include_pad else (0, 0)
+        starts = np.arange(window.output[axis]) * window.stride[axis] - begin
+        at = starts[:, None] + np.arange(window.size[axis]) * window.dilation[axis]
+        return np.sum((at >= low) & (at < window.input[axis] + high), axis=1)
+
+    def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """One for each tap of each element."""
+        if output.dims is not None or inputs[0].dims is not None:
+            return 0
+        return output.elements * prod(self._window(inputs[0].lens[2:]).size)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """All modes, paddings, rounding up, dilation, global windows, one to three axes."""
+        x = noise(2, 3, 7, 6)
+        three = {"lengths": (3, 3), "stride": (2, 2)}
+        yield cls(mode=PoolingMode.MAX, padding=(1, 1), **three), [x]
+        yield cls(padding=(1, 1), **three), [x.astype(np.float16)]
+        yield cls(padding=(0, 0, 1, 1), count_include_pad=True, ceil_mode=True, **three), [x]
+        yield cls(mode=PoolingMode.MAX, ceil_mode=True, **three), [x.transpose(0, 1, 3, 2)[:, ::2]]
+        yield cls(mode=PoolingMode.LPNORM, lp_order=3, **three), [x]
+        yield cls(mode=PoolingMode.MAX, dilations=(2, 1), **three), [x]
+        yield cls(mode=PoolingMode.MAX, padding_mode=PaddingMode.SAME_UPPER, **three), [x]
+        yield cls(dyn_global=True), [x]
+        yield cls(lengths=(7, 6)), [x]
+        one = {"padding": (1,), "stride": (1,), "lengths": (2,), "dilations": (1,)}
+        yield cls(mode=PoolingMode.MAX, **one), [digits(1, 2, 5)]
+        cube = {"padding": (0,) * 3, "stride": (1,) * 3, "lengths": (2,) * 3, "dilations": (1,) * 3}
+        yield cls(**cube), [noise(1, 2, 3, 4, 2)]
+
+
+def _sizes(window: Window) -> Iterable[tuple[int, int, int, int]]:
+    return zip(window.input, window.begin, window.end, window.span, strict=True)
+
+
+def _pooled(x: Array, window: Window, combine: np.ufunc, initial: float) -> Array:
+    """Elements of each window combined, one spatial axis after the other: far fewer steps than taps."""
+    rank = len(window.size)
+    for axis in range(rank):
+        x = _pooled_axis(x, window, axis, x.ndim - rank + axis, combine, initial)
+    return x
+
+
+def _pooled_axis(
+    x: Array, window: Window, axis: int, at: int, combine: np.ufunc, initial: float
+) -> Array:
+    if window.covers(axis):
+        return combine.reduce(x, at, keepdims=True)
+    lens = (*x.shape[:at], window.output[axis], *x.shape[at + 1 :])
+    lead = (slice(None),) * at
+    out: Array | None = None
+    for tap in range(window.size[axis]):
+        into, source = window.reach(axis, tap)
+        part = x[(*lead, source)]
+        if out is None and part.shape == lens:
+            out = part.copy()
+            continue
+        if out is None:
+            out = np.full(lens, initial, x.dtype)
+        target = out[(*lead, into)]
+        combine(target, part, out=target)
+    return out if out is not None else np.full(lens, initial, x.dtype)
+
+
+@operation
+class Lrn(Operation):
+    """Each element divided by a power of the squares of its ``size`` neighbours among the channels."""
+
+    name: ClassVar[str] = "lrn"
+    family: ClassVar[Family] = Family.REDUCE
+    alpha: float = 0.0001
+    beta: float = 0.75
+    bias: float = 1.0
+    size: int = 1
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The input's shape."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        expect_rank(self, inputs, 2)
+        return inputs[0]
+
+    @quiet
+    def compute(self, *inputs: Any) -> Any:
+        """``x * (bias + alpha / size * sum of squares) ** -beta``."""
+        x = widened(inputs[0])
+        squares, channels = x * x, x.shape[1]
+        total = np.zeros_like(squares)
+        for offset in range(-((self.size - 1) // 2), self.size // 2 + 1):
+            low, high = max(0, -offset), min(channels, channels - offset)
+            if low < high:
+                total[:, low:high] += squares[:, low + offset : high + offset]
+        total *= x.dtype.type(self.alpha / self.size)
+        total += x.dtype.type(self.bias)
+        np.power(total, x.dtype.type(-self.beta), out=total)
+        return rounded(np.multiply(x, total, out=total), inputs[0].dtype)
+
+    def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """A square and a sum for each neighbour, and what is done with the sum."""
+        return output.elements * (self.size + 5)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Odd and even size, more neighbours than channels."""
+        yield cls(size=5), [noise(2, 8, 3, 3)]
+        yield cls(size=2, alpha=0.1, beta=0.5, bias=2.0), [noise(1, 4, 5, type=np.float16)]
+        yield cls(size=9), [noise(1, 3, 2, 2).transpose(0, 1, 3, 2)]

@@ -1,0 +1,186 @@
+"""Random numbers from a seed, samples from distributions, and ranges of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import ceil, isfinite
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_same_type,
+    expect_static,
+    operation,
+)
+from workbench.compiler.ops.accumulate import rounded
+from workbench.compiler.ops.ranges import (
+    any_dynamic,
+    dims_of,
+    expect,
+    expect_rank,
+    expect_tensors,
+    ranged,
+)
+from workbench.compiler.ops.sampling import noise
+from workbench.compiler.shape import Dim, Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+
+@operation
+class RandomSeed(Operation):
+    """A seed that differs from run to run."""
+
+    name: ClassVar[str] = "random_seed"
+    family: ClassVar[Family] = Family.MOVEMENT
+    context_free: ClassVar[bool] = False
+    dtype: DType = DType.UINT64
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """One value."""
+        expect_count(self, inputs, 0)
+        return Shape.scalar(self.dtype)
+
+    def compute(self, *inputs: Any) -> Any:
+        """Entropy of the operating system."""
+        drawn = np.random.SeedSequence().generate_state(1, np.uint64)
+        return drawn.astype(self.dtype.numpy)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """One seed."""
+        yield cls(), []
+
+
+@operation
+class RandomUniform(Operation):
+    """Uniform random numbers from a seed, with the shape of the second input: [0, 1) for floats.
+
+    Integers spread over all that their type holds from 0 on (from its least value, for one byte).
+    """
+
+    name: ClassVar[str] = "random_uniform"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+    alias: ClassVar[int | None] = 1
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape of the second input."""
+        expect_count(self, inputs, 2)
+        expect_tensors(self, inputs)
+        return inputs[1]
+
+    def compute(self, *inputs: Any) -> Any:
+        """A Mersenne twister of 32-bit draws; two of them make a float."""
+        seed, like = inputs
+        twister = np.random.RandomState(int(seed.reshape(-1)[0]) & 0xFFFFFFFF)
+        draws = 1 if like.dtype.kind in "biu" and like.dtype.itemsize < 8 else 2
+        raw: Array = twister.randint(0, 1 << 32, (like.size, draws), np.uint32).astype(np.uint64)
+        return _spread(raw, like.dtype).reshape(like.shape)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Floats and integers."""
+        seed = np.array([7], np.uint64)
+        yield cls(), [seed, noise(2, 3)]
+        yield cls(), [seed, noise(4, type=np.float16)]
+        yield cls(), [seed, np.zeros((2, 2), np.int32)]
+        yield cls(), [seed, np.zeros(3, np.int64)]
+
+
+def _spread(raw: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers of a type from rows of one or two 32-bit draws."""
+    if dtype.kind not in "biu":
+        unit = (raw[:, 0] + raw[:, 1] * 2.0**32) / 2.0**64
+        return np.minimum(unit, np.nextafter(1, 0)).astype(dtype)
+    if raw.shape[1] == 2:
+        whole: Array = raw[:, 1] << np.uint64(32) | raw[:, 0]
+        return (whole >> np.uint64(dtype.kind == "i")).astype(dtype)
+    bits = 8 * dtype.itemsize - (dtype.kind == "i" and dtype.itemsize > 1)
+    return (raw[:, 0] >> np.uint64(32 - bits)).astype(dtype)
+
+
+@operation
+class Multinomial(Operation):
+    """For each sample, the first entry of its row's cumulative sums that is greater than the sample.
+
+    Inputs are cumulative sums ``[B, classes]`` and samples in [0, 1), ``[…, S]``.
+    """
+
+    name: ClassVar[str] = "multinomial"
+    family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
+    dtype: DType = DType.INT32
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """``[B, S]``."""
+        expect_count(self, inputs, 2)
+        expect_tensors(self, inputs)
+        expect_rank(self, inputs[:1], 2, 2)
+        expect_rank(self, inputs[1:], 1)
+        expect(self, self.dtype is not DType.BOOL, "dtype bool; expected a number")
+        dims = (dims_of(inputs[0])[0], dims_of(inputs[1])[-1])
+        if any_dynamic(inputs) and not all(d.is_fixed for d in dims):
+            return ranged(self.dtype, dims)
+        return Shape(self.dtype, [d.min for d in dims])
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.searchsorted`` in each row."""
+        sums, samples = inputs[0].astype(np.float64), inputs[1].astype(np.float64)
+        rows = np.broadcast_to(samples, (len(sums), samples.shape[-1]))
+        found = [np.searchsorted(c, u * c[-1], "right") for c, u in zip(sums, rows, strict=True)]
+        return np.stack(found).astype(self.dtype.numpy)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Two rows of three classes."""
+        sums = np.array([[0.2, 0.5, 1.0], [1.0, 3.0, 4.0]], np.float32)
+        yield cls(), [sums, np.array([[0.1, 0.3, 0.9, 0.2], [0.0, 0.5, 0.7, 0.99]], np.float32)]
+
+
+@operation
+class DynamicRange(Operation):
+    """Numbers from a start to before a limit, a delta apart."""
+
+    name: ClassVar[str] = "dynamic_range"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+    max_output: int = 2147483647
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """One dimension, of at most ``max_output`` elements."""
+        expect_count(self, inputs, 3)
+        expect_static(self, inputs)
+        expect_same_type(self, inputs)
+        return ranged(inputs[0].type, [Dim(0, self.max_output)])
+
+    def compute(self, *inputs: Any) -> Any:
+        """``start + i * delta``."""
+        start, limit, delta = (v.reshape(-1)[0] for v in inputs)
+        step = float(delta)
+        count = (float(limit) - float(start)) / step if step else np.nan
+        if not isfinite(count):
+            raise EvaluationError(f"dynamic_range: from {start} to {limit} by {delta} has no end")
+        n = min(max(0, ceil(count)), self.max_output)
+        kind = inputs[0].dtype
+        if kind.kind in "iu":
+            return (int(start) + np.arange(n) * int(delta)).astype(kind)
+        return rounded(float(start) + np.arange(n) * step, kind)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Upwards, downwards, nothing."""
+        for kind, bounds in (
+            (np.int64, (0, 7, 2)),
+            (np.float32, (3, 1, -0.5)),
+            (np.int32, (3, 3, 1)),
+        ):
+            yield cls(), [np.array([b], kind) for b in bounds]

@@ -1,0 +1,271 @@
+"""Resampling: resize, and pooling over regions of interest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_same_type,
+    expect_static,
+    operation,
+)
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
+from workbench.compiler.ops.pool import PoolingMode
+from workbench.compiler.ops.ranges import (
+    ANY,
+    UNBOUNDED,
+    dims_of,
+    expect,
+    expect_rank,
+    expect_tensors,
+    ranged,
+)
+from workbench.compiler.ops.sampling import digits, noise
+from workbench.compiler.shape import Dim, Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+_COORDINATES: dict[str, Callable[[Array, float, int, int], Array]] = {
+    "half_pixel": lambda i, s, n, m: (i + 0.5) / s - 0.5,  # noqa: ARG005
+    "pytorch_half_pixel": lambda i, s, n, m: (i + 0.5) / s - 0.5 if m > 1 else i * 0,  # noqa: ARG005
+    "align_corners": lambda i, s, n, m: i * ((n - 1) / (m - 1)) if m > 1 else i * 0,  # noqa: ARG005
+    "asymmetric": lambda i, s, n, m: i / s,  # noqa: ARG005
+    "tf_half_pixel_for_nn": lambda i, s, n, m: (i + 0.5) / s,  # noqa: ARG005
+}
+"""Where in the input an output index lies: of index, scale, input length, output length."""
+
+_NEAREST: dict[str, Callable[[Array], Array]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda v: np.ceil(v - 0.5),
+    "round_prefer_ceil": lambda v: np.floor(v + 0.5),
+}
+
+
+@operation
+class Resize(Operation):
+    """The input at other lens: sizes, or lens times scales, as attributes or as a second input."""
+
+    name: ClassVar[str] = "resize"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+    scales: tuple[float, ...] = ()
+    sizes: tuple[int, ...] = ()
+    nearest_mode: str = "floor"
+    mode: str = "nearest"
+    coordinate_transformation_mode: str = ""
+    cubic_coeff_a: float = -0.75
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The sizes, or the lens times the scales, rounded down."""
+        expect_count(self, inputs, 1, 2)
+        expect_tensors(self, inputs)
+        known = self.mode in ("nearest", "linear", "cubic")
+        expect(self, known, f"mode {self.mode!r}; expected nearest, linear or cubic")
+        x = inputs[0]
+        if len(inputs) == 2:
+            return self._dynamic_shape(x, inputs[1])
+        expect_static(self, inputs)
+        expect(self, bool(self.sizes) != bool(self.scales), "expected one of sizes and scales")
+        given = len(self.sizes or self.scales)
+        expect(self, given == x.ndim, f"{given} sizes or scales for {x}")
+        if self.sizes:
+            return Shape(x.type, self.sizes)
+        return x.with_lens(self._lens(x.lens))
+
+    def _dynamic_shape(self, x: Shape, target: Shape) -> Shape:
+        expect_static(self, [target])
+        expect(self, target.lens == (x.ndim,), f"input 1 is {target}; expected {x.ndim} values")
+        if not self.scales:
+            return ranged(x.type, [ANY] * x.ndim)
+        pairs = zip(dims_of(x), self.scales, strict=True)
+        return ranged(
+            x.type, (Dim(int(d.min * s), min(int(d.max * s), UNBOUNDED)) for d, s in pairs)
+        )
+
+    def _lens(self, lens: Sequence[int]) -> tuple[int, ...]:
+        return tuple(int(n * s) for n, s in zip(lens, self.scales, strict=True))
+
+    @quiet
+    def compute(self, *inputs: Any) -> Any:
+        """One axis after the other."""
+        x: Array = inputs[0]
+        lens, scales = self._target(x, inputs[1] if len(inputs) == 2 else None)
+        wide = x if self.mode == "nearest" else widened(x)
+        for axis, (m, scale) in enumerate(zip(lens, scales, strict=True)):
+            if m != x.shape[axis] or scale != 1:
+                wide = self._along(wide, axis, m, scale)
+        return rounded(wide, x.dtype)
+
+    def _target(self, x: Array, given: Array | None) -> tuple[tuple[int, ...], list[float]]:
+        if given is not None and given.dtype.kind not in "iu":
+            scales = [float(s) for s in given]
+            return tuple(int(n * s) for n, s in zip(x.shape, scales, strict=True)), scales
+        if given is None and self.scales:
+            return self._lens(x.shape), list(self.scales)
+        lens = self.sizes if given is None else tuple(int(n) for n in given)
+        return lens, [m / n if n else 1.0 for m, n in zip(lens, x.shape, strict=True)]
+
+    def _along(self, x: Array, axis: int, m: int, scale: float) -> Array:
+        n = x.shape[axis]
+        try:
+            where = _COORDINATES[self.coordinate_transformation_mode]
+        except KeyError:
+            known = ", ".join(_COORDINATES)
+            raise EvaluationError(
+                f"resize: coordinate_transformation_mode {self.coordinate_transformation_mode!r}; "
+                f"expected one of {known}"
+            ) from None
+        at = where(np.arange(m, dtype=np.float64), scale, n, m)
+        if self.mode == "cubic":
+            return self._cubic(x, axis, at)
+        at = np.clip(at, 0, n - 1)
+        if self.mode == "linear":
+            low = np.floor(at).astype(np.int64)
+            return _weighted(x, axis, [low, np.minimum(low + 1, n - 1)], [1 - (at - low), at - low])
+        if self.nearest_mode not in _NEAREST:
+            known = ", ".join(_NEAREST)
+            raise EvaluationError(f"resize: nearest_mode {self.nearest_mode!r}; expected {known}")
+        return np.take(x, np.clip(_NEAREST[self.nearest_mode](at), 0, n - 1).astype(np.int64), axis)
+
+    def _cubic(self, x: Array, axis: int, at: Array) -> Array:
+        a, low = self.cubic_coeff_a, np.floor(at)
+        t = at - low
+        near = [((a + 2) * d - (a + 3)) * d * d + 1 for d in (t, 1 - t)]
+        far = [((a * d - 5 * a) * d + 8 * a) * d - 4 * a for d in (t + 1, 2 - t)]
+        taps = [low.astype(np.int64) + k for k in (-1, 0, 1, 2)]
+        taps = [np.clip(k, 0, x.shape[axis] - 1) for k in taps]
+        return _weighted(x, axis, taps, [far[0], near[0], near[1], far[1]])
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Every mode, up and down, sizes, scales and both as an input."""
+        x = noise(1, 2, 4, 5)
+        half = "half_pixel"
+        yield cls(scales=(1, 1, 2, 2), coordinate_transformation_mode="asymmetric"), [x]
+        yield (
+            cls(sizes=(1, 2, 3, 7), mode="linear", coordinate_transformation_mode=half),
+            [x.astype(np.float16)],
+        )
+        yield (
+            cls(sizes=(1, 2, 8, 3), mode="cubic", coordinate_transformation_mode="align_corners"),
+            [x.transpose(0, 1, 3, 2)],
+        )
+        yield (
+            cls(
+                scales=(1, 1, 0.6, 1.5),
+                nearest_mode="round_prefer_floor",
+                coordinate_transformation_mode=half,
+            ),
+            [digits(1, 2, 5, 4, type=np.int32)],
+        )
+        yield cls(mode="linear", coordinate_transformation_mode=half), [x, np.array([1, 2, 6, 5])]
+
+
+def _weighted(x: Array, axis: int, taps: Sequence[Array], weights: Sequence[Array]) -> Array:
+    """A weighted sum of slices along one axis."""
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    kind = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+    parts = [
+        np.take(x, tap, axis) * weight.reshape(shape).astype(kind)
+        for tap, weight in zip(taps, weights, strict=True)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+@operation
+class RoiAlign(Operation):
+    """The mean or maximum of bilinear samples in each cell of a grid laid over each region.
+
+    Inputs are ``[N, C, H, W]``, regions ``[R, 4]`` as x1, y1, x2, y2, and the batch of each region.
+    """
+
+    name: ClassVar[str] = "roialign"
+    family: ClassVar[Family] = Family.REDUCE
+    coordinate_transformation_mode: str = "half_pixel"
+    mode: PoolingMode = PoolingMode.AVERAGE
+    output_height: int = 1
+    output_width: int = 1
+    sampling_ratio: int = 0
+    spatial_scale: float = 1.0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """``[R, C, output_height, output_width]``, standard."""
+        expect_count(self, inputs, 3)
+        expect_static(self, inputs)
+        x, regions, batch = inputs
+        expect_rank(self, [x], 4, 4)
+        expect_same_type(self, [x, regions])
+        fits = regions.ndim == 2 and regions.lens[1] == 4 and batch.lens == regions.lens[:1]
+        expect(self, fits, f"regions {regions} and batches {batch}; expected [R, 4] and [R]")
+        size = (self.output_height, self.output_width)
+        return Shape(x.type, (regions.lens[0], x.lens[1], *size))
+
+    @quiet
+    def compute(self, *inputs: Any) -> Any:
+        """Region by region; each axis gives indices and weights for all its samples at once."""
+        x, regions = widened(inputs[0]), widened(inputs[1])
+        size = (self.output_height, self.output_width)
+        out = np.empty((len(regions), x.shape[1], *size), x.dtype)
+        for i, (region, batch) in enumerate(zip(regions, inputs[2], strict=True)):
+            out[i] = self._region(x[int(batch)], region.astype(np.float64) * self.spatial_scale)
+        return rounded(out, inputs[0].dtype)
+
+    def _region(self, x: Array, region: Array) -> Array:
+        shift = 0.5 if self.coordinate_transformation_mode == "half_pixel" else 0.0
+        least = 0.0 if shift else 1.0
+        rows = self._axis(
+            region[1] - shift, region[3] - shift, least, self.output_height, x.shape[1]
+        )
+        columns = self._axis(
+            region[0] - shift, region[2] - shift, least, self.output_width, x.shape[2]
+        )
+        corners = [
+            x[:, a[:, None], b] * (p[:, None] * q).astype(x.dtype)
+            for a, p in rows
+            for b, q in columns
+        ]
+        high, wide = self.output_height, self.output_width
+        cells = [c.reshape(c.shape[0], high, c.shape[1] // high, wide, -1) for c in corners]
+        if self.mode == PoolingMode.AVERAGE:
+            return np.mean(sum(cells[1:], cells[0]), axis=(2, 4))
+        return np.max(np.stack([c.max(axis=(2, 4)) for c in cells]), axis=0)
+
+    def _axis(
+        self, start: float, end: float, least: float, cells: int, n: int
+    ) -> list[tuple[Array, Array]]:
+        """The two neighbours of each sample along one axis, and their weights."""
+        extent = max(end - start, least)
+        grid = self.sampling_ratio or max(int(np.ceil(extent / cells)), 1)
+        at = start + (np.arange(cells * grid) + 0.5) * (extent / (cells * grid))
+        inside = (at >= -1) & (at <= n)
+        at = np.clip(at, 0, n - 1)
+        low = np.floor(at).astype(np.int64)
+        part = at - low
+        return [(low, (1 - part) * inside), (np.minimum(low + 1, n - 1), part * inside)]
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Both modes and both ways to place a sample."""
+        x, batch = noise(2, 3, 6, 7), np.array([0, 1])
+        regions = np.array([[0, 0, 4, 3], [1.5, 2, 6.5, 5]], np.float32)
+        yield cls(output_height=2, output_width=3, sampling_ratio=2), [x, regions, batch]
+        old = "output_half_pixel"
+        yield (
+            cls(old, PoolingMode.MAX, 2, 2, 0, 0.5),
+            [x.astype(np.float16), regions.astype(np.float16), batch],
+        )

@@ -1,0 +1,311 @@
+"""Selections: the best, the distinct and the nonzero elements, and boxes that do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_static,
+    normalize_axis,
+    operation,
+)
+from workbench.compiler.ops.accumulate import quiet, widened
+from workbench.compiler.ops.ranges import (
+    ANY,
+    any_dynamic,
+    dims_of,
+    expect,
+    expect_rank,
+    expect_same_rank,
+    expect_tensors,
+    ranged,
+)
+from workbench.compiler.ops.sampling import digits, noise
+from workbench.compiler.shape import Dim, Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+
+@operation
+class TopK(Operation):
+    """The ``k`` largest (or smallest) elements along ``axis``, best first, and where they stood.
+
+    Of equal elements the one with the smaller index comes first. A second input gives the indices.
+    """
+
+    name: ClassVar[str] = "topk"
+    family: ClassVar[Family] = Family.REDUCE
+    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    k: int = 1
+    axis: int = 0
+    largest: bool = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Values and int64 indices; the axis has length k."""
+        expect_count(self, inputs, 1, 2)
+        expect_static(self, inputs)
+        x = inputs[0]
+        axis = normalize_axis(self, self.axis, x.ndim)
+        expect(self, 0 <= self.k <= x.lens[axis], f"k {self.k} for axis {axis} of {x}")
+        lens = [self.k if i == axis else n for i, n in enumerate(x.lens)]
+        return Shape.tuple_of([Shape(x.type, lens), Shape(DType.INT64, lens)])
+
+    def compute(self, *inputs: Any) -> Any:
+        """A stable sort, from the end for the largest."""
+        x: Array = np.moveaxis(inputs[0], self.axis, -1)
+        keys = widened(x)
+        given: Array | None = None
+        if len(inputs) == 2:
+            given = np.moveaxis(inputs[1], self.axis, -1)
+            before = np.argsort(given, axis=-1, kind="stable")
+            x, keys, given = (np.take_along_axis(v, before, -1) for v in (x, keys, given))
+        if self.largest:
+            last = x.shape[-1] - 1
+            order = last - np.argsort(keys[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+        else:
+            order = np.argsort(keys, axis=-1, kind="stable")
+        order = order[..., : self.k]
+        found = np.take_along_axis(x, order, -1)
+        where = order if given is None else np.take_along_axis(given, order, -1)
+        both = (np.moveaxis(v, -1, self.axis) for v in (found, where.astype(np.int64)))
+        return tuple(np.ascontiguousarray(v) for v in both)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Both directions, ties, half types, given indices."""
+        yield cls(k=2, axis=1), [noise(3, 5)]
+        yield cls(k=3, axis=-1, largest=False), [digits(2, 6, low=0, high=3, type=np.int32)]
+        yield cls(k=2, axis=0), [noise(4, 3, type=np.float16)]
+        yield cls(k=2, axis=0), [digits(4, low=0, high=2, type=np.uint8), np.array([7, 3, 5, 1])]
+
+
+@operation
+class OneHot(Operation):
+    """A new axis of length ``depth``, "on" at each index and "off" elsewhere; values are (off, on)."""
+
+    name: ClassVar[str] = "onehot"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+    axis: int = -1
+    depth: int | None = None
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The indices' lens with the depth inserted at ``axis``."""
+        expect_count(self, inputs, 3 if self.depth is None else 2)
+        expect_tensors(self, inputs)
+        expect_static(self, inputs[1:])
+        index, values = inputs[0], inputs[-1]
+        axis = normalize_axis(self, self.axis, index.ndim + 1)
+        dims = list(dims_of(index))
+        if self.depth is None:
+            dims.insert(axis, ANY)
+            return ranged(values.type, dims)
+        expect(self, self.depth >= 0, f"depth {self.depth}; expected it not negative")
+        dims.insert(axis, Dim(self.depth, self.depth))
+        if index.dims is not None:
+            return ranged(values.type, dims)
+        return Shape(values.type, [d.min for d in dims])
+
+    def compute(self, *inputs: Any) -> Any:
+        """A comparison of the indices with 0, 1, 2…; an index out of range is off everywhere."""
+        index, values = inputs[0], inputs[-1]
+        depth = int(inputs[1].reshape(-1)[0]) if self.depth is None else self.depth
+        if depth < 0:
+            raise EvaluationError(f"onehot: depth {depth}; expected it not negative")
+        axis = normalize_axis(self, self.axis, index.ndim + 1)
+        at = np.where(index < 0, index + depth, index)
+        shape = [1] * (index.ndim + 1)
+        shape[axis] = depth
+        hot = np.expand_dims(at, axis) == np.arange(depth).reshape(shape)
+        return np.where(hot, values[1], values[0])
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Last and first axis, indices out of range, a depth from an input."""
+        values = np.array([0.5, 2.0], np.float32)
+        yield cls(depth=3), [np.array([[0, 2], [-1, 5]]), values]
+        yield cls(axis=0, depth=4), [np.array([1, 3], np.int32), values.astype(np.float16)]
+        yield cls(), [np.array([0, 1]), np.array([3]), np.array([0, 1])]
+
+
+@operation
+class NonZero(Operation):
+    """Coordinates of the nonzero elements, one a column, in row-major order; the rest is 0."""
+
+    name: ClassVar[str] = "nonzero"
+    family: ClassVar[Family] = Family.REDUCE
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """int64: a row an axis, and room for all elements."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        x = inputs[0]
+        expect(self, x.standard, f"input 0 is {x}; expected a standard shape")
+        return Shape(DType.INT64, (x.ndim, x.elements))
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.nonzero``."""
+        x: Array = inputs[0]
+        out = np.zeros((x.ndim, x.size), np.int64)
+        found = np.nonzero(x)
+        out[:, : len(found[0])] = found
+        return out
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Some zeros; NaN is not zero."""
+        yield cls(), [digits(3, 4, low=-1, high=2)]
+        yield cls(), [np.array([0.0, np.nan, 2.0], np.float32)]
+
+
+@operation
+class Unique(Operation):
+    """The distinct elements (or rows, with axis 0), their first places, inverse places and counts."""
+
+    name: ClassVar[str] = "unique"
+    family: ClassVar[Family] = Family.REDUCE
+    axis: int | None = None
+    sorted: bool = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Four shapes, as long as there are elements or rows at most."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        x = inputs[0]
+        if self.axis is not None:
+            axis = normalize_axis(self, self.axis, x.ndim)
+            expect(self, axis == 0, f"axis {self.axis} of {x}; expected the first")
+        count = x.elements if self.axis is None else x.lens[0]
+        dim = Dim(min(1, count), count)
+        rest = () if self.axis is None else tuple(Dim(n, n) for n in x.lens[1:])
+        places = ranged(DType.INT64, [dim])
+        return Shape.tuple_of([ranged(x.type, (dim, *rest)), places, places, places])
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.unique``, put back into the order of first appearance unless sorted."""
+        x: Array = inputs[0]
+        found = np.unique(
+            widened(x), return_index=True, return_inverse=True, return_counts=True, axis=self.axis
+        )
+        _, first, inverse, counts = found
+        inverse = inverse.reshape(-1)
+        if not self.sorted:
+            order = np.argsort(first)
+            rank = np.empty_like(order)
+            rank[order] = np.arange(len(order))
+            first, counts, inverse = first[order], counts[order], rank[inverse]
+        values = x.reshape(-1)[first] if self.axis is None else x[first]
+        return values, *(v.astype(np.int64) for v in (first, inverse, counts))
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Elements and rows, sorted and not."""
+        yield cls(), [np.array([2, 1, 1, 3, 4, 3], np.float32)]
+        yield cls(sorted=False), [np.array([2, 1, 1, 3, 4, 3])]
+        yield cls(axis=0), [np.array([[1, 0, 0], [1, 0, 0], [2, 3, 4]], np.float16)]
+        yield cls(axis=-2, sorted=False), [np.array([[3, 1], [1, 0], [3, 1]], np.int32)]
+
+
+@operation
+class NonMaxSuppression(Operation):
+    """The best boxes of each batch and class, without those that overlap a better one too much.
+
+    Inputs are boxes ``[B, N, 4]``, scores ``[B, C, N]``, then the most boxes a class, the largest
+    overlap (intersection over union) and the least score. Rows of the result are batch, class, box.
+    """
+
+    name: ClassVar[str] = "nonmaxsuppression"
+    family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
+    center_point_box: bool = False
+    use_dyn_output: bool = False
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """int64 ``[boxes, 3]``: as many as there could be, or a range."""
+        expect_count(self, inputs, 2, 3, 4, 5)
+        expect_tensors(self, inputs)
+        expect_same_rank(self, inputs[:2])
+        expect_rank(self, inputs[:2], 3, 3)
+        boxes, scores = inputs[:2]
+        a, b = dims_of(boxes), dims_of(scores)
+        most = a[0].max * b[1].max * a[1].max
+        if self.use_dyn_output or any_dynamic(inputs[:2]):
+            return ranged(DType.INT64, (Dim(0, most), Dim(3, 3)))
+        fits = (a[0], a[1], 4) == (b[0], b[2], a[2].min)
+        expect(self, fits, f"boxes {boxes} and scores {scores}")
+        return Shape(DType.INT64, (most, 3))
+
+    @quiet
+    def compute(self, *inputs: Any) -> Any:
+        """Greedily: the best that is left is taken, and what it covers is dropped."""
+        boxes, scores = widened(inputs[0]), widened(inputs[1])
+        most, overlap, least = (float(v.reshape(-1)[0]) for v in self._limits(inputs[2:]))
+        rows: list[tuple[int, int, int]] = []
+        for batch, label in np.ndindex(*scores.shape[:2]):
+            corners = self._corners(boxes[batch])
+            kept = _suppressed(corners, scores[batch, label], int(most), overlap, least)
+            rows += [(batch, label, box) for box in kept]
+        found = np.array(rows, np.int64).reshape(-1, 3)
+        if self.use_dyn_output:
+            return found
+        out = np.zeros((prod(boxes.shape[:2]) * scores.shape[1], 3), np.int64)
+        out[: len(found)] = found
+        return out
+
+    def _limits(self, given: Sequence[Array]) -> list[Array]:
+        return [*given, *[np.zeros(1)] * (3 - len(given))]
+
+    def _corners(self, boxes: Array) -> Array:
+        """Boxes as two opposite corners, the lesser first."""
+        a, b = boxes[:, :2], boxes[:, 2:]
+        if self.center_point_box:
+            a, b = a - b / 2, a + b / 2
+        return np.concatenate([np.minimum(a, b), np.maximum(a, b)], axis=1)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Corner and centre boxes, a fixed and a dynamic result."""
+        corners = np.array(
+            [[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1]]
+        )
+        boxes = corners[None].astype(np.float32)
+        scores = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5]]], np.float32)
+        limits = [np.array([3]), np.array([0.5], np.float32), np.array([0.2], np.float32)]
+        yield cls(use_dyn_output=True), [boxes, scores, *limits]
+        yield cls(), [boxes, scores, *limits]
+        yield cls(center_point_box=True), [boxes, scores, *limits[:1]]
+
+
+def _suppressed(
+    corners: Array, scores: Array, most: int, overlap: float, least: float
+) -> list[int]:
+    """Indices of the boxes that stay, best first."""
+    left = np.argsort(-scores, kind="stable")
+    if least > 0:
+        left = left[scores[left] >= least]
+    kept: list[int] = []
+    while len(left) and len(kept) < most:
+        best, left = int(left[0]), left[1:]
+        kept.append(best)
+        left = left[_overlap(corners[best], corners[left]) <= overlap]
+    return kept
+
+
+def _overlap(box: Array, others: Array) -> Array:
+    """Intersection over union of a box with others; 0 where there is no area."""
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
+    common = np.prod(np.maximum(high - low, 0), axis=1)
+    areas = np.prod(others[:, 2:] - others[:, :2], axis=1)
+    union = np.prod(box[2:] - box[:2]) + areas - common
+    return np.where((common > 0) & (union > 0), common / union, 0)

@@ -1,0 +1,119 @@
+"""Slices: the part of a tensor between starts and ends, fixed or computed while the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_static,
+    normalize_axis,
+    operation,
+)
+from workbench.compiler.ops.ranges import dims_of, expect, expect_tensors, ranged
+from workbench.compiler.ops.sampling import grid
+from workbench.compiler.shape import Dim, Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+Ints: TypeAlias = tuple[int, ...]
+
+
+@operation
+class Slice(Operation):
+    """Elements ``starts[i]`` up to ``ends[i]`` along ``axes[i]``; negative values count from the end.
+
+    Starts, ends and axes that are not attributes are inputs, in that order.
+    """
+
+    name: ClassVar[str] = "slice"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
+    axes: Ints = ()
+    starts: Ints = ()
+    ends: Ints = ()
+
+    def normalized(self, inputs: Sequence[Shape]) -> Operation:
+        """Axes counted from the front; starts and ends too, where the lengths are known."""
+        x = inputs[0]
+        axes = tuple(normalize_axis(self, a, x.ndim, "axes") for a in self.axes)
+        dims = [dims_of(x)[a] for a in axes]
+        if not axes or not all(d.is_fixed for d in dims):
+            return self if axes == self.axes else Slice(axes, self.starts, self.ends)
+        lens = [d.min for d in dims]
+        starts = tuple(_clipped(s, n) for s, n in zip(self.starts, lens, strict=False))
+        ends = tuple(_clipped(e, n) for e, n in zip(self.ends, lens, strict=False))
+        changed = (axes, starts, ends) != (self.axes, self.starts, self.ends)
+        return Slice(axes, starts, ends) if changed else self
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Shorter lens, the same strides; ranges where a bound is an input."""
+        expect_count(self, inputs, 1, 2, 3, 4)
+        expect_tensors(self, inputs)
+        given = [v for v in (self.axes, self.starts, self.ends) if v]
+        expect(
+            self,
+            len(given) == 4 - len(inputs),
+            f"{len(inputs)} inputs and {len(given)} of axes, starts and ends as attributes; "
+            "expected each of the three once",
+        )
+        counts = {len(v) for v in given} | {s.lens[0] for s in inputs[1:] if s.ndim == 1}
+        expect(self, len(counts) == 1, f"axes, starts and ends of different lengths {counts}")
+        return self._shape_of_inputs(inputs) if len(inputs) > 1 else self._shape(inputs[0])
+
+    def _shape(self, x: Shape) -> Shape:
+        dims = list(dims_of(x))
+        for a, start, end in zip(self.axes, self.starts, self.ends, strict=True):
+            axis = normalize_axis(self, a, x.ndim, "axes")
+            expect(self, dims[axis].is_fixed, f"axis {axis} of {x} has no fixed length")
+            n = dims[axis].min
+            n = max(0, _clipped(end, n) - _clipped(start, n))
+            dims[axis] = Dim(n, n)
+        if x.dims is not None:
+            return ranged(x.type, (Dim(d.min, d.max) for d in dims))
+        return Shape(x.type, [d.min for d in dims], x.strides)
+
+    def _shape_of_inputs(self, inputs: Sequence[Shape]) -> Shape:
+        expect_static(self, inputs[1:])
+        expect(self, all(s.ndim == 1 for s in inputs[1:]), "bounds that are not 1-d")
+        x = inputs[0]
+        cut = {normalize_axis(self, a, x.ndim, "axes") for a in self.axes} or set(range(x.ndim))
+        dims = enumerate(dims_of(x))
+        return ranged(x.type, (Dim(0, d.max) if i in cut else d for i, d in dims))
+
+    def compute(self, *inputs: Any) -> Any:
+        """A NumPy slice, which clips and wraps in the same way."""
+        x: Array = inputs[0]
+        rest = iter(inputs[1:])
+        starts, ends, axes = (
+            v or tuple(int(i) for i in next(rest)) for v in (self.starts, self.ends, self.axes)
+        )
+        cut = [slice(None)] * x.ndim
+        for axis, start, end in zip(axes, starts, ends, strict=True):
+            cut[normalize_axis(self, axis, x.ndim, "axes")] = slice(start, end)
+        return x[tuple(cut)]
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Negative bounds, bounds beyond the end, several axes, bounds as inputs."""
+        yield cls(axes=(1,), starts=(1,), ends=(3,)), [grid(2, 4)]
+        yield cls(axes=(0, -1), starts=(-2, 0), ends=(1 << 62, -1)), [grid(3, 4, type=np.float16)]
+        yield cls(axes=(2,), starts=(0,), ends=(2,)), [grid(2, 3, 2)[:, ::2]]
+        yield cls(axes=(0,), starts=(2,), ends=(2,)), [grid(3, 4)]
+        yield cls(axes=(1,)), [grid(3, 4), np.array([1]), np.array([-1])]
+        yield cls(starts=(1,), ends=(2,)), [grid(3, 4), np.array([-1])]
+        yield cls(), [grid(3, 4), np.array([0, 1]), np.array([2, 9]), np.array([1, 0])]
+
+
+def _clipped(bound: int, n: int) -> int:
+    """A start or an end counted from the front and kept within the length."""
+    return max(0, min(bound, n) if bound >= 0 else bound + n)

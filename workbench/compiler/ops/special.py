@@ -1,0 +1,90 @@
+"""The error function in NumPy, accurate to the last bits of float32 and of float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+
+# erf(x) = x P(x²) / Q(x²) on [-3.92, 3.92], beyond which float32 knows only ±1: a rational fit to
+# math.erf by reweighted least squares, off by 1.9e-8 relative at most.
+_NUMERATOR = (1.1283791461673192, 0.19040527379892608, 0.052748544193059896,
+              0.003765560450160921, 0.000284880611257846, 2.050085284683922e-06)  # fmt: skip
+_DENOMINATOR = (1.0, 0.502075021611932, 0.11410859972559365,
+                0.014969103421478653, 0.0011625202663400193, 3.809158391623888e-05)  # fmt: skip
+
+# W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969):
+# erf near 0, erfc exp(x²) in the middle and, as a series in 1/x², in the tail.
+_NEAR = (
+    (3.20937758913846947e03, 3.77485237685302021e02, 1.13864154151050156e02,
+     3.16112374387056560e00, 1.85777706184603153e-1),
+    (2.84423683343917062e03, 1.28261652607737228e03, 2.44024637934444173e02,
+     2.36012909523441209e01, 1.0),
+)  # fmt: skip
+_MIDDLE = (
+    (1.23033935479799725e03, 2.05107837782607147e03, 1.71204761263407058e03,
+     8.81952221241769090e02, 2.98635138197400131e02, 6.61191906371416295e01,
+     8.88314979438837594e00, 5.64188496988670089e-1, 2.15311535474403846e-8),
+    (1.23033935480374942e03, 3.43936767414372164e03, 4.36261909014324716e03,
+     3.29079923573345963e03, 1.62138957456669019e03, 5.37181101862009858e02,
+     1.17693950891312499e02, 1.57449261107098347e01, 1.0),
+)  # fmt: skip
+_TAIL = (
+    (6.58749161529837803e-4, 1.60837851487422766e-2, 1.25781726111229246e-1,
+     3.60344899949804439e-1, 3.05326634961232344e-1, 1.63153871373020978e-2),
+    (2.33520497626869185e-3, 6.05183413124413191e-2, 5.27905102951428412e-1,
+     1.87295284992346725e00, 2.56852019228982242e00, 1.0),
+)  # fmt: skip
+_ONE_OVER_ROOT_PI = 0.5641895835477562869
+
+
+def erf(x: Array) -> Array:
+    """The error function of float32 or float64 elements."""
+    return _erf64(x) if x.dtype == np.float64 else _erf32(x)
+
+
+def _erf32(x: Array) -> Array:
+    bounded = np.clip(x, np.float32(-3.92), np.float32(3.92))
+    square = bounded * bounded
+    result = _polynomial(_NUMERATOR, square)
+    result *= bounded
+    result /= _polynomial(_DENOMINATOR, square)
+    return np.clip(result, np.float32(-1), np.float32(1), out=result)
+
+
+def _erf64(x: Array) -> Array:
+    size = np.abs(x)
+    result = np.ones_like(size)
+    result[np.isnan(x)] = np.nan
+    near, tail = size <= 0.46875, (size > 4.0) & (size < 6.0)
+    middle = (size > 0.46875) & (size <= 4.0)
+    result[near] = _near(size[near])
+    result[middle] = 1.0 - np.exp(-(size[middle] ** 2)) * _ratio(_MIDDLE, size[middle])
+    result[tail] = 1.0 - _tail(size[tail])
+    return np.copysign(result, x)
+
+
+def _near(size: Array) -> Array:
+    return size * _ratio(_NEAR, size * size)
+
+
+def _tail(size: Array) -> Array:
+    inverse = 1.0 / (size * size)
+    series = _ONE_OVER_ROOT_PI - inverse * _ratio(_TAIL, inverse)
+    return np.exp(-size * size) * series / size
+
+
+def _ratio(fraction: tuple[Sequence[float], Sequence[float]], x: Array) -> Array:
+    return _polynomial(fraction[0], x) / _polynomial(fraction[1], x)
+
+
+def _polynomial(coefficients: Sequence[float], x: Array) -> Array:
+    """Horner's rule in place; coefficients in ascending order."""
+    result = x * x.dtype.type(coefficients[-1])
+    for c in coefficients[-2:0:-1]:
+        result += x.dtype.type(c)
+        result *= x
+    result += x.dtype.type(coefficients[0])
+    return result

@@ -1,0 +1,304 @@
+"""Views: operations that change how elements are indexed and move none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.errors import ShapeError
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_static,
+    normalize_axis,
+    operation,
+)
+from workbench.compiler.ops.ranges import (
+    ONE,
+    dims_of,
+    expect,
+    expect_tensors,
+    intersection,
+    ranged,
+)
+from workbench.compiler.ops.sampling import grid
+from workbench.compiler.shape import Dim, Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+Ints: TypeAlias = tuple[int, ...]
+
+
+@operation
+class Transpose(Operation):
+    """Axis ``i`` of the result is axis ``permutation[i]`` of the input."""
+
+    name: ClassVar[str] = "transpose"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
+    permutation: Ints = ()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Lens and strides permuted."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        x, order = inputs[0], self.permutation
+        if sorted(order) != list(range(x.ndim)):
+            raise ShapeError(f"transpose: permutation {order} does not permute the axes of {x}")
+        if x.dims is not None:
+            return ranged(x.type, (x.dims[i] for i in order))
+        return Shape(x.type, [x.lens[i] for i in order], [x.strides[i] for i in order])
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.transpose``."""
+        return np.transpose(inputs[0], self.permutation)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Two and four axes, half types, an operand that is a view already."""
+        yield cls(permutation=(1, 0)), [grid(2, 3)]
+        yield cls(permutation=(0, 2, 3, 1)), [grid(2, 3, 1, 5, type=np.float16)]
+        yield cls(permutation=(2, 0, 1)), [grid(4, 6, 3)[::2, 1:4]]
+        yield cls(permutation=(0, 1)), [grid(2, 3, type=np.int8)]
+
+
+@operation
+class Squeeze(Operation):
+    """The input without some axes of length 1: those named, or all."""
+
+    name: ClassVar[str] = "squeeze"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
+    axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
+    axes: Ints = ()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The remaining lens and strides; the scalar shape when none remains."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        x = inputs[0]
+        dims = dims_of(x)
+        gone = {normalize_axis(self, a, x.ndim, "axes") for a in self.axes}
+        for axis in gone:
+            if intersection(dims[axis], ONE) is None:
+                raise ShapeError(f"squeeze: axis {axis} of {x} has length {dims[axis]}; expected 1")
+        if not self.axes:
+            gone = {i for i, d in enumerate(dims) if d == ONE}
+        kept = [i for i in range(x.ndim) if i not in gone]
+        if x.dims is not None:
+            return ranged(x.type, (dims[i] for i in kept))
+        if not kept:
+            return Shape.scalar(x.type)
+        return Shape(x.type, [x.lens[i] for i in kept], [x.strides[i] for i in kept])
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.squeeze``; one element keeps one axis."""
+        x: Array = np.squeeze(inputs[0], self.axes or None)
+        return x if x.ndim else x.reshape(1)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Named axes, all axes, and nothing left."""
+        yield cls(axes=(0, -1)), [grid(1, 3, 4, 1)]
+        yield cls(), [grid(1, 3, 1, 4)]
+        yield cls(axes=(1,)), [grid(4, 1, 6)[::2, :, ::3]]
+        yield cls(axes=(0, 1)), [grid(1, 1, type=np.float16)]
+
+
+@operation
+class Unsqueeze(Operation):
+    """The input with axes of length 1 at the positions ``axes`` of the result.
+
+    With ``steps``, a new axis takes that many elements from the axis behind it.
+    """
+
+    name: ClassVar[str] = "unsqueeze"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
+    axes: Ints = ()
+    steps: Ints = ()
+
+    def normalized(self, inputs: Sequence[Shape]) -> Operation:
+        """Axes counted from the front of the result."""
+        rank = inputs[0].ndim + len(self.axes)
+        axes = tuple(normalize_axis(self, a, rank, "axes") for a in self.axes)
+        return self if axes == self.axes else Unsqueeze(axes=axes, steps=self.steps)
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The lens with the new axes; a new axis has the stride of all that lies behind it."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        x = inputs[0]
+        if x.dims is not None:
+            return self._dynamic_shape(x, x.dims)
+        if len(self.steps) > len(self.axes):
+            raise ShapeError(f"unsqueeze: {len(self.steps)} steps for {len(self.axes)} axes")
+        if x == Shape.scalar(x.type):
+            return Shape(x.type, (1,))
+        lens, strides = self._placed(x)
+        return Shape(x.type, lens, strides)
+
+    def _dynamic_shape(self, x: Shape, dims: Sequence[Dim]) -> Shape:
+        if self.steps:
+            raise ShapeError(f"unsqueeze: steps need a static input, found {x}")
+        found = list(dims)
+        for axis in sorted(self._steps(x.ndim)):
+            found.insert(axis, ONE)
+        return ranged(x.type, found)
+
+    def _steps(self, rank: int) -> dict[int, int]:
+        """The length of each new axis, by its place in the result."""
+        rank += len(self.axes)
+        axes = [normalize_axis(self, a, rank, "axes") for a in self.axes]
+        if len(set(axes)) != len(axes):
+            raise ShapeError(f"unsqueeze: axes {self.axes} name an axis twice")
+        steps = self.steps + (1,) * (len(axes) - len(self.steps))
+        return dict(zip(axes, steps, strict=True))
+
+    def _placed(self, x: Shape) -> tuple[list[int], list[int]]:
+        steps = self._steps(x.ndim)
+        lens, strides = list(x.lens), list(x.strides)
+        for axis in range(x.ndim + len(steps)):
+            if axis not in steps:
+                continue
+            step = steps[axis]
+            if axis >= len(lens):
+                expect(self, step == 1, f"step {step} behind the last axis")
+                lens.append(1)
+                strides.append(1)
+                continue
+            divides = step > 0 and lens[axis] % step == 0
+            expect(self, divides, f"step {step} does not divide axis {axis} of {lens}")
+            expect(self, step == 1 or not x.is_scalar, "steps of a scalar")
+            lens[axis] //= step
+            strides.insert(axis, 1 if x.is_scalar else strides[axis] * lens[axis])
+            lens.insert(axis, step)
+        return lens, strides
+
+    def compute(self, *inputs: Any) -> Any:
+        """A reshape."""
+        x: Array = inputs[0]
+        if x.ndim == 0:
+            return x.reshape(1)
+        return x.reshape(self._placed(Shape(DType.FLOAT, x.shape))[0])
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Front, middle, end, several at once, steps."""
+        yield cls(axes=(0, -1)), [grid(3, 4)]
+        yield cls(axes=(2,)), [grid(4, 4, 3)[:, :, 1]]
+        yield cls(axes=(2, 4, 5), steps=(2,)), [grid(3, 4, 10, type=np.int64)]
+        yield cls(axes=(1,)), [grid(3, 4, type=np.float16)]
+
+
+@operation
+class Step(Operation):
+    """Every ``steps[i]``-th element along ``axes[i]``."""
+
+    name: ClassVar[str] = "step"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
+    axes: Ints = ()
+    steps: Ints = ()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Lens divided, rounding up; strides multiplied."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        x = inputs[0]
+        expect(self, len(self.axes) == len(self.steps), f"axes {self.axes} and steps {self.steps}")
+        expect(self, all(s > 0 for s in self.steps), f"steps {self.steps}; expected them positive")
+        lens, strides = list(x.lens), list(x.strides)
+        for a, step in zip(self.axes, self.steps, strict=True):
+            axis = normalize_axis(self, a, x.ndim, "axes")
+            lens[axis] = -(-lens[axis] // step)
+            strides[axis] *= step
+        return Shape(x.type, lens, strides)
+
+    def compute(self, *inputs: Any) -> Any:
+        """A slice with steps."""
+        x: Array = inputs[0]
+        cut = [slice(None)] * x.ndim
+        for axis, step in zip(self.axes, self.steps, strict=True):
+            cut[axis] = slice(None, None, step)
+        return x[tuple(cut)]
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """One axis and two, lengths that the step does not divide."""
+        yield cls(axes=(0,), steps=(2,)), [grid(5, 3)]
+        yield cls(axes=(-1, 0), steps=(3, 2)), [grid(4, 2, 7, type=np.float16)]
+
+
+@operation
+class AsShape(Operation):
+    """The elements of a standard input under another shape over the same memory."""
+
+    name: ClassVar[str] = "as_shape"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    shape: Shape = Shape()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The given shape."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        x = inputs[0]
+        expect(self, x.standard, f"input 0 is {x}; expected a standard shape")
+        expect(self, not self.shape.is_dynamic, f"shape {self.shape}; expected a static one")
+        fits = x.type is self.shape.type and self.shape.element_space <= x.elements
+        expect(self, fits, f"{x} does not hold the elements of {self.shape}")
+        return self.shape
+
+    def compute(self, *inputs: Any) -> Any:
+        """A view of the flat memory."""
+        flat: Array = np.ascontiguousarray(inputs[0]).reshape(-1)
+        strides = [s * flat.itemsize for s in self.shape.strides]
+        return as_strided(flat, self.shape.lens, strides, writeable=False)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Transposed, reshaped, repeated."""
+        yield cls(shape=Shape("float", (3, 2), (1, 3))), [grid(2, 3)]
+        yield cls(shape=Shape("half", (6,))), [grid(2, 3, type=np.float16)]
+        yield cls(shape=Shape("float", (2, 4), (0, 1))), [grid(4)]
+
+
+@operation
+class DimensionsOf(Operation):
+    """The lengths of axes ``start`` to ``end`` as a tensor of int64."""
+
+    name: ClassVar[str] = "dimensions_of"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+    start: int = 0
+    end: int = 0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """As many int64 as there are axes from start to end."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        fits = 0 <= self.start < self.end <= inputs[0].ndim
+        expect(self, fits, f"axes {self.start} to {self.end} of {inputs[0]}")
+        return Shape(DType.INT64, (self.end - self.start,))
+
+    def compute(self, *inputs: Any) -> Any:
+        """The lens of the array."""
+        return np.array(inputs[0].shape[self.start : self.end], np.int64)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """All axes, and one."""
+        yield cls(end=3), [grid(2, 3, 4)]
+        yield cls(start=1, end=2), [grid(2, 3, 4, type=np.float16)]

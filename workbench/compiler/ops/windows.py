@@ -1,0 +1,159 @@
+"""Sliding windows: paddings, lens and taps that convolutions and poolings share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.operation import Operation
+from workbench.compiler.ops.ranges import expect, minus, over, plus
+from workbench.compiler.shape import Dim
+
+Ints: TypeAlias = tuple[int, ...]
+
+
+class PaddingMode(IntEnum):
+    """Whether paddings are given, or follow from the input: ``ceil(input / stride)`` outputs."""
+
+    DEFAULT = 0
+    SAME_LOWER = 1
+    SAME_UPPER = 2
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where a kernel of ``size`` taps an axis lies over an input, for every output."""
+
+    input: Ints
+    size: Ints
+    stride: Ints
+    dilation: Ints
+    begin: Ints
+    end: Ints
+    ceil: bool = False
+
+    @cached_property
+    def span(self) -> Ints:
+        """Elements from the first to the last tap."""
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.size, self.dilation, strict=True))
+
+    @cached_property
+    def output(self) -> Ints:
+        """Output lens; 0 where the kernel does not fit."""
+        rest = zip(self.input, self.begin, self.end, self.span, self.stride, strict=True)
+        up = [s - 1 if self.ceil else 0 for s in self.stride]
+        return tuple(
+            (n + b + e - k + more) // s + 1 if n and k <= n + b + e else 0
+            for (n, b, e, k, s), more in zip(rest, up, strict=True)
+        )
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether the kernel has one tap and nothing is padded."""
+        return set(self.size) <= {1} and not any(self.begin) and not any(self.end)
+
+    def covers(self, axis: int) -> bool:
+        """Whether there is one window along an axis, and it is the whole input."""
+        whole = self.size[axis] == self.span[axis] == self.input[axis]
+        return whole and self.output[axis] == 1 and not self.begin[axis]
+
+    def padded(self, x: Array) -> Array:
+        """``x`` with zeros around its last axes, and behind them as far as the windows reach."""
+        axes = range(len(self.input))
+        need = [(self.output[i] - 1) * self.stride[i] + self.span[i] for i in axes]
+        if not any(self.begin) and all(need[i] <= self.input[i] for i in axes):
+            return x
+        lens = [max(need[i], self.input[i] + self.begin[i]) for i in axes]
+        lead = x.shape[: -len(lens)]
+        into = tuple(
+            slice(max(b, 0), max(b, 0) + n) for b, n in zip(self.begin, self.input, strict=True)
+        )
+        out = np.zeros((*lead, *lens), x.dtype)
+        out[(..., *into)] = x
+        return out
+
+    def view(self, x: Array) -> Array:
+        """The taps of each window of a padded ``x``: axes …, one a kernel axis, one an output axis."""
+        rank = len(self.size)
+        inner = x.strides[-rank:]
+        taps = [s * d for s, d in zip(inner, self.dilation, strict=True)]
+        steps = [s * d for s, d in zip(inner, self.stride, strict=True)]
+        return as_strided(
+            x,
+            (*x.shape[:-rank], *self.size, *self.output),
+            (*x.strides[:-rank], *taps, *steps),
+            writeable=False,
+        )
+
+    def reach(self, axis: int, tap: int) -> tuple[slice, slice]:
+        """Outputs along one axis for which a tap lies inside the input, and those input elements."""
+        n, s = self.input[axis], self.stride[axis]
+        offset = tap * self.dilation[axis] - self.begin[axis]
+        first = max(0, -(offset // s)) if offset < 0 else 0
+        last = min(self.output[axis], (n - 1 - offset) // s + 1)
+        if last <= first:
+            return slice(0, 0), slice(0, 0)
+        start = first * s + offset
+        return slice(first, last), slice(start, start + (last - first - 1) * s + 1, s)
+
+
+def both_sides(op: Operation, padding: Ints, rank: int) -> tuple[Ints, Ints]:
+    """Begins and ends of a padding that is given once for both, or as all begins then all ends."""
+    expect(op, len(padding) in (rank, 2 * rank), f"padding {padding} for {rank} spatial axes")
+    expect(op, min(padding, default=0) >= 0, f"padding {padding}; expected none below 0, use pad")
+    return padding[:rank], padding[-rank:] if rank else ()
+
+
+def doubled(padding: Ints, rank: int) -> Ints:
+    """A padding as all begins, then all ends."""
+    return padding * 2 if len(padding) == rank else padding
+
+
+def same_padding(
+    mode: PaddingMode, input: Sequence[int], span: Sequence[int], stride: Sequence[int]
+) -> tuple[Ints, Ints]:
+    """Begins and ends for which the output has ``ceil(input / stride)`` elements."""
+    total = [
+        max(0, (-(-n // s) - 1) * s + k - n) for n, k, s in zip(input, span, stride, strict=True)
+    ]
+    less, more = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+    return (less, more) if mode == PaddingMode.SAME_UPPER else (more, less)
+
+
+def window_of(op: Any, input: Ints, size: Ints, ceil: bool = False) -> Window:
+    """The window of an operation with ``padding``, ``stride``, ``dilation`` and ``padding_mode``."""
+    rank = len(input)
+    dilation: Ints = op.dilation
+    if op.padding_mode == PaddingMode.DEFAULT:
+        begin, end = both_sides(op, op.padding, rank)
+    else:
+        span = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
+        begin, end = same_padding(op.padding_mode, input, span, op.stride)
+    return Window(input, size, op.stride, dilation, begin, end, ceil)
+
+
+def output_dims(
+    op: Any, input: Sequence[Dim], size: Sequence[Dim], ceil: bool = False
+) -> list[Dim]:
+    """Output dimensions as ranges, for input or kernel dimensions that are ranges."""
+    if op.padding_mode != PaddingMode.DEFAULT:
+        return [over(plus(n, s - 1), s) for n, s in zip(input, op.stride, strict=True)]
+    begin, end = both_sides(op, op.padding, len(input))
+    found: list[Dim] = []
+    for i, (n, k) in enumerate(zip(input, size, strict=True)):
+        span = k if op.dilation[i] == 1 else _span(k, op.dilation[i])
+        more = op.stride[i] - 1 if ceil else 0
+        room = minus(plus(n, begin[i] + end[i] + more), span)
+        found.append(plus(over(room, op.stride[i]), 1))
+    return found
+
+
+def _span(size: Dim, dilation: int) -> Dim:
+    return Dim((size.min - 1) * dilation + 1, (size.max - 1) * dilation + 1)

@@ -1,0 +1,1 @@
+"""Passes, one file a family, and the pipelines that name their order."""

@@ -1,0 +1,158 @@
+"""Fusion of elementwise work: every operation in a body of its own, then bodies joined along chains."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.bodies import Body, numbered_name
+from workbench.compiler.errors import OperationError
+from workbench.compiler.ir import Instruction
+from workbench.compiler.operation import Family
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.program import Program
+from workbench.compiler.reference import evaluate_constant
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, behind_broadcasts, drive, op, rule
+from workbench.compiler.shape import Shape
+
+_SERIES = "pointwise"
+
+
+def is_wrappable(instruction: Instruction) -> bool:
+    """Whether an instruction is elementwise work that goes into a body (a ``layout`` does not)."""
+    op = instruction.op
+    return op.pointwise and op.name != "layout" and bool(instruction.inputs)
+
+
+def scalar_constant(value: Instruction) -> Argument | None:
+    """The one element that a constant repeats, as a scalar; None for anything else."""
+    source = behind_broadcasts(value)
+    shape = source.shape
+    if shape.dims is not None or not (shape.elements == 1 or shape.is_scalar):
+        return None
+    if not source.is_constant:
+        return None
+    element = np.asarray(evaluate_constant(source)).reshape(-1)[:1]
+    return Argument(Shape.scalar(shape.type), element)
+
+
+@rule(Pattern(binding="x", structure=is_wrappable))
+def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
+    """f(a, b…) → pointwise(a, b…), [f]"""
+    found = {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
+    stem, program = f"{b.module.name}:{_SERIES}", b.program
+    name, number = numbered_name(program, stem, program.numbers[stem])
+    program.numbers[stem] = number + 1
+    if all(found.values()):
+        return Decline("every input is a scalar constant: it is folded, not fused")
+    body = Body(program.create_module(name, bypass=True), scalars=True)
+    for value, constant in found.items():
+        body.know(value, body.module.add_literal(constant) if constant else body.inner(value))
+    return body.stand_for(x, "pointwise")
+
+
+def _behind_views(value: Instruction) -> Instruction:
+    while value.op.family is Family.VIEW and len(value.inputs) == 1 or value.name in ("reshape", "contiguous"):
+        value = value.inputs[0]
+    return value
+
+
+def _follows_pointwise(instruction: Instruction) -> bool:
+    return any(_behind_views(i).name == "pointwise" for i in instruction.inputs)
+
+
+def _producer(root: Instruction) -> Instruction | Decline:
+    """The first input to fuse with: a ``pointwise`` of the same module that only ``root`` uses."""
+    reasons: list[str] = []
+    for value in dict.fromkeys(root.inputs):
+        source = _behind_views(value)
+        if source.name != "pointwise":
+            continue
+        if reason := _obstacle(root, value, source):
+            reasons.append(reason)
+        else:
+            return source
+    return Decline("; ".join(reasons))
+
+
+def _obstacle(root: Instruction, value: Instruction, source: Instruction) -> str:
+    """Why ``source`` cannot be fused into ``root``, which reads it as ``value``; empty if it can."""
+    who = f"pointwise #{source.id}"
+    if value is not source:
+        return (
+            f"{who} has lens {list(source.shape.lens)}, and {value.name} #{value.id} lies between: "
+            f"it makes them {list(value.shape.lens)}"
+        )
+    if source.module is not root.module:
+        return f"{who} is in module {source.module.name!r}, its user in {root.module.name!r}"
+    if source.shape.is_tuple or root.shape.is_tuple:
+        return f"{who} or its user has several results"
+    if (users := source.users) != [root]:
+        others = ", ".join(f"{u.name} #{u.id}" for u in users if u is not root)
+        return f"{who} has other users: {others}"
+    return ""
+
+
+@rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_pointwise))
+def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
+    producer = _producer(root)
+    if isinstance(producer, Decline):
+        return producer
+    body = Body(producer.modules[0], producer.inputs, scalars=True)
+    body.know(producer, body.results[0])
+    body.close(*body.absorb(root.modules[0], root.inputs))
+    return body.attach(root)
+
+
+def _feeds_pointwise(instruction: Instruction) -> bool:
+    return len(instruction.inputs) == 1 and any(u.name == "pointwise" for u in instruction.users)
+
+
+@rule(
+    Pattern(
+        frozenset({"multibroadcast"}),
+        (op("pointwise", name="inner").once,),
+        "root",
+        structure=_feeds_pointwise,
+    ).once
+)
+def broadcast_inputs(b: Rewriter, root: Instruction, inner: Instruction) -> Instruction | Decline:
+    """multibroadcast(pointwise(x…)) → pointwise(multibroadcast(x)…)"""
+    if inner.shape.is_tuple:
+        return Decline(f"pointwise #{inner.id} has several results")
+    return b("pointwise", *[b(root.op, x) for x in inner.inputs], modules=inner.modules)
+
+
+@register
+class FusePointwise(RewritePass):
+    """Elementwise operations become bodies of ``pointwise`` kernels, one kernel a chain of them.
+
+    A value with several users is computed once, so it ends a kernel. Scalar constants go into the body.
+
+    Attributes:
+        rewrite_reshapes: Also fuse across reshapes. Not available yet.
+        rewrite_broadcasts: Also fuse across a ``multibroadcast``, by broadcasting what lies before it.
+        multi_output: Also fuse what several kernels share, into one with several results. Not available yet.
+    """
+
+    name: ClassVar[str] = "fuse_pointwise"
+    rules: ClassVar[tuple[Rule, ...]] = (wrap_pointwise, broadcast_inputs, fuse_chain)
+    rewrite_reshapes: bool = False
+    rewrite_broadcasts: bool = False
+    multi_output: bool = False
+
+    def apply(self, program: Program) -> None:
+        """Wrap every elementwise operation, then join the bodies.
+
+        Raises:
+            OperationError: An option that is not available is switched on.
+        """
+        for option in ("rewrite_reshapes", "multi_output"):
+            if getattr(self, option):
+                raise OperationError(f"{self.name}: {option}=True is not available yet; leave it out")
+        program.numbers.clear()
+        drive(program, (wrap_pointwise,))
+        drive(program, (broadcast_inputs, fuse_chain) if self.rewrite_broadcasts else (fuse_chain,))

@@ -1,0 +1,79 @@
+"""Equal computations made once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+import numpy as np
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.program import Program
+from workbench.compiler.rewrite import change
+
+_SAMPLES = 16
+_LARGEST_COMPARED = 1 << 20
+
+
+@register
+class EliminateCommonSubexpression(Pass):
+    """Let equal instructions on equal inputs be one, literals of equal bytes too.
+
+    Literals of more than 1 MiB are equal only if they share their memory: comparing all weights of a
+    model would cost more than it saves.
+    """
+
+    name: ClassVar[str] = "eliminate_common_subexpression"
+
+    def apply(self, program: Program) -> None:
+        """One walk a module: when an instruction is met, its inputs are merged already."""
+        for module in open_modules(program):
+            _share(module)
+
+
+def _share(module: Module) -> None:
+    seen: dict[Hashable, list[Instruction]] = {}
+    for instruction in module:
+        if instruction.users and instruction.parameter is None and instruction.op.context_free:
+            same = seen.setdefault(_key(instruction), [])
+            for earlier in same:
+                if earlier.literal is None or _same_data(earlier.literal, instruction.literal):
+                    merge(instruction, earlier)
+                    break
+            else:
+                same.append(instruction)
+
+
+@change
+def merge(later: Instruction, earlier: Instruction) -> None:
+    """y = f(x); z = f(x) → z = y"""
+    later.module.replace(later, earlier)
+
+
+def _key(instruction: Instruction) -> Hashable:
+    """Equal for instructions that may be equal, and for few others."""
+    if instruction.literal is not None:
+        return instruction.shape, _fingerprint(instruction.literal)
+    inputs = [i.id for i in instruction.inputs]
+    if instruction.op.commutative:
+        inputs.sort()
+    return instruction.op, tuple(inputs), instruction.modules, instruction.shape
+
+
+def _fingerprint(literal: Argument) -> bytes:
+    array = literal.numpy()
+    if array.size <= _SAMPLES:
+        return array.tobytes()
+    places = np.linspace(0, array.size - 1, _SAMPLES, dtype=np.int64)
+    return array[np.unravel_index(places, array.shape)].tobytes()
+
+
+def _same_data(one: Argument, other: Argument | None) -> bool:
+    if other is None:
+        return False
+    a, b = one.numpy(), other.numpy()
+    if a.ctypes.data == b.ctypes.data and a.strides == b.strides:
+        return True
+    return one.shape.bytes <= _LARGEST_COMPARED and one.same_as(other)

@@ -1,0 +1,115 @@
+"""Instructions as plain rows, and programs built back from rows; what recordings and files store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.ir import Instruction, Module, SourceNode
+from workbench.compiler.operation import Operation
+from workbench.compiler.program import Program
+from workbench.compiler.shape import Shape
+
+
+class Row(NamedTuple):
+    """All that there is to know of one instruction. Other instructions and modules are named by key."""
+
+    id: int
+    module: int
+    order: int
+    op: Operation
+    shape: Shape
+    inputs: tuple[int, ...]
+    modules: tuple[int, ...]
+    sources: tuple[str, ...]
+    literal: Argument | None
+    target_id: int = 0
+
+
+class ModuleRow(NamedTuple):
+    """A module's name and flags."""
+
+    name: str
+    bypass: bool
+
+
+@dataclass
+class Rows:
+    """A program as tables. Modules are keyed by a number, for their names may change."""
+
+    name: str = ""
+    output_names: tuple[str, ...] = ()
+    source_nodes: dict[str, SourceNode] = field(default_factory=dict[str, SourceNode])
+    modules: dict[int, ModuleRow] = field(default_factory=dict[int, ModuleRow])
+    instructions: dict[int, Row] = field(default_factory=dict[int, Row])
+
+
+def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
+    """The row of an instruction; ``keys`` numbers the modules."""
+    i = instruction
+    return Row(
+        i.id,
+        keys[i.module],
+        i.order,
+        i.op,
+        i.shape,
+        tuple([x.id for x in i.inputs]),
+        tuple([keys[m] for m in i.modules]) if i.modules else (),
+        i.sources,
+        i.literal,
+        i.target_id,
+    )
+
+
+def rows_of(program: Program) -> Rows:
+    """A program as tables."""
+    keys = {module: k for k, module in enumerate(program.modules.values())}
+    rows = Rows(program.name, program.output_names, program.source_nodes)
+    rows.modules = {k: ModuleRow(m.name, m.bypass) for m, k in keys.items()}
+    for module in keys:
+        for instruction in module:
+            rows.instructions[instruction.id] = row_of(instruction, keys)
+    return rows
+
+
+def build(rows: Rows) -> Program:
+    """The program that the tables describe, with the same ids and order."""
+    program = Program(rows.name)
+    program.output_names = rows.output_names
+    program.source_nodes = rows.source_nodes
+    modules = {k: _module(program, m) for k, m in sorted(rows.modules.items())}
+    made: dict[int, Instruction] = {}
+    ordered = sorted(rows.instructions.values(), key=_place)
+    for row in ordered:
+        made[row.id] = modules[row.module].restore(row.id, row.op, row.shape, row.order)
+    for row in ordered:
+        _fill(made[row.id], row, made, modules)
+    return program
+
+
+def _module(program: Program, row: ModuleRow) -> Module:
+    module = program.main if row.name == "main" else program.create_module(row.name)
+    module.bypass = row.bypass
+    return module
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row.module, row.order
+
+
+def _fill(
+    made: Instruction, row: Row, instructions: dict[int, Instruction], modules: dict[int, Module]
+) -> None:
+    made.literal = row.literal
+    made.sources = row.sources
+    made.target_id = row.target_id
+    made.modules = tuple([modules[k] for k in row.modules]) if row.modules else ()
+    made.module.connect(made, [instructions[k] for k in row.inputs])
+
+
+def literals(rows: Iterable[Row]) -> list[Argument]:
+    """The distinct literals of some rows."""
+    found = {id(r.literal): r.literal for r in rows if r.literal is not None}
+    return list(found.values())

@@ -1,0 +1,93 @@
+"""The text form of programs, as MIGraphX prints it: names, lines, whole programs. ``parse`` reads it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.dtypes import DType
+from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.operation import float_text
+from workbench.compiler.ops.builtin import Literal, Param, Return
+from workbench.compiler.program import Program
+from workbench.compiler.text_parse import parse
+
+__all__ = ["Line", "instruction_text", "lines", "names", "parse", "to_text"]
+
+_INLINE_ELEMENTS = 10
+
+
+class Line(NamedTuple):
+    """One line of the text form: the instruction's id (None for a header), its module, the text."""
+
+    id: int | None
+    module: str
+    text: str
+
+
+def names(program: Program) -> dict[int, str]:
+    """The printed name of every instruction: parameters by name, others ``@`` and their position."""
+    found: dict[int, str] = {}
+    for module in program.modules.values():
+        prefix = "" if module is program.main else f"{module.name}:"
+        for position, instruction in enumerate(module):
+            own = instruction.parameter
+            found[instruction.id] = prefix + (f"@{position}" if own is None else own)
+    return found
+
+
+def printed_modules(program: Program) -> list[Module]:
+    """The modules in printing order: those reachable from main, depth first, then the rest."""
+    reached = program.reachable_modules()
+    return reached + [m for m in program.modules.values() if m not in set(reached)]
+
+
+def lines(program: Program) -> list[Line]:
+    """The text form line by line."""
+    named = names(program)
+    found: list[Line] = []
+    for module in printed_modules(program):
+        found.append(Line(None, module.name, f'module: "{module.name}"'))
+        found += [Line(i.id, module.name, instruction_text(i, named)) for i in module]
+        found.append(Line(None, module.name, ""))
+    return found
+
+
+def to_text(program: Program) -> str:
+    """The text form of a whole program."""
+    return "\n".join(line.text for line in lines(program)) + "\n"
+
+
+def instruction_text(instruction: Instruction, named: dict[int, str]) -> str:
+    """The line of one instruction."""
+    i = instruction
+    text = f"{named[i.id]} = {operator_text(i)}"
+    if i.inputs:
+        text += "(" + ",".join([named[x.id] for x in i.inputs]) + ")"
+    if i.modules:
+        text += ", [" + ", ".join([m.name for m in i.modules]) + "]"
+    if not isinstance(i.op, Return):
+        text += f" -> {i.shape}"
+    return text if i.target_id == 0 else f"{text}, target_id={i.target_id}"
+
+
+def operator_text(instruction: Instruction) -> str:
+    """The operator with its attributes; of a literal, its elements when they are few."""
+    if isinstance(instruction.op, Literal):
+        return "@literal" + literal_text(instruction.literal)
+    if isinstance(instruction.op, Param):
+        return f"@param:{instruction.op.parameter}"
+    return str(instruction.op)
+
+
+def literal_text(literal: Argument | None) -> str:
+    """The elements in braces, or ``{ ... }`` when there are more than ten."""
+    if literal is None or literal.shape.elements > _INLINE_ELEMENTS:
+        return "{ ... }"
+    values: Sequence[Any] = literal.numpy().reshape(-1).tolist()
+    return "{" + ", ".join([_element(v, literal.shape.type) for v in values]) + "}"
+
+
+def _element(value: Any, type: DType) -> str:
+    return float_text(float(value)) if type.is_float else str(int(value))

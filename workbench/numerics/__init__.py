@@ -1,0 +1,1 @@
+"""Numerics: metrics between two values, runs captured value by value, and comparisons of two builds."""

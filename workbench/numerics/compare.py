@@ -1,0 +1,139 @@
+"""Compares two builds value by value: runs both on the same inputs and aligns them by lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.build import Build, compile, generated_inputs
+from workbench.compiler.dtypes import DType
+from workbench.compiler.errors import OperationError
+from workbench.compiler.ir import Instruction
+from workbench.compiler.reference import Interpreter
+from workbench.compiler.result import kernel_text
+from workbench.compiler.text import names
+from workbench.numerics.metrics import compare_arrays
+from workbench.numerics.report import Report, Row
+
+Aligned = dict[int, Instruction]
+"""Instructions of a build's program by the id, in the source program, of the value that they compute."""
+
+TOLERANCES = {DType.HALF: 8e-2, DType.BF16: 8e-2}
+"""RMS tolerances of MIGraphX's driver by the lowest type in use; 1e-3 for the rest."""
+_TOLERANCE = 1e-3
+
+
+def compare(
+    build: Build,
+    inputs: Mapping[str, Any] | None = None,
+    reference: str | Build = "ref",
+    *,
+    reference_precision: str = "float64",
+    tolerance: float | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Report:
+    """How far each value of a build is from the reference.
+
+    The build is run as it is: nothing is unfused or marked as an output, so what is measured is what
+    runs. Values inside of a fused kernel are therefore not seen; its result is.
+
+    Args:
+        build: What to check.
+        inputs: An array for each parameter; those left out are generated from ``seed``.
+        reference: The name of a target to build the same source for, or another build of it.
+        reference_precision: ``float64`` computes the reference's floats in float64; or ``float32``.
+        tolerance: RMS beyond which a value counts as wrong; by default MIGraphX's for the types in use.
+        seed: Seed of the generated inputs.
+        progress: Show a progress bar; by default when it takes longer than a second.
+
+    Raises:
+        OperationError: The two builds are not of the same source, or one was not recorded.
+        InputError: An input does not fit.
+    """
+    other = compile(build.source, target=reference) if isinstance(reference, str) else reference
+    if other.source is not build.source:
+        raise OperationError(
+            "the two builds were compiled from different programs; compare needs one source"
+        )
+    given = generated_inputs(build.program, seed) | dict(inputs or {})
+    wanted, expected = aligned(build), aligned(other)
+    common = {id: expected[id] for id in wanted if id in expected}
+    captured = _capture(other, given, common, reference_precision == "float64", progress)
+    rows = _measure(build, given, wanted, captured, names(other.program), common, progress)
+    return Report(
+        build.program, rows, _default_tolerance(build) if tolerance is None else tolerance
+    )
+
+
+def aligned(build: Build) -> Aligned:
+    """The instructions of the build's main module that compute a value of the source program."""
+    relations = build.recording.relations
+    found: Aligned = {}
+    for instruction in build.program.main:
+        if instruction.name in ("@return", "@literal", "@param"):
+            continue
+        for id in relations.equals(instruction.id):
+            if id in relations.first:
+                found[id] = instruction
+    return found
+
+
+def _capture(
+    build: Build, inputs: Mapping[str, Any], wanted: Aligned, float64: bool, progress: bool | None
+) -> dict[int, Any]:
+    ids = {i.id: key for key, i in wanted.items()}
+    values: dict[int, Any] = {}
+
+    def keep(instruction: Instruction, value: Any, _: object) -> None:
+        if instruction.id in ids:
+            values[ids[instruction.id]] = value
+
+    Interpreter(build.program, float64).run(inputs, hook=keep, progress=progress)
+    return values
+
+
+def _measure(
+    build: Build,
+    inputs: Mapping[str, Any],
+    wanted: Aligned,
+    captured: dict[int, Any],
+    reference_names: dict[int, str],
+    common: Aligned,
+    progress: bool | None,
+) -> list[Row]:
+    keys = {wanted[key].id: key for key in captured}
+    named = names(build.program)
+    rows: list[Row] = []
+
+    def measure(instruction: Instruction, value: Any, _: object) -> None:
+        key = keys.get(instruction.id)
+        if key is not None and isinstance(value, np.ndarray) and value.size:
+            reference = captured[key]
+            if value.shape == reference.shape:
+                where = reference_names[common[key].id]
+                metrics = compare_arrays(value, reference)
+                rows.append(_row(instruction, named[instruction.id], where, metrics))
+
+    Interpreter(build.program).run(inputs, hook=measure, progress=progress)
+    return rows
+
+
+def _row(instruction: Instruction, name: str, reference: str, metrics: Any) -> Row:
+    shape = instruction.shape
+    return Row(
+        instruction.id,
+        name,
+        kernel_text(instruction),
+        str(shape),
+        reference,
+        metrics,
+        instruction.sources,
+    )
+
+
+def _default_tolerance(build: Build) -> float:
+    types = {i.shape.type for m in build.program.modules.values() for i in m}
+    return max([TOLERANCES.get(t, _TOLERANCE) for t in types], default=_TOLERANCE)

@@ -1,0 +1,131 @@
+"""The report of a comparison: a table, a plot along the graph, and the first value that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.compiler.program import Program
+from workbench.numerics.metrics import Metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value: the instruction that computes it, its counterpart in the reference, and how far they are."""
+
+    id: int
+    name: str
+    kernel: str
+    shape: str
+    reference: str
+    metrics: Metrics
+    sources: tuple[str, ...]
+
+
+class Report:
+    """How far each value of a build is from its reference, in the order of the run."""
+
+    def __init__(self, program: Program, rows: Sequence[Row], tolerance: float) -> None:
+        """Keep the rows; ``tolerance`` is the RMS beyond which a value counts as wrong."""
+        self.program = program
+        self.rows = list(rows)
+        self.tolerance = tolerance
+
+    def is_wrong(self, row: Row) -> bool:
+        """Whether a value is beyond the tolerance, or has a NaN or infinity of its own."""
+        return not row.metrics.is_sane or not row.metrics.rms <= self.tolerance
+
+    def first_divergence(self) -> Row | None:
+        """The first value, in the order of the run, that is wrong; None if all are within tolerance."""
+        return next((r for r in self.rows if self.is_wrong(r)), None)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every compared value is within tolerance."""
+        return self.first_divergence() is None
+
+    def table(self) -> DataFrame:
+        """A row a value: names here and in the reference, kernel, distances, NaN and Inf counts, sources."""
+        import pandas as pd  # noqa: PLC0415
+
+        rows = [
+            {
+                "id": r.id, "name": r.name, "reference": r.reference, "kernel": r.kernel, "shape": r.shape,
+                "max abs": r.metrics.max_abs, "max rel": r.metrics.max_rel, "rms": r.metrics.rms,
+                "cosine": r.metrics.cosine, "nan": r.metrics.nan, "inf": r.metrics.inf,
+                "wrong": self.is_wrong(r), "sources": ", ".join(r.sources),
+            }
+            for r in self.rows
+        ]  # fmt: skip
+        columns = ["id", "name", "reference", "kernel", "shape", "max abs", "max rel", "rms", "cosine",
+                   "nan", "inf", "wrong", "sources"]  # fmt: skip
+        return pd.DataFrame(rows, columns=columns).set_index("id")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """RMS error along the graph on a log scale, with the tolerance and the first wrong value marked."""
+        import matplotlib.pyplot as plt  # noqa: PLC0415
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
+        floor = 1e-18
+        errors = np.array([max(r.metrics.rms, floor) for r in self.rows])
+        positions = np.arange(len(errors))
+        ax.semilogy(positions, errors, ".-", color="#0072B2", lw=0.8, ms=4, label="RMS error")
+        ax.axhline(
+            self.tolerance, color="black", ls="--", lw=0.8, label=f"tolerance {self.tolerance:g}"
+        )
+        self._mark_wrong(ax, errors)
+        ax.set_xlabel("value, in the order of the run")
+        ax.set_ylabel("RMS error, relative to the largest element")
+        ax.set_title(self.summary, fontsize=10)
+        ax.legend(fontsize=8, frameon=False)
+        ax.spines[["top", "right"]].set_visible(False)
+        return ax
+
+    def _mark_wrong(self, ax: Axes, errors: Any) -> None:
+        wrong = [i for i, r in enumerate(self.rows) if self.is_wrong(r)]
+        if not wrong:
+            return
+        ax.plot(wrong, errors[wrong], "x", color="#D55E00", label=f"{len(wrong)} beyond tolerance")
+        row = self.rows[wrong[0]]
+        ax.annotate(
+            f"{row.name} {row.kernel}", (wrong[0], errors[wrong[0]]), fontsize=8, xytext=(6, 8),
+            textcoords="offset points",
+        )  # fmt: skip
+
+    @property
+    def summary(self) -> str:
+        """One sentence: how many values agree, or which is the first that does not."""
+        first = self.first_divergence()
+        if first is None:
+            return f"all {len(self.rows)} compared values within {self.tolerance:g}"
+        wrong = sum(map(self.is_wrong, self.rows))
+        counted = f"{wrong} of {len(self.rows)} values beyond {self.tolerance:g}"
+        return f"{counted}; first {first.name} {first.kernel}"
+
+    def overlay(self) -> dict[int, float]:
+        """RMS error by instruction id, for ``GraphView(program, overlay=…)``."""
+        return {r.id: r.metrics.rms for r in self.rows}
+
+    def view(self, **options: Any) -> Any:
+        """The graph of the build, coloured by error."""
+        from workbench.widgets.graph_view import GraphView  # noqa: PLC0415
+
+        return GraphView(self.program, overlay=self.overlay(), **options)
+
+    def __repr__(self) -> str:
+        """The summary."""
+        return f"<Report: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415
+
+        worst = self.table().sort_values("rms", ascending=False).head(10)
+        return f"<p>{escape(self.summary)}</p>{worst.to_html(border=0)}"
