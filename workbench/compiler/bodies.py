@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.operation import Operation
+from workbench.compiler.ops.builtin import Return
 from workbench.compiler.program import Program
 from workbench.compiler.shape import Shape
 
@@ -37,8 +38,10 @@ class Body:
         scalars: Whether a parameter is one element of its value (pointwise) or all of it (reduce).
     """
 
-    def __init__(self, module: Module, inputs: Sequence[Instruction] = (), scalars: bool = False) -> None:
-        """Open the body: a ``@return`` that it has is dropped."""
+    def __init__(
+        self, module: Module, inputs: Sequence[Instruction] = (), scalars: bool = False
+    ) -> None:
+        """Open the body; what it returns is said anew by ``close``."""
         self.module = module
         self.scalars = scalars
         self.results = module.outputs
@@ -48,8 +51,6 @@ class Body:
         self._inner: dict[Instruction, Instruction] = {}
         for parameter, outer in self._outer.items():
             self._inner.setdefault(outer, parameter)
-        if module.has_return and (last := module.last) is not None:
-            module.remove(last)
 
     @property
     def inputs(self) -> list[Instruction]:
@@ -74,9 +75,9 @@ class Body:
             self._outer[found] = outer
         return found
 
-    def take(self, instruction: Instruction) -> Instruction:
+    def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
         """Move an outer instruction to the end of the body."""
-        self.module.take(instruction, [self.inner(i) for i in instruction.inputs])
+        self.module.take(instruction, [self.inner(i) for i in instruction.inputs], keep_shape)
         self._inner[instruction] = instruction
         return instruction
 
@@ -84,7 +85,7 @@ class Body:
         """Move all work of another body to the end of this one.
 
         Args:
-            other: The other body; only its parameters stay in it.
+            other: The other body; only its parameters and its ``@return`` stay in it.
             inputs: The outer values of its parameters.
 
         Returns:
@@ -93,26 +94,31 @@ class Body:
         parameters = [p for _, p in sorted(other.parameters.items())]
         known = {p: self.inner(i) for p, i in zip(parameters, inputs, strict=True)}
         returned = [known.get(o, o) for o in other.outputs]
-        if other.has_return and (last := other.last) is not None:
-            other.remove(last)
         for instruction in other:
-            if instruction.parameter is None:
+            if instruction.parameter is None and not isinstance(instruction.op, Return):
                 self.module.take(instruction, [known.get(i, i) for i in instruction.inputs])
         return returned
 
     def close(self, *results: Instruction) -> None:
-        """End the body by returning these values."""
-        self.module.add_return(*results)
+        """Let the body return these values."""
+        if self.module.has_return and (last := self.module.last) is not None:
+            self.module.set_inputs(last, results)
+        else:
+            self.module.add_return(*results)
 
     def stand_for(self, old: Instruction, op: Operation | str, **attributes: object) -> Instruction:
         """Take ``old`` into the body as its result; a new operation with this body stands where it stood."""
         outer, following, before = old.module, old.following, old.inputs
         if outer is self.module:
             raise GraphError(f"{old!r} is in the body {self.module.name!r} already")
-        self.take(old)
+        if self.module.has_return and (last := self.module.last) is not None:
+            self.module.remove(last)
+        self.take(old, keep_shape=True)
         new = outer.insert(following, op, *self.inputs, modules=[self.module], **attributes)
         outer.replace(old, new)
+        self.module.reinfer(old)
         self.close(old)
+        new.sources = self._sources(new)
         prune_all(before)
         return new
 
@@ -129,7 +135,13 @@ class Body:
         prune_all(before)
         if old is not self.module:
             outer.program.remove_module(old)
+        instruction.sources = self._sources(instruction)
         return instruction
+
+    def _sources(self, fused: Instruction) -> tuple[str, ...]:
+        """The source nodes of what is in the body, and the operation's own."""
+        parts = [i for i in self.module if i.literal is None]
+        return tuple(dict.fromkeys(s for i in (*parts, fused) for s in i.sources))
 
 
 def prune_all(instructions: Sequence[Instruction]) -> None:

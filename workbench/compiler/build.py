@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+import gc
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from math import prod
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from workbench.compiler.dtypes import Array
-from workbench.compiler.errors import GraphError, InputError, OperationError
+from workbench.compiler.errors import GraphError, InputError, OperationError, WorkbenchError
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
 from workbench.compiler.program import Program
 from workbench.compiler.recording import NearMiss, Recording
 from workbench.compiler.reference import Interpreter
 from workbench.compiler.result import Result
+from workbench.compiler.rows import build as build_program
+from workbench.compiler.rows import rows_of
 from workbench.compiler.shape import Shape
 from workbench.compiler.targets import Target, target_named
 from workbench.compiler.validate import validate
 from workbench.knobs import knobs
+
+MAX_GENERATED_BYTES = 1 << 34
+"""The largest input that is made up for a parameter that was given none."""
 
 PRECISIONS = {"float32": False, "float64": True}
 
@@ -41,7 +48,7 @@ class Build:
 
     def __post_init__(self) -> None:
         """No interpreter yet; one is made at the first run."""
-        self._interpreters: dict[bool, Interpreter] = {}
+        self._interpreters: dict[bool, tuple[int, Interpreter]] = {}
 
     @property
     def recording(self) -> Recording:
@@ -60,7 +67,7 @@ class Build:
 
     def explore(self, **options: Any) -> Any:
         """The pass explorer widget."""
-        return self.recording.explore(**options)
+        return self.recording.explore(**{"target": self.target.name, **options})
 
     def run(
         self,
@@ -79,7 +86,8 @@ class Build:
                 generated from ``seed``.
             profile: Run once to warm up, then ``repetitions`` times; timings are medians with spread.
             repetitions: How often to run for a profile.
-            precision: ``float32`` runs as typed; ``float64`` computes every float in float64.
+            precision: ``float32`` runs as typed; ``float64`` computes every float in float64. What
+                compilation folded was folded in its own type: ``ref`` folds nothing.
             seed: Seed of the generated inputs.
             progress: Show a progress bar; by default when a run takes longer than a second.
 
@@ -91,7 +99,9 @@ class Build:
             raise OperationError(
                 f"unknown precision {precision!r}; expected {' or '.join(PRECISIONS)}"
             )
-        given = generated_inputs(self.program, seed) | dict(inputs or {})
+        if repetitions < 1:
+            raise OperationError(f"{repetitions} repetitions; expected 1 or more")
+        given = completed_inputs(self.program, inputs, seed)
         interpreter = self._interpreter(PRECISIONS[precision])
         times: list[dict[int, float]] = []
         started = perf_counter()
@@ -104,9 +114,12 @@ class Build:
         return Result(self.program, tuple(outputs), measured, spent, dict(given))
 
     def _interpreter(self, float64: bool) -> Interpreter:
-        if float64 not in self._interpreters:
-            self._interpreters[float64] = Interpreter(self.program, float64)
-        return self._interpreters[float64]
+        """The interpreter of the program as it is now: one that was edited since is planned anew."""
+        version, known = self._interpreters.get(float64, (-1, None))
+        if known is None or version != self.program.version:
+            known = Interpreter(self.program, float64)
+            self._interpreters[float64] = (self.program.version, known)
+        return known
 
     def __repr__(self) -> str:
         """Target and sizes."""
@@ -122,7 +135,7 @@ def compile(
     target: str = "auto",
     *,
     passes: Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
-    disable: Iterable[str] = (),
+    disable: str | Iterable[str] = (),
     precision: str | None = None,
     record: bool = True,
     check: bool | None = None,
@@ -140,25 +153,47 @@ def compile(
 
     Raises:
         OperationError: The target, a pass or an option is unknown or cannot be used here.
-        RewriteError: A pass or rule misbehaved.
+        RewriteError: A pass or rule misbehaved; ``error.recording`` shows what was done until then.
     """
     chosen = target_named(target)
     pipeline = pipeline_of(chosen, passes, disable, precision)
     started = perf_counter()
-    work = program.clone()
-    recording = Recording(work) if record else None
+    with _collector_paused():
+        rows = rows_of(program)
+        work = build_program(rows)
+        recording = Recording(work, rows) if record else None
+        try:
+            _run(pipeline, work, recording, knobs.validate if check is None else check)
+        except WorkbenchError as error:
+            error.recording = recording
+            raise
+    return Build(program, work, chosen, recording, perf_counter() - started)
+
+
+def _run(pipeline: Pipeline, work: Program, recording: Recording | None, check: bool) -> None:
     with nullcontext() if recording is None else recording:
         for one in pipeline.passes:
             run_pass(one, work)
-            if _validates(check):
+            if check:
                 _validated(work, one)
-    return Build(program, work, chosen, recording, perf_counter() - started)
+
+
+@contextmanager
+def _collector_paused() -> Generator[None]:
+    """Compiling makes many small objects that stay: looking for garbage among them is wasted time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def pipeline_of(
     target: Target,
     passes: Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
-    disable: Iterable[str] = (),
+    disable: str | Iterable[str] = (),
     precision: str | None = None,
 ) -> Pipeline:
     """The pipeline that ``compile`` would run."""
@@ -170,7 +205,7 @@ def pipeline_of(
     if precision is not None:
         quantize = passes_of([("quantize_float", {"type": precision})])
         chosen = Pipeline(f"{chosen.label} in {precision}", (*quantize, *chosen.passes))
-    for name in disable:
+    for name in [disable] if isinstance(disable, str) else disable:
         chosen = _without(chosen, name)
     return chosen
 
@@ -194,10 +229,6 @@ def _names(pipeline: Pipeline) -> list[str]:
     return found
 
 
-def _validates(check: bool | None) -> bool:
-    return knobs.validate if check is None else check
-
-
 def _validated(program: Program, pass_: Pass) -> None:
     try:
         validate(program)
@@ -211,10 +242,32 @@ def generated_inputs(program: Program, seed: int = 0) -> dict[str, Array]:
     return {name: _generated(shape, random) for name, shape in program.parameters.items()}
 
 
+def completed_inputs(
+    program: Program, inputs: Mapping[str, Any] | None, seed: int = 0
+) -> dict[str, Any]:
+    """The inputs, and generated ones for the parameters that they leave out.
+
+    Raises:
+        InputError: They are no mapping by name, or what is left out cannot be generated.
+    """
+    if not isinstance(inputs, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(
+            f"inputs: expected arrays by name, such as {{'x': array}}; found {type(inputs).__name__}"
+        )
+    given = dict(inputs or {})
+    if all(name in given for name in program.parameters):
+        return given
+    return generated_inputs(program, seed) | given
+
+
 def _generated(shape: Shape, random: np.random.Generator) -> Array:
     if shape.subs is not None:
         raise InputError(f"no input can be generated for the tuple shape {shape}")
     lens = shape.lens if shape.dims is None else [(d.optimals or (d.min,))[0] for d in shape.dims]
+    if prod(lens) * shape.type.size > MAX_GENERATED_BYTES:
+        raise InputError(
+            f"no input is generated for {shape}: over {MAX_GENERATED_BYTES:,} bytes; give one"
+        )
     if shape.type.is_float:
         return random.standard_normal(lens, np.float32).astype(shape.type.numpy)
     return random.integers(0, 2, lens).astype(shape.type.numpy)

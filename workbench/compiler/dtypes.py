@@ -113,8 +113,15 @@ _FLOATS = frozenset({
 
 _BY_NUMPY = {dtype: t for t, dtype in reversed(_NUMPY.items()) if t is not DType.FP4X2}
 
-_BY_NAME = {name: t for t, name in _NAMES.items()}
-_BY_NAME |= {name.removesuffix("_type"): t for t, name in _NAMES.items()}
-_BY_NAME |= {f"{t.name.lower()}_t": t for t in DType if t.is_integral and t is not DType.BOOL}
-_BY_NAME |= {"float16": DType.HALF, "float32": DType.FLOAT, "float64": DType.DOUBLE}
-_BY_NAME |= {"bfloat16": DType.BF16, "fp16": DType.HALF, "fp32": DType.FLOAT, "fp64": DType.DOUBLE}
+_BY_NAME = {
+    **{name: t for t, name in _NAMES.items()},
+    **{name.removesuffix("_type"): t for t, name in _NAMES.items()},
+    **{f"{t.name.lower()}_t": t for t in DType if t.is_integral and t is not DType.BOOL},
+    "float16": DType.HALF,
+    "float32": DType.FLOAT,
+    "float64": DType.DOUBLE,
+    "bfloat16": DType.BF16,
+    "fp16": DType.HALF,
+    "fp32": DType.FLOAT,
+    "fp64": DType.DOUBLE,
+}

@@ -1,8 +1,18 @@
 """Every error that the workbench raises on purpose."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.compiler.recording import Recording
+
 
 class WorkbenchError(Exception):
     """Base of all errors that a user of the workbench can cause or should read."""
+
+    recording: Recording | None = None
+    """Where a compilation failed: what its passes did until then, the last step with its error."""
 
 
 class ShapeError(WorkbenchError, ValueError):

@@ -1,5 +1,8 @@
 """Instructions, the model's nodes that they come from, and what listeners hear of their changes."""
 
+# A module and its instructions are one data structure.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,8 @@
 """Modules of instructions in SSA form, edited in place, every change heard by listeners."""
 
+# A module and its instructions are one data structure.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -240,11 +243,14 @@ class Module:
         instruction.modules = tuple(modules)
         self.program.tell_touched(instruction)
 
-    def take(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
+    def take(
+        self, instruction: Instruction, inputs: Sequence[Instruction], keep_shape: bool = False
+    ) -> None:
         """Move an instruction of another module to the end of this one, with other inputs.
 
         It keeps its id: the value that it computes is the same one, now computed inside this module.
         Its users stay: whoever takes it redirects them, or takes them too. A literal goes to the front.
+        With ``keep_shape``, its shape is right for those users until ``reinfer``.
         """
         known = [i.shape for i in instruction.inputs]
         instruction.module.connect(instruction, ())
@@ -253,7 +259,7 @@ class Module:
         front = self._first if instruction.literal is not None else None
         self._link(instruction, front or (self._last if self.has_return else None))
         self.connect(instruction, inputs)
-        if known != [i.shape for i in inputs]:
+        if not keep_shape and known != [i.shape for i in inputs]:
             instruction.shape = infer(instruction.op, inputs, instruction.modules)
         self.program.tell_touched(instruction)
 
@@ -307,8 +313,8 @@ class Module:
         return made
 
     def _next_parameter(self) -> int:
-        orders = [p.op.order for p in self._parameters.values() if isinstance(p.op, Param)]
-        return max(orders, default=-1) + 1
+        last = next(reversed(self._parameters.values()), None)  # they are kept in their order
+        return last.op.order + 1 if last is not None and isinstance(last.op, Param) else 0
 
     def _check_member(self, instruction: Instruction) -> None:
         if instruction.module is not self or self.program.find(instruction.id) is not instruction:
@@ -328,10 +334,11 @@ class Module:
         old = [i.shape for i in instruction.inputs]
         instruction.module.connect(instruction, inputs)
         if old != [i.shape for i in inputs]:
-            self._infer_again(instruction)
+            self.reinfer(instruction)
         self.program.tell_touched(instruction)
 
-    def _infer_again(self, instruction: Instruction) -> None:
+    def reinfer(self, instruction: Instruction) -> None:
+        """Infer the shape of an instruction anew, and those that follow from it."""
         stack = [instruction]
         while stack:
             current = stack.pop()

@@ -20,7 +20,7 @@ class Lineage:
     ancestors: tuple[int, ...]
     """Instructions of the first program that it came from; itself, if it was there."""
     descendants: tuple[int, ...]
-    """Instructions of the last program that it became or went into; itself, if it is there."""
+    """Instructions of the last program that it became or is a part of; itself, if it is there."""
     equals: tuple[int, ...]
     """Instructions of any step that compute the same value, itself included."""
 
@@ -28,13 +28,23 @@ class Lineage:
 class Relations:
     """*Equals* and *comes from* over all instructions that ever were."""
 
-    def __init__(self, first: set[int], last: set[int], edits: Iterable[Edit]) -> None:
-        """Read the relations off the edits between a first and a last program."""
+    def __init__(
+        self, first: set[int], last: set[int], edits: Iterable[Edit], bodies: Iterable[int] = ()
+    ) -> None:
+        """Read the relations off the edits between a first and a last program.
+
+        Args:
+            first: Ids of the first program.
+            last: Ids of the last program.
+            edits: What lies between them.
+            bodies: Keys of the modules of the first program that are bodies of fused operations.
+        """
         self.first = first
         self.last = last
         self._value: dict[int, int] = {}
         self._parents: dict[int, dict[int, None]] = {}
         self._children: dict[int, dict[int, None]] = {}
+        self._bodies = set(bodies)
         for edit in edits:
             self._read(edit)
         self._classes: dict[int, list[int]] = {}
@@ -48,6 +58,21 @@ class Relations:
         for parent in edit.removed:
             for child in edit.added:
                 self._descend(parent, child)
+        self._enter_bodies(edit)
+
+    def _enter_bodies(self, edit: Edit) -> None:
+        """What an edit moves into a body, or removes, goes into the fused operation that it changes."""
+        rows = [row for row in edit.rows.values() if row is not None]
+        for key, held in edit.modules.items():
+            if held is not None and held.bypass:
+                self._bodies.add(key)
+        for kernel in rows:
+            for key in self._bodies.intersection(kernel.modules):
+                for parent in edit.removed:
+                    self._descend(parent, kernel.id)
+                for part in rows:
+                    if part.module == key and not part.op.name.startswith("@"):
+                        self._descend(part.id, kernel.id)
 
     def _descend(self, parent: int, child: int) -> None:
         self._parents.setdefault(child, {})[parent] = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, dataclass_transform
 
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError, OperationError, ShapeError
@@ -140,12 +142,10 @@ def find(name: str) -> type[Operation]:
         OperationError: There is none.
     """
     if name not in OPERATIONS:
-        import workbench.compiler.ops  # noqa: F401, PLC0415  # registers every operation
+        importlib.import_module("workbench.compiler.ops")  # registers every operation
     try:
         return OPERATIONS[name]
     except KeyError:
-        import difflib  # noqa: PLC0415
-
         near = difflib.get_close_matches(name, OPERATIONS, 3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise OperationError(f"unknown operation {name!r}{hint}") from None
@@ -163,11 +163,18 @@ def make(name: str, **attributes: Any) -> Operation:
         if key not in known:
             listed = ", ".join(known) or "none"
             raise OperationError(f"{name}: no attribute {key!r}; it has {listed}")
-    return cls(**{k: _frozen(v) for k, v in attributes.items()})
+    return cls(**{k: _attribute(v, getattr(cls, k, None)) for k, v in attributes.items()})
+
+
+def _attribute(value: Any, default: object) -> Any:
+    """An attribute's value: lists as tuples, and names of element types as these."""
+    return DType.of(value) if isinstance(default, DType) else _frozen(value)
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(_frozen(v) for v in value) if isinstance(value, list | tuple) else value
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(map(_frozen, cast("Iterable[Any]", value)))
 
 
 def attribute_text(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,24 +15,21 @@ def plot_timings(table: DataFrame, ax: Axes | None = None, top: int = 20) -> Axe
     """Horizontal bars of the slowest rows of ``Result.timings()``, spread as whiskers."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
-    shown = table.head(top)[::-1]
+    shown = cast("Any", table.head(top)[::-1])
     if ax is None:
         height = 1.2 + 0.26 * max(len(shown), 3)
         _, ax = plt.subplots(figsize=(8, height), layout="constrained")
     labels = [_short(f"{n}  {k}") for n, k in zip(shown["name"], shown["kernel"], strict=True)]
-    bars = ax.barh(range(len(shown)), shown["ms"], color="#0072B2", height=0.7)
-    if (shown["iqr ms"] > 0).any():
-        ax.errorbar(
-            shown["ms"],
-            range(len(shown)),
-            xerr=shown["iqr ms"] / 2,
-            fmt="none",
-            ecolor="black",
-            lw=1,
+    spread = shown["iqr ms"] / 2
+    whiskers: dict[str, Any] = {"xerr": spread, "error_kw": {"lw": 1}} if spread.any() else {}
+    ax.barh(range(len(shown)), shown["ms"], color="#0072B2", height=0.7, **whiskers)
+    for row, (end, share) in enumerate(zip(shown["ms"] + spread, shown["share"], strict=True)):
+        ax.annotate(
+            f"{share:.1%}", (end, row), (4, 0), textcoords="offset points", va="center", fontsize=8
         )
-    ax.bar_label(bars, [f" {s:.1%}" for s in shown["share"]], padding=2, fontsize=8)
     ax.set_yticks(range(len(shown)), labels, fontsize=8, family="monospace")
     ax.margins(x=0.12)
+    ax.set_xlim(left=0)
     ax.set_xlabel("ms")
     hidden = len(table) - len(shown)
     rest = f"; {hidden} faster ones not shown" if hidden > 0 else ""

@@ -15,6 +15,38 @@ if TYPE_CHECKING:
     from workbench.compiler.rewrite import Rule
 
 
+class Edit:
+    """The time in which one edit is made; a class and not a generator, for there are thousands."""
+
+    __slots__ = ("before", "program", "root", "rule", "sources")
+
+    def __init__(
+        self,
+        program: Program,
+        rule: Rule | None,
+        root: Instruction | None,
+        sources: tuple[str, ...] | None,
+    ) -> None:
+        """Not begun yet."""
+        self.program = program
+        self.rule = rule
+        self.root = root
+        self.before = program.current_sources
+        self.sources = self.before if sources is None else sources
+
+    def __enter__(self) -> None:
+        """Tell the listeners that the edit begins."""
+        for listener in self.program.listeners:
+            listener.edit_began(self.rule, self.root)
+        self.program.current_sources = self.sources
+
+    def __exit__(self, *_: object) -> None:
+        """Tell them that it is complete."""
+        self.program.current_sources = self.before
+        for listener in self.program.listeners:
+            listener.edit_ended()
+
+
 class Program:
     """A whole network: a main module and the modules that it calls."""
 
@@ -29,6 +61,8 @@ class Program:
         self.current_sources: tuple[str, ...] = ()
         """Source nodes that instructions made from now on come from."""
         self.listeners: list[Listener] = []
+        self.version = 0
+        """Counts changes of instructions: equal numbers mean that nothing has changed in between."""
         self.numbers: Counter[str] = Counter()
         """The next number of each series of module names; a pass that numbers modules clears it first."""
         self._instructions: dict[int, Instruction] = {}
@@ -93,6 +127,11 @@ class Program:
         return self._instructions.get(id)
 
     @property
+    def size(self) -> int:
+        """The number of instructions in all modules."""
+        return len(self._instructions)
+
+    @property
     def instructions(self) -> Iterable[Instruction]:
         """All instructions of all modules, in no particular order."""
         return self._instructions.values()
@@ -128,11 +167,13 @@ class Program:
     def forget(self, instruction: Instruction) -> None:
         """Drop an instruction that was removed from its module, and say so."""
         del self._instructions[instruction.id]
+        self.version += 1
         for listener in self.listeners:
             listener.removed(instruction)
 
     def tell_touched(self, instruction: Instruction) -> None:
         """Say that an instruction is new or changed."""
+        self.version += 1
         for listener in self.listeners:
             listener.touched(instruction)
 
@@ -141,16 +182,20 @@ class Program:
         for listener in self.listeners:
             listener.replaced(old, new)
 
-    @contextmanager
-    def edit(self, rule: Rule | None = None, root: Instruction | None = None) -> Generator[None]:
-        """Group the changes made inside as one edit, made by ``rule`` at ``root``."""
-        for listener in self.listeners:
-            listener.edit_began(rule, root)
-        try:
-            yield
-        finally:
-            for listener in self.listeners:
-                listener.edit_ended()
+    def edit(
+        self,
+        rule: Rule | None = None,
+        root: Instruction | None = None,
+        sources: tuple[str, ...] | None = None,
+    ) -> Edit:
+        """Group the changes made inside as one edit, made by ``rule`` at ``root``.
+
+        Args:
+            rule: What makes the edit.
+            root: Where.
+            sources: The source nodes of what is made inside; by default as before.
+        """
+        return Edit(self, rule, root, sources)
 
     @contextmanager
     def source(self, *names: str) -> Generator[None]:

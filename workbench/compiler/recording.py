@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workbench.compiler.errors import GraphError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.lineage import Lineage, Relations
 from workbench.compiler.passes.base import Pass
 from workbench.compiler.program import Program
 from workbench.compiler.rewrite import Rule
-from workbench.compiler.rows import ModuleRow, Row, Rows, build, row_of
+from workbench.compiler.rows import ModuleRow, Row, Rows, build, row_of, rows_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _OWN_FILES = ("ir.py", "program.py", "recording.py", "rewrite.py", "contextlib.py")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Edit:
     """One change of a program, made by one rule (or one statement of a pass) at one place."""
 
@@ -48,8 +49,7 @@ class Edit:
         return f"{self.rule} ({self.file}:{self.line})"
 
 
-@dataclass(frozen=True, slots=True)
-class NearMiss:
+class NearMiss(NamedTuple):
     """A place where a rule's pattern was met but the rule did not apply, and why."""
 
     rule: str
@@ -60,20 +60,49 @@ class NearMiss:
     line: int
 
 
-@dataclass(eq=False)
+class _Entry(NamedTuple):
+    """What an edit left behind, as it was heard; ``Recording.digest`` makes an Edit of it."""
+
+    rule: Rule | None
+    place: tuple[str, str, int] | None
+    seconds: float
+    rows: list[Row]
+    removed: list[int]
+    pairs: list[tuple[int, int]]
+    modules: dict[int, ModuleRow | None]
+
+
 class Step:
     """What one pass did."""
 
-    recording: Recording
-    index: int
-    pass_: Pass | None
-    name: str
-    size_before: int
-    size_after: int = 0
-    edits: list[Edit] = field(default_factory=list[Edit])
-    near_misses: list[NearMiss] = field(default_factory=list[NearMiss])
-    seconds: float = 0.0
-    error: str = ""
+    def __init__(
+        self, recording: Recording, pass_: Pass | None, name: str, size_before: int
+    ) -> None:
+        """A step that is about to begin."""
+        self.recording = recording
+        self.index = len(recording.steps)
+        self.pass_ = pass_
+        self.name = name
+        self.size_before = size_before
+        self.size_after = size_before
+        self.seconds = 0.0
+        self.error = ""
+        self.made: list[Edit] = []
+        self.missed: list[tuple[Rule, int, str]] = []
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The pass's edits, in order."""
+        self.recording.digest()
+        return self.made
+
+    @cached_property
+    def near_misses(self) -> list[NearMiss]:
+        """Where a rule of the pass almost applied, each once."""
+        return [
+            NearMiss(r.name, r.law, id, reason, r.file, r.line)
+            for r, id, reason in dict.fromkeys(self.missed)
+        ]
 
     @property
     def changed(self) -> bool:
@@ -109,17 +138,17 @@ class Recording:
             MyPass().apply(program)
     """
 
-    def __init__(self, program: Program) -> None:
-        """Start from the program as it is now."""
+    def __init__(self, program: Program, start: Rows | None = None) -> None:
+        """Start from the program as it is now; ``start`` are its rows, if they are at hand."""
         self.program = program
         self.steps: list[Step] = []
         self.seconds = 0.0
         """Time of everything recorded, in seconds; what the recording itself cost is in it."""
-        self._keys: dict[Module, int] = {m: k for k, m in enumerate(program.modules.values())}
-        self._now = {i.id: row_of(i, self._keys) for m in self._keys for i in m}
-        modules = {k: ModuleRow(m.name, m.bypass) for m, k in self._keys.items()}
-        self.start = self._tables(dict(self._now), modules)
+        self.start = start or rows_of(program)
         """The program at the start, as rows."""
+        self._keys: dict[Module, int] = {m: k for k, m in enumerate(program.modules.values())}
+        self._now = dict(self.start.instructions)
+        self._heard: list[tuple[Step, _Entry]] = []
         self._programs: dict[int, Program] = {}
         self._step: Step | None = None
         self._open = 0
@@ -190,13 +219,21 @@ class Recording:
     @cached_property
     def relations(self) -> Relations:
         """Which instructions compute equal values, and which come from which."""
-        return Relations(
-            set(self.start.instructions), set(self._now), [e for s in self.steps for e in s.edits]
-        )
+        edits = [e for s in self.steps for e in s.edits]
+        bodies = [key for key, module in self.start.modules.items() if module.bypass]
+        return Relations(set(self.start.instructions), set(self._now), edits, bodies)
 
     def lineage(self, instruction: Instruction | int) -> Lineage:
-        """Where an instruction of any step came from, and where it went."""
+        """Where an instruction of any step came from, and where it went.
+
+        Raises:
+            GraphError: No step had an instruction of that id.
+        """
         id = instruction if isinstance(instruction, int) else instruction.id
+        if id not in self.start.instructions and not any(
+            id in e.rows for s in self.steps for e in s.edits
+        ):
+            raise GraphError(f"no instruction #{id} was there in any step of this recording")
         return self.relations.lineage(id, self.sources_of(id))
 
     def sources_of(self, id: int) -> tuple[str, ...]:
@@ -222,7 +259,7 @@ class Recording:
         self.start = start
         self.steps.append(step)
         self.seconds += step.seconds
-        for edit in step.edits:
+        for edit in step.made:
             _apply_delta(self._now, edit.rows)
 
     # Listening
@@ -241,8 +278,12 @@ class Recording:
 
     def touched(self, instruction: Instruction) -> None:
         """Note that a row may have changed."""
+        if self._open:
+            self._touched[instruction.id] = instruction
+            return
+        self.digest()
         new = instruction.id not in self._now and instruction.id not in self._touched
-        if new and not self._open and self._raw_replaced:
+        if new and self._raw_replaced:
             self._close_raw()
         self._note_raw()
         self._touched[instruction.id] = instruction
@@ -251,7 +292,7 @@ class Recording:
         """Note that a row is gone."""
         self._note_raw()
         self._touched.pop(instruction.id, None)
-        self._removed[instruction.id] = None
+        self._removed.append(instruction.id)
 
     def replaced(self, old: Instruction, new: Instruction) -> None:
         """Note that two instructions compute the same value."""
@@ -286,11 +327,7 @@ class Recording:
 
     def near_miss(self, rule: Rule, instruction: Instruction, reason: str) -> None:
         """Store a near miss."""
-        miss = NearMiss(rule.name, rule.law, instruction.id, reason, rule.file, rule.line)
-        step = self._current_step()
-        if miss not in self._missed:
-            self._missed.add(miss)
-            step.near_misses.append(miss)
+        self._current_step().missed.append((rule, instruction.id, reason))
 
     def pass_began(self, pass_: Pass) -> None:
         """Begin a step."""
@@ -309,10 +346,9 @@ class Recording:
 
     def _reset(self) -> None:
         self._touched: dict[int, Instruction] = {}
-        self._removed: dict[int, None] = {}
+        self._removed: list[int] = []
         self._pairs: list[tuple[int, int]] = []
         self._module_rows: dict[int, ModuleRow | None] = {}
-        self._missed: set[NearMiss] = getattr(self, "_missed", set())
         self._rule: Rule | None = None
         self._place: tuple[str, str, int] | None = None
         self._began = 0.0
@@ -332,9 +368,8 @@ class Recording:
         return self._step or self._begin_step(None, "edits")
 
     def _begin_step(self, pass_: Pass | None, name: str) -> Step:
-        step = Step(self, len(self.steps), pass_, name, len(self._now))
+        step = Step(self, pass_, name, self.program.size)
         self._step_began = perf_counter()
-        self._missed = set()
         self.steps.append(step)
         self._step = step
         return step
@@ -343,68 +378,64 @@ class Recording:
         step = self._step
         assert step is not None
         step.seconds = perf_counter() - self._step_began
-        step.size_after = len(self._now)
+        step.size_after = self.program.size
         step.error = error
         self.seconds += step.seconds
         self._step = None
         self.__dict__.pop("relations", None)
 
     def _store(self) -> None:
+        """Keep the rows as they are now; what has changed is worked out when somebody asks."""
         seconds = perf_counter() - self._began
-        rows, added, changed, moved = self._delta()
-        removed = tuple(i for i in self._removed if i in self._now)
-        for id in removed:
-            del self._now[id]
-            rows[id] = None
-        if rows or self._module_rows or self._pairs:
-            self._append(rows, added, removed, changed, moved, seconds)
+        keys = self._keys
+        rows = [row_of(i, keys) for i in self._touched.values()]
+        entry = _Entry(
+            self._rule, self._place, seconds, rows, self._removed, self._pairs, self._module_rows
+        )
+        if rows or self._removed or self._pairs or self._module_rows:
+            self._heard.append((self._current_step(), entry))
         self._reset()
 
-    def _delta(self) -> tuple[dict[int, Row | None], list[int], list[int], list[int]]:
+    def digest(self) -> None:
+        """Make edits of what was heard since the last time."""
+        heard, self._heard = self._heard, []
+        for step, entry in heard:
+            edit = self._edit_of(step, entry)
+            if edit.rows or edit.modules or edit.replaced:
+                step.made.append(edit)
+
+    def _edit_of(self, step: Step, entry: _Entry) -> Edit:
+        rule, law, file, line = _described(entry.rule, entry.place, step)
         rows: dict[int, Row | None] = {}
         added: list[int] = []
         changed: list[int] = []
         moved: list[int] = []
-        for id, instruction in self._touched.items():
-            row = row_of(instruction, self._keys)
-            old = self._now.get(id)
+        for row in entry.rows:
+            old = self._now.get(row.id)
             if old == row:
                 continue
             if old is None:
-                added.append(id)
+                added.append(row.id)
             else:
-                (moved if old._replace(order=row.order) == row else changed).append(id)
-            rows[id] = self._now[id] = row
-        return rows, added, changed, moved
-
-    def _append(
-        self,
-        rows: dict[int, Row | None],
-        added: list[int],
-        removed: tuple[int, ...],
-        changed: list[int],
-        moved: list[int],
-        seconds: float,
-    ) -> None:
-        step = self._current_step()
-        rule = self._rule
-        name, law, file, line = _described(rule, self._place, step)
-        step.edits.append(
-            Edit(
-                index=len(step.edits),
-                rule=name,
-                law=law,
-                file=file,
-                line=line,
-                rows=rows,
-                added=tuple(added),
-                removed=removed,
-                changed=tuple(changed),
-                moved=tuple(moved),
-                replaced=tuple(self._pairs),
-                seconds=seconds,
-                modules=self._module_rows,
-            )
+                same = old[:2] == row[:2] and old[3:] == row[3:]
+                (moved if same else changed).append(row.id)
+            rows[row.id] = self._now[row.id] = row
+        removed = [i for i in entry.removed if self._now.pop(i, None) is not None]
+        rows.update(dict.fromkeys(removed))
+        return Edit(
+            index=len(step.made),
+            rule=rule,
+            law=law,
+            file=file,
+            line=line,
+            rows=rows,
+            added=tuple(added),
+            removed=tuple(removed),
+            changed=tuple(changed),
+            moved=tuple(moved),
+            replaced=tuple(entry.pairs),
+            seconds=entry.seconds,
+            modules=entry.modules,
         )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class _Step:
 class Interpreter:
     """Runs a program on arrays. Make it once, run it often: the order of work is planned once.
 
+    What a run holds is its thread's own, so threads may run one interpreter at the same time.
+
     Args:
         program: The program; it must not be edited while the interpreter is in use.
         float64: Compute every floating-point value in float64, whatever its type: the yardstick for
@@ -46,7 +49,7 @@ class Interpreter:
         self.float64 = float64
         self._plans: dict[Module, list[_Step]] = {}
         self._literals: dict[int, Array] = {}
-        self._scope: list[dict[int, Value]] = []
+        self._running = threading.local()
 
     def run(
         self,
@@ -69,10 +72,19 @@ class Interpreter:
         """
         checked = check_inputs(self.program, inputs or {})
         values = [self._widen(checked[name]) for name in self.program.parameters]
-        self._scope.clear()
         steps = self._plan(self.program.main)
-        with progress_bar(steps, progress, "run") as shown:
-            return self._evaluate(self.program.main, values, shown, hook, times)
+        outer, self._running.scope = self._scope, []
+        try:
+            with progress_bar(steps, progress, "run") as shown:
+                outputs = self._evaluate(self.program.main, values, shown, hook, times)
+        finally:
+            self._running.scope = outer
+        return [o if isinstance(o, tuple) else np.asarray(o) for o in outputs]
+
+    @property
+    def _scope(self) -> list[dict[int, Value]]:
+        """Values of the modules that this thread is in, the innermost last."""
+        return self._running.__dict__.setdefault("scope", [])
 
     def evaluate(self, module: Module, values: Sequence[Value]) -> list[Value]:
         """Run a module with values for its parameters, in the order of ``Module.parameters``."""
@@ -89,7 +101,8 @@ class Interpreter:
         env: dict[int, Value] = {}
         for parameter, value in zip(module.parameters.values(), values, strict=True):
             env[parameter.id] = value
-        self._scope.append(env)
+        scope = self._scope
+        scope.append(env)
         try:
             for step in steps:
                 started = perf_counter()
@@ -101,7 +114,7 @@ class Interpreter:
                     env.pop(gone, None)
             return [self._read(o.id) for o in module.outputs]
         finally:
-            self._scope.pop()
+            scope.pop()
 
     def _step(self, step: _Step, env: dict[int, Value], hook: Hook | None) -> Value:
         instruction = step.instruction
@@ -118,6 +131,7 @@ class Interpreter:
         except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
             found = ", ".join(_described(v) for v in inputs)
             raise EvaluationError(f"{_where(instruction)}: {error}; inputs were {found}") from error
+        value = _in_lens(value, instruction.shape)
         if hook is not None:
             hook(instruction, value, inputs)
         return value
@@ -151,6 +165,13 @@ class Interpreter:
         return plan
 
 
+def _in_lens(value: Value, shape: Shape) -> Value:
+    """A value in its shape's lens: an operation cannot tell the scalar ``{1}`` from one element."""
+    if shape.dims is not None or isinstance(value, tuple) or value.shape == shape.lens:
+        return value
+    return value.reshape(shape.lens) if value.size == shape.elements and shape.lens else value
+
+
 def _plan_of(module: Module) -> list[_Step]:
     own = {i.id for i in module}
     keep = {o.id for o in module.outputs}
@@ -182,17 +203,47 @@ def run(
     return Interpreter(program, float64).run(inputs)
 
 
+MAX_FOLDED_BYTES = 1 << 31
+"""The largest value that is computed before a run; what depends on a larger one is left to the run."""
+
+
+def is_large(instruction: Instruction) -> bool:
+    """Whether the value of a constant takes too much memory to be computed before a run."""
+    shape = instruction.shape
+    if instruction.literal is not None or instruction.op.alias is not None:
+        return False
+    return (
+        shape.dims is None
+        and shape.subs is None
+        and (shape.elements * shape.type.size > MAX_FOLDED_BYTES)
+    )
+
+
 def evaluate_constant(instruction: Instruction) -> Array:
     """The value of a constant instruction.
 
     Raises:
-        EvaluationError: The instruction depends on a parameter.
+        EvaluationError: The instruction depends on a parameter, or on a value too large to compute here.
     """
+    known: dict[Instruction, Array] = {}
+    stack = [instruction]
+    while stack:
+        current = stack[-1]
+        waiting = [i for i in current.inputs if i not in known]
+        if waiting:
+            stack += waiting
+        else:
+            known[stack.pop()] = _constant(current, [known[i] for i in current.inputs])
+    return known[instruction]
+
+
+def _constant(instruction: Instruction, inputs: list[Array]) -> Array:
     if instruction.literal is not None:
         return instruction.literal.numpy()
     if not instruction.is_constant:
         raise EvaluationError(f"{_where(instruction)}: not a constant")
-    inputs = [evaluate_constant(i) for i in instruction.inputs]
+    if is_large(instruction):
+        raise EvaluationError(f"{_where(instruction)}: over {MAX_FOLDED_BYTES:,} bytes")
     try:
         return instruction.op.compute(*inputs)
     except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
@@ -206,7 +257,7 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Array
         InputError: A parameter has no input, an input no parameter, or type or lens differ.
     """
     wanted = program.parameters
-    if unknown := sorted(set(inputs) - set(wanted)):
+    if unknown := [name for name in inputs if name not in wanted]:
         raise InputError(f"no parameter is called {unknown[0]!r}; parameters are {_listed(wanted)}")
     if missing := [name for name in wanted if name not in inputs]:
         raise InputError(f"no input for parameter {missing[0]!r} of shape {wanted[missing[0]]}")
@@ -214,9 +265,16 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Array
 
 
 def _checked(name: str, value: Any, shape: Shape) -> Array:
-    if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
-        value = np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
-    array: Array = np.asarray(value)
+    kind = type(cast("object", value)).__name__
+    try:
+        if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+            value = np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
+        array: Array = np.asarray(cast("Any", value))
+    except Exception as error:  # whatever a foreign tensor or a ragged list raises
+        raise InputError(
+            f"input {name!r}: expected an array of {shape.type.numpy}, found {kind}, "
+            f"which NumPy cannot read: {error}"
+        ) from error
     if array.dtype != shape.type.numpy:
         raise InputError(
             f"input {name!r}: expected {shape.type.numpy}, found {array.dtype}; "

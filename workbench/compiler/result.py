@@ -56,6 +56,13 @@ def kernel_text(instruction: Instruction) -> str:
     return " · ".join(shown) + (" · …" if len(parts) > 6 else "")
 
 
+def kernel_sources(instruction: Instruction) -> tuple[str, ...]:
+    """The model's nodes that an instruction came from, those of a fused one's parts before its own."""
+    parts = [i for m in instruction.modules for i in m if not i.name.startswith("@")]
+    found = [name for part in parts for name in kernel_sources(part)]
+    return tuple(dict.fromkeys([*found, *instruction.sources]))
+
+
 class Result(Mapping[str, Any]):
     """Outputs of a run. ``result["name"]`` and ``result[0]`` are NumPy arrays."""
 
@@ -146,7 +153,7 @@ class Result(Mapping[str, Any]):
             yield (
                 id, named[id], kernel_text(instruction), instruction.name, float(ms), float(high - low),
                 0.0, work.bytes / 1e6, work.flops / 1e6, work.bytes * rate, work.flops * rate,
-                ", ".join(instruction.sources),
+                ", ".join(kernel_sources(instruction)),
             )  # fmt: skip
 
     def plot_timings(self, ax: Axes | None = None, top: int = 20) -> Axes:

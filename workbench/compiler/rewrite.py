@@ -6,17 +6,32 @@ import inspect
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import wraps
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from workbench.compiler.errors import RewriteError, WorkbenchError
-from workbench.compiler.ir import Instruction, Module, is_constant
+from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.operation import Operation
+from workbench.compiler.pattern import (
+    Condition,
+    Match,
+    Pattern,
+    Predicate,
+    behind_broadcasts,
+    constant,
+    either,
+    literal,
+    op,
+    pointwise,
+    var,
+)
 from workbench.compiler.program import Program
 
-Predicate = Callable[[Instruction], bool]
-Condition = tuple[Predicate, str]
+__all__ = [
+    "Condition", "Decline", "Pattern", "Predicate", "Rewriter", "Rule", "behind_broadcasts", "change",
+    "constant", "drive", "either", "law", "literal", "op", "pointwise", "rule", "var",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -24,90 +39,6 @@ class Decline:
     """A rule's answer when its pattern is met but it does not apply; the reason is shown to the user."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """What an instruction must look like.
-
-    Structure either fits or not; where it fits and a condition fails, that is a near miss.
-    """
-
-    ops: frozenset[str] | None = None
-    inputs: tuple[Pattern, ...] | None = None
-    binding: str | None = None
-    structure: Predicate | None = None
-    conditions: tuple[Condition, ...] = ()
-    choices: tuple[Pattern, ...] = ()
-
-    def named(self, binding: str) -> Pattern:
-        """This pattern, its instruction bound to a name; one name means one instruction."""
-        return replace(self, binding=binding)
-
-    def where(self, predicate: Predicate, reason: str) -> Pattern:
-        """This pattern with a condition; ``reason`` says what is wrong when it does not hold."""
-        return replace(self, conditions=(*self.conditions, (predicate, reason)))
-
-    def when(self, test: Predicate) -> Pattern:
-        """This pattern for instructions of which ``test`` holds; others are no near miss."""
-        before = self.structure
-        both = test if before is None else lambda i: before(i) and test(i)
-        return replace(self, structure=both)
-
-    @property
-    def once(self) -> Pattern:
-        """This pattern for an instruction with one user; otherwise its work would be done twice."""
-        return self.where(lambda i: i.only_user is not None, "its value has other users")
-
-    def names(self) -> list[str]:
-        """All bound names, in the order of the pattern."""
-        own = [] if self.binding is None else [self.binding]
-        inner = [n for p in (*(self.inputs or ()), *self.choices) for n in p.names()]
-        return list(dict.fromkeys(own + inner))
-
-
-def op(names: str, *inputs: Pattern, name: str | None = None) -> Pattern:
-    """An instruction whose operation is one of ``names`` (``"add|mul"``), with these inputs (or any)."""
-    return Pattern(frozenset(names.split("|")), inputs or None, name)
-
-
-def either(*choices: Pattern) -> Pattern:
-    """An instruction that meets one of some patterns, which bind the same names; the first that fits."""
-    known = [c.ops for c in choices if c.ops is not None]
-    ops = frozenset[str]().union(*known) if len(known) == len(choices) else None
-    return Pattern(ops, choices=choices)
-
-
-def var(name: str) -> Pattern:
-    """Any value."""
-    return Pattern(binding=name)
-
-
-def constant(name: str) -> Pattern:
-    """A value that is known before a run."""
-    return Pattern(binding=name, structure=is_constant)
-
-
-def literal(name: str, test: Predicate | None = None) -> Pattern:
-    """A literal, possibly behind broadcasts, for which ``test`` (if any) holds."""
-
-    def fits(instruction: Instruction) -> bool:
-        found = behind_broadcasts(instruction)
-        return found.literal is not None and (test is None or test(found))
-
-    return Pattern(binding=name, structure=fits)
-
-
-def pointwise(name: str | None = None) -> Pattern:
-    """Any pointwise operation."""
-    return Pattern(binding=name, structure=lambda i: i.op.pointwise)
-
-
-def behind_broadcasts(instruction: Instruction) -> Instruction:
-    """What is broadcast: the value below any broadcast, multibroadcast or contiguous."""
-    while instruction.name in ("broadcast", "multibroadcast", "contiguous"):
-        instruction = instruction.inputs[0]
-    return instruction
 
 
 class Rewriter:
@@ -135,78 +66,6 @@ class Rewriter:
         return self.module.add_literal(value)
 
 
-class _Match:
-    """One attempt to meet a pattern: bindings so far, and the first condition that failed."""
-
-    __slots__ = ("bound", "reason", "seen")
-
-    def __init__(self) -> None:
-        self.bound: dict[str, Instruction] = {}
-        self.seen: list[Instruction] = []
-        self.reason: str | None = None
-
-    def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
-        if pattern.ops is not None and instruction.op.name not in pattern.ops:
-            return False
-        if pattern.choices and not self._meets_one(pattern.choices, instruction):
-            return False
-        if pattern.inputs is not None and not self._meets_inputs(pattern.inputs, instruction):
-            return False
-        if pattern.structure is not None and not pattern.structure(instruction):
-            return False
-        name = pattern.binding
-        if name is not None and self.bound.setdefault(name, instruction) is not instruction:
-            return False
-        self.seen.append(instruction)
-        self._check(pattern, instruction)
-        return True
-
-    def _meets_one(self, choices: tuple[Pattern, ...], instruction: Instruction) -> bool:
-        """Meet a choice without a near miss, or else the first one with one."""
-        start = self._state()
-        near = None
-        for choice in choices:
-            if self.meets(choice, instruction):
-                if self.reason == start[2]:
-                    return True
-                near = near or self._state()
-            self._restore(start)
-        if near is not None:
-            self._restore(near)
-        return near is not None
-
-    def _check(self, pattern: Pattern, instruction: Instruction) -> None:
-        for predicate, reason in pattern.conditions:
-            if self.reason is None and not predicate(instruction):
-                self.reason = f"{instruction.op.name} #{instruction.id}: {reason}"
-
-    def _meets_inputs(self, patterns: tuple[Pattern, ...], instruction: Instruction) -> bool:
-        inputs = instruction.inputs
-        if len(inputs) != len(patterns):
-            return False
-        if len(inputs) == 2 and instruction.op.commutative:
-            return self._meets_either(patterns, inputs)
-        return all(map(self.meets, patterns, inputs))
-
-    def _meets_either(self, patterns: tuple[Pattern, ...], inputs: tuple[Instruction, ...]) -> bool:
-        start, near_miss = self._state(), None
-        for a, b in (inputs, inputs[::-1]):
-            if self.meets(patterns[0], a) and self.meets(patterns[1], b):
-                if self.reason == start[2]:
-                    return True
-                near_miss = near_miss or self._state()
-            self._restore(start)
-        if near_miss is not None:
-            self._restore(near_miss)
-        return near_miss is not None
-
-    def _state(self) -> tuple[dict[str, Instruction], list[Instruction], str | None]:
-        return dict(self.bound), list(self.seen), self.reason
-
-    def _restore(self, state: tuple[dict[str, Instruction], list[Instruction], str | None]) -> None:
-        self.bound, self.seen, self.reason = dict(state[0]), list(state[1]), state[2]
-
-
 @dataclass(frozen=True, eq=False)
 class Rule:
     """A pattern and a small function that builds what replaces its root. Made by ``@rule``."""
@@ -225,9 +84,17 @@ class Rule:
         """Names of the operations that the root may have; None for any."""
         return self.pattern.ops
 
+    @cached_property
+    def needs(self) -> frozenset[str]:
+        """Operations of which the root must have one as an input; none where any input may do."""
+        for one in self.pattern.inputs or ():
+            if one.ops:
+                return one.ops
+        return frozenset()
+
     def match(self, instruction: Instruction) -> dict[str, Instruction] | str | None:
         """The bindings at this root; or the reason of a near miss; or None."""
-        found = _Match()
+        found = Match()
         if not found.meets(self.pattern, instruction):
             return None
         return found.bound if found.reason is None else found.reason
@@ -241,7 +108,7 @@ class Rule:
         Raises:
             RewriteError: The rule raised, or returned something else.
         """
-        return _apply(self, instruction, _Match())
+        return _apply(self, instruction, Match())
 
     def __repr__(self) -> str:
         """Name and law."""
@@ -306,13 +173,13 @@ def change(
     @wraps(function)
     def call(root: Instruction, *args: P.args, **kwargs: P.kwargs) -> R:
         program = root.module.program
-        with program.edit(stated, root), program.source(*root.sources):
+        with program.edit(stated, root, root.sources):
             return function(root, *args, **kwargs)
 
     return call
 
 
-def _apply(rule: Rule, root: Instruction, match: _Match) -> Instruction | Decline | None:
+def _apply(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline | None:
     if root.shape.dims is not None and not rule.dynamic:
         return None
     if not match.meets(rule.pattern, root):
@@ -325,47 +192,74 @@ def _apply(rule: Rule, root: Instruction, match: _Match) -> Instruction | Declin
     return answer
 
 
-def _build(rule: Rule, root: Instruction, match: _Match) -> Instruction | Decline:
+def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
     module = root.module
     program = module.program
-    sources = _sources(match.seen)
-    with program.edit(rule, root), program.source(*sources):
+    sources = _sources([*match.seen, root])
+    with program.edit(rule, root, sources):
         try:
             answer = rule.function(Rewriter(root), **{n: match.bound[n] for n in rule.parameters})
-        except WorkbenchError as error:
-            raise RewriteError(
-                f"rule {rule.name} ({rule.file}:{rule.line}) at {root!r}: {error}"
-            ) from error
+        except Exception as error:  # whatever a rule raises is named with its place
+            kind = "" if isinstance(error, WorkbenchError) else f"{type(error).__name__}: "
+            raise RewriteError(f"{_place(rule)} at {root!r}: {kind}{error}") from error
         if isinstance(answer, Instruction):
             # A root that the rule moved to another module, a fused body, is replaced already.
             if answer is not root and root.module is module and program.find(root.id) is root:
+                _expect_shape(rule, root, answer)
                 module.replace(root, answer)
         elif not isinstance(answer, Decline):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RewriteError(
-                f"rule {rule.name} returned {answer!r}; expected an instruction or a Decline"
+                f"{_place(rule)} returned {answer!r}; expected an instruction or a Decline"
             )
     return answer
+
+
+def _place(rule: Rule) -> str:
+    return f"rule {rule.name} ({rule.file}:{rule.line})"
+
+
+def _expect_shape(rule: Rule, root: Instruction, answer: Instruction) -> None:
+    """Raise a RewriteError unless the answer has the root's type and lens; its strides may differ."""
+    want, found = root.shape, answer.shape
+    if want.is_dynamic or found.is_dynamic or want.is_tuple or found.is_tuple:
+        return
+    if (want.type, want.lens) != (found.type, found.lens):
+        raise RewriteError(
+            f"{_place(rule)} at {root!r}: its answer {answer!r} has another type or other lens; "
+            f"expected {want.type.type_name}, {list(want.lens)}"
+        )
 
 
 def _sources(seen: Iterable[Instruction]) -> tuple[str, ...]:
     """The source nodes of what was matched, each once, in the order of the program."""
     found: dict[str, None] = {}
-    for instruction in sorted(seen, key=lambda i: i.id):
+    for instruction in sorted(dict.fromkeys(seen), key=lambda i: i.id):
         if instruction.literal is None and instruction.parameter is None:
             found.update(dict.fromkeys(instruction.sources))
     return tuple(found)
 
 
 class _Worklist:
-    """Instructions to look at, each at most once at a time; a listener, so that it learns what is new."""
+    """Instructions to look at, each at most once at a time: those that some rule may be rooted at."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, rules: Sequence[Rule]) -> None:
         self.module = module
-        self.queue = deque(module)
+        self.rules = rules
+        self.table: dict[str, list[Rule]] = {}
+        self.queue = deque(i for i in module if self.rules_for(i.op.name))
         self.queued = set(self.queue)
 
+    def rules_for(self, name: str) -> list[Rule]:
+        """The rules that may be rooted at an operation of that name, in order."""
+        found = self.table.get(name)
+        if found is None:
+            found = self.table[name] = [r for r in self.rules if r.roots is None or name in r.roots]
+        return found
+
     def push(self, instruction: Instruction) -> None:
-        if instruction not in self.queued and instruction.module is self.module:
+        if instruction in self.queued or instruction.module is not self.module:
+            return
+        if self.rules_for(instruction.op.name):
             self.queued.add(instruction)
             self.queue.append(instruction)
 
@@ -395,13 +289,12 @@ class _Fresh:
     def removed(self, instruction: Instruction) -> None:
         self.instructions.pop(instruction, None)
 
-    def _ignore(self, *_: Any) -> None:
+    def _ignore(self, *_: Any, **__: Any) -> None:
         pass
 
-    replaced = module_changed = edit_began = near_miss = pass_began = pass_ended = _ignore
-
-    def edit_ended(self) -> None:
-        pass
+    replaced = module_changed = edit_began = edit_ended = near_miss = pass_began = pass_ended = (
+        _ignore
+    )
 
 
 def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:
@@ -417,58 +310,58 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
         RewriteError: The rules did not come to rest within ``max_edits``; it names the busiest ones.
     """
     limit = max_edits or 1000 + 20 * sum(map(len, program.modules.values()))
-    table = _by_root(rules)
     made: Counter[str] = Counter()
     for module in reversed(program.reachable_modules()):
         if not module.bypass:
-            _drive_module(module, table, made, limit)
+            _drive_module(_Worklist(module, rules), made, limit)
     return made.total()
 
 
-def _by_root(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
-    table: dict[str, list[Rule]] = {}
-
-    def rules_for(name: str) -> list[Rule]:
-        if name not in table:
-            table[name] = [r for r in rules if r.roots is None or name in r.roots]
-        return table[name]
-
-    return rules_for
-
-
-def _drive_module(
-    module: Module, table: Callable[[str], list[Rule]], made: Counter[str], limit: int
-) -> None:
-    program = module.program
-    work = _Worklist(module)
+def _drive_module(work: _Worklist, made: Counter[str], limit: int) -> None:
+    module, program = work.module, work.module.program
     fresh = _Fresh()
     program.listeners.append(fresh)
     try:
         while work.queue:
             root = work.pop()
-            if program.find(root.id) is root and root.module is module:
-                _try_rules(root, table(root.op.name), work, fresh, made)
-            if made.total() > limit:
-                busiest = ", ".join(f"{n} ({c} times)" for n, c in made.most_common(3))
-                raise RewriteError(
-                    f"module {module.name!r}: no end after {limit} edits; rules that undo each other? "
-                    f"the busiest are {busiest}"
-                )
+            if (
+                program.find(root.id) is root
+                and root.module is module
+                and _applied(root, work, fresh, made)
+            ):
+                _check_rest(module, made, limit)
     finally:
         program.listeners.remove(fresh)
 
 
-def _try_rules(
-    root: Instruction, rules: list[Rule], work: _Worklist, fresh: _Fresh, made: Counter[str]
-) -> None:
-    program = root.module.program
-    for one in rules:
-        match = _Match()
-        fresh.instructions.clear()
+def _applied(root: Instruction, work: _Worklist, fresh: _Fresh, made: Counter[str]) -> bool:
+    """Try the rules at one root; whether one applied."""
+    find = root.module.program.find
+    inputs = {i.op.name for i in root.inputs}
+    for one in work.rules_for(root.op.name):
+        if one.needs and one.needs.isdisjoint(inputs):
+            continue  # most rules end here: it is not worth a Match
+        match = Match()
+        if fresh.instructions:
+            fresh.instructions.clear()
         answer = _apply(one, root, match)
         if isinstance(answer, Instruction):
             made[one.name] += 1
-            for touched in [*fresh.instructions, *match.seen, answer]:
-                if program.find(touched.id) is touched:
+            for touched in (*fresh.instructions, answer):
+                if find(touched.id) is touched:
                     work.push_around(touched)
-            return
+            for seen in (*match.seen, *match.bound.values()):
+                # Others look at how many users it has only to learn whether there is one left.
+                if seen.only_user is not None and find(seen.id) is seen:
+                    work.push_around(seen)
+            return True
+    return False
+
+
+def _check_rest(module: Module, made: Counter[str], limit: int) -> None:
+    if made.total() > limit:
+        busiest = ", ".join(f"{n} ({c} times)" for n, c in made.most_common(3))
+        raise RewriteError(
+            f"module {module.name!r}: no end after {limit} edits; rules that undo each other? "
+            f"the busiest are {busiest}"
+        )

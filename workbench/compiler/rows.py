@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from workbench.compiler.argument import Argument
 from workbench.compiler.ir import Instruction, Module, SourceNode
@@ -35,6 +35,9 @@ class ModuleRow(NamedTuple):
     bypass: bool
 
 
+_new_row = cast("Callable[[type[Row], tuple[Any, ...]], Row]", tuple.__new__)
+
+
 @dataclass
 class Rows:
     """A program as tables. Modules are keyed by a number, for their names may change."""
@@ -49,17 +52,23 @@ class Rows:
 def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
     """The row of an instruction; ``keys`` numbers the modules."""
     i = instruction
-    return Row(
-        i.id,
-        keys[i.module],
-        i.order,
-        i.op,
-        i.shape,
-        tuple([x.id for x in i.inputs]),
-        tuple([keys[m] for m in i.modules]) if i.modules else (),
-        i.sources,
-        i.literal,
-        i.target_id,
+    inputs = tuple([x.id for x in i.inputs])
+    modules = tuple([keys[m] for m in i.modules]) if i.modules else ()
+    # Spelt out for speed: a recording makes a row for every instruction that an edit touches.
+    return _new_row(
+        Row,
+        (
+            i.id,
+            keys[i.module],
+            i.order,
+            i.op,
+            i.shape,
+            inputs,
+            modules,
+            i.sources,
+            i.literal,
+            i.target_id,
+        ),
     )
 
 

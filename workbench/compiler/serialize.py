@@ -19,7 +19,7 @@ import numpy as np
 
 from workbench.compiler.argument import Argument
 from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.errors import ModelError, WorkbenchError
+from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
 from workbench.compiler.ir import SourceNode
 from workbench.compiler.operation import Operation, find
 from workbench.compiler.program import Program
@@ -35,8 +35,20 @@ Json = Any
 
 
 def save(what: Program | Recording, path: str | Path) -> None:
-    """Write a program or a recording to a file; an existing file is replaced once the new one is whole."""
+    """Write a program or a recording to a file; an existing file is replaced once the new one is whole.
+
+    Raises:
+        OperationError: It is something else; of a build, save ``recording`` or ``program``.
+        OSError: The file cannot be written.
+    """
     path = Path(path)
+    if not isinstance(what, Program | Recording):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OperationError(
+            f"a {type(what).__name__} cannot be saved; expected a program or a recording, such as "
+            "build.program or build.recording"
+        )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
     pool = _Literals()
     kind = "program" if isinstance(what, Program) else "recording"
     body = _tables(rows_of(what), pool) if isinstance(what, Program) else _recording(what, pool)
@@ -167,6 +179,8 @@ def _encoded(value: Any) -> Json:
         return value.value
     if isinstance(value, Shape):
         return _shape(value)
+    if isinstance(value, Dim):
+        return [value.min, value.max, value.optimals]
     return _operation(value) if isinstance(value, Operation) else value
 
 
@@ -180,6 +194,8 @@ def _decoded(value: Json, hint: Any) -> Any:
         return tuple(_decoded(v, args[0]) for v in value)
     if hint is Shape:
         return _read_shape(value)
+    if hint is Dim:
+        return Dim(value[0], value[1], tuple(value[2]))
     if isinstance(hint, type) and issubclass(hint, Operation):
         return _read_operation(value)
     return hint(value) if isinstance(hint, type) else value
@@ -212,7 +228,7 @@ def _row(row: Row, pool: _Literals) -> Json:
 
 def _read_row(value: Json, literals: list[Argument]) -> Row:
     id, module, order, op, shape, inputs, modules, sources, literal, target = value
-    data = None if literal is None else literals[literal]
+    data = None if literal is None else literals[int(literal)]
     return Row(
         id, module, order, _read_operation(op), _read_shape(shape), tuple(inputs), tuple(modules),
         tuple(sources), data, target,
@@ -231,15 +247,17 @@ def _tables(rows: Rows, pool: _Literals) -> Json:
 
 def _rows(body: Json, literals: list[Argument]) -> Rows:
     rows = Rows(body["name"], tuple(body["output_names"]))
-    nodes = [
-        SourceNode(**{k: tuple(v) if isinstance(v, list) else v for k, v in n.items()})
-        for n in body["source_nodes"]
-    ]
+    nodes = [_source_node(n) for n in body["source_nodes"]]
     rows.source_nodes = {n.name: n for n in nodes}
     rows.modules = {k: ModuleRow(name, bypass) for k, name, bypass in body["modules"]}
     made = [_read_row(r, literals) for r in body["instructions"]]
     rows.instructions = {r.id: r for r in made}
     return rows
+
+
+def _source_node(value: dict[str, Json]) -> SourceNode:
+    lists: dict[str, Any] = {k: tuple(value.pop(k)) for k in ("scope", "inputs", "outputs")}
+    return SourceNode(**value, **lists)
 
 
 # Recordings
@@ -258,7 +276,7 @@ def _step(step: Step, pool: _Literals) -> Json:
         "sizes": [step.size_before, step.size_after],
         "seconds": step.seconds,
         "error": step.error,
-        "near_misses": [asdict(m) for m in step.near_misses],
+        "near_misses": [m._asdict() for m in step.near_misses],
         "edits": [_edit(e, pool) for e in step.edits],
     }
 
@@ -275,7 +293,7 @@ def _edit(edit: Edit, pool: _Literals) -> Json:
 def _read_edit(value: dict[str, Json], literals: list[Argument]) -> Edit:
     rows = {k: None if r is None else _read_row(r, literals) for k, r in value.pop("rows")}
     modules = {k: None if m is None else ModuleRow(*m) for k, m in value.pop("modules")}
-    ids = {k: tuple(value.pop(k)) for k in ("added", "removed", "changed", "moved")}
+    ids: dict[str, Any] = {k: tuple(value.pop(k)) for k in ("added", "removed", "changed", "moved")}
     pairs = tuple((old, new) for old, new in value.pop("replaced"))
     return Edit(**value, **ids, rows=rows, modules=modules, replaced=pairs)
 
@@ -284,9 +302,10 @@ def _read_recording(body: Json, literals: list[Argument]) -> Recording:
     start = _rows(body["start"], literals)
     recording = Recording(build(start))
     for value in body["steps"]:
-        step = Step(recording, len(recording.steps), None, value["name"], *value["sizes"])
-        step.seconds, step.error = value["seconds"], value["error"]
+        before, step_after = value["sizes"]
+        step = Step(recording, None, value["name"], before)
+        step.size_after, step.seconds, step.error = step_after, value["seconds"], value["error"]
         step.near_misses = [NearMiss(**m) for m in value["near_misses"]]
-        step.edits = [_read_edit(e, literals) for e in value["edits"]]
+        step.made = [_read_edit(e, literals) for e in value["edits"]]
         recording.restore(start, step)
     return recording

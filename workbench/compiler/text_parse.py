@@ -231,6 +231,8 @@ def convert(text: str, hint: Any) -> Any:
         return tuple(convert(v, args[0]) for v in split_top(text[1:-1]))
     if hint is Shape:
         return parse_shape(text)
+    if hint is Dim:
+        return _dim(text)
     if hint is bool:
         return text == "1"
     return _convert_simple(text, hint)

@@ -52,7 +52,9 @@ def _called(module: Module, program: Program) -> list[Module]:
     found = dict.fromkeys(m for i in module for m in i.modules)
     for one in found:
         if program.modules.get(one.name) is not one:
-            raise GraphError(f"module {module.name!r} calls {one.name!r}, which the program does not list")
+            raise GraphError(
+                f"module {module.name!r} calls {one.name!r}, which the program does not list"
+            )
     return list(found)
 
 
@@ -118,7 +120,9 @@ def _visible(program: Program) -> dict[Module, set[Module]]:
     return visible
 
 
-def _check_inputs(instruction: Instruction, visible: set[Module], placed: dict[Instruction, int]) -> None:
+def _check_inputs(
+    instruction: Instruction, visible: set[Module], placed: dict[Instruction, int]
+) -> None:
     for given in instruction.inputs:
         if given not in placed:
             raise GraphError(f"{instruction!r}: its input {given!r} is not in the program")
@@ -175,4 +179,6 @@ def _check_constant(instruction: Instruction) -> None:
         and all(i.is_constant for i in instruction.inputs)
     )
     if known != instruction.is_constant:
-        raise GraphError(f"{instruction!r}: it is {'' if known else 'not '}a constant, but not known so")
+        raise GraphError(
+            f"{instruction!r}: it is {'' if known else 'not '}a constant, but not known so"
+        )

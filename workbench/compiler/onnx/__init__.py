@@ -62,6 +62,8 @@ def parse_onnx(
         return Importer(source, options).run()
     except ModelError as error:
         raise ModelError(f"{source.name or 'the model'}: {error}") from error
-    except (RecursionError, MemoryError, UnicodeError) as error:
-        name = source.name or "the model"
-        raise ModelError(f"{name}: it is too deep or too large to import: {error}") from error
+    except (
+        Exception
+    ) as error:  # a damaged file may break any assumption, such as that names are text
+        found = f"{type(error).__name__}: {error}"
+        raise ModelError(f"{source.name or 'the model'}: the model is damaged: {found}") from error

@@ -14,9 +14,7 @@ from workbench.compiler.shape import broadcast_lens
 FLOATS = {DType.FLOAT, DType.HALF, DType.BF16, DType.DOUBLE}
 
 
-def dot(
-    node: NodeContext, a: Instruction, b: Instruction, op: str = "dot"
-) -> Instruction:
+def dot(node: NodeContext, a: Instruction, b: Instruction, op: str = "dot") -> Instruction:
     """A matrix product whose leading dimensions broadcast."""
     a, b = batch_aligned(node, a, b)
     return node.add(op, a, b)
@@ -86,13 +84,11 @@ def epsilon_of(type: DType, epsilon: float) -> float:
 def batchnorm(
     node: NodeContext,
     x: Instruction,
-    scale: Instruction,
-    bias: Instruction,
-    mean: Instruction,
-    variance: Instruction,
+    weights: Sequence[Instruction],
     epsilon: float,
 ) -> Instruction:
-    """Batch normalisation with known statistics."""
+    """Batch normalisation with a scale, a bias, a known mean and a known variance."""
+    scale, bias, mean, variance = weights
     for given, what in ((scale, "scale"), (bias, "bias"), (mean, "mean"), (variance, "var")):
         if given.shape.ndim != 1:
             raise node.fail(f"{what} is {given.shape}; expected one dimension")
@@ -132,9 +128,7 @@ def gelu_erf(node: NodeContext, x: Instruction) -> Instruction:
 def gelu_tanh(node: NodeContext, x: Instruction, fast: bool = False) -> Instruction:
     """GELU by the hyperbolic tangent."""
     values = (0.035677, 0.797885) if fast else (0.044715, math.sqrt(2 / math.pi))
-    fit, factor, one, half, three = (
-        node.scalar(x.shape.type, v) for v in (*values, 1.0, 0.5, 3.0)
-    )
+    fit, factor, one, half, three = (node.scalar(x.shape.type, v) for v in (*values, 1.0, 0.5, 3.0))
     cubed = node.common("mul", node.common("pow", x, three), fit)
     if fast:
         inner = node.common("add", cubed, node.common("mul", factor, x))

@@ -105,7 +105,10 @@ class NodeContext:
         """A list of texts; without a default it is required."""
         found = tuple(default) if default is not None else None
         return self._attribute(
-            name, found, _A.STRINGS, lambda a: tuple(s.decode("utf-8", "replace") for s in a.strings)
+            name,
+            found,
+            _A.STRINGS,
+            lambda a: tuple(s.decode("utf-8", "replace") for s in a.strings),
         )
 
     def graph(self, name: str) -> onnx.GraphProto:
@@ -211,7 +214,9 @@ class NodeContext:
         shape = Shape(type, lens)
         check_size(shape, described(self.node))
         one = np.asarray(value).astype(type.numpy)
-        return self.module.add_literal(Argument(shape, np.broadcast_to(one.reshape(()), shape.lens)))
+        return self.module.add_literal(
+            Argument(shape, np.broadcast_to(one.reshape(()), shape.lens))
+        )
 
     def multibroadcast(self, value: Instruction, lens: Sequence[int]) -> Instruction:
         """Append a multibroadcast, even to the same lens."""
@@ -249,9 +254,7 @@ class NodeContext:
         self, value: Instruction, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]
     ) -> Instruction:
         """Append a slice with known bounds."""
-        return self.add(
-            "slice", value, axes=tuple(axes), starts=tuple(starts), ends=tuple(ends)
-        )
+        return self.add("slice", value, axes=tuple(axes), starts=tuple(starts), ends=tuple(ends))
 
     def elements(self, value: Instruction, count: int) -> list[Instruction]:
         """Append what takes a tuple apart."""

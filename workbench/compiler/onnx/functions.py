@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -28,7 +28,8 @@ def has_body(node: onnx.NodeProto) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
-def _schema(node: onnx.NodeProto, version: int) -> onnx.defs.OpSchema | None:
+def _schema(node: onnx.NodeProto, version: int) -> Any:
+    """The definition of an operator, or None; onnx's stubs do not know all that it has."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     try:
         return onnx.defs.get_schema(node.op_type, version, domain)
@@ -44,23 +45,34 @@ def body_of(
     if schema is None:
         return None
     if schema.has_function:
-        return schema.function_body
+        return _with_defaults(schema, schema.function_body)
     if not schema.has_context_dependent_function:
         return None
     types = [_type(i).SerializeToString() for i in inputs]
     text = schema.get_context_dependent_function(node.SerializeToString(), types)
     if not text:
         return None
-    return onnx.FunctionProto.FromString(text)
+    return _with_defaults(schema, onnx.FunctionProto.FromString(text))
+
+
+def _with_defaults(schema: Any, body: onnx.FunctionProto) -> onnx.FunctionProto:
+    """The function, knowing the defaults of the operator's attributes."""
+    made = onnx.FunctionProto()
+    made.CopyFrom(body)
+    for name, attribute in schema.attributes.items():
+        if attribute.default_value.name:
+            made.attribute_proto.add().CopyFrom(attribute.default_value)
+            made.attribute_proto[-1].name = name
+    return made
 
 
 def _type(value: Instruction) -> onnx.TypeProto:
     if is_absent(value):
         return onnx.TypeProto()
     shape = value.shape
-    lens = [d.max if d.is_fixed else None for d in shape.dims] if shape.dims else shape.lens
+    lens = [d.max if d.is_fixed else None for d in shape.dims] if shape.dims else list(shape.lens)
     if shape == shape.scalar(shape.type):
-        lens = ()
+        lens = []
     return onnx.helper.make_tensor_type_proto(_CODES[shape.type], lens)
 
 
@@ -95,10 +107,13 @@ def expand(
     nodes = [_bound(n, attributes) for n in function.node]
     where = f"{described(node)}: function {function.name!r}"
     importer.nodes(nodes, module, inner, where)
-    found = [inner.find(name) for name in function.output[: len(node.output)]]
-    if None in found:
-        raise ModelError(f"{where}: output {function.output[found.index(None)]!r} is not computed")
-    return [f for f in found if f is not None]
+    results: list[Instruction] = []
+    for given, name in zip(node.output, function.output, strict=False):
+        found = inner.find(name)
+        if found is None and given:
+            raise ModelError(f"{where}: output {name!r} is not computed")
+        results.append(_undefined(inner, module) if found is None else found)
+    return results
 
 
 def _undefined(scope: Scope, module: Module) -> Instruction:
@@ -107,9 +122,7 @@ def _undefined(scope: Scope, module: Module) -> Instruction:
     return scope.values[""]
 
 
-def _bound(
-    node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]
-) -> onnx.NodeProto:
+def _bound(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
     """A copy of a node of a function with the attributes of the call filled in."""
     made = onnx.NodeProto()
     made.CopyFrom(node)

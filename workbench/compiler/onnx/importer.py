@@ -23,6 +23,7 @@ from workbench.compiler.onnx.order import described, ordered
 from workbench.compiler.onnx.provenance import Provenance
 from workbench.compiler.onnx.reader import Source
 from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
+from workbench.compiler.ops.builtin import Unknown
 from workbench.compiler.program import Program
 from workbench.compiler.shape import Shape
 
@@ -199,6 +200,7 @@ class Importer:
         self, nodes: Iterable[onnx.NodeProto], module: Module, scope: Scope, where: str
     ) -> None:
         """Import nodes in order."""
+
         def known(name: str) -> bool:
             return scope.find(name) is not None
 
@@ -217,9 +219,7 @@ class Importer:
                         "initializer; expected every value to be made once"
                     )
 
-    def _input(
-        self, name: str, node: onnx.NodeProto, module: Module, scope: Scope
-    ) -> Instruction:
+    def _input(self, name: str, node: onnx.NodeProto, module: Module, scope: Scope) -> Instruction:
         found = scope.find(name)
         if found is None and name == "":
             found = scope.values[""] = module.add("undefined")
@@ -280,7 +280,7 @@ class Importer:
         self, node: onnx.NodeProto, inputs: list[Instruction], module: Module
     ) -> list[Instruction]:
         given = [i for i in inputs if not is_absent(i)]
-        made = module.add("unknown:", *given, op=node.op_type)
+        made = module.add(Unknown(op=node.op_type), *given)
         self._skipped.add(made)
         return [made] * max(len(node.output), 1)
 
@@ -332,5 +332,3 @@ class Importer:
 def unique_name(node: onnx.NodeProto, module: Module) -> str:
     """The name that the modules of a node are called by: operator and place."""
     return f"{node.op_type}_{len(module)}"
-
-

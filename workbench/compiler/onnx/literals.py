@@ -24,13 +24,8 @@ def literal(
     folder: Path | None = None,
     payload: Array | None = None,
 ) -> Instruction:
-    """Add a tensor to a module; 4-bit elements stay packed, two to a byte, where their rows allow it."""
-    dims = tensor.dims
-    if tensor.data_type not in NIBBLES or not dims or dims[-1] % 2 or not prod(dims):
-        return module.add_literal(argument(tensor, where, folder, payload))
-    data = to_array(tensor, where, folder, payload)
-    packed = module.add_literal(data.reshape((*dims[:-1], dims[-1] // 2)))
-    return module.add("unpack_int4", packed)
+    """Add a tensor to a module; 4-bit elements take a byte each."""
+    return module.add_literal(argument(tensor, where, folder, payload))
 
 
 def argument(

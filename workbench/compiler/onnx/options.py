@@ -40,7 +40,9 @@ class ParseOptions:
             ModelError: Two options give one thing, or a value is out of range.
         """
         if self.map_input_dims and self.map_dyn_input_dims:
-            raise ModelError("map_input_dims and map_dyn_input_dims are both given; give one of them")
+            raise ModelError(
+                "map_input_dims and map_dyn_input_dims are both given; give one of them"
+            )
         if self.default_dim_value and self.default_dyn_dim_value is not None:
             raise ModelError(
                 "default_dim_value and default_dyn_dim_value are both given; give one of them"

@@ -106,9 +106,7 @@ def _sorted(
     return [(index, nodes[index]) for index in reversed(done)]
 
 
-def _cycle(
-    nodes: Sequence[onnx.NodeProto], path: list[int], start: int, where: str
-) -> ModelError:
+def _cycle(nodes: Sequence[onnx.NodeProto], path: list[int], start: int, where: str) -> ModelError:
     cycle = path[path.index(start) :]
     shown = " → ".join(described(nodes[i]) for i in [*cycle[:5], start])
     more = f" (of {len(cycle)} nodes)" if len(cycle) > 5 else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.broadcast import common_type
@@ -34,7 +36,9 @@ def _blocked(
     lens, own = x.shape.lens, value.shape.lens
     differs = [i for i, (n, m) in enumerate(zip(lens, own, strict=True)) if n != m]
     if differs not in ([], [axis]):
-        raise node.fail(f"scales {list(own)} for {list(lens)}; expected a difference in axis {axis}")
+        raise node.fail(
+            f"scales {list(own)} for {list(lens)}; expected a difference in axis {axis}"
+        )
     length, count = lens[axis], own[axis]
     block = block or -(-length // count)
     if -(-length // block) != count:
@@ -45,6 +49,17 @@ def _blocked(
     spread = node.multibroadcast(node.unsqueeze(value, axis + 1), wide)
     result = node.reshape(spread, *own[:axis], count * block, *own[axis + 1 :])
     return result if count * block == length else node.slice(result, [axis], [0], [length])
+
+
+def unpacked(node: NodeContext, value: Instruction) -> Instruction:
+    """The 4-bit elements of bytes, the low half first; those of a constant are unpacked at once."""
+    known = node.constant(value)
+    if known is None:
+        return node.add("unpack_int4", value)
+    halves = np.stack([known & 15, known >> 4], axis=-1)
+    if known.dtype == np.int8:
+        halves = np.stack([np.left_shift(known, 4) >> 4, known >> 4], axis=-1)
+    return node.literal(halves.reshape(*known.shape[:-1], -1))
 
 
 def dequantized(

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 from workbench.compiler.onnx.context import Handler
 
@@ -19,7 +20,10 @@ DOMAINS = STANDARD | {
 _HANDLERS: dict[tuple[str | None, str], Handler] = {}
 
 
-def onnx_op(*op_types: str, domain: str | None = None) -> Callable[[Handler], Handler]:
+H = TypeVar("H", bound=Handler)
+
+
+def onnx_op(*op_types: str, domain: str | None = None) -> Callable[[H], H]:
     """Register a function as the importer of some operators.
 
     The function takes a NodeContext and the node's inputs, and returns the instructions of its outputs.
@@ -30,7 +34,7 @@ def onnx_op(*op_types: str, domain: str | None = None) -> Callable[[Handler], Ha
         domain: The operator set; any of the common ones if None.
     """
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: H) -> H:
         for op_type in op_types:
             _HANDLERS[domain, op_type] = handler
         return handler

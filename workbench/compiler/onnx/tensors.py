@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 from pathlib import Path
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -44,7 +45,7 @@ TYPES: dict[int, DType] = {
 
 NIBBLES = {T.UINT4: np.dtype(ml_dtypes.uint4), T.INT4: np.dtype(ml_dtypes.int4)}
 
-_WIDE_FIELDS = {
+_WIDE_FIELDS: dict[int, str] = {
     T.FLOAT: "float_data",
     T.DOUBLE: "double_data",
     T.INT64: "int64_data",
@@ -53,6 +54,15 @@ _WIDE_FIELDS = {
 }
 _BIT_PATTERNS = {T.FLOAT16, T.BFLOAT16}
 _BYTE_PATTERNS = {T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ}
+
+
+def limits(type: DType) -> tuple[float, float]:
+    """The lowest and the largest finite value of an element type."""
+    if type.is_float:
+        info = cast("Any", ml_dtypes.finfo(type.numpy))
+        return float(info.min), float(info.max)
+    whole = np.iinfo(type.numpy)
+    return int(whole.min), int(whole.max)
 
 
 def element_type(code: int, where: str) -> DType:

@@ -71,7 +71,9 @@ def window(
         raise node.fail(f"auto_pad={auto!r}; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     dims = dims_of(x.shape)[2:]
     if kernel is None or not all(d.is_fixed for d in dims):
-        return Window(stride, dilation, zeros, zeros, SAME_UPPER if auto == "SAME_UPPER" else SAME_LOWER)
+        return Window(
+            stride, dilation, zeros, zeros, SAME_UPPER if auto == "SAME_UPPER" else SAME_LOWER
+        )
     lens = [d.max for d in dims]
     totals = [
         _total(n, k, s, d, transposed)

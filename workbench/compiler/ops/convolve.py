@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 Ints: TypeAlias = tuple[int, ...]
 
-_COLUMN_BYTES = 1 << 23
-"""Most bytes of columns at a time: beyond this, a larger matrix product gains nothing."""
+_COLUMNS, _BLOCK = 1 << 24, 1 << 21
+"""Bytes of columns that are made at once, and the bytes of a block where there are more of them."""
 
 
 @operation
@@ -366,13 +366,18 @@ def convolved(x: Array, w: Array, window: Window, group: int) -> Array:
 
 def _by_columns(view: Array, weights: Array, lead: Ints, lens: Ints) -> Array:
     """The matrix product of the weights with columns of taps, a few rows of outputs at a time."""
-    rows, rest = lens[2], prod(lens[3:])
+    rows, rest, taps = lens[2], prod(lens[3:]), lead[-1]
     out = np.empty((*lead[:-1], weights.shape[-2], rows * rest), view.dtype)
-    row_bytes = view.size // rows * view.itemsize
-    step = min(rows, max(1, _COLUMN_BYTES // row_bytes))
+    step = rows if view.size * view.itemsize <= _COLUMNS else _rows_of_a_block(view, rows, taps)
     inner = (slice(None),) * (len(lens) - 3)
     for start in range(0, rows, step):
         end = min(rows, start + step)
         columns = view[(..., slice(start, end), *inner)].reshape(*lead, -1)
         np.matmul(weights, columns, out=out[..., start * rest : end * rest])
     return out.reshape(lens)
+
+
+def _rows_of_a_block(view: Array, rows: int, taps: int) -> int:
+    """Rows of outputs whose columns stay in the cache; many taps need larger products to be fast."""
+    block = _BLOCK if taps < 2048 else 2 * _COLUMNS
+    return min(rows, max(1, block * rows // (view.size * view.itemsize)))

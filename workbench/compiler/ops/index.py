@@ -104,11 +104,12 @@ class GatherNd(Operation):
 
     def compute(self, *inputs: Any) -> Any:
         """NumPy indexing with an array an axis."""
-        data, index = inputs
+        data: Array = inputs[0]
+        index: Array = inputs[1]
         batch = self.batch_dims
-        lead = np.indices(index.shape[:batch], sparse=True) if batch else ()
+        lead = np.ix_(*map(np.arange, index.shape[:batch])) if batch else ()
         spread = index.ndim - 1 - batch
-        where = [g.reshape(g.shape + (1,) * spread) for g in lead]
+        where: list[Array] = [g.reshape(g.shape + (1,) * spread) for g in lead]
         where += list(np.moveaxis(index, -1, 0))
         if not where:
             return np.broadcast_to(data, index.shape[:-1] + data.shape)
@@ -176,13 +177,14 @@ class Scatter(Operation):
     @quiet
     def compute(self, *inputs: Any) -> Any:
         """A copy of the data, changed at each index in turn."""
-        data, index, updates = inputs
-        out: Array = np.array(data)
+        index: Array = inputs[1]
+        updates: Array = inputs[2]
+        out: Array = np.array(inputs[0])
         n = out.shape[self.axis]
-        at = np.where(index < 0, index + n, index)
-        where = list(np.indices(index.shape, sparse=True))
+        at: Array = np.where(index < 0, index + n, index)
+        where: list[Array] = list(np.ix_(*map(np.arange, index.shape)))
         where[self.axis] = at
-        inside = (at >= 0) & (at < n)
+        inside: Array = (at >= 0) & (at < n)
         if not inside.all():
             if not self.skip_out_of_bounds:
                 wrong = index[~inside].flat[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import reduce
 from math import prod
@@ -78,7 +79,7 @@ class Pooling(Operation):
         padding = doubled(self.padding, inputs[0].ndim - 2)
         if self.dyn_global or self.padding_mode != PaddingMode.DEFAULT or padding == self.padding:
             return self
-        return Pooling(**(self.attributes() | {"padding": padding}))
+        return replace(self, padding=padding)
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """``[N, C, …]``; the input's order of axes in memory is kept."""
@@ -165,7 +166,7 @@ class Pooling(Operation):
     def samples(cls) -> Iterable[Sample]:
         """All modes, paddings, rounding up, dilation, global windows, one to three axes."""
         x = noise(2, 3, 7, 6)
-        three = {"lengths": (3, 3), "stride": (2, 2)}
+        three: dict[str, Any] = {"lengths": (3, 3), "stride": (2, 2)}
         yield cls(mode=PoolingMode.MAX, padding=(1, 1), **three), [x]
         yield cls(padding=(1, 1), **three), [x.astype(np.float16)]
         yield cls(padding=(0, 0, 1, 1), count_include_pad=True, ceil_mode=True, **three), [x]
@@ -175,9 +176,14 @@ class Pooling(Operation):
         yield cls(mode=PoolingMode.MAX, padding_mode=PaddingMode.SAME_UPPER, **three), [x]
         yield cls(dyn_global=True), [x]
         yield cls(lengths=(7, 6)), [x]
-        one = {"padding": (1,), "stride": (1,), "lengths": (2,), "dilations": (1,)}
+        one: dict[str, Any] = {"padding": (1,), "stride": (1,), "lengths": (2,), "dilations": (1,)}
         yield cls(mode=PoolingMode.MAX, **one), [digits(1, 2, 5)]
-        cube = {"padding": (0,) * 3, "stride": (1,) * 3, "lengths": (2,) * 3, "dilations": (1,) * 3}
+        cube: dict[str, Any] = {
+            "padding": (0,) * 3,
+            "stride": (1,) * 3,
+            "lengths": (2,) * 3,
+            "dilations": (1,) * 3,
+        }
         yield cls(**cube), [noise(1, 2, 3, 4, 2)]
 
 

@@ -65,7 +65,7 @@ class TopK(Operation):
         """A stable sort, from the end for the largest."""
         x: Array = np.moveaxis(inputs[0], self.axis, -1)
         keys = widened(x)
-        given: Array | None = None
+        given: Array = np.empty(0)
         if len(inputs) == 2:
             given = np.moveaxis(inputs[1], self.axis, -1)
             before = np.argsort(given, axis=-1, kind="stable")
@@ -77,7 +77,7 @@ class TopK(Operation):
             order = np.argsort(keys, axis=-1, kind="stable")
         order = order[..., : self.k]
         found = np.take_along_axis(x, order, -1)
-        where = order if given is None else np.take_along_axis(given, order, -1)
+        where = order if len(inputs) == 1 else np.take_along_axis(given, order, -1)
         both = (np.moveaxis(v, -1, self.axis) for v in (found, where.astype(np.int64)))
         return tuple(np.ascontiguousarray(v) for v in both)
 
@@ -119,16 +119,17 @@ class OneHot(Operation):
 
     def compute(self, *inputs: Any) -> Any:
         """A comparison of the indices with 0, 1, 2…; an index out of range is off everywhere."""
-        index, values = inputs[0], inputs[-1]
+        index: Array = inputs[0]
+        values: Array = inputs[-1]
         depth = int(inputs[1].reshape(-1)[0]) if self.depth is None else self.depth
         if depth < 0:
             raise EvaluationError(f"onehot: depth {depth}; expected it not negative")
         axis = normalize_axis(self, self.axis, index.ndim + 1)
-        at = np.where(index < 0, index + depth, index)
+        at: Array = np.where(index < 0, index + depth, index)
         shape = [1] * (index.ndim + 1)
         shape[axis] = depth
-        hot = np.expand_dims(at, axis) == np.arange(depth).reshape(shape)
-        return np.where(hot, values[1], values[0])
+        hot: Array = np.expand_dims(at, axis) == np.arange(depth).reshape(shape)
+        return values[hot.astype(np.intp)]
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:

@@ -1,7 +1,8 @@
 """Algebraic simplification: rules of arithmetic, and the pass that applies them with the linear ones.
 
 Rules for floats hold up to rounding: sums and products are regrouped, as any optimising compiler does.
-They never turn a NaN or an infinity into an ordinary number.
+They never turn a NaN or an infinity into an ordinary number, but for ``log(exp(x))``: it is x even
+where exp overflows.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.ops.broadcast import Broadcast
 from workbench.compiler.passes.base import RewritePass, register
@@ -50,14 +52,15 @@ def _repeats(instruction: Instruction) -> bool:
 def find_inner_broadcast(b: Rewriter) -> Instruction | Decline:
     """f(broadcast(x), broadcast(y)) → broadcast(f(x, y))"""
     inner = [i.inputs[0] for i in b.root.inputs]
-    laid_out = [i.op for i in b.root.inputs if isinstance(i.op, Broadcast) and not _single(i)]
-    same = len({*laid_out}) == 1 and all(_single(i) or i.op == laid_out[0] for i in b.root.inputs)
+    many = [i for i in b.root.inputs if not _single(i)]
+    alike = len({(i.op, i.inputs[0].shape.ndim) for i in many}) == 1
+    same = alike and isinstance(many[0].op, Broadcast)
     if not same:
         inner = [_right_aligned(b, i) for i in b.root.inputs] if _gains(b.root) else []
     if not inner:
         return Decline("together, its inputs vary along every axis")
     value = common(b, b.root.op, *inner)
-    return b(laid_out[0], value) if same else spread(b, value, b.root.shape.lens)
+    return b(many[0].op, value) if same else spread(b, value, b.root.shape.lens)
 
 
 def _single(broadcast: Instruction) -> bool:
@@ -73,7 +76,11 @@ def _aligned_lens(broadcast: Instruction) -> tuple[int, ...]:
     """Lens of what is broadcast, with ones behind them where it is not laid along the last axes."""
     lens = broadcast.inputs[0].shape.lens
     op = broadcast.op
-    return (*lens, *[1] * (len(op.out_lens) - op.axis - len(lens))) if isinstance(op, Broadcast) else lens
+    return (
+        (*lens, *[1] * (len(op.out_lens) - op.axis - len(lens)))
+        if isinstance(op, Broadcast)
+        else lens
+    )
 
 
 def _right_aligned(b: Rewriter, broadcast: Instruction) -> Instruction:
@@ -82,7 +89,13 @@ def _right_aligned(b: Rewriter, broadcast: Instruction) -> Instruction:
     return b("unsqueeze", value, axes=added) if added else value
 
 
-@rule(op("add", op("add", unsteady("x"), steady("a")).once, op("add", unsteady("y"), steady("c")).once))
+@rule(
+    op(
+        "add",
+        op("add", unsteady("x"), steady("a")).once,
+        op("add", unsteady("y"), steady("c")).once,
+    )
+)
 def find_double_add_lit_broadcast(
     b: Rewriter, x: Instruction, y: Instruction, a: Instruction, c: Instruction
 ) -> Instruction:
@@ -91,7 +104,9 @@ def find_double_add_lit_broadcast(
 
 
 @rule(op("add", op("add", unsteady("x"), steady("a")), steady("c")))
-def find_add_lit_broadcast(b: Rewriter, x: Instruction, a: Instruction, c: Instruction) -> Instruction:
+def find_add_lit_broadcast(
+    b: Rewriter, x: Instruction, a: Instruction, c: Instruction
+) -> Instruction:
     """add(add(x, a), b) → add(x, add(a, b)), for constants a and b"""
     return b("add", x, b("add", a, c))
 
@@ -112,7 +127,12 @@ _FEW = 1024
 def _finite_product(a: Instruction, c: Instruction) -> bool:
     """Whether no product of two literals leaves the range of its type; others are not looked at."""
     x, y = behind_broadcasts(a).literal, behind_broadcasts(c).literal
-    if x is None or y is None or not a.shape.type.is_float or max(x.shape.elements, y.shape.elements) > _FEW:
+    if (
+        x is None
+        or y is None
+        or not a.shape.type.is_float
+        or max(x.shape.elements, y.shape.elements) > _FEW
+    ):
         return True
     sizes = [np.abs(v.numpy().astype(np.float64).reshape(-1)) for v in (x, y)]
     one, other = (s[(s > 0) & np.isfinite(s)] for s in sizes)
@@ -139,10 +159,12 @@ def find_mul_weights(b: Rewriter, w: Instruction, a: Instruction, c: Instruction
 
 
 def _added(instruction: Instruction) -> bool:
-    """Whether a factor can go into a term: it is constant, or a convolution that takes it into its weights."""
+    """Whether a term can take a factor: a constant, or a convolution whose weights take it."""
     if instruction.constant:
         return True
-    return instruction.name == "convolution" and instruction.inputs[1].constant and _once(instruction)
+    return (
+        instruction.name == "convolution" and instruction.inputs[1].constant and _once(instruction)
+    )
 
 
 def _once(instruction: Instruction) -> bool:
@@ -173,9 +195,18 @@ def find_unit_ops(b: Rewriter) -> Instruction:
     return b.root.inputs[1 - (_unit_operand(b.root) or 0)]
 
 
+def _has_negatives(instruction: Instruction) -> bool:
+    """Whether values can be negated; for bools, ``a - b`` is no sum with a negation."""
+    return instruction.shape.type is not DType.BOOL
+
+
+def _is_float(instruction: Instruction) -> bool:
+    return instruction.shape.type.is_float
+
+
 def _negates(instruction: Instruction) -> int | None:
     if instruction.name == "sub":
-        return 0 if uniform(instruction.inputs[0], 0) else None
+        return 0 if _has_negatives(instruction) and uniform(instruction.inputs[0], 0) else None
     return _operand(instruction, -1)
 
 
@@ -206,11 +237,13 @@ def _zero_operand(instruction: Instruction) -> int | None:
 def find_zero_ops(b: Rewriter) -> Instruction | Decline:
     """0 · x → 0; 0 / x → 0, for integers: a float x may be NaN or infinite"""
     if b.root.shape.type.is_float:
-        return Decline("the result is NaN where the other operand is NaN, infinite or a zero divisor")
+        return Decline(
+            "the result is NaN where the other operand is NaN, infinite or a zero divisor"
+        )
     return b.root.inputs[_zero_operand(b.root) or 0]
 
 
-@rule(op("div", moving("x"), constant("c")).when(lambda i: i.shape.type.is_float))
+@rule(op("div", moving("x"), constant("c")).when(_is_float))
 def find_div_const(b: Rewriter, x: Instruction, c: Instruction) -> Instruction | Decline:
     """div(x, c) → mul(x, recip(c)), for a constant c"""
     if not _has_recip(c):
@@ -228,21 +261,21 @@ def _has_recip(c: Instruction) -> bool:
         return bool(np.isfinite((1.0 / values).astype(c.shape.type.numpy).astype(np.float64)).all())
 
 
-@rule(op("sub", moving("x"), constant("c")))
+@rule(op("sub", moving("x"), constant("c")).when(_has_negatives))
 def find_sub_const(b: Rewriter, x: Instruction, c: Instruction) -> Instruction:
     """sub(x, c) → add(x, neg(c)), for a constant c"""
     return b("add", x, b("neg", c))
 
 
-@rule(op("recip", op("sqrt", var("x")).once))
+@rule(op("recip", op("sqrt", var("x")).once).when(_is_float))
 def find_rsqrt(b: Rewriter, x: Instruction) -> Instruction:
-    """recip(sqrt(x)) → rsqrt(x)"""
+    """recip(sqrt(x)) → rsqrt(x), for floats"""
     return b("rsqrt", x)
 
 
-@rule(op("log", op("exp", var("x"))))
+@rule(op("log", op("exp", var("x"))).when(_is_float))
 def find_log_exp(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
-    """log(exp(x)) → x"""
+    """log(exp(x)) → x, for floats"""
     return x
 
 
@@ -255,7 +288,11 @@ def _exponential(instruction: Instruction) -> bool:
     return instruction.name == "exp"
 
 
-@rule(op("log", op("div", var("x").when(_exponential), var("y").when(_exponential)).once))
+@rule(
+    op("log", op("div", var("x").when(_exponential), var("y").when(_exponential)).once).when(
+        _is_float
+    )
+)
 def find_log_div(b: Rewriter, x: Instruction, y: Instruction) -> Instruction:
     """log(div(x, y)) → sub(log(x), log(y)), for exponentials and sums of exponentials"""
     return b("sub", b("log", x), b("log", y))
@@ -270,15 +307,15 @@ def find_concat_same_input(b: Rewriter) -> Instruction | Decline:
     return spread(b, x, b.root.shape.lens)
 
 
-@rule(op("pow", var("x"), literal("n", lambda i: uniform(i, 2))))
+@rule(op("pow", var("x"), literal("n", lambda i: uniform(i, 2))).when(_is_float))
 def find_pow2(b: Rewriter, x: Instruction) -> Instruction:
-    """pow(x, 2) → mul(x, x)"""
+    """pow(x, 2) → mul(x, x), for floats: a power of integers ends at the largest, a product wraps"""
     return b("mul", x, x)
 
 
-@rule(op("pow", var("x"), literal("n", lambda i: uniform(i, 3))))
+@rule(op("pow", var("x"), literal("n", lambda i: uniform(i, 3))).when(_is_float))
 def find_pow3(b: Rewriter, x: Instruction) -> Instruction:
-    """pow(x, 3) → mul(x, mul(x, x))"""
+    """pow(x, 3) → mul(x, mul(x, x)), for floats: a power of integers ends at the largest"""
     return b("mul", x, b("mul", x, x))
 
 

@@ -6,9 +6,9 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from workbench.compiler.errors import OperationError
+from workbench.compiler.errors import OperationError, RewriteError, WorkbenchError
 from workbench.compiler.ir import Module
 from workbench.compiler.program import Program
 from workbench.compiler.rewrite import Rule, drive
@@ -22,6 +22,8 @@ class Pass:
     """
 
     name: ClassVar[str] = ""
+    rests: ClassVar[bool] = False
+    """Whether it finds nothing to do on its own result, so that a pipeline need not run it again."""
 
     def apply(self, program: Program) -> None:
         """Transform the program in place."""
@@ -60,6 +62,7 @@ class RewritePass(Pass):
         without: Names of rules to leave out.
     """
 
+    rests: ClassVar[bool] = True
     rules: ClassVar[tuple[Rule, ...]] = ()
     without: tuple[str, ...] = ()
 
@@ -91,17 +94,29 @@ class Pipeline(Pass):
     repeat: int = 1
 
     def apply(self, program: Program) -> None:
-        """Run the passes; a nested pipeline is run pass by pass."""
+        """Run the passes; a nested pipeline is run pass by pass.
+
+        A pass that found nothing to do is left out as long as nothing has changed since.
+        """
+        self._repeat(program, {})
+
+    def _repeat(self, program: Program, rested: dict[Pass, int]) -> None:
         for _ in range(self.repeat):
-            watch = _Watch()
-            program.listeners.append(watch)
-            try:
-                for one in self.passes:
-                    run_pass(one, program)
-            finally:
-                program.listeners.remove(watch)
-            if not watch.changed:
+            before = program.version
+            self._once(program, rested)
+            if program.version == before:
                 break
+
+    def _once(self, program: Program, rested: dict[Pass, int]) -> None:
+        """Run the passes; ``rested`` holds the program's version at which each came to rest."""
+        for one in self.passes:
+            if isinstance(one, Pipeline):
+                one._repeat(program, rested)
+            elif rested.get(one) != program.version:
+                before = program.version
+                run_pass(one, program)
+                if one.rests or program.version == before:
+                    rested[one] = program.version
 
     def __str__(self) -> str:
         """The label and its passes."""
@@ -109,26 +124,12 @@ class Pipeline(Pass):
         return f"{self.label}{times}: {', '.join(map(str, self.passes))}"
 
 
-class _Watch:
-    """A listener that learns whether anything changed."""
-
-    changed = False
-
-    def _note(self, *_: Any) -> None:
-        self.changed = True
-
-    def _ignore(self, *_: Any) -> None:
-        pass
-
-    touched = removed = replaced = module_changed = _note
-    edit_began = near_miss = pass_began = pass_ended = _ignore
-
-    def edit_ended(self) -> None:
-        pass
-
-
 def run_pass(pass_: Pass, program: Program) -> None:
-    """Run a pass, and tell the program's listeners when it begins and ends."""
+    """Run a pass, and tell the program's listeners when it begins and ends.
+
+    Raises:
+        RewriteError: The pass raised something that is no error of the workbench.
+    """
     if isinstance(pass_, Pipeline):
         pass_.apply(program)
         return
@@ -137,6 +138,10 @@ def run_pass(pass_: Pass, program: Program) -> None:
         listener.pass_began(pass_)
     try:
         pass_.apply(program)
+    except WorkbenchError:
+        raise
+    except Exception as error:  # whatever a pass raises is named with it
+        raise RewriteError(f"pass {pass_}: {type(error).__name__}: {error}") from error
     finally:
         for listener in listeners:
             listener.pass_ended(pass_)
@@ -181,14 +186,27 @@ def pass_named(name: str, **options: Any) -> Pass:
         raise OperationError(f"pass {name}: {error}; its options are {has}") from error
 
 
-def passes_of(wanted: Sequence[Pass | str | tuple[str, dict[str, Any]]]) -> list[Pass]:
-    """Passes from passes, names, and names with options."""
-    found: list[Pass] = []
-    for one in wanted:
-        if isinstance(one, Pass):
-            found.append(one)
-        elif isinstance(one, str):
-            found.append(pass_named(one))
-        else:
-            found.append(pass_named(one[0], **one[1]))
-    return found
+def passes_of(
+    wanted: Pass | str | Sequence[Pass | str | tuple[str, dict[str, Any]]],
+) -> list[Pass]:
+    """Passes from passes, names, and names with options; or from one pass or name.
+
+    Raises:
+        OperationError: There is no such pass or option, or something else was given.
+    """
+    return list(map(_pass_of, [wanted] if isinstance(wanted, Pass | str) else wanted))
+
+
+def _pass_of(one: Any) -> Pass:
+    match one:
+        case Pass():
+            return one
+        case str():
+            return pass_named(one)
+        case (str() as name, dict()):
+            return pass_named(name, **cast("dict[str, Any]", one[1]))
+        case _:
+            made = f"; make one with {one.__name__}()" if isinstance(one, type) else ""
+            raise OperationError(
+                f"{one!r} is no pass: expected a pass, a name, or a name with a dict of options{made}"
+            )

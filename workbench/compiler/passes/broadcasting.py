@@ -57,7 +57,9 @@ def uniform(instruction: Instruction, value: float) -> bool:
 def varying_axes(instruction: Instruction) -> list[int]:
     """Axes along which a broadcast value varies."""
     shape = instruction.shape
-    return [i for i, (n, s) in enumerate(zip(shape.lens, shape.strides, strict=True)) if n > 1 and s]
+    return [
+        i for i, (n, s) in enumerate(zip(shape.lens, shape.strides, strict=True)) if n > 1 and s
+    ]
 
 
 def laid(b: Rewriter, broadcast: Instruction, lens: Sequence[int]) -> Instruction:
@@ -66,7 +68,9 @@ def laid(b: Rewriter, broadcast: Instruction, lens: Sequence[int]) -> Instructio
     if value.shape.elements == 1:
         return spread(b, value if value.shape.ndim == 1 else b("reshape", value, dims=(1,)), lens)
     if isinstance(op, Broadcast):
-        return b(Broadcast(axis=op.axis - len(op.out_lens) + len(lens), out_lens=tuple(lens)), value)
+        return b(
+            Broadcast(axis=op.axis - len(op.out_lens) + len(lens), out_lens=tuple(lens)), value
+        )
     return spread(b, value, lens)
 
 

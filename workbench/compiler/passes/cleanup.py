@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import ml_dtypes
 import numpy as np
@@ -20,6 +20,7 @@ class NormalizeOps(Pass):
     """Resolve negative axes, open slices and short paddings in attributes."""
 
     name: ClassVar[str] = "normalize_ops"
+    rests: ClassVar[bool] = True
 
     def apply(self, program: Program) -> None:
         """Replace every operation whose attributes are not normal yet."""
@@ -43,6 +44,7 @@ class DeadCodeElimination(Pass):
     """Remove instructions that nobody uses, and modules that nobody calls."""
 
     name: ClassVar[str] = "dead_code_elimination"
+    rests: ClassVar[bool] = True
 
     def apply(self, program: Program) -> None:
         """Remove what is unused; then modules that lost their last call, and what only they used."""
@@ -133,8 +135,8 @@ def keeps_values(source: DType, target: DType) -> bool:
         return False
     low, high = _bounds(source)
     if target.is_float:
-        limits = ml_dtypes.finfo(target.numpy)
-        return max(-low, high) <= 2 ** (limits.nmant + 1) and high <= float(limits.max)
+        digits, largest, _ = _limits(target)
+        return max(-low, high) <= 2 ** (digits + 1) and high <= largest
     return _bounds(target)[0] <= low and high <= _bounds(target)[1]
 
 
@@ -143,10 +145,15 @@ def _bounds(type: DType) -> tuple[int, int]:
     return int(limits.min), int(limits.max)
 
 
+def _limits(type: DType) -> tuple[int, float, float]:
+    """Of a float type: bits of the fraction, the largest and the least positive number."""
+    info = cast("Any", ml_dtypes.finfo(type.numpy))
+    return int(info.nmant), float(info.max), float(info.smallest_subnormal)
+
+
 def _float_fits(source: DType, target: DType) -> bool:
-    a, b = ml_dtypes.finfo(source.numpy), ml_dtypes.finfo(target.numpy)
-    least_a, least_b = float(a.smallest_subnormal), float(b.smallest_subnormal)
-    return a.nmant <= b.nmant and float(a.max) <= float(b.max) and least_a >= least_b
+    a, b = _limits(source), _limits(target)
+    return a[0] <= b[0] and a[1] <= b[1] and a[2] >= b[2]
 
 
 @register

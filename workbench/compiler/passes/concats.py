@@ -30,7 +30,7 @@ def _others(lens: Sequence[int], axis: int) -> tuple[int, ...]:
 
 
 @rule(op("slice", op("concat", name="joined"), name="root"))
-def find_concat_slice(b: Rewriter, root: Instruction, joined: Instruction) -> Instruction | Decline:
+def find_concat_slice(b: Rewriter, root: Instruction, joined: Instruction) -> Instruction | Decline:  # noqa: ARG001
     """slice(concat(x, y…)) → y where the slice is exactly y"""
     cut, axis = root.op.normalized([joined.shape]), axis_of(joined)
     if not isinstance(cut, Slice) or cut.axes != (axis,):
@@ -41,7 +41,9 @@ def find_concat_slice(b: Rewriter, root: Instruction, joined: Instruction) -> In
         if (start, end) == (cut.starts[0], cut.ends[0]):
             return piece
         start = end
-    return Decline(f"elements {cut.starts[0]} to {cut.ends[0]} of axis {axis} are not exactly one input")
+    return Decline(
+        f"elements {cut.starts[0]} to {cut.ends[0]} of axis {axis} are not exactly one input"
+    )
 
 
 @rule(_all_named("transpose"))
@@ -60,20 +62,26 @@ def find_concat_reshape(b: Rewriter, root: Instruction) -> Instruction | Decline
     sources = [i.inputs[0] for i in root.inputs]
     lens, wanted, at = sources[0].shape.lens, root.inputs[0].shape.lens, axis_of(root)
     before, behind = prod(wanted[:at]), prod(wanted[at + 1 :])
-    fits = [j for j in range(len(lens)) if prod(lens[:j]) == before and prod(lens[j + 1 :]) == behind]
+    fits = [
+        j for j in range(len(lens)) if prod(lens[:j]) == before and prod(lens[j + 1 :]) == behind
+    ]
     if not fits:
         return Decline(f"no axis of {list(lens)} becomes axis {at} of {list(wanted)}")
     axis = fits[0]
     for source in sources[1:]:
-        if source.shape.ndim != len(lens) or _others(source.shape.lens, axis) != _others(lens, axis):
-            return Decline(f"inputs {list(lens)} and {list(source.shape.lens)} differ off axis {axis}")
+        if source.shape.ndim != len(lens) or _others(source.shape.lens, axis) != _others(
+            lens, axis
+        ):
+            return Decline(
+                f"inputs {list(lens)} and {list(source.shape.lens)} differ off axis {axis}"
+            )
     return b("reshape", b("concat", *sources, axis=axis), dims=root.shape.lens)
 
 
 def _along(broadcast: Instruction, axis: int) -> int | None:
     """The axis of what is broadcast that becomes ``axis``, unless elements repeat along it."""
     source = broadcast.inputs[0].shape
-    offset = broadcast.op.attributes().get("axis", broadcast.shape.ndim - source.ndim)
+    offset: int = broadcast.op.attributes().get("axis", broadcast.shape.ndim - source.ndim)
     inner = axis - offset
     kept = 0 <= inner < source.ndim and source.lens[inner] == broadcast.shape.lens[axis]
     return inner if kept else None

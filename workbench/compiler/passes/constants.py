@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from workbench.compiler.argument import Argument
-from workbench.compiler.errors import EvaluationError
 from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.program import Program
+from workbench.compiler.reference import is_large
 from workbench.compiler.rewrite import change
 from workbench.compiler.shape import Shape
 
@@ -25,6 +26,7 @@ class PropagateConstant(Pass):
     """Evaluate what depends on literals only; broadcasts stay, so that literals do not grow."""
 
     name: ClassVar[str] = "propagate_constant"
+    rests: ClassVar[bool] = True
     skip_ops: tuple[str, ...] = ()
 
     def apply(self, program: Program) -> None:
@@ -36,16 +38,26 @@ class PropagateConstant(Pass):
 
     def _outermost(self, module: Module) -> list[Instruction]:
         known: dict[Instruction, bool] = {}
+        large: set[Instruction] = set()
         found: dict[Instruction, None] = {}
         for instruction in module:
-            if self._folds(instruction, known):
+            if self._folds(instruction, known, large):
                 if instruction is module.last:
                     found[instruction] = None
             else:
-                found |= dict.fromkeys(i for i in instruction.inputs if i.module is module and known.get(i))
+                found |= dict.fromkeys(
+                    i for i in instruction.inputs if i.module is module and known.get(i)
+                )
         return list(found)
 
-    def _folds(self, instruction: Instruction, known: dict[Instruction, bool]) -> bool:
+    def _folds(
+        self, instruction: Instruction, known: dict[Instruction, bool], large: set[Instruction]
+    ) -> bool:
+        """Whether to evaluate it; ``large`` collects the constants that are too large for that."""
+        if instruction.is_constant and (
+            is_large(instruction) or large.intersection(instruction.inputs)
+        ):
+            large.add(instruction)
         folds = (
             instruction.is_constant
             and instruction.literal is None
@@ -53,6 +65,7 @@ class PropagateConstant(Pass):
             and instruction.shape.dims is None
             and instruction.shape.subs is None
             and not stays(instruction)
+            and instruction not in large
         )
         known[instruction] = folds
         return folds
@@ -101,7 +114,9 @@ class _Evaluator:
         return Argument(literal_shape(instruction.shape), self.known[instruction])
 
     def _compute(self, instruction: Instruction) -> Array:
-        inputs = [self.known[i] if i.literal is None else i.literal.numpy() for i in instruction.inputs]
+        inputs = [
+            self.known[i] if i.literal is None else i.literal.numpy() for i in instruction.inputs
+        ]
         try:
             return np.asarray(instruction.op.compute(*inputs))
         except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:

@@ -16,16 +16,18 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, drive, 
 def is_reduction(instruction: Instruction) -> bool:
     """Whether an instruction reduces its only input: a ``reduce_*``, ``argmin`` or ``argmax``."""
     name = instruction.name
-    return len(instruction.inputs) == 1 and (name.startswith("reduce_") or name in ("argmin", "argmax"))
+    return len(instruction.inputs) == 1 and (
+        name.startswith("reduce_") or name in ("argmin", "argmax")
+    )
 
 
 def reduced_axes(instruction: Instruction) -> tuple[int, ...]:
     """The axes that a reduction removes or makes 1, in ascending order."""
     shapes = [i.shape for i in instruction.inputs]
-    op = instruction.op.normalized(shapes)
-    if hasattr(op, "axes"):
-        return tuple(sorted(op.axes)) or tuple(range(shapes[0].ndim))
-    return (op.axis,)
+    attributes = instruction.op.normalized(shapes).attributes()
+    if "axis" in attributes:
+        return (attributes["axis"],)
+    return tuple(sorted(attributes["axes"])) or tuple(range(shapes[0].ndim))
 
 
 @rule(Pattern(binding="x", structure=is_reduction))
@@ -66,7 +68,9 @@ def _link_of(value: Instruction) -> _Link:
 def _links(root: Instruction, kind: str) -> list[_Link]:
     """The ways in which inputs of ``root`` come from operations of a kind, direct ones first."""
     found = [_link_of(i) for i in dict.fromkeys(root.inputs)]
-    return sorted((k for k in found if k.producer.name == kind), key=lambda k: k.broadcast is not None)
+    return sorted(
+        (k for k in found if k.producer.name == kind), key=lambda k: k.broadcast is not None
+    )
 
 
 def _rooted(root: str, kind: str) -> Pattern:
@@ -96,7 +100,7 @@ def _obstacle(root: Instruction, link: _Link) -> str:
     axes = _axes(root) or _axes(producer)
     if producer.name == "fused_reduce" and _axes(producer) != axes:
         return f"{who} reduces axes {list(_axes(producer))}; its user reduces {list(axes)}"
-    through = {producer, *link.dropped, *([broadcast] if broadcast else [])}
+    through = [producer, *link.dropped, *([broadcast] if broadcast else [])]
     for value in through:
         others = [u for u in value.users if u is not root and u not in through]
         if others:
@@ -112,7 +116,8 @@ def _broadcast_obstacle(who: str, broadcast: Instruction, axes: tuple[int, ...])
     spread = [i for i in range(result.ndim) if result.strides[i] == 0 and result.lens[i] != 1]
     wanted = [a for a in axes if result.lens[a] != 1]
     if spread != wanted:
-        return f"multibroadcast #{broadcast.id} repeats {who} along axes {spread}; the reduction is over {wanted}"
+        where = f"along axes {spread}; the reduction is over {wanted}"
+        return f"multibroadcast #{broadcast.id} repeats {who} {where}"
     return ""
 
 
@@ -203,7 +208,9 @@ class FuseReduce(RewritePass):
             OperationError: An option that is not available is switched on.
         """
         if self.rewrite_reshapes:
-            raise OperationError(f"{self.name}: rewrite_reshapes=True is not available yet; leave it out")
+            raise OperationError(
+                f"{self.name}: rewrite_reshapes=True is not available yet; leave it out"
+            )
         program.numbers.clear()
         drive(program, (wrap_reduce,))
         drive(program, (find_reduce_pointwise, find_pointwise_reduce, find_reduce_reduce))

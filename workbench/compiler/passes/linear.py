@@ -16,6 +16,15 @@ from workbench.compiler.passes.broadcasting import (
 from workbench.compiler.rewrite import Decline, Rewriter, Rule, constant, op, rule, var
 
 _FACTOR = var("a").when(is_factor)
+_LARGE = 1 << 20
+
+
+def _too_large(weights: Instruction) -> str:
+    """Why a dot's weights are left as they are: to compute others costs more than it saves in a run."""
+    count = weights.shape.elements
+    return (
+        "" if count <= _LARGE else f"input #{weights.id} has {count} elements, more than {_LARGE}"
+    )
 
 
 def _per_channel(factor: Instruction) -> bool:
@@ -55,6 +64,8 @@ def find_mul_dot(
         return Decline(
             f"input {0 if left else 1} of the dot, which would take the factor, is not constant"
         )
+    if reason := _too_large(side):
+        return Decline(reason)
     scaled = b("mul", side, laid(b, a, side.shape.lens))
     return b("dot", scaled, y) if left else b("dot", x, scaled)
 
@@ -78,7 +89,7 @@ def find_dot_mul(b: Rewriter) -> Instruction | Decline:
     side, c = _sides(b.root, "mul") or b.root.inputs
     x, a = side.inputs if side.inputs[1].constant else side.inputs[::-1]
     rank, left = c.shape.ndim, side is b.root.inputs[0]
-    if reason := _not_a_factor(side, x, a, rank - 1 if left else rank - 2):
+    if reason := _not_a_factor(side, x, a, rank - 1 if left else rank - 2) or _too_large(c):
         return Decline(reason)
     turned = (*range(rank - 2), rank - 1, rank - 2)
     lens = tuple(c.shape.lens[i] for i in turned)
@@ -110,6 +121,8 @@ def find_dot_add(b: Rewriter) -> Instruction | Decline:
         return Decline(f"add #{side.id}: neither operand is constant")
     if side.only_user is None:
         return Decline(f"add #{side.id}: its value has other users")
+    if reason := _too_large(c):
+        return Decline(reason)
     free = c.shape.ndim - (2 if side is b.root.inputs[0] else 1)
     batch = [i for i in range(c.shape.ndim - 2) if not {i} & {*varying_axes(a), *varying_axes(c)}]
     rows = [] if free in varying_axes(a) else [free]

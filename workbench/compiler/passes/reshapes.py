@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from workbench.compiler.ir import Instruction
+from workbench.compiler.operation import make
 from workbench.compiler.ops.view import Squeeze, Transpose, Unsqueeze
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.concats import (
@@ -15,7 +16,11 @@ from workbench.compiler.passes.concats import (
     find_nested_concat,
 )
 from workbench.compiler.passes.shape_transform import Transform, shortest
-from workbench.compiler.passes.slices import find_nested_slice, find_slice_transpose, find_transpose_slice
+from workbench.compiler.passes.slices import (
+    find_nested_slice,
+    find_slice_transpose,
+    find_transpose_slice,
+)
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, constant, op, rule, var
 
 TRANSFORMS = frozenset(
@@ -24,11 +29,8 @@ TRANSFORMS = frozenset(
 """Operations that only say anew where the elements of one value are."""
 
 _BROADCASTS = frozenset({"broadcast", "multibroadcast"})
-_NOPS = (
-    "flatten|reshape|contiguous|squeeze|unsqueeze|as_shape|broadcast|concat|convert|multibroadcast|pad|slice|"
-    "step|transpose"
-)
-_REDUCES = "reduce_mean|reduce_max|reduce_min|reduce_sum|reduce_prod"
+_NOPS = TRANSFORMS | {"contiguous", "as_shape", "concat", "convert", "pad", "slice", "step"}
+_REDUCES = frozenset({"reduce_mean", "reduce_max", "reduce_min", "reduce_sum", "reduce_prod"})
 
 
 def is_transform(instruction: Instruction) -> bool:
@@ -73,7 +75,7 @@ def build(b: Rewriter, source: Instruction, transform: Transform) -> Instruction
     if kind == "broadcast":
         return b(kind, source, axis=axis, out_lens=values)
     keys = {"transpose": "permutation", "multibroadcast": "out_lens", "reshape": "dims"}
-    return b(kind, source, **{keys.get(kind, "axes"): values})
+    return b(make(kind, **{keys.get(kind, "axes"): values}), source)
 
 
 def _shorter(end: Instruction) -> tuple[list[Instruction], tuple[Transform, ...]] | None:
@@ -81,7 +83,7 @@ def _shorter(end: Instruction) -> tuple[list[Instruction], tuple[Transform, ...]
     user = end.only_user
     while user is not None and user.name == "contiguous":
         user = user.only_user
-    if user is not None and is_transform(user) or not is_transform(end):
+    if (user is not None and is_transform(user)) or not is_transform(end):
         return None
     if not (is_transform(end.inputs[0]) or end.inputs[0].name == "contiguous"):
         return None
@@ -95,23 +97,17 @@ def _shorter(end: Instruction) -> tuple[list[Instruction], tuple[Transform, ...]
     return None if best == steps and len(steps) == len(chain) else (chain, best)
 
 
-@rule(Pattern(frozenset(_NOPS.split("|")), binding="x", structure=lambda i: i.inputs[0].shape == i.shape))
-def find_nop_reshapes(b: Rewriter, x: Instruction) -> Instruction:
-    """f(x) → x where f keeps type, lens and strides"""
-    return x.inputs[0]
+def _changes_nothing(instruction: Instruction) -> bool:
+    source = instruction.inputs[0].shape
+    if instruction.name in _REDUCES:
+        same = (source.type, source.lens) == (instruction.shape.type, instruction.shape.lens)
+        return same and len(instruction.inputs) == 1
+    return source == instruction.shape
 
 
-@rule(
-    Pattern(
-        frozenset(_REDUCES.split("|")),
-        binding="x",
-        structure=lambda i: len(i.inputs) == 1 and i.inputs[0].shape.lens == i.shape.lens,
-    )
-)
-def find_nop_reduces(b: Rewriter, x: Instruction) -> Instruction | Decline:
-    """reduce(x) → x where every reduced axis has length 1"""
-    if x.shape.type is not x.inputs[0].shape.type:
-        return Decline("the reduction changes the element type")
+@rule(Pattern(_NOPS | _REDUCES, binding="x", structure=_changes_nothing))
+def find_nop_reshapes(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
+    """f(x) → x where f keeps the shape: strides too, or, of a reduction, the lens"""
     return x.inputs[0]
 
 
@@ -175,13 +171,19 @@ def find_unary_shape_transforms(b: Rewriter, root: Instruction) -> Instruction |
     if source.literal is not None or _computes(source):
         shared = next((i for i in chain if i.only_user is None), None)
         if shared is not None:
-            return Decline(f"{shared.name} #{shared.id} before it has other users, so it would be done twice")
+            return Decline(
+                f"{shared.name} #{shared.id} before it has other users, so it would be done twice"
+            )
         value = b(root.op, source)
         for one in chain:
             value = b(one.op, value)
         return value
     if not behind or any(i.name in _BROADCASTS for i in behind):
-        why = "a broadcast follows" if behind else "no elementwise work or reduction is before or behind it"
+        why = (
+            "a broadcast follows"
+            if behind
+            else "no elementwise work or reduction is before or behind it"
+        )
         return Decline(f"{why}, so moving it brings nothing")
     b.before, value = behind[-1].following, root.inputs[0]
     for one in behind:
@@ -219,6 +221,8 @@ def find_reshape_cont(b: Rewriter, root: Instruction) -> Instruction | Decline:
         return Decline(f"the view has {source.shape.ndim} axes, the result {root.shape.ndim}")
     if reshape.only_user is None:
         return Decline(f"reshape #{reshape.id} has other users")
+    if root.shape.ndim == source.shape.ndim and not other.shape.standard:
+        return Decline(f"{other.name} #{other.id} is a view too: its reshape would lead back here")
     inputs = [b("reshape", other, dims=source.shape.lens)]
     inputs.insert(side, source)
     return b("reshape", b(root.op, *inputs), dims=root.shape.lens)
@@ -255,7 +259,6 @@ class SimplifyReshapes(RewritePass):
     name: ClassVar[str] = "simplify_reshapes"
     rules: ClassVar[tuple[Rule, ...]] = (
         find_nop_reshapes,
-        find_nop_reduces,
         find_flatten,
         find_reshape_cont,
         find_nested_shape_transforms,

@@ -56,12 +56,18 @@ def _product(*leaves: Pattern) -> Pattern:
 _CUBE = op("pow", var("x"), about(3)).once
 _INNER = either(
     op("mul", op("add", var("x"), op("mul", _CUBE, about(0.044715))), about(sqrt(2 / pi))),
-    op("add", op("mul", var("x"), about(sqrt(2 / pi))), op("mul", _CUBE, about(0.044715 * sqrt(2 / pi)))),
+    op(
+        "add",
+        op("mul", var("x"), about(sqrt(2 / pi))),
+        op("mul", _CUBE, about(0.044715 * sqrt(2 / pi))),
+    ),
 )
 _TANH_PART = op("add", op("tanh", _INNER).once, about(1))
 _ERF_PART = op(
     "add",
-    op("erf", either(op("mul", var("x"), about(sqrt(0.5))), op("div", var("x"), about(sqrt(2))))).once,
+    op(
+        "erf", either(op("mul", var("x"), about(sqrt(0.5))), op("div", var("x"), about(sqrt(2))))
+    ).once,
     about(1),
 ).once
 

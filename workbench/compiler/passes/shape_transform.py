@@ -204,8 +204,9 @@ def _simple(dim: list[Part]) -> list[Part]:
         if part.len == 1:
             continue
         if found and _joins(found[-1], part):
-            part = replace(part, len=part.len * found.pop().len)
-        found.append(part)
+            found[-1] = replace(part, len=part.len * found[-1].len)
+        else:
+            found.append(part)
     return found or [Part(1)]
 
 
@@ -245,9 +246,8 @@ def _settle_hidden(dims: Dims, rank: int) -> None:
         if not any(p.hidden for p in parts) or len(parts) < 2:
             continue
         if all(p.hidden for p in parts):
-            later = [at for at in places[1:]]
             following = axis + 1
-            for d, s in later:
+            for d, s in places[1:]:
                 taken = following >= rank or following in places_of
                 path = () if taken else (following,)
                 dims[d][s] = replace(dims[d][s], path=path, hidden=bool(path))
@@ -429,7 +429,9 @@ def canonical(lens: Ints, chain: tuple[Transform, ...]) -> tuple[Transform, ...]
     if prod(lens) == 1:
         return _of_one(lens, out)
     parts = _flat(meaning)
-    if not any(p.repeats for p in parts) and [p.path for p in parts] == sorted(p.path for p in parts):
+    if not any(p.repeats for p in parts) and [p.path for p in parts] == sorted(
+        p.path for p in parts
+    ):
         return reshaped(lens, out)
     made = tuple(generate(found.simplified()))
     again = describe(lens, made)
@@ -461,4 +463,7 @@ def _of_one(lens: Ints, out: Ints) -> tuple[Transform, ...]:
         return () if lens == out else (Transform("reshape", out),)
     if len(out) >= len(lens):
         return (Transform("multibroadcast", out),)
-    return (Transform("squeeze", tuple(range(len(lens) - len(out)))), Transform("multibroadcast", out))
+    return (
+        Transform("squeeze", tuple(range(len(lens) - len(out)))),
+        Transform("multibroadcast", out),
+    )

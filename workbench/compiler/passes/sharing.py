@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import ClassVar
 
-import numpy as np
-
 from workbench.compiler.argument import Argument
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.passes.base import Pass, open_modules, register
@@ -26,6 +24,7 @@ class EliminateCommonSubexpression(Pass):
     """
 
     name: ClassVar[str] = "eliminate_common_subexpression"
+    rests: ClassVar[bool] = True
 
     def apply(self, program: Program) -> None:
         """One walk a module: when an instruction is met, its inputs are merged already."""
@@ -66,8 +65,7 @@ def _fingerprint(literal: Argument) -> bytes:
     array = literal.numpy()
     if array.size <= _SAMPLES:
         return array.tobytes()
-    places = np.linspace(0, array.size - 1, _SAMPLES, dtype=np.int64)
-    return array[np.unravel_index(places, array.shape)].tobytes()
+    return array.flat[:: array.size // _SAMPLES].tobytes()
 
 
 def _same_data(one: Argument, other: Argument | None) -> bool:

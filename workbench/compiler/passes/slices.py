@@ -19,7 +19,9 @@ def slice_of(instruction: Instruction) -> Slice | None:
 
 
 @rule(op("slice", op("slice", var("x"), name="inner"), name="root"))
-def find_nested_slice(b: Rewriter, root: Instruction, inner: Instruction, x: Instruction) -> Instruction | Decline:
+def find_nested_slice(
+    b: Rewriter, root: Instruction, inner: Instruction, x: Instruction
+) -> Instruction | Decline:
     """slice(slice(x)) → slice(x)"""
     first, second = slice_of(inner), slice_of(root)
     if first is None or second is None:
@@ -30,7 +32,11 @@ def find_nested_slice(b: Rewriter, root: Instruction, inner: Instruction, x: Ins
         ranges[axis] = (offset + start, offset + end)
     axes = tuple(sorted(ranges))
     return b(
-        "slice", x, axes=axes, starts=[ranges[a][0] for a in axes], ends=[ranges[a][1] for a in axes]
+        "slice",
+        x,
+        axes=axes,
+        starts=[ranges[a][0] for a in axes],
+        ends=[ranges[a][1] for a in axes],
     )
 
 
@@ -61,7 +67,9 @@ def find_transpose_slice(b: Rewriter, root: Instruction, x: Instruction) -> Inst
     if not length or n % length or any(cut.starts[0] % length for _, cut in slices):
         return Decline(f"axis {axis} of length {n} is not cut into equal parts of {length}")
     if all(d == 1 for d in root.shape.lens[:axis]):
-        return Decline(f"no axis before axis {axis} is longer than 1, so the slices are whole already")
+        return Decline(
+            f"no axis before axis {axis} is longer than 1, so the slices are whole already"
+        )
     place = permutation[axis]
     split = b("unsqueeze", x, axes=(place,), steps=(n // length,))
     order = [place, *[p + (p >= place) for p in permutation]]
@@ -78,7 +86,12 @@ def _turned_slices(x: Instruction) -> list[tuple[Instruction, Instruction]]:
     found: list[tuple[Instruction, Instruction]] = []
     for user in x.users:
         turned = user.only_user
-        if user.name == "slice" and turned is not None and turned.name == "transpose" and slice_of(user):
+        if (
+            user.name == "slice"
+            and turned is not None
+            and turned.name == "transpose"
+            and slice_of(user)
+        ):
             found.append((user, turned))
     return found
 
@@ -86,12 +99,11 @@ def _turned_slices(x: Instruction) -> list[tuple[Instruction, Instruction]]:
 @rule(
     Pattern(
         frozenset({"transpose"}),
-        (op("slice", var("x"), name="cut"),),
-        "root",
+        (op("slice", var("x")),),
         structure=lambda i: len(_turned_slices(i.inputs[0].inputs[0])) > 1,
     )
 )
-def find_slice_transpose(b: Rewriter, root: Instruction, x: Instruction) -> Instruction | Decline:
+def find_slice_transpose(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """transposes of slices of x → slices of transpose(x)"""
     pairs = _turned_slices(x)
     counts = Counter(_permutation(turned) for _, turned in pairs)

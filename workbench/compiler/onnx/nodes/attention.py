@@ -47,7 +47,7 @@ def attention(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     heads = node.integer("num_heads")
     if x.shape.ndim != 3 or weights.shape.ndim != 2:
         raise node.fail(f"input {x.shape}, weights {weights.shape}; expected ranks 3 and 2")
-    batch, length, width = x.shape.lens
+    batch, length, _ = x.shape.lens
     total = weights.shape.lens[1]
     sizes = node.integers("qkv_hidden_sizes", (total // 3,) * 3)
     if len(sizes) != 3 or sum(sizes) != total or sizes[0] != sizes[1] or min(sizes) < 1:
@@ -67,7 +67,9 @@ def attention(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     mask = None if given is None else _padding_mask(node, given, lens, x.shape.type)
     scale = node.number("scale", 0.0) or 1 / math.sqrt(sizes[0] / heads)
     factor = node.scalar(x.shape.type, scale)
-    split = [node.reshape(p, batch, length, heads, s // heads) for p, s in zip(parts, sizes, strict=True)]
+    split = [
+        node.reshape(p, batch, length, heads, s // heads) for p, s in zip(parts, sizes, strict=True)
+    ]
     made = _Heads(*[_heads_first(node, s) for s in split])
     return _attended(node, made, [mask], factor, -1)
 
@@ -211,8 +213,10 @@ def rotary_embedding(node: NodeContext, inputs: list[Instruction]) -> Instructio
     result = turn(node, turned, positions, (cosines, sines), interleaved=interleaved)
     if tail is not None:
         result = node.add("concat", result, tail, axis=-1)
-    result = result if node.number("scale", 1.0) == 1.0 else node.common(
-        "mul", result, node.scalar(x.shape.type, node.number("scale"))
+    result = (
+        result
+        if node.number("scale", 1.0) == 1.0
+        else node.common("mul", result, node.scalar(x.shape.type, node.number("scale")))
     )
     return _merged(node, result) if flat else result
 
@@ -237,15 +241,11 @@ def turn(
     first, second = (node.squeeze(node.slice(split, [axis], [i], [i + 1]), axis) for i in (0, 1))
     left = node.common("sub", node.common("mul", first, cosine), node.common("mul", second, sine))
     right = node.common("add", node.common("mul", first, sine), node.common("mul", second, cosine))
-    joined = node.add(
-        "concat", node.unsqueeze(left, axis), node.unsqueeze(right, axis), axis=axis
-    )
+    joined = node.add("concat", node.unsqueeze(left, axis), node.unsqueeze(right, axis), axis=axis)
     return node.reshape(joined, *x.shape.lens)
 
 
-def _positions(
-    node: NodeContext, positions: Instruction, batch: int, length: int
-) -> Instruction:
+def _positions(node: NodeContext, positions: Instruction, batch: int, length: int) -> Instruction:
     """A position for each element of each sequence."""
     if positions.shape.elements == batch * length and positions.shape.ndim == 2:
         return positions
@@ -276,10 +276,27 @@ def group_query_attention(node: NodeContext, inputs: list[Instruction]) -> list[
         turned = turn(node, turned, start, (inputs[7], inputs[8]), interleaved=interleaved)
     query = node.slice(turned, [1], [0], [count])
     key = node.slice(turned, [1], [count], [count + groups])
-    keys = node.add("concat_past_present", key, last, inputs[3], kv_num_heads=groups)
-    values = node.add("concat_past_present", value, last, inputs[4], kv_num_heads=groups)
+    keys, values = (
+        _appended(node, v, last, past) for v, past in ((key, inputs[3]), (value, inputs[4]))
+    )
     result = _grouped(node, query, (keys, values), last)
     return [result, keys, values]
+
+
+def _appended(
+    node: NodeContext, value: Instruction, last: Instruction, past: Instruction
+) -> Instruction:
+    """A cache with new keys or values: a single one at its place, several from the front."""
+    batch, _, room, _ = past.shape.lens
+    length = value.shape.lens[2]
+    if length > 1:
+        rest = node.slice(past, [2], [length], [room])
+        return node.add("concat", value, rest, axis=2) if length < room else value
+    places = node.reshape(node.vector(last.shape.type, range(room)), 1, 1, room, 1)
+    now = node.reshape(last, batch, 1, 1, 1)
+    same = node.common("equal", places, now)
+    mask = node.fit(node.convert(same, DType.BOOL), past.shape.lens)
+    return node.add("where", mask, node.fit(value, past.shape.lens), past)
 
 
 def _grouped(
@@ -318,5 +335,3 @@ def _repeated(node: NodeContext, value: Instruction, times: int) -> Instruction:
     batch, groups, room, size = value.shape.lens
     wide = node.multibroadcast(node.unsqueeze(value, 2), (batch, groups, times, room, size))
     return node.reshape(wide, batch, groups * times, room, size)
-
-

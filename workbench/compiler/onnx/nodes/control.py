@@ -46,18 +46,23 @@ def _match(node: NodeContext, modules: list[Module]) -> None:
     for index, (a, b) in enumerate(zip(*outputs, strict=True)):
         if a.shape.as_standard() != b.shape.as_standard():
             raise node.fail(f"output {index} is {a.shape} or {b.shape}; expected one shape")
-    if any(a.shape != b.shape for a, b in zip(*outputs, strict=True)):
+    differ = [a.shape != b.shape for a, b in zip(*outputs, strict=True)]
+    if any(differ):
         for module in modules:
-            _make_standard(module)
+            _make_standard(module, differ)
 
 
-def _make_standard(module: Module) -> None:
+def _make_standard(module: Module, differ: list[bool]) -> None:
     end = module.last
     if end is None or not module.has_return:
         return
-    values = [
-        o if o.shape.standard else module.add("contiguous", o) for o in end.inputs
-    ]  # fmt: skip
+    values: list[Instruction] = []
+    for value, differs in zip(end.inputs, differ, strict=True):
+        if not value.shape.standard:
+            value = module.add("contiguous", value)  # noqa: PLW2901
+        elif differs and value.shape != value.shape.as_standard():
+            value = module.add("reshape", value, dims=value.shape.lens)  # noqa: PLW2901
+        values.append(value)
     module.set_inputs(end, values)
 
 
@@ -90,14 +95,27 @@ def loop(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
         modules=[module],
         max_iterations=min(max(count, 0), MAX_ITERATIONS),
     )
-    return node.elements(made, len(module.outputs) - 1)
+    return _with_rank_zero(node, node.elements(made, len(module.outputs) - 1), module, len(states))
+
+
+def _with_rank_zero(
+    node: NodeContext, results: list[Instruction], module: Module, states: int
+) -> list[Instruction]:
+    """Scan outputs made of scalars have one axis, not two."""
+    scalars = [o.shape == Shape.scalar(o.shape.type) for o in module.outputs[1:]]
+    return [
+        node.squeeze(r, 1) if is_scalar and i >= states else r
+        for i, (r, is_scalar) in enumerate(zip(results, scalars, strict=True))
+    ]
 
 
 @onnx_op("Scan")
 def scan(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     """A subgraph run on each slice of its inputs, as a loop."""
     if node.version < 9:
-        raise node.fail("Scan before operator set 9 is not supported; convert the model to a newer one")
+        raise node.fail(
+            "Scan before operator set 9 is not supported; convert the model to a newer one"
+        )
     body, count = node.graph("body"), node.integer("num_scan_inputs")
     states = [i if i.shape.standard else node.add("contiguous", i) for i in inputs]
     states, scanned = states[: len(inputs) - count], inputs[len(inputs) - count :]
@@ -124,7 +142,7 @@ def scan(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
         max_iterations=length,
         scan_output_directions=_per_value(node, "scan_output_directions", outputs),
     )
-    results = node.elements(made, len(body.output))
+    results = _with_rank_zero(node, node.elements(made, len(body.output)), module, len(states))
     for i, axis in enumerate(_per_value(node, "scan_output_axes", outputs), len(states)):
         results[i] = _with_first_axis_at(node, results[i], axis)
     return results

@@ -140,7 +140,7 @@ def conv_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         shift = node.scalar(DType.HALF, -128)
         x, x_zero = (_shifted(node, v, shift) for v in (x, x_zero))
         weights, w_zero = (_shifted(node, v, shift) for v in (weights, w_zero))
-    assert x is not None and weights is not None  # noqa: S101, PT018  # a value stays one
+    assert x is not None and weights is not None  # noqa: PT018  # a value stays one
     result = convolve(node, x, weights, "quant_convolution")
     spread_x = None if x_zero is None else node.multibroadcast(x_zero, x.shape.lens)
     spread_w = None if w_zero is None else _spread(node, w_zero, weights)

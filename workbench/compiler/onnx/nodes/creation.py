@@ -89,7 +89,9 @@ def eye_like(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         raise node.fail(f"input {x}; expected rank 2")
     type = node.element_type("dtype", x.type)
     check_size(Shape(type, x.lens), node.op_type)
-    return node.literal(np.eye(*x.lens, k=node.integer("k", 0), dtype=np.float64).astype(type.numpy))
+    return node.literal(
+        np.eye(*x.lens, k=node.integer("k", 0), dtype=np.float64).astype(type.numpy)
+    )
 
 
 @onnx_op("Range")
@@ -193,11 +195,11 @@ def multinomial(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     centred = node.common("sub", x, node.add("reduce_max", x, axes=(1,)))
     weights = node.add("exp", centred)
     sums = node.add("prefix_scan_sum", weights, axis=1, exclusive=False, reverse=False)
-    if node.has("seed"):
-        seed = node.vector(DType.FLOAT, [node.number("seed")])
-    else:
-        seed = node.add("random_seed")
-    drawn = node.add("random_uniform", seed, node.filled(DType.FLOAT, (x.shape.lens[0], samples), 0))
+    seeds = [node.number("seed")] if node.has("seed") else []
+    seed = node.vector(DType.FLOAT, seeds) if seeds else node.add("random_seed")
+    drawn = node.add(
+        "random_uniform", seed, node.filled(DType.FLOAT, (x.shape.lens[0], samples), 0)
+    )
     type = node.element_type("dtype", DType.INT32)
     return node.add("multinomial", sums, drawn, dtype=type)
 
@@ -215,5 +217,3 @@ def aten(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         raise node.fail(f"mode={mode}; expected 0, 1 or 2")
     rows = node.add("gather", inputs[0], inputs[1])
     return node.add(("reduce_sum", "reduce_mean", "reduce_max")[mode], rows, axes=(0,))
-
-

@@ -9,6 +9,7 @@ import numpy as np
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.shape import Shape
 
 
 @dataclass
@@ -30,10 +31,10 @@ def einsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     for index, (labels, x) in enumerate(zip(terms, inputs, strict=True)):
         later = set[int]().union(*rows[index + 1 :])
         current = _spread(node, x, labels, columns)
-        kept = later | (result.present if result is not None else set())
+        kept = later if result is None else later | result.present
         current = _summed(node, current, current.present - kept)
         result = current if result is None else _product(node, result, current, later)
-    assert result is not None  # noqa: S101  # there is an input
+    assert result is not None  # there is an input
     result = _summed(node, result, result.present - rows[-1])
     return _ordered(node, result, [columns.index(label) for label in output])
 
@@ -50,7 +51,7 @@ def _parsed(node: NodeContext, inputs: list[Instruction]) -> tuple[list[list[str
     parts = left.split(",")
     if "->" in right or "," in right or len(parts) != len(inputs):
         raise node.fail(f"equation {equation!r} for {len(inputs)} inputs")
-    spare = [i.shape.ndim - len(p.replace("...", "")) for p, i in zip(parts, inputs, strict=True)]
+    spare = [_rank(i) - len(p.replace("...", "")) for p, i in zip(parts, inputs, strict=True)]
     hidden = max((s for p, s in zip(parts, spare, strict=True) if "..." in p), default=0)
     terms = [
         _labels(node, part, extra, hidden) for part, extra in zip(parts, spare, strict=True)
@@ -66,17 +67,19 @@ def _parsed(node: NodeContext, inputs: list[Instruction]) -> tuple[list[list[str
     return terms, output
 
 
+def _rank(value: Instruction) -> int:
+    return 0 if value.shape == Shape.scalar(value.shape.type) else value.shape.ndim
+
+
 def _labels(node: NodeContext, part: str, extra: int, hidden: int) -> list[str]:
     before, dots, after = part.partition("...")
-    if not (before + after).isalpha() and before + after or extra < 0 or (extra and not dots):
+    if (not (before + after).isalpha() and before + after) or extra < 0 or (extra and not dots):
         raise node.fail(f"term {part!r} of the equation does not fit its input")
     middle = [f"...{i:02}" for i in range(hidden - extra, hidden)] if dots else []
     return [*before, *middle, *after]
 
 
-def _spread(
-    node: NodeContext, x: Instruction, labels: list[str], columns: list[str]
-) -> _Term:
+def _spread(node: NodeContext, x: Instruction, labels: list[str], columns: list[str]) -> _Term:
     """``x`` with its axes in the order of the columns, and axes of length 1 for the others."""
     x, labels = _diagonal(node, x, labels)
     order = sorted(range(len(labels)), key=lambda i: columns.index(labels[i]))
@@ -115,6 +118,8 @@ def _summed(node: NodeContext, term: _Term, columns: set[int]) -> _Term:
 
 def _product(node: NodeContext, left: _Term, right: _Term, later: set[int]) -> _Term:
     """A batched matrix product over the columns that both have and nobody needs later."""
+    if left.value.shape == Shape.scalar(left.value.shape.type):
+        return _Term(node.add("mul", left.value, right.value), set())
     columns = range(left.value.shape.ndim)
     both = left.present & right.present
     total = [c for c in columns if c in both and c not in later]
@@ -125,9 +130,7 @@ def _product(node: NodeContext, left: _Term, right: _Term, later: set[int]) -> _
     order = [*batch, *only_left, *only_right, *total]
     a, b = (node.transpose(t.value, *order) for t in (left, right))
     lens = [max(m, n) for m, n in zip(a.shape.lens, b.shape.lens, strict=True)]
-    if any(
-        n not in (1, m) for v in (a, b) for n, m in zip(v.shape.lens, lens, strict=True)
-    ):
+    if any(n not in (1, m) for v in (a, b) for n, m in zip(v.shape.lens, lens, strict=True)):
         raise node.fail("a label stands for axes of different lengths")
     counts = len(batch), len(only_left), len(only_right)
     a, b = _matrices(node, a, b, lens, counts)
@@ -163,6 +166,8 @@ def _matrices(
 def _ordered(node: NodeContext, term: _Term, output: list[int]) -> Instruction:
     """The result's columns in the order of the output's labels."""
     gone = [c for c in range(term.value.shape.ndim) if c not in output]
+    if not term.value.shape.ndim or term.value.shape == Shape.scalar(term.value.shape.type):
+        return term.value
     value = node.squeeze(term.value, *gone) if gone else term.value
     if not output:
         return value

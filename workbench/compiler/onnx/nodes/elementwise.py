@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from workbench.compiler.dtypes import DType
@@ -9,6 +11,7 @@ from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.broadcast import aligned, broadcasted
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.onnx.tensors import NIBBLES, limits
 from workbench.compiler.operation import attribute_names, find
 from workbench.compiler.shape import broadcast_lens
 
@@ -36,9 +39,9 @@ _POW_ORDER = [
 ]  # fmt: skip
 
 
-def _attributes(node: NodeContext, op: str) -> dict[str, float | int]:
+def _attributes(node: NodeContext, op: str) -> dict[str, Any]:
     """The node's attributes that the operation has under the same name."""
-    found: dict[str, float | int] = {}
+    found: dict[str, Any] = {}
     defaults = find(op)()
     for name in attribute_names(type(defaults)):
         if node.has(name):
@@ -130,10 +133,7 @@ def negated(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def mod(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The remainder with the sign of the divisor, or of the dividend with ``fmod``."""
     node.expect(inputs, 2)
-    fmod = node.flag("fmod")
-    if not fmod and any(i.shape.type.is_float for i in inputs):
-        raise node.fail("fmod=0 on floats; the operator requires fmod=1 there")
-    return node.common("fmod" if fmod else "mod", *inputs)
+    return node.common("fmod" if node.flag("fmod") else "mod", *inputs)
 
 
 @onnx_op("Pow")
@@ -196,12 +196,7 @@ def _bound(node: NodeContext, inputs: list[Instruction], index: int) -> Instruct
 
 
 def _limits(type: DType) -> tuple[float, float]:
-    import ml_dtypes  # noqa: PLC0415
-
-    if type is DType.BOOL:
-        return 0, 1
-    info = ml_dtypes.finfo(type.numpy) if type.is_float else np.iinfo(type.numpy)
-    return (float(info.min), float(info.max)) if type.is_float else (int(info.min), int(info.max))
+    return (0, 1) if type is DType.BOOL else limits(type)
 
 
 @onnx_op("IsInf")
@@ -224,14 +219,22 @@ def is_inf(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def cast(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A conversion to a given type."""
     node.expect(inputs, 1)
-    return node.add("convert", inputs[0], target_type=node.element_type("to"))
+    if node.integer("to") in NIBBLES:
+        raise node.fail("a conversion to 4-bit integers is not supported")
+    return _cast(node, inputs[0], node.element_type("to"))
 
 
 @onnx_op("CastLike")
 def cast_like(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A conversion to the type of another value."""
     node.expect(inputs, 2)
-    return node.add("convert", inputs[0], target_type=inputs[1].shape.type)
+    return _cast(node, inputs[0], inputs[1].shape.type)
+
+
+def _cast(node: NodeContext, x: Instruction, type: DType) -> Instruction:
+    if not node.flag("saturate", True) and type.is_float and type.size == 1:
+        raise node.fail("saturate=0 is not supported")
+    return node.add("convert", x, target_type=type)
 
 
 @onnx_op("ImageScaler")
@@ -261,7 +264,10 @@ def bitwise(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Bitwise operators that the IR has no operation for: only on constants."""
     node.expect(inputs, 1, 2)
     parts = aligned(node.module, inputs) if len(inputs) > 1 else inputs
-    values = [node.required_constant(p, f"the operand of {node.op_type}") for p in parts]
+    known = [node.constant(p) for p in parts]
+    values = [v for v in known if v is not None]
+    if len(values) != len(known):
+        raise node.fail("there is no operation for it; only constants are supported")
     if node.op_type == "BitShift":
         right = node.text("direction") == "RIGHT"
         return node.literal((np.right_shift if right else np.left_shift)(*values))

@@ -18,6 +18,8 @@ REDUCTIONS = {"none", "add", "mul", "min", "max"}
 def gather_elements(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """For each position, the element of an axis that the index there names."""
     node.expect(inputs, 2)
+    if any(i.shape.is_dynamic for i in inputs):
+        raise node.fail("values with dynamic dimensions are not supported")
     data, index = (i if i.shape.standard else node.add("contiguous", i) for i in inputs)
     rank = data.shape.ndim
     if index.shape.ndim != rank:

@@ -9,7 +9,7 @@ from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx import builders
 from workbench.compiler.onnx.broadcast import broadcasted
 from workbench.compiler.onnx.context import NodeContext
-from workbench.compiler.onnx.quantization import dequantized
+from workbench.compiler.onnx.quantization import dequantized, unpacked
 from workbench.compiler.onnx.registry import onnx_op
 
 
@@ -47,7 +47,7 @@ def product(node: NodeContext, a: Instruction, b: Instruction, op: str = "dot") 
 def matmul(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A matrix product with broadcasting, as NumPy's."""
     node.expect(inputs, 2)
-    return product(node, *inputs)
+    return product(node, inputs[0], inputs[1])
 
 
 @onnx_op("MatMulInteger")
@@ -74,9 +74,7 @@ def _signed(node: NodeContext, value: Instruction) -> Instruction:
     return node.convert(node.common("add", half, node.scalar(DType.HALF, -128)), DType.INT8)
 
 
-def _offset(
-    node: NodeContext, value: Instruction, zero: Instruction | None
-) -> Instruction | None:
+def _offset(node: NodeContext, value: Instruction, zero: Instruction | None) -> Instruction | None:
     """The zero point of an operand, or None where the operand can be taken as int8 without it."""
     type = value.shape.type
     if type not in {DType.INT8, DType.UINT8}:
@@ -102,7 +100,7 @@ def matmul_integer_to_float(node: NodeContext, inputs: list[Instruction]) -> Ins
         length = scale.shape.lens[0]
         axes = [i for i, n in enumerate(lens) if n == length]
         operands.append(dequantized(node, value, scale, zero, axes[-1] if axes else 1))
-    result = builders.dot(node, *operands)
+    result = builders.dot(node, operands[0], operands[1])
     bias = node.optional(inputs, 6)
     return result if bias is None else node.common("add", result, bias)
 
@@ -126,17 +124,19 @@ def matmul_n_bits(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     rows, inner = node.integer("N"), node.integer("K")
     block, bits = node.integer("block_size"), node.integer("bits", 4)
     if bits != 4 or block < 16 or block & (block - 1):
-        raise node.fail(f"bits={bits}, block_size={block}; expected 4 bits, and a power of 2 from 16")
+        raise node.fail(
+            f"bits={bits}, block_size={block}; expected 4 bits, and a power of 2 from 16"
+        )
     count = -(-inner // block)
-    weights = node.add("unpack_int4", node.reshape(packed, rows, -1))
+    weights = unpacked(node, node.reshape(packed, rows, -1))
     weights = _columns(node, weights, inner)
     spread = _blocks(node, node.reshape(scales, rows, -1), block, inner)
     zero = node.optional(inputs, 3)
     if zero is None:
         zeros = node.multibroadcast(node.vector(DType.UINT8, [8]), weights.shape.lens)
     else:
-        unpacked = node.add("unpack_int4", node.reshape(zero, rows, -1))
-        zeros = _blocks(node, _columns(node, unpacked, count), block, inner)
+        codes = unpacked(node, node.reshape(zero, rows, -1))
+        zeros = _blocks(node, _columns(node, codes, count), block, inner)
     matrix = node.add("dequantizelinear", weights, spread, zeros)
     return _times(node, a, matrix)
 
@@ -153,7 +153,7 @@ def _times(node: NodeContext, a: Instruction, weights: Instruction) -> Instructi
     return node.add("dot", a, matrix)
 
 
-_NORMAL_FLOAT = [
+NORMAL_FLOAT = [
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
     -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
     0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
@@ -168,7 +168,7 @@ def matmul_bnb4(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     a, packed, largest = inputs
     rows, inner, block = node.integer("N"), node.integer("K"), node.integer("block_size")
     kind, total = node.integer("quant_type"), rows * inner
-    codes = node.reshape(node.add("unpack_int4", packed), rows, inner)
+    codes = node.reshape(unpacked(node, packed), rows, inner)
     spread = node.multibroadcast(node.unsqueeze(largest, 1), (largest.shape.lens[0], block))
     flat = node.reshape(spread, largest.shape.lens[0] * block)
     if flat.shape.lens[0] > total:
@@ -178,7 +178,7 @@ def matmul_bnb4(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         eight = node.fit(node.scalar(DType.FLOAT, 8), (rows, inner))
         values = node.add("div", node.convert(codes, DType.FLOAT), eight)
     elif kind == 1:
-        table = node.vector(DType.FLOAT, _NORMAL_FLOAT)
+        table = node.vector(DType.FLOAT, NORMAL_FLOAT)
         values = node.add("gather", table, node.convert(codes, DType.INT64), axis=0)
     else:
         raise node.fail(f"quant_type={kind}; expected 0 or 1")

@@ -28,7 +28,7 @@ def reshape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
             buffer = node.add("allocate", inputs[1], buf_type=inputs[0].shape.type)
             return node.add("reshape", inputs[0], buffer)
         dims = tuple(int(d) for d in known.reshape(-1))
-    assert x is not None  # noqa: S101  # expected above
+    assert x is not None  # expected above
     if any(d < -1 for d in dims):
         raise node.fail(f"shape {list(dims)}; expected no length below −1")
     if not dims:
@@ -165,7 +165,11 @@ def space_to_depth(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     n, c, h, w = _image(node, x)
     if b < 1 or h % b or w % b:
         raise node.fail(f"blocksize={b} on {h} × {w} pixels; expected a divisor of both")
-    blocks = node.transpose(node.reshape(x, n, c, h // b, b, w // b, b), 0, 3, 5, 1, 2, 4)
+    mode = node.text("mode", "DCR")
+    if mode not in {"DCR", "CRD"}:
+        raise node.fail(f"mode={mode!r}; expected 'DCR' or 'CRD'")
+    permutation = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    blocks = node.transpose(node.reshape(x, n, c, h // b, b, w // b, b), *permutation)
     return node.reshape(blocks, n, c * b * b, h // b, w // b)
 
 

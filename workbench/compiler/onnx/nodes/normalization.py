@@ -21,7 +21,7 @@ def batch_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruc
     node.expect(inputs, 5)
     if node.flag("training_mode"):
         raise node.fail("training_mode=1; export the model for inference (model.eval())")
-    return builders.batchnorm(node, *inputs, node.number("epsilon", 1e-5))
+    return builders.batchnorm(node, inputs[0], inputs[1:], node.number("epsilon", 1e-5))
 
 
 def _per_channel(node: NodeContext, value: Instruction, x: Instruction) -> Instruction:

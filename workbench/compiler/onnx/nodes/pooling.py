@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import ml_dtypes
-
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.broadcast import dims_of
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.onnx.tensors import limits
 from workbench.compiler.onnx.windows import DEFAULT, Window, window
 
 MODES = {
@@ -69,9 +68,14 @@ def pooled(node: NodeContext, x: Instruction, mode: str) -> Instruction:
 
 
 def _pooling(
-    node: NodeContext, x: Instruction, mode: str, lengths: tuple[int, ...], made: Window
+    node: NodeContext,
+    x: Instruction,
+    mode: str,
+    lengths: tuple[int, ...],
+    made: Window,
+    lens: list[int] | None = None,
 ) -> Instruction:
-    return node.add(
+    result = node.add(
         "pooling",
         x,
         mode=choice("pooling", "mode", mode),
@@ -83,6 +87,13 @@ def _pooling(
         ceil_mode=node.flag("ceil_mode"),
         lp_order=node.integer("p", 2),
     )
+    if not node.flag("ceil_mode") or x.shape.is_dynamic or made.mode != DEFAULT:
+        return result
+    # A last window that begins in the padding does not count.
+    lens = lens or _lens(node, x, lengths, made)
+    if tuple(lens) == result.shape.lens[2:]:
+        return result
+    return node.slice(result, range(2, 2 + len(lens)), [0] * len(lens), lens)
 
 
 def _pooled_padded(
@@ -93,11 +104,12 @@ def _pooled_padded(
     pads = (0, 0, *made.begins, 0, 0, *made.ends)
     padded = node.add("pad", x, pads=pads, value=value)
     zeros = (0,) * len(lengths)
-    return _pooling(node, padded, mode, lengths, replace(made, begins=zeros, ends=zeros))
+    bare = replace(made, begins=zeros, ends=zeros)
+    return _pooling(node, padded, mode, lengths, bare, _lens(node, x, lengths, made))
 
 
 def _lowest(type: DType) -> float:
-    return float(ml_dtypes.finfo(type.numpy).min) if type.is_float else -128.0
+    return float(limits(type)[0])
 
 
 def _pooled_asymmetric(
@@ -119,9 +131,7 @@ def _pooled_asymmetric(
     return node.slice(result, range(2, 2 + len(lens)), starts, stops)
 
 
-def _lens(
-    node: NodeContext, x: Instruction, lengths: tuple[int, ...], made: Window
-) -> list[int]:
+def _lens(node: NodeContext, x: Instruction, lengths: tuple[int, ...], made: Window) -> list[int]:
     """The spatial lens of the pooling with its true padding."""
     lens: list[int] = []
     for i, n in enumerate(x.shape.lens[2:]):

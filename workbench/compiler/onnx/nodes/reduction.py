@@ -16,19 +16,16 @@ PLAIN = {
 }  # fmt: skip
 
 
-def _reduced(
-    node: NodeContext, op: str, x: Instruction, inputs: list[Instruction]
-) -> Instruction:
+def _reduced(node: NodeContext, op: str, x: Instruction, inputs: list[Instruction]) -> Instruction:
     """``x`` reduced along the axes that the node names; ``inputs[1]`` may hold them."""
     keep, noop = node.flag("keepdims", True), node.flag("noop_with_empty_axes")
     rank = x.shape.ndim
     given = node.optional(inputs, 1)
     if given is not None and node.constant(given) is None:
         return _reduced_at_run_time(node, op, x, given, keep=keep, noop=noop)
+    axes = node.integers("axes", ())
     if given is not None:
         axes = node.constant_ints(given, "the list of axes")
-    else:
-        axes = node.integers("axes", ())
     if not axes and noop:
         return x
     if x.shape == Shape.scalar(x.shape.type):
@@ -161,5 +158,3 @@ def arg_extreme(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     last = node.flag("select_last_index")
     found = node.add(node.op_type.lower(), inputs[0], axis=axis, select_last_index=last)
     return found if node.flag("keepdims", True) else node.squeeze(found, axis)
-
-

@@ -29,9 +29,7 @@ class _Grid:
     align: bool
 
     def number(self, like: Instruction, value: float) -> Instruction:
-        return self.node.multibroadcast(
-            self.node.scalar(like.shape.type, value), like.shape.lens
-        )
+        return self.node.multibroadcast(self.node.scalar(like.shape.type, value), like.shape.lens)
 
     def op(self, name: str, a: Instruction, b: Instruction | float) -> Instruction:
         other = b if isinstance(b, Instruction) else self.number(a, b)
@@ -110,8 +108,7 @@ def _at(grid: _Grid, x: Instruction, y: Instruction) -> Instruction:
     if grid.border != "zeros":
         return found
     same = [
-        node.convert(node.add("equal", a, b), DType.BOOL)
-        for a, b in zip((x, y), safe, strict=True)
+        node.convert(node.add("equal", a, b), DType.BOOL) for a, b in zip((x, y), safe, strict=True)
     ]
     valid = node.unsqueeze(node.add("logical_and", *same), 3)
     spread = node.multibroadcast(valid, (*x.shape.lens, channels))
@@ -131,7 +128,7 @@ def _weighted(grid: _Grid, places: list[Instruction], make: Taps) -> Instruction
             pixels = _at(grid, x, y)
             part = grid.node.add("mul", pixels, grid.node.multibroadcast(weight, pixels.shape.lens))
             total = part if total is None else grid.node.add("add", total, part)
-    assert total is not None  # noqa: S101  # there are taps
+    assert total is not None  # there are taps
     return total
 
 

@@ -1,0 +1,382 @@
+"""Recurrent networks, and what picks their last states.
+
+Absent optional operands are ``undefined``: they have no elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_static,
+    operation,
+)
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
+from workbench.compiler.ops.contract import matrix_product
+from workbench.compiler.ops.elementary import Sigmoid, Tanh
+from workbench.compiler.ops.pointwise import Elu, LeakyRelu, Relu
+from workbench.compiler.ops.ranges import expect, expect_rank
+from workbench.compiler.ops.sampling import noise
+from workbench.compiler.ops.sequences import Direction, lengths
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+State: TypeAlias = tuple[Array, ...]
+"""The hidden state of one step, ``[B, H]``; of an lstm, the cell state too."""
+
+Function: TypeAlias = Callable[[Array], Array]
+
+_SEQUENCE, _W, _R, _BIAS, _LENS, _HIDDEN, _CELL, _PEEPHOLE = range(8)
+
+
+class HiddenStates(np.ndarray[Any, np.dtype[Any]]):
+    """The hidden states of every step, with the states after the last one.
+
+    Hidden states do not tell which one was last, nor what the cell held, so the value of a network
+    carries that along for ``rnn_last_hs_output`` and ``rnn_last_cell_output``. What is computed from
+    it does not: those two have to be applied to the network itself.
+    """
+
+    last: State = ()
+
+    def __array_wrap__(
+        self, array: Array, context: Any = None, return_scalar: bool = False
+    ) -> Array:
+        """Results of arithmetic are plain arrays."""
+        return array.view(np.ndarray)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What the steps of one direction share, in the type that arithmetic is done in."""
+
+    sequence: Array
+    """``[S, B, G · H]``: the sequence times W, plus the biases that may be added beforehand."""
+    r: Array
+    """``[H, G · H]``."""
+    bias: Array
+    """``[2, G, H]``: Wb, Rb."""
+    peephole: Array | None
+    """``[3, H]``: i, o, f."""
+    functions: tuple[Function, ...]
+
+
+@dataclass(frozen=True)
+class Recurrent(Operation):
+    """Base of rnn, gru and lstm: the hidden states ``[S, D, B, H]`` of a sequence ``[S, B, I]``.
+
+    Operands are the sequence, W ``[D, G · H, I]``, R ``[D, G · H, H]``, then optionally the bias
+    ``[D, 2 · G · H]`` (Wb, Rb), the lens ``[B]`` of the sequences, the initial hidden state
+    ``[D, B, H]``; of an lstm also the initial cell state and the peepholes ``[D, 3 · H]``.
+
+    States beyond the end of a sequence are 0; reverse, a sequence is read from its own end. As
+    ONNX wants it, ``clip`` bounds what goes into the activations of gates; 0 stands for no bound.
+    """
+
+    family: ClassVar[Family] = Family.CONTRACTION
+    context_free: ClassVar[bool] = False
+    """A literal could not carry the last states, so that none may take a network's place."""
+    gates: ClassVar[int] = 1
+    states: ClassVar[int] = 1
+    most: ClassVar[int] = 6
+    """Operands, those left out included."""
+    arithmetic: ClassVar[int] = 2
+    """Additions and multiplications an element, besides products and activations."""
+    defaults: ClassVar[tuple[Operation, ...]] = (Tanh(),)
+    called: ClassVar[tuple[int, ...]] = (1,)
+    """How often each activation is called for an element."""
+    filler: ClassVar[int] = -1
+    """The activation that completes a list which is too short for both directions."""
+
+    hidden_size: int = 1
+    actv_func: tuple[Operation, ...] = (Tanh(), Tanh())
+    direction: Direction = Direction.FORWARD
+    clip: float = 0.0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """``[S, D, B, H]`` of the sequence's type, standard."""
+        expect_count(self, inputs, *range(3, self.most + 1))
+        expect_static(self, inputs)
+        expect_rank(self, inputs[:3], 3, 3)
+        expect(self, self.clip >= 0, f"clip={self.clip}; expected 0 or a positive bound")
+        expect(self, inputs[0].type.is_float, f"a sequence of {inputs[0].type.type_name}")
+        for function in self.actv_func:
+            unary = function.pointwise and getattr(function, "arity", 0) == 1
+            expect(self, unary, f"activation {function}; expected a function of one tensor")
+        self._check_operands(inputs)
+        steps, batch, _ = inputs[_SEQUENCE].lens
+        return Shape(inputs[0].type, (steps, self.direction.directions, batch, self.hidden_size))
+
+    def _check_operands(self, inputs: Sequence[Shape]) -> None:
+        for i, (shape, lens) in enumerate(zip(inputs, self._lens(inputs[0]), strict=False)):
+            if i > _R and not shape.elements:
+                continue
+            expect(self, shape.lens == lens, f"input {i} is {shape}; expected lens {list(lens)}")
+            wanted = inputs[0].type
+            same = shape.type.is_integral if i == _LENS else shape.type is wanted
+            kind = "an integer type" if i == _LENS else wanted.type_name
+            expect(self, same, f"input {i} is {shape.type.type_name}; expected {kind}")
+
+    def _lens(self, sequence: Shape) -> list[tuple[int, ...]]:
+        """The lens of every operand."""
+        d, h = self.direction.directions, self.hidden_size
+        wide, (_, b, width) = self.gates * h, sequence.lens
+        state, bias = (d, b, h), (d, 2 * wide)
+        weights = [(d, wide, width), (d, wide, h), bias]
+        return [sequence.lens, *weights, (b,), state, state, (d, 3 * h)]
+
+    def activations(self, index: int) -> tuple[Operation, ...]:
+        """The activations of a direction; a list too short is completed as MIGraphX does."""
+        count, found = len(self.defaults), self.actv_func or self.defaults
+        if len(found) == 1:
+            found *= count * 2
+        found += found[-1:] * (count - len(found))
+        if len(found) == count:
+            found *= 2
+        found += (found[self.filler],) * (2 * count - len(found))
+        return found[index * count :][:count]
+
+    @quiet
+    def compute(self, *inputs: Any) -> Any:
+        """Step by step, in float32 at least; rounded once."""
+        x: Array = inputs[_SEQUENCE]
+        lens = lengths(self, inputs[_LENS], len(x)) if _given(inputs, _LENS) else None
+        every: list[Array] = []
+        last: list[State] = []
+        for index in range(self.direction.directions):
+            hidden, state = self._run(inputs, index, lens)
+            every.append(hidden)
+            last.append(state)
+        result = rounded(np.stack(every, 1), x.dtype).view(HiddenStates)
+        ends = zip(*last, strict=True)
+        result.last = tuple(rounded(np.stack(end), x.dtype) for end in ends)
+        return result
+
+    def _run(self, inputs: Sequence[Array], index: int, lens: Array | None) -> tuple[Array, State]:
+        """The hidden states of one direction, ``[S, B, H]``, and the last states."""
+        cell = self._cell(inputs, index)
+        steps, batch, _ = cell.sequence.shape
+        state = self._initial(inputs, index, batch, cell.sequence.dtype)
+        hidden = np.zeros((steps, batch, self.hidden_size), cell.sequence.dtype)
+        for t in reversed(range(steps)) if self.direction.reverses(index) else range(steps):
+            after = self.step(cell, cell.sequence[t], state)
+            if lens is None:
+                hidden[t], state = after[0], after
+                continue
+            runs = (t < lens)[:, None]
+            hidden[t] = np.where(runs, after[0], 0)
+            state = tuple(np.where(runs, a, b) for a, b in zip(after, state, strict=True))
+        if lens is not None:  # of nothing, the last state is 0
+            state = tuple(np.where((lens > 0)[:, None], s, 0) for s in state)
+        return hidden, state
+
+    def _cell(self, inputs: Sequence[Array], index: int) -> _Cell:
+        x = widened(inputs[_SEQUENCE])
+        w, r = (widened(inputs[i][index]) for i in (_W, _R))
+        product = matrix_product(x.reshape(-1, x.shape[-1]), w.T).reshape(*x.shape[:2], len(w))
+        lens = (2, self.gates, self.hidden_size)
+        bias = np.zeros(lens, x.dtype)
+        if _given(inputs, _BIAS):
+            bias = widened(inputs[_BIAS][index]).reshape(lens)
+            product += self.early_bias(bias).reshape(-1)
+        peephole = None
+        if _given(inputs, _PEEPHOLE):
+            peephole = widened(inputs[_PEEPHOLE][index]).reshape(3, -1)
+        functions = tuple(a.compute for a in self.activations(index))
+        return _Cell(product, np.ascontiguousarray(r.T), bias, peephole, functions)
+
+    def bounded(self, x: Array) -> Array:
+        """What ``clip`` leaves of the operand of an activation."""
+        return np.clip(x, -self.clip, self.clip) if self.clip else x
+
+    def _initial(
+        self, inputs: Sequence[Array], index: int, batch: int, dtype: np.dtype[Any]
+    ) -> State:
+        zero = np.zeros((batch, self.hidden_size), dtype)
+        operands = range(_HIDDEN, _HIDDEN + self.states)
+        return tuple(widened(inputs[i][index]) if _given(inputs, i) else zero for i in operands)
+
+    def early_bias(self, bias: Array) -> Array:
+        """What is added to the sequence times W: ``[G, H]``."""
+        return bias[0] + bias[1]
+
+    def step(self, cell: _Cell, x: Array, state: State) -> State:
+        """The state after a step with ``x``, a row ``[B, G · H]`` of the cell's sequence."""
+        raise NotImplementedError
+
+    def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """The products with W and R, the activations, and what else is done to each element."""
+        one = Shape(output.type, (1,))
+        products = 2 * self.gates * (inputs[_SEQUENCE].lens[-1] + self.hidden_size)
+        calls = zip(self.called, self.activations(0), strict=True)
+        functions = sum(n * a.flops([one], one) for n, a in calls)
+        return output.elements * (products + functions + self.arithmetic)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Few and all operands, the directions, sequences of several lens, bounds, activations."""
+        two, back = Direction.BIDIRECTIONAL, Direction.REVERSE
+        lens = np.array([3, 0, 5, 1], np.int32)
+        yield cls(hidden_size=3), cls._operands(1)[:3]
+        yield cls(hidden_size=3, direction=two), cls._operands(2)
+        yield cls(hidden_size=3, direction=two, clip=0.3), cls._operands(2, lens)
+        yield cls(hidden_size=3, direction=back), cls._operands(1, lens, np.float16)
+        slopes = (Elu(alpha=0.5), LeakyRelu(alpha=0.1), Relu())
+        yield cls(hidden_size=3, actv_func=slopes[: len(cls.defaults)]), cls._operands(1)
+        yield cls(hidden_size=3, actv_func=()), cls._operands(1)
+
+    @classmethod
+    def _operands(
+        cls, count: int, lens: Array | None = None, type: Any = np.float32
+    ) -> list[Array]:
+        op = cls(hidden_size=3, direction=tuple(Direction)[count])
+        wanted = op._lens(Shape(lens=(5, 4, 2)))[: cls.most]
+        found = [(noise(*n, seed=i) / 2).astype(type) for i, n in enumerate(wanted)]
+        found[_LENS] = np.zeros(0, type) if lens is None else lens
+        return found
+
+
+def _given(inputs: Sequence[Array], index: int) -> bool:
+    return index < len(inputs) and inputs[index].size > 0
+
+
+@operation
+class Rnn(Recurrent):
+    """A plain recurrent network: ``h = f(x · Wᵀ + h · Rᵀ + Wb + Rb)``."""
+
+    name: ClassVar[str] = "rnn"
+
+    def step(self, cell: _Cell, x: Array, state: State) -> State:
+        """One product, one activation."""
+        (f,) = cell.functions
+        return (f(self.bounded(x + state[0] @ cell.r)),)
+
+
+@operation
+class Gru(Recurrent):
+    """A gated recurrent unit. Gates are z, r, h; activations f, g.
+
+    ``z = f(…)``, ``r = f(…)``, ``n = g(x · Whᵀ + (r ∘ h) · Rhᵀ + Rbh + Wbh)``, or
+    ``n = g(x · Whᵀ + r ∘ (h · Rhᵀ + Rbh) + Wbh)`` with ``linear_before_reset``;
+    ``h = (1 - z) ∘ n + z ∘ h``.
+    """
+
+    name: ClassVar[str] = "gru"
+    gates: ClassVar[int] = 3
+    arithmetic: ClassVar[int] = 11
+    defaults: ClassVar[tuple[Operation, ...]] = (Sigmoid(), Tanh())
+    called: ClassVar[tuple[int, ...]] = (2, 1)
+    filler: ClassVar[int] = 0
+    actv_func: tuple[Operation, ...] = (Sigmoid(), Tanh())
+    linear_before_reset: int = 0
+
+    def early_bias(self, bias: Array) -> Array:
+        """All, but for the one that is scaled by the reset gate."""
+        early = bias.sum(0)
+        if self.linear_before_reset:
+            early[2] = bias[0, 2]
+        return early
+
+    def step(self, cell: _Cell, x: Array, state: State) -> State:
+        """The gates z and r, then n."""
+        f, g = cell.functions
+        (h,), size = state, self.hidden_size
+        zr = f(self.bounded(x[:, : 2 * size] + h @ cell.r[:, : 2 * size]))
+        z, r = zr[:, :size], zr[:, size:]
+        weights = cell.r[:, 2 * size :]
+        fed = r * (h @ weights + cell.bias[1, 2]) if self.linear_before_reset else (r * h) @ weights
+        n = g(self.bounded(x[:, 2 * size :] + fed))
+        return ((1 - z) * n + z * h,)
+
+
+@operation
+class Lstm(Recurrent):
+    """Long short-term memory. Gates are i, o, f, c; activations F, G, H; peepholes Pi, Po, Pf.
+
+    ``i = F(… + Pi ∘ c)``, ``f = F(… + Pf ∘ c)``, or ``1 - i`` with ``input_forget``;
+    ``c = f ∘ c + i ∘ G(…)``, ``o = F(… + Po ∘ c)``, ``h = o ∘ H(c)``.
+    """
+
+    name: ClassVar[str] = "lstm"
+    gates: ClassVar[int] = 4
+    states: ClassVar[int] = 2
+    most: ClassVar[int] = 8
+    arithmetic: ClassVar[int] = 12
+    defaults: ClassVar[tuple[Operation, ...]] = (Sigmoid(), Tanh(), Tanh())
+    called: ClassVar[tuple[int, ...]] = (3, 1, 1)
+    actv_func: tuple[Operation, ...] = (Sigmoid(), Tanh(), Tanh())
+    input_forget: int = 0
+
+    def step(self, cell: _Cell, x: Array, state: State) -> State:
+        """Input and forget gates, the cell, then the output gate."""
+        gate, block, out = cell.functions
+        h, c = state
+        xi, xo, xf, xc = np.split(x + h @ cell.r, 4, axis=1)
+        i = gate(self.bounded(_peeped(cell, 0, xi, c)))
+        f = 1 - i if self.input_forget else gate(self.bounded(_peeped(cell, 2, xf, c)))
+        c = f * c + i * block(self.bounded(xc))
+        return gate(self.bounded(_peeped(cell, 1, xo, c))) * out(c), c
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Also coupled gates."""
+        yield from super().samples()
+        yield cls(hidden_size=3, input_forget=1), cls._operands(1)
+
+
+def _peeped(cell: _Cell, gate: int, x: Array, c: Array) -> Array:
+    return x if cell.peephole is None else x + cell.peephole[gate] * c
+
+
+@dataclass(frozen=True)
+class LastState(Operation):
+    """Base of what picks a state after the last step, of the network that it is applied to."""
+
+    index: ClassVar[int] = 0
+    networks: ClassVar[str] = ""
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """``[D, B, H]``: the first axis is gone."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        expect_rank(self, inputs, 4, 4)
+        return Shape(inputs[0].type, inputs[0].lens[1:])
+
+    def compute(self, *inputs: Any) -> Any:
+        """What the network's value carries along."""
+        value = inputs[0]
+        if not isinstance(value, HiddenStates) or self.index >= len(value.last):
+            raise EvaluationError(
+                f"{self.name}: input 0 has no such state; "
+                f"expected the value of {self.networks} itself, not one computed from it"
+            )
+        return value.last[self.index]
+
+
+@operation
+class RnnLastHsOutput(LastState):
+    """The hidden state of a network after its last step."""
+
+    name: ClassVar[str] = "rnn_last_hs_output"
+    networks: ClassVar[str] = "rnn, gru or lstm"
+
+
+@operation
+class RnnLastCellOutput(LastState):
+    """The cell state of an lstm after its last step."""
+
+    name: ClassVar[str] = "rnn_last_cell_output"
+    index: ClassVar[int] = 1
+    networks: ClassVar[str] = "lstm"

@@ -1,0 +1,157 @@
+"""Sequences of several lens in one batch: shifting them, and picking their last states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.operation import (
+    Operation,
+    Sample,
+    expect_count,
+    expect_static,
+    operation,
+)
+from workbench.compiler.ops.ranges import expect
+from workbench.compiler.ops.sampling import noise
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+
+class Direction(StrEnum):
+    """The order in which steps are taken; bidirectional is forward and reverse, side by side."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def directions(self) -> int:
+        """How many directions there are."""
+        return 2 if self is Direction.BIDIRECTIONAL else 1
+
+    def reverses(self, index: int) -> bool:
+        """Whether the direction of this index goes from the last step to the first."""
+        return self is Direction.REVERSE or index == 1
+
+
+def lengths(op: Operation, lens: Array, most: int) -> Array:
+    """The lens of the sequences of a batch.
+
+    Raises:
+        EvaluationError: One is negative, or more than there are steps.
+    """
+    wrong = (lens < 0) | (lens > most)
+    if wrong.any():
+        found = lens[wrong].flat[0]
+        raise EvaluationError(f"{op.name}: a sequence of {found} steps; expected 0 to {most}")
+    return lens.astype(np.int64)
+
+
+def _expect_lens(op: Operation, inputs: Sequence[Shape], rank: int, batch: int) -> None:
+    expect_count(op, inputs, 2)
+    expect_static(op, inputs)
+    data, lens = inputs
+    fits = data.ndim >= rank and lens.type.is_integral and lens.lens == data.lens[batch : batch + 1]
+    expect(
+        op,
+        fits,
+        f"inputs {data} and {lens}; expected at least {rank} dimensions, "
+        f"and an integer for each element of axis {batch}",
+    )
+
+
+@operation
+class RnnVarSlShiftSequence(Operation):
+    """Sequences ``[S, B, …]`` of several lens, moved to the end; zeros before them."""
+
+    name: ClassVar[str] = "rnn_var_sl_shift_sequence"
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The lens of the first input, standard."""
+        _expect_lens(self, inputs, 2, 1)
+        return inputs[0].as_standard()
+
+    def compute(self, *inputs: Any) -> Any:
+        """Each sequence moved by what it lacks."""
+        x: Array = inputs[0]
+        lens = lengths(self, inputs[1], len(x))
+        result = np.zeros_like(x, order="C")
+        for b, n in enumerate(lens):
+            result[len(x) - n :, b] = x[:n, b]
+        return result
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Nothing, part and all of the steps."""
+        yield cls(), [noise(5, 3, 2), np.array([0, 3, 5], np.int32)]
+        yield cls(), [noise(2, 4, type=np.float16), np.array([1, 2, 1, 0])]
+
+
+@operation
+class RnnVarSlShiftOutput(Operation):
+    """Hidden states ``[S, D, B, H]``, zero beyond each end; those taken in reverse move to the front."""
+
+    name: ClassVar[str] = "rnn_var_sl_shift_output"
+    output_name: str = "hidden_states"
+    direction: Direction = Direction.FORWARD
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The lens of the first input, standard."""
+        _expect_lens(self, inputs, 4, 2)
+        return inputs[0].as_standard()
+
+    def compute(self, *inputs: Any) -> Any:
+        """The first states of what goes forward, the last of what goes in reverse."""
+        x: Array = inputs[0]
+        lens = lengths(self, inputs[1], len(x))
+        result = np.zeros_like(x, order="C")
+        for d in range(x.shape[1]):
+            for b, n in enumerate(lens):
+                start = len(x) - n if self.direction.reverses(d) else 0
+                result[:n, d, b] = x[start : start + n, d, b]
+        return result
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """The directions."""
+        lens = np.array([0, 3, 5], np.int32)
+        for direction in Direction:
+            yield cls(direction=direction), [noise(5, direction.directions, 3, 2), lens]
+
+
+@operation
+class RnnVarSlLastOutput(Operation):
+    """The last of the hidden states ``[S, D, B, H]`` of each sequence: the first, if taken in reverse."""
+
+    name: ClassVar[str] = "rnn_var_sl_last_output"
+    direction: Direction = Direction.FORWARD
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """``[D, B, H]``: the first axis is gone."""
+        _expect_lens(self, inputs, 4, 2)
+        return Shape(inputs[0].type, inputs[0].lens[1:])
+
+    def compute(self, *inputs: Any) -> Any:
+        """A state for each direction and sequence; of nothing, 0."""
+        x: Array = inputs[0]
+        lens = lengths(self, inputs[1], len(x))
+        result = np.zeros(x.shape[1:], x.dtype)
+        for d in range(x.shape[1]):
+            for b in np.flatnonzero(lens):
+                result[d, b] = x[0 if self.direction.reverses(d) else lens[b] - 1, d, b]
+        return result
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """The directions."""
+        lens = np.array([0, 3, 5], np.int32)
+        for direction in Direction:
+            yield cls(direction=direction), [noise(5, direction.directions, 3, 2), lens]
