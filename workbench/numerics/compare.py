@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from workbench.compiler.build import Build, compile, generated_inputs
+from workbench.compiler.build import PRECISIONS, Build, compile, completed_inputs
 from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir import Instruction
 from workbench.compiler.reference import Interpreter
-from workbench.compiler.result import kernel_text
+from workbench.compiler.result import kernel_sources, kernel_text
 from workbench.compiler.text import names
-from workbench.numerics.metrics import compare_arrays
+from workbench.numerics.metrics import INCOMPARABLE, compare_arrays
 from workbench.numerics.report import Report, Row
 
 Aligned = dict[int, Instruction]
@@ -53,12 +51,16 @@ def compare(
         OperationError: The two builds are not of the same source, or one was not recorded.
         InputError: An input does not fit.
     """
+    if reference_precision not in PRECISIONS:
+        raise OperationError(
+            f"unknown reference precision {reference_precision!r}; expected {' or '.join(PRECISIONS)}"
+        )
     other = compile(build.source, target=reference) if isinstance(reference, str) else reference
     if other.source is not build.source:
         raise OperationError(
             "the two builds were compiled from different programs; compare needs one source"
         )
-    given = generated_inputs(build.program, seed) | dict(inputs or {})
+    given = completed_inputs(build.program, inputs, seed)
     wanted, expected = aligned(build), aligned(other)
     common = {id: expected[id] for id in wanted if id in expected}
     captured = _capture(other, given, common, reference_precision == "float64", progress)
@@ -110,12 +112,12 @@ def _measure(
 
     def measure(instruction: Instruction, value: Any, _: object) -> None:
         key = keys.get(instruction.id)
-        if key is not None and isinstance(value, np.ndarray) and value.size:
+        if key is not None and not isinstance(value, tuple) and value.size:
             reference = captured[key]
-            if value.shape == reference.shape:
-                where = reference_names[common[key].id]
-                metrics = compare_arrays(value, reference)
-                rows.append(_row(instruction, named[instruction.id], where, metrics))
+            where = reference_names[common[key].id]
+            fits = value.shape == reference.shape
+            metrics = compare_arrays(value, reference) if fits else INCOMPARABLE
+            rows.append(_row(instruction, named[instruction.id], where, metrics))
 
     Interpreter(build.program).run(inputs, hook=measure, progress=progress)
     return rows
@@ -130,7 +132,7 @@ def _row(instruction: Instruction, name: str, reference: str, metrics: Any) -> R
         str(shape),
         reference,
         metrics,
-        instruction.sources,
+        kernel_sources(instruction),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ class Metrics:
     def is_sane(self) -> bool:
         """Whether the value has no NaN or infinity that the reference has not."""
         return self.nan == 0 and self.inf == 0
+
+
+INCOMPARABLE = Metrics(inf, inf, inf, 0.0, 0, 0, 0, 0)
+"""The metrics between arrays of different lens: as far apart as can be."""
 
 
 def compare_arrays(value: Array, reference: Array) -> Metrics:

@@ -83,7 +83,7 @@ class Report:
         )
         self._mark_wrong(ax, errors)
         ax.set_xlabel("value, in the order of the run")
-        ax.set_ylabel("RMS error, relative to the largest element")
+        ax.set_ylabel("relative RMS error")
         ax.set_title(self.summary, fontsize=10)
         ax.legend(fontsize=8, frameon=False)
         ax.spines[["top", "right"]].set_visible(False)
