@@ -1,0 +1,45 @@
+"""What a notebook stores of a view: the widget, a static picture of bounded size, and text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LIMIT = 250
+"""Most nodes that a picture in a notebook's file draws; a view shows the rest."""
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+
+
+def mimebundle(program: Any) -> Bundle:
+    """A program as a notebook shows it: widget, SVG and text, or without the widget where that is asked."""
+    from workbench.knobs import knobs  # noqa: PLC0415
+
+    if knobs.static:
+        return static_bundle(program)
+    try:
+        from workbench.widgets.graph_view import GraphView  # noqa: PLC0415
+    except ImportError:
+        return static_bundle(program)
+    return GraphView(program).bundle()
+
+
+def static_bundle(program: Any) -> Bundle:
+    """The picture and the text of a program, without a widget."""
+    from workbench.widgets.rows import table_of  # noqa: PLC0415
+    from workbench.widgets.scene import scene_of  # noqa: PLC0415
+    from workbench.widgets.svg import summary, svg  # noqa: PLC0415
+
+    scene = scene_of([table_of(program)])
+    return bundle(None, svg(scene, scene.default_open(), limit=LIMIT), summary(scene))
+
+
+def bundle(widget: Any, picture: str, words: str) -> Bundle:
+    """A widget's own bundle with a picture and words beside it; without the widget where that is asked."""
+    from workbench.knobs import knobs  # noqa: PLC0415
+
+    data, metadata = widget if isinstance(widget, tuple) else (widget or {}, {})
+    data = dict(data)
+    if knobs.static:
+        data.pop("application/vnd.jupyter.widget-view+json", None)
+    data |= {"text/plain": words, "image/svg+xml": picture}
+    return data, {**metadata, "image/svg+xml": {"alt": words}}

@@ -1,0 +1,199 @@
+"""GraphView: a program as a graph in a notebook, and its static forms."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from workbench.widgets import assets
+from workbench.widgets.overlay import overlay_of
+from workbench.widgets.payload import payload
+from workbench.widgets.rows import table_of
+from workbench.widgets.scene import OPEN_BUDGET, Scene, scene_of
+from workbench.widgets.state import read_state, write_state
+
+THEMES = ("auto", "light", "dark")
+
+
+def packed(value: object) -> bytes:
+    """JSON, deflated: what a widget's state carries in place of long lists."""
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
+
+
+def ids_of(items: Any) -> list[int]:
+    """Ids out of an id, an instruction, or any number of them."""
+    if items is None:
+        return []
+    listed = [items] if isinstance(items, int) or hasattr(items, "id") else list(items)
+    return [int(getattr(item, "id", item)) for item in listed]
+
+
+class View(anywidget.AnyWidget):
+    """What the widgets share: selection, open groups, overlay, theme and state."""
+
+    selected = traitlets.Int(None, allow_none=True).tag(sync=True)
+    """Id of the selected instruction, or None."""
+    highlight = traitlets.List(traitlets.Int()).tag(sync=True)
+    """Ids that are marked."""
+    expanded = traitlets.List(traitlets.Unicode(), allow_none=True, default_value=None).tag(
+        sync=True
+    )
+    """Keys of the open groups: scope paths, and ``@id`` for the body of an instruction."""
+    overlay = traitlets.Any({}).tag(sync=True)
+    """A number for each instruction, shown as colour; see `workbench.widgets.overlay.overlay_of`."""
+    theme = traitlets.Enum(THEMES, default_value="auto").tag(sync=True)
+    """Light, dark, or that of the page around."""
+    height = traitlets.Int(480).tag(sync=True)
+    """Height in pixels."""
+    camera = traitlets.Unicode("").tag(sync=True)
+    """Left, top and zoom, as the browser has them."""
+    state = traitlets.Unicode("")
+    """A short string that restores the whole view when it is set."""
+    data = traitlets.Bytes().tag(sync=True)
+
+    scene: Scene
+    _budget = OPEN_BUDGET
+    _remembered: tuple[str, ...] = ("selected", "expanded", "camera", "theme")
+
+    def __init__(self, **traits: Any) -> None:
+        """Set traits, then keep `state` in step with them."""
+        state = traits.pop("state", "")
+        super().__init__(**traits)
+        self.observe(self._write_state, names=list(self._remembered))
+        self.observe(self._read_state, names=["state"])
+        self._write_state(None)
+        if state:
+            self.state = state
+
+    def _write_state(self, _change: Any) -> None:
+        self.state = write_state({name: getattr(self, name) for name in self._remembered})
+
+    def _read_state(self, change: Any) -> None:
+        values = read_state(change["new"])
+        with self.hold_trait_notifications():
+            for name in self._remembered:
+                default = self.traits()[name].default_value
+                setattr(self, name, values.get(name, default))
+
+    @traitlets.validate("overlay")
+    def _check_overlay(self, proposal: Any) -> dict[str, Any]:
+        return overlay_of(proposal["value"])
+
+    def open_groups(self) -> set[str]:
+        """The keys of the groups that are open now."""
+        opened: Any = self.expanded
+        return self.scene.default_open(self._budget) if opened is None else set(opened)
+
+    def select(self, ids: Any = None) -> None:
+        """Select an instruction and mark more.
+
+        Args:
+            ids: Ids or instructions, one or many; the first is selected, all are marked. None lets go.
+        """
+        found = ids_of(ids)
+        self.highlight = found if len(found) > 1 else []
+        self.selected = found[0] if found else None
+
+
+class GraphView(View):
+    """A program or module as a graph: groups open, instructions are selected, here and in the browser.
+
+    Args:
+        program_or_module: What to show.
+        highlight: Ids or instructions to mark.
+        overlay: Numbers by instruction id, shown as colours.
+        height: Height in pixels.
+        theme: ``auto``, ``light`` or ``dark``.
+        state: The `state` of an earlier view, to reopen it.
+    """
+
+    _esm = assets.module("graph_view.js")
+    _css = assets.style()
+
+    def __init__(
+        self,
+        program_or_module: Any,
+        *,
+        highlight: Iterable[Any] | None = None,
+        overlay: Any = None,
+        height: int = 480,
+        theme: str = "auto",
+        state: str = "",
+    ) -> None:
+        """Lay out the program; nothing is drawn before the view is shown."""
+        self.program = program_or_module
+        self.table = table_of(program_or_module)
+        self.scene = scene_of([self.table])
+        super().__init__(
+            data=packed(self.columns()),
+            highlight=ids_of(highlight),
+            overlay=overlay_of(overlay),
+            height=height,
+            theme=theme,
+            state=state,
+        )
+
+    def columns(self) -> dict[str, Any]:
+        """What the browser is given: the scene as columns, its one step, and what is open at first."""
+        data = payload(self.scene)
+        return data | {"steps": self.scene.steps, "open": sorted(self.scene.default_open())}
+
+    def to_svg(self, *, all_nodes: bool = True) -> str:
+        """The picture as SVG, with the groups open that are open here.
+
+        Args:
+            all_nodes: Whether a picture of very many nodes is drawn whole; else it is cut, and says so.
+        """
+        from workbench.widgets.svg import svg  # noqa: PLC0415
+
+        return svg(self.scene, self.open_groups(), theme=self.theme, selected=self.selected,
+                   overlay=self.overlay, limit=None if all_nodes else 400)  # fmt: skip
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """One offline page with this view, as it is now; written to ``path`` if given."""
+        from workbench.widgets.page import page  # noqa: PLC0415
+
+        names = ("selected", "highlight", "expanded", "overlay", "theme", "height", "camera")
+        values = {name: getattr(self, name) for name in names} | {"data": self.columns()}
+        title = self.table.name or "program"
+        text = page("graph_view.js", values, title, self.summary())
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language, with the groups open that are open here."""
+        from workbench.widgets.dot import dot  # noqa: PLC0415
+
+        return dot(self.scene, self.open_groups())
+
+    def to_graphviz(self) -> Any:
+        """The graph as a `graphviz.Source`, which shows and renders itself where Graphviz is installed."""
+        from workbench.widgets.dot import graphviz_of  # noqa: PLC0415
+
+        return graphviz_of(self.to_dot())
+
+    def summary(self) -> str:
+        """The view in one line of words."""
+        from workbench.widgets.svg import summary  # noqa: PLC0415
+
+        return summary(self.scene)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The widget, with a static picture and text beside it."""
+        return self.bundle(**kwargs)
+
+    def bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a notebook stores of this view: the widget, a picture of bounded size, and text."""
+        from workbench.widgets.display import LIMIT, bundle  # noqa: PLC0415
+        from workbench.widgets.svg import svg  # noqa: PLC0415
+
+        picture = svg(self.scene, self.open_groups(), selected=self.selected, overlay=self.overlay,
+                      theme=self.theme, limit=LIMIT)  # fmt: skip
+        return bundle(super()._repr_mimebundle_(**kwargs), picture, self.summary())

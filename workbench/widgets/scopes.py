@@ -1,0 +1,224 @@
+"""Groups: instructions of one ONNX scope side by side, in an order that keeps data flowing down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+Path = tuple[str, ...]
+
+
+@dataclass
+class Group:
+    """A panel that opens and closes: a scope, or the body of an instruction that takes a module."""
+
+    key: str
+    label: str
+    kind: str
+    parent: int
+    slot: int = -1
+    count: int = 0
+    slots: list[int] = field(default_factory=list[int])
+
+
+class Graph:
+    """What is laid out: slots (places for instructions), edges between them, and panels around them.
+
+    Slots come in program order. An edge that would make a cycle (two steps of a recording may order two
+    slots differently) is drawn, but has no say in the order.
+    """
+
+    def __init__(self, paths: Sequence[Path], edges: Sequence[tuple[int, int]]) -> None:
+        """A graph of ``len(paths)`` slots; a slot's path names the scopes around it."""
+        self.paths = list(paths)
+        self.edges = list(edges)
+        self.firm = set(self.edges)
+        """The edges of the first step: they pull their ends into line, others only where there are none."""
+        self.groups: list[Group] = []
+        self.parent = [-1] * len(self.paths)
+        self.position = [0] * len(self.paths)
+
+    def add_bodies(self, bodies: Sequence[tuple[str, str, int, Sequence[int]]]) -> None:
+        """Put slots into bodies (key, label, owner's slot, slots), then the rest into their scopes."""
+        inside = {slot: k for k, (_, _, _, slots) in enumerate(bodies) for slot in slots}
+        top = [s for s in range(len(self.paths)) if s not in inside]
+        order = _scope_groups(self, schedule(top, self.edges, self.paths))
+        for key, name, owner, slots in bodies:
+            self.groups.append(Group(key, name, "module", -1, owner, len(slots)))
+            for slot in slots:
+                self.parent[slot] = len(self.groups) - 1
+            order += schedule(list(slots), self.edges, [()] * len(self.paths))
+        for place, slot in enumerate(order):
+            self.position[slot] = place
+        self._nest_bodies()
+
+    def _nest_bodies(self) -> None:
+        """A body within a body has it as parent, whatever order they came in."""
+        for group in self.groups:
+            if group.kind == "module":
+                group.parent = self.parent[group.slot]
+
+    def chain(self, slot: int) -> list[int]:
+        """The groups around a slot, innermost first; a body is around whatever is around its owner."""
+        found: list[int] = []
+        group = self.parent[slot]
+        while group >= 0:
+            found.append(group)
+            group = self.groups[group].parent
+        return found
+
+
+def schedule(
+    slots: Sequence[int], edges: Sequence[tuple[int, int]], paths: Sequence[Path]
+) -> list[int]:
+    """A topological order that stays in one scope as long as it can; ties go by program order.
+
+    What hangs on no input of the program (a chain of constants) comes right before its first user.
+    """
+    return _Scheduler(slots, edges, paths).run()
+
+
+class _Scheduler:
+    """Takes ready slots from the innermost scope of the last one taken."""
+
+    def __init__(
+        self, slots: Sequence[int], edges: Sequence[tuple[int, int]], paths: Sequence[Path]
+    ) -> None:
+        self.slots = slots
+        self.paths = paths
+        self.inputs: dict[int, list[int]] = {s: [] for s in slots}
+        self.users: dict[int, list[int]] = {s: [] for s in slots}
+        for source, user in edges:
+            if source in self.users and user in self.inputs and source != user:
+                self.inputs[user].append(source)
+                self.users[source].append(user)
+        self.place = {s: k for k, s in enumerate(slots)}
+        self.waiting = {s: len(self.inputs[s]) for s in slots}
+        self.ready: dict[Path, list[int]] = {}
+        self.done: set[int] = set()
+        self.order: list[int] = []
+        self.floating = self._floating()
+
+    def _floating(self) -> set[int]:
+        """Slots without inputs that some slot uses: they wait until a user is next, and come before it."""
+        return {s for s in self.slots if not self.inputs[s] and self.users[s]}
+
+    def run(self) -> list[int]:
+        """The order."""
+        for slot in self.slots:
+            self.waiting[slot] -= sum(i in self.floating for i in self.inputs[slot])
+        for slot in self.slots:
+            if not self.waiting[slot] and slot not in self.floating:
+                self._offer(slot)
+        left = iter(self.slots)
+        scope: Path = ()
+        while len(self.order) < len(self.slots):
+            slot = self._next(scope)
+            if slot is None:
+                slot = next((s for s in left if s not in self.done), None)
+                if slot is None:
+                    break
+            self._take(slot)
+            scope = self.paths[slot]
+        return self.order
+
+    def _offer(self, slot: int) -> None:
+        path = self.paths[slot]
+        for depth in range(len(path) + 1):
+            heappush(self.ready.setdefault(path[:depth], []), self.place[slot])
+
+    def _next(self, scope: Path) -> int | None:
+        for depth in range(len(scope), -1, -1):
+            heap = self.ready.get(scope[:depth], [])
+            while heap:
+                slot = self.slots[heappop(heap)]
+                if slot not in self.done:
+                    return slot
+        return None
+
+    def _take(self, slot: int) -> None:
+        for source in self.inputs[slot]:
+            if source in self.floating and source not in self.done:
+                self._append(source)
+        self._append(slot)
+        for user in self.users[slot]:
+            self.waiting[user] -= 1
+            if not self.waiting[user] and user not in self.done:
+                self._offer(user)
+
+    def _append(self, slot: int) -> None:
+        self.done.add(slot)
+        self.order.append(slot)
+
+
+def _scope_groups(graph: Graph, order: list[int]) -> list[int]:
+    """Make a panel of each run of slots that share a scope; one with a single child says nothing.
+
+    A source of an outer scope (a mask that an attention block takes) would cut the run of its first user in
+    two; nothing comes before a source, so it moves up in front of the run. Returns the order with that done.
+    """
+    fed = {user for _, user in graph.edges}
+    root = _Run((), None)
+    open_runs = [root]
+    for slot in order:
+        path = graph.paths[slot]
+        depth = len(shared(open_runs[-1].path, path))
+        if slot not in fed and depth == len(path) < len(open_runs) - 1:
+            open_runs[depth].children.insert(-1, slot)
+            continue
+        del open_runs[depth + 1 :]
+        for k in range(depth, len(path)):
+            run = _Run(path[: k + 1], open_runs[-1])
+            open_runs[-1].children.append(run)
+            open_runs.append(run)
+        open_runs[-1].children.append(slot)
+    taken: dict[str, int] = {}
+    for child in root.children:
+        _emit(graph, child, -1, "", taken)
+    return list(_flat(root))
+
+
+def _flat(run: _Run) -> Iterator[int]:
+    for child in run.children:
+        if isinstance(child, int):
+            yield child
+        else:
+            yield from _flat(child)
+
+
+def shared(a: Path, b: Path) -> Path:
+    """The scopes that two paths begin with."""
+    depth = 0
+    while depth < min(len(a), len(b)) and a[depth] == b[depth]:
+        depth += 1
+    return a[:depth]
+
+
+@dataclass
+class _Run:
+    """Slots and runs that follow each other in one scope."""
+
+    path: Path
+    outer: _Run | None
+    children: list[_Run | int] = field(default_factory=list)
+
+
+def _emit(graph: Graph, child: _Run | int, parent: int, prefix: str, taken: dict[str, int]) -> int:
+    """Write a run and what is in it as groups; the number of slots in it."""
+    if isinstance(child, int):
+        graph.parent[child] = parent
+        return 1
+    name = prefix + child.path[-1]
+    if len(child.children) == 1:
+        only = child.children[0]
+        return _emit(graph, only, parent, f"{name}/" if isinstance(only, _Run) else "", taken)
+    key = "/".join(child.path)
+    taken[key] = taken.get(key, 0) + 1
+    if taken[key] > 1:
+        key = f"{key}#{taken[key]}"
+    group = Group(key, name, "scope", parent)
+    graph.groups.append(group)
+    index = len(graph.groups) - 1
+    group.count = sum(_emit(graph, c, index, "", taken) for c in child.children)
+    return group.count

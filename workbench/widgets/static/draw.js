@@ -1,0 +1,278 @@
+// Drawing on a canvas: nodes, chips, panels, edges, marks of change; less detail when far away.
+
+export const FAMILIES = Object.keys(PALETTE.families);
+const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
+const LIGHT = {
+  page: "#ffffff", ink: "#1b1f24", soft: "#5d6672", line: "#9aa4b0", frame: "#b9c1ca", panel: "#47586b0f",
+  panelLine: "#47586b33", accent: "#0b63ce", chip: "#f1f3f5", added: PALETTE.added, removed: PALETTE.removed,
+  changed: PALETTE.changed, base: "#ffffff", share: 0.17,
+};
+const DARK = {
+  page: "#16181c", ink: "#e8eaed", soft: "#a3acb8", line: "#66707c", frame: "#4d5661", panel: "#a9c0e012",
+  panelLine: "#a9c0e030", accent: "#6cb2ff", chip: "#262a30", added: PALETTE.addedDark, removed: PALETTE.removedDark,
+  changed: PALETTE.changedDark, base: "#1c1f24", share: 0.3,
+};
+
+const rgb = (c) => [1, 3, 5].map((k) => parseInt(c.slice(k, k + 2), 16));
+export const mix = (color, base, share) => {
+  const b = rgb(base);
+  return "#" + rgb(color).map((v, k) => Math.floor(b[k] + (v - b[k]) * share + 0.5).toString(16).padStart(2, "0")).join("");
+};
+
+/** All colours of a theme; a host's background and text colours win where it has them. */
+export function colors(dark) {
+  const t = { ...(dark ? DARK : LIGHT), dark };
+  t.families = FAMILIES.map((f) => PALETTE.families[f]);
+  t.fills = t.families.map((c) => mix(c, t.base, t.share));
+  return t;
+}
+
+/** The colour at a share of a scale. */
+export function sample(scale, share) {
+  const stops = PALETTE.scales[scale], at = Math.min(1, Math.max(0, share)) * (stops.length - 1);
+  const low = Math.min(Math.floor(at), stops.length - 2);
+  return mix(stops[low + 1], stops[low], at - low);
+}
+
+export const inkOn = (color) => {
+  const [r, g, b] = rgb(color).map((v) => (v / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000000" : "#ffffff";
+};
+
+function fit(ctx, text, width) {
+  if (ctx.measureText(text).width <= width) return text;
+  let low = 0, high = text.length;
+  while (low < high) {
+    const mid = (low + high + 1) >> 1;
+    if (ctx.measureText(text.slice(0, mid) + "…").width <= width) low = mid;
+    else high = mid - 1;
+  }
+  return low ? text.slice(0, low) + "…" : "";
+}
+
+function rect(ctx, x, y, w, h, r) {
+  ctx.beginPath();
+  ctx.roundRect(x, y, w, h, r);
+}
+
+/** The way of an edge: curves between lanes, straight along them. */
+export function traceEdge(ctx, p, straight) {
+  ctx.moveTo(p[0], p[1]);
+  for (let k = 2; k < p.length; k += 2) {
+    const x0 = p[k - 2], y0 = p[k - 1], x1 = p[k], y1 = p[k + 1];
+    if (straight || k % 4 === 0 || Math.abs(x1 - x0) < 0.5) ctx.lineTo(x1, y1);
+    else if (y1 >= y0) ctx.bezierCurveTo(x0, (y0 + y1) / 2, x1, (y0 + y1) / 2, x1, y1);
+    else ctx.bezierCurveTo(x0, y0 + 40, x1, y1 - 40, x1, y1);
+  }
+}
+
+export function drawEdges(ctx, edges, theme, k, emphasised) {
+  const far = k < 0.35;
+  ctx.lineWidth = Math.max(1.1, 0.6 / k);
+  ctx.strokeStyle = theme.line;
+  ctx.globalAlpha = far ? 0.55 : 0.85;
+  ctx.beginPath();
+  for (const e of edges) if (!emphasised(e)) traceEdge(ctx, e.points, far);
+  ctx.stroke();
+  ctx.globalAlpha = 1;
+  if (!far) heads(ctx, edges.filter((e) => !emphasised(e)), theme.line);
+  const strong = edges.filter(emphasised);
+  if (!strong.length) return;
+  ctx.strokeStyle = theme.accent;
+  ctx.lineWidth = Math.max(1.8, 1 / k);
+  ctx.beginPath();
+  for (const e of strong) traceEdge(ctx, e.points, far);
+  ctx.stroke();
+  heads(ctx, strong, theme.accent);
+}
+
+function heads(ctx, edges, color) {
+  ctx.fillStyle = color;
+  ctx.beginPath();
+  for (const { points } of edges) {
+    const x = points.at(-2), y = points.at(-1);
+    ctx.moveTo(x, y);
+    ctx.lineTo(x - 3.2, y - 5.5);
+    ctx.lineTo(x + 3.2, y - 5.5);
+  }
+  ctx.fill();
+}
+
+/** An open group: a quiet tinted panel with its name and how much is in it. */
+export function drawPanel(ctx, box, theme, k, color) {
+  rect(ctx, box.x, box.y, box.w, box.h, 8);
+  ctx.fillStyle = theme.panel;
+  ctx.fill();
+  ctx.lineWidth = 1 / Math.max(k, 0.5);
+  ctx.strokeStyle = color ?? theme.panelLine;
+  ctx.stroke();
+}
+
+/** The words on an open panel, over the edges that enter it. */
+export function drawHeader(ctx, box, label, count, theme) {
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
+  ctx.strokeStyle = theme.page;
+  ctx.lineWidth = 3;
+  ctx.fillStyle = theme.soft;
+  ctx.font = `600 11px ${FONT}`;
+  const text = "▾ " + fit(ctx, label, box.w - 58), y = box.y + 13;
+  ctx.strokeText(text, box.x + 8, y);
+  ctx.fillText(text, box.x + 8, y);
+  const at = box.x + 14 + ctx.measureText(text).width;
+  ctx.font = `11px ${FONT}`;
+  ctx.strokeText(count, at, y);
+  ctx.fillText(count, at, y);
+}
+
+/** A node, or a closed group (`b.count`), with what marks it: selection, change, an overlay's colour. */
+export function drawNode(ctx, b, theme, k) {
+  const { x, y, w, h } = b, r = 6;
+  const fill = b.color ?? (b.group ? theme.chip : theme.fills[b.family]);
+  if (b.group && k > 0.2) {
+    rect(ctx, x + 3, y + 3, w, h, r);
+    ctx.fillStyle = theme.chip;
+    ctx.fill();
+    ctx.lineWidth = 1;
+    ctx.strokeStyle = theme.frame;
+    ctx.stroke();
+  }
+  if (k < 0.2) {
+    ctx.fillStyle = b.color ?? mix(b.group ? theme.soft : theme.families[b.family], theme.base, 0.55);
+    ctx.fillRect(x, y, w, h);
+  } else {
+    rect(ctx, x, y, w, h, r);
+    ctx.fillStyle = fill;
+    ctx.fill();
+    stripe(ctx, b, theme);
+    rect(ctx, x, y, w, h, r);
+    ctx.lineWidth = 1;
+    ctx.strokeStyle = b.group ? theme.frame : mix(theme.families[b.family], theme.base, 0.6);
+    ctx.stroke();
+  }
+  if (b.mark) drawMark(ctx, b, theme, k);
+  if (b.selected || b.hovered || b.found) ring(ctx, b, theme, k);
+  if (k < 0.3) return;
+  words(ctx, b, theme, b.color ? inkOn(b.color) : null, k);
+  if (b.chips?.length && k >= 0.45) drawChips(ctx, b, theme);
+}
+
+function stripe(ctx, b, theme) {
+  if (b.group) return;
+  ctx.save();
+  ctx.clip();
+  ctx.fillStyle = theme.families[b.family];
+  ctx.fillRect(b.x, b.y, 4, b.h);
+  ctx.restore();
+}
+
+function ring(ctx, b, theme, k) {
+  const pad = 2.5;
+  rect(ctx, b.x - pad, b.y - pad, b.w + 2 * pad, b.h + 2 * pad, 8);
+  ctx.lineWidth = (b.selected ? 2.5 : 1.5) / Math.min(1, Math.max(k, 0.3));
+  ctx.strokeStyle = theme.accent;
+  if (b.found && !b.selected) ctx.setLineDash([2, 3]);
+  ctx.stroke();
+  ctx.setLineDash([]);
+}
+
+function words(ctx, b, theme, ink, k) {
+  const two = b.fact && b.h > 30, middle = b.y + b.h / 2;
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
+  ctx.fillStyle = ink ?? theme.ink;
+  ctx.font = `600 12px ${FONT}`;
+  const left = b.x + 12, room = b.w - 20;
+  ctx.fillText(fit(ctx, (b.opens ? "▸ " : "") + b.title, room), left, two ? middle - 8 : middle + 0.5);
+  if (!two || k < 0.45) return;
+  ctx.fillStyle = ink ?? theme.soft;
+  ctx.font = `11px ${FONT}`;
+  ctx.fillText(fit(ctx, b.fact, room), left, middle + 8.5);
+}
+
+/** `+` solid blue border, `−` hatched orange, `~` dashed: never colour alone. */
+function drawMark(ctx, b, theme, k) {
+  const color = theme[b.mark];
+  rect(ctx, b.x, b.y, b.w, b.h, 6);
+  if (b.mark === "removed" && k > 0.15) {
+    ctx.save();
+    ctx.clip();
+    ctx.globalAlpha *= 0.35;
+    ctx.strokeStyle = color;
+    ctx.lineWidth = 1.5;
+    ctx.beginPath();
+    for (let d = -b.h; d < b.w; d += 7) {
+      ctx.moveTo(b.x + d, b.y + b.h);
+      ctx.lineTo(b.x + d + b.h, b.y);
+    }
+    ctx.stroke();
+    ctx.restore();
+    rect(ctx, b.x, b.y, b.w, b.h, 6);
+  }
+  ctx.strokeStyle = color;
+  ctx.lineWidth = (b.mark === "added" ? 2.4 : 1.8) / Math.max(0.35, Math.min(1, k));
+  if (b.mark === "changed") ctx.setLineDash([5, 3]);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  if (k < 0.3) return;
+  ctx.fillStyle = color;
+  ctx.beginPath();
+  ctx.arc(b.x, b.y + 1, 8, 0, 7);
+  ctx.fill();
+  ctx.fillStyle = inkOn(color);
+  ctx.font = `700 13px ${FONT}`;
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  ctx.fillText(PALETTE.glyphs[b.mark], b.x, b.y + 1.5);
+}
+
+/** The chips' rectangles beside a node: two at most, the second says how many more there are. */
+export function chipRows(b) {
+  const chips = b.chips, shown = chips.slice(0, 2), h = 16;
+  const top = b.y + (b.h - shown.length * (h + 3) + 3) / 2;
+  return shown.map((chip, k) => {
+    const more = k === 1 && chips.length > 2;
+    return { chip, x: b.x + b.w + 4, y: top + k * (h + 3), h, text: more ? `${chips.length - 1} more` : chip.label, w: 0 };
+  });
+}
+
+function drawChips(ctx, b, theme) {
+  ctx.font = `10px ${FONT}`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  for (const c of chipRows(b)) {
+    c.w = ctx.measureText(c.text).width + 19;
+    rect(ctx, c.x, c.y, c.w, c.h, 4);
+    ctx.fillStyle = theme.chip;
+    ctx.fill();
+    ctx.lineWidth = b.selectedChip === c.chip.id ? 2 : 1;
+    ctx.strokeStyle = b.selectedChip === c.chip.id ? theme.accent : theme.frame;
+    ctx.stroke();
+    ctx.fillStyle = theme.soft;
+    if (c.chip.port) {
+      ctx.beginPath();
+      ctx.moveTo(c.x + 5, c.y + 5);
+      ctx.lineTo(c.x + 11, c.y + 8);
+      ctx.lineTo(c.x + 5, c.y + 11);
+      ctx.fill();
+    } else ctx.fillRect(c.x + 5, c.y + 5, 6, 6);
+    ctx.fillStyle = theme.ink;
+    ctx.fillText(c.text, c.x + 14, c.y + 8.5);
+  }
+}
+
+/** A value's shape beside its edge; drawn on hover. */
+export function drawEdgeLabel(ctx, e, text, theme) {
+  const x = e.points[0], y = e.points[1] + 12;
+  ctx.font = `10px ${FONT}`;
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  const w = ctx.measureText(text).width + 8;
+  rect(ctx, x - w / 2, y - 7.5, w, 15, 4);
+  ctx.fillStyle = theme.page;
+  ctx.globalAlpha = 0.92;
+  ctx.fill();
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = theme.soft;
+  ctx.fillText(text, x, y + 0.5);
+}

@@ -1,0 +1,265 @@
+"""A recording as what the pass explorer shows: one scene over all steps, and the details of each step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from workbench.widgets import label
+from workbench.widgets.rows import Table, table_of_rows
+from workbench.widgets.scene import Scene, scene_of
+
+ADDED, REMOVED, CHANGED = range(3)
+CONTEXT = 1
+DIFF_LIMIT = 4000
+
+
+class Steps:
+    """The steps of a recording on one scene; details of a step are worked out when it is looked at."""
+
+    def __init__(self, recording: Any) -> None:
+        """Replay the recording once, and lay out all of it."""
+        self.recording = recording
+        self.steps = list(recording.steps)
+        self.rows = [_copied(recording.start)]
+        self.after: list[int] = []
+        self.made: dict[int, Any] = dict(recording.start.instructions)
+        """The last row of every instruction that ever was, by id."""
+        for edit in (e for step in self.steps for e in step.edits):
+            self.made |= {id: row for id, row in edit.rows.items() if row is not None}
+        replaced: list[list[tuple[int, int]]] = []
+        for step in self.steps:
+            if step.edits:
+                self.rows.append(_replayed(self.rows[-1], step.edits))
+                replaced.append([pair for e in step.edits for pair in e.replaced])
+            self.after.append(len(self.rows) - 1)
+        self.tables: list[Table] = [table_of_rows(r) for r in self.rows]
+        self.scene: Scene = scene_of(self.tables, replaced)
+
+    def overview(self) -> list[dict[str, Any]]:
+        """A line a step, for the timeline."""
+        return [
+            {
+                "name": label.clipped(step.name, 80),
+                "changed": bool(step.edits),
+                "edits": len(step.edits),
+                "before": self.tables[self.at(k)[0]].count(),
+                "after": self.tables[self.at(k)[1]].count(),
+                "ms": step.seconds * 1e3,
+                "error": getattr(step, "error", ""),
+            }
+            for k, step in enumerate(self.steps)
+        ]
+
+    def at(self, k: int) -> tuple[int, int]:
+        """Which states of the program step ``k`` goes from and to."""
+        if not self.steps:
+            return (0, 0)
+        return (self.after[k - 1] if k else 0, self.after[k])
+
+    def first_changed(self) -> int:
+        """The first step that changed something, or 0."""
+        return next((k for k, s in enumerate(self.steps) if s.edits), 0)
+
+    def marks(self, k: int) -> tuple[dict[int, int], dict[int, int]]:
+        """By id: what step ``k`` removed or changed, seen before it; added or changed, seen after it."""
+        first, last = (self.rows[i].instructions for i in self.at(k))
+        gone: dict[int, int] = {}
+        come: dict[int, int] = {}
+        edits = self.steps[k].edits if self.steps else ()
+        touched = {id for edit in edits for id in edit.rows}
+        heir = dict(pair for edit in edits for pair in edit.replaced)
+        for id in sorted(touched):
+            old, new = first.get(id), last.get(id)
+            if old is not None and (new is None or new.module != old.module):
+                gone[id] = REMOVED
+            if new is not None and old is None:
+                come[id] = ADDED
+            if old is not None and new is not None and _differs(old, new, heir):
+                come[id] = CHANGED
+                gone.setdefault(id, CHANGED)
+        return gone, come
+
+    def detail(self, k: int) -> dict[str, Any]:
+        """Everything that the view shows of one step."""
+        first, last = self.at(k)
+        gone, come = self.marks(k)
+        step = self.steps[k]
+        counts = Counter(come.values()) + Counter(
+            {REMOVED: sum(m == REMOVED for m in gone.values())}
+        )
+        said = [
+            f"{counts[m]} {w}" for m, w in enumerate(("added", "removed", "changed")) if counts[m]
+        ]
+        return {
+            "index": k,
+            "before": self.scene.steps[first],
+            "after": self.scene.steps[last],
+            "gone": self._by_version(first, gone),
+            "come": self._by_version(last, come),
+            "replaced": [list(pair) for e in step.edits for pair in e.replaced],
+            "summary": ", ".join(said) or "nothing changed",
+            "edits": [self._edit(e) for e in step.edits],
+            "misses": [_miss(m) for m in step.near_misses],
+            "laws": _laws(step.edits),
+            "diff": self.diff(k, gone, come),
+        }
+
+    def _by_version(self, state: int, marks: dict[int, int]) -> list[list[int]]:
+        scene = self.scene
+        found = ((v, marks.get(scene.versions[v].id)) for v in scene.steps[state])
+        return [[v, mark] for v, mark in found if mark is not None]
+
+    def _edit(self, edit: Any) -> dict[str, Any]:
+        replaced = (old for old, _ in edit.replaced)
+        old = self._titles(edit.removed) or self._titles(replaced)
+        new = self._titles(edit.added) or self._titles(edit.changed)
+        return {
+            "index": edit.index,
+            "rule": edit.rule,
+            "law": label.clipped(edit.law, 300),
+            "file": edit.file,
+            "line": edit.line,
+            "ms": edit.seconds * 1e3,
+            "added": list(edit.added),
+            "removed": list(edit.removed),
+            "changed": list(edit.changed),
+            "what": f"{old} → {new}" if old and new else (old and f"{old} removed") or new,
+        }
+
+    def _titles(self, ids: Iterable[int]) -> str:
+        """``add ; relu``: some operations; constants and bodies only where there is nothing else."""
+        rows = [self.made[id] for id in ids if id in self.made]
+        main = [r for r in rows if r.module == 0] or rows
+        words = [label.title(r.op) for r in main if r.literal is None]
+        words = words or [label.title(r.op) for r in main]
+        return " ; ".join(words[:6]) + (f" ; {len(words) - 6} more" if len(words) > 6 else "")
+
+    def diff(self, k: int, gone: dict[int, int], come: dict[int, int]) -> list[list[Any]]:
+        """The text diff of step ``k`` by id: removed, added and changed rows, each with a row of context."""
+        if not gone and not come:
+            return []
+        before, after = _texts(self.steps[k].before), _texts(self.steps[k].after)
+        rows = merged(list(before), list(after), gone, come)
+        return list(_folded(rows, before, after))[:DIFF_LIMIT]
+
+
+def _copied(rows: Any) -> Any:
+    return type(rows)(
+        rows.name, rows.output_names, rows.source_nodes, dict(rows.modules), dict(rows.instructions)
+    )
+
+
+def _replayed(rows: Any, edits: Iterable[Any]) -> Any:
+    made = _copied(rows)
+    for edit in edits:
+        for table, delta in ((made.instructions, edit.rows), (made.modules, edit.modules)):
+            for key, row in delta.items():
+                if row is None:
+                    table.pop(key, None)
+                else:
+                    table[key] = row
+    return made
+
+
+def _differs(old: Any, new: Any, heir: dict[int, int]) -> bool:
+    """Whether more changed than the place in the order, and than inputs giving way to what replaced them."""
+    inputs = tuple(_last_heir(i, heir) for i in old.inputs)
+    return (old.op, inputs, old.modules, old.shape, old.module) != (
+        new.op, tuple(_last_heir(i, heir) for i in new.inputs), new.modules, new.shape, new.module
+    )  # fmt: skip
+
+
+def _last_heir(id: int, heir: dict[int, int]) -> int:
+    seen = {id}
+    while (following := heir.get(id)) is not None and following not in seen:
+        seen.add(id := following)
+    return id
+
+
+def _miss(miss: Any) -> dict[str, Any]:
+    return {
+        "rule": miss.rule,
+        "reason": label.clipped(miss.reason, 300),
+        "instruction": int(getattr(miss.instruction, "id", miss.instruction)),
+        "file": miss.file,
+        "line": miss.line,
+    }
+
+
+def _laws(edits: Iterable[Any]) -> list[dict[str, Any]]:
+    """The laws that some edits applied, with how often."""
+    listed = list(edits)
+    counts = Counter(e.rule for e in listed)
+    found = {e.rule: e for e in listed if e.law}
+    return [
+        {
+            "rule": e.rule,
+            "law": label.clipped(e.law, 300),
+            "count": counts[e.rule],
+            "file": e.file,
+            "line": e.line,
+        }
+        for e in found.values()
+    ]
+
+
+def _texts(program: Any) -> dict[int, str]:
+    """The text of each instruction by id, in printing order."""
+    from workbench.compiler.text import lines  # noqa: PLC0415
+
+    return {
+        line.id: label.clipped(line.text, 600) for line in lines(program) if line.id is not None
+    }
+
+
+def merged(
+    before: list[int], after: list[int], gone: dict[int, int], come: dict[int, int]
+) -> list[tuple[str, int]]:
+    """One list out of two: the order after, what is gone put behind what it stood behind."""
+    behind: dict[int | None, list[int]] = {}
+    kept: int | None = None
+    there = set(after)
+    for id in before:
+        if id in there and gone.get(id) != REMOVED:
+            kept = id
+        else:
+            behind.setdefault(kept, []).append(id)
+    rows = [("-", id) for id in behind.get(None, ())]
+    for id in after:
+        mark = come.get(id)
+        moved_in = gone.get(id) == REMOVED
+        rows.append(("+" if mark == ADDED or moved_in else "~" if mark == CHANGED else "=", id))
+        rows += [("-", other) for other in behind.get(id, ())]
+    return rows
+
+
+def _folded(
+    rows: list[tuple[str, int]], before: dict[int, str], after: dict[int, str]
+) -> Iterable[list[Any]]:
+    """The rows to show: changes with context, and how many unchanged rows lie between."""
+    shown = {
+        k + d
+        for k, (kind, _) in enumerate(rows)
+        if kind != "="
+        for d in range(-CONTEXT, CONTEXT + 1)
+    }
+    skipped = 0
+    for k, (kind, id) in enumerate(rows):
+        if k not in shown:
+            skipped += 1
+            continue
+        if skipped:
+            yield ["…", None, _skipped(skipped)]
+            skipped = 0
+        if kind == "~":
+            yield [kind, id, before[id], after[id]]
+        else:
+            yield [kind, id, (before if kind == "-" else after)[id]]
+    if skipped:
+        yield ["…", None, _skipped(skipped)]
+
+
+def _skipped(count: int) -> str:
+    return f"{count:,} unchanged row{'' if count == 1 else 's'}"

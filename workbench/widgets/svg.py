@@ -1,0 +1,347 @@
+"""A scene as one SVG: the canvas's picture with the same coordinates, for pages without a kernel."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from workbench.widgets import assets, label, palette
+from workbench.widgets.picture import Box, Edge, Layout, count_text, edges_of
+from workbench.widgets.rows import Node
+from workbench.widgets.scene import (
+    CHIP_HEIGHT,
+    CHIPS_SHOWN,
+    FAMILIES,
+    NODE_HEIGHT,
+    Scene,
+    node_width,
+)
+
+MARGIN = 14.0
+_SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
+_LIGHT = {
+    "page": "#ffffff", "ink": "#1b1f24", "soft": "#5d6672", "line": "#9aa4b0", "frame": "#b9c1ca",
+    "panel": "#47586b", "chip": "#f1f3f5", "accent": "#0b63ce", "added": palette.ADDED,
+    "removed": palette.REMOVED, "changed": palette.CHANGED,
+}  # fmt: skip
+_DARK = {
+    "page": "#16181c", "ink": "#e8eaed", "soft": "#a3acb8", "line": "#66707c", "frame": "#4d5661",
+    "panel": "#a9c0e0", "chip": "#262a30", "accent": "#6cb2ff", "added": palette.ADDED_DARK,
+    "removed": palette.REMOVED_DARK, "changed": palette.CHANGED_DARK,
+}  # fmt: skip
+
+
+def summary(scene: Scene, step: int = 0) -> str:
+    """One line of words on what a picture shows."""
+    nodes = [scene.versions[v] for v in scene.steps[step]]
+    main = [n for n in nodes if n.module == 0]
+    made = Counter(n.title for n in main if n.family != "parameter")
+    common = ", ".join(f"{k} {v}" for k, v in made.most_common(6))
+    name = f"Graph of {label.clipped(scene.title)}" if scene.title else "Graph of a program"
+    return f"{name}: {count_text(len(main))}" + (f", most of them {common}" if common else "")
+
+
+def svg(
+    scene: Scene,
+    opened: set[str],
+    *,
+    step: int = 0,
+    marks: Mapping[int, str] | None = None,
+    theme: str = "auto",
+    selected: int | None = None,
+    overlay: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+) -> str:
+    """The picture of one step.
+
+    Args:
+        scene: What to draw.
+        opened: Keys of the open groups.
+        step: Which step of the scene.
+        marks: ``added``, ``removed`` or ``changed`` by instruction id.
+        theme: ``auto`` follows the page, or ``light`` or ``dark``.
+        selected: Id of an instruction to ring.
+        overlay: Colours by number, as `overlay_of` gives it.
+        limit: Most boxes to draw; with more, groups are closed, and then the picture is cut and says so.
+    """
+    layout = Layout(scene, opened)
+    if limit is not None and _boxes(layout, step) > limit:
+        fewer = scene.default_open(budget=min(limit, 64)) & opened
+        layout = layout if fewer == layout.opened else Layout(scene, fewer)
+    return _Writer(layout, step, dict(marks or {}), theme, selected, overlay or {}, limit).text()
+
+
+def _boxes(layout: Layout, step: int) -> int:
+    scene = layout.scene
+    return len({layout.shown_as(scene.slots[v]) for v in scene.steps[step] if scene.slots[v] >= 0})
+
+
+def beside(pictures: list[str], words: str) -> str:
+    """Pictures side by side in one SVG, under the captions before and after."""
+    sizes = [_size(p) for p in pictures]
+    gap, head, at, parts = 24.0, 22.0, 0.0, list[str]()
+    for caption, (width, _), picture in zip(("before", "after"), sizes, pictures, strict=False):
+        head_text = f'<text x="{_n(at + 12)}" y="16" fill="#7a828c" font-size="12">{caption}</text>'
+        parts.append(head_text)
+        parts.append(picture.replace("<svg ", f'<svg x="{_n(at)}" y="{_n(head)}" ', 1))
+        at += width + gap
+    width, height = _n(at - gap), _n(max(h for _, h in sizes) + head)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" style="max-width:100%;height:auto" aria-label="{escape(words)}">'
+        f"<title>{escape(words)}</title>{''.join(parts)}</svg>"
+    )
+
+
+def _size(picture: str) -> tuple[float, float]:
+    found = _SIZE.search(picture)
+    return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+
+
+class _Writer:
+    """Collects the elements of one picture."""
+
+    def __init__(
+        self, layout: Layout, step: int, marks: dict[int, str], theme: str,
+        selected: int | None, overlay: Mapping[str, Any], limit: int | None,
+    ) -> None:  # fmt: skip
+        self.layout = layout
+        self.scene = scene = layout.scene
+        self.marks, self.theme, self.selected = marks, theme, selected
+        self.step = step
+        self.values: Mapping[str, float | None] = overlay.get("values", {})
+        self.overlay = overlay
+        self.nodes = {
+            scene.slots[v]: scene.versions[v] for v in scene.steps[step] if scene.slots[v] >= 0
+        }
+        shown = {self.layout.shown_as(slot) for slot in self.nodes}
+        boxes = sorted((self.layout.picture.boxes[i] for i in shown), key=lambda b: (b.y, b.x))
+        self.cut = 0 if limit is None else max(0, len(boxes) - limit)
+        self.boxes = boxes if not self.cut else boxes[: len(boxes) - self.cut]
+        self.width = self.layout.picture.width + 2 * MARGIN
+        self.height = self.layout.picture.height + 2 * MARGIN
+        if self.cut:
+            self.height = max(b.y + b.height for b in self.boxes) + 2 * MARGIN + 24.0
+        self.parts: list[str] = []
+
+    def text(self) -> str:
+        """The SVG."""
+        self._panels()
+        kept = {b.item for b in self.boxes}
+        for edge in edges_of(self.layout, self.scene.steps[self.step]):
+            if edge.start in kept and edge.end in kept:
+                self._edge(edge)
+        for panel in self.layout.picture.panels:
+            self._header(panel)
+        for box in self.boxes:
+            self._box(box)
+        if self.cut:
+            rest = f"and {self.cut:,} more boxes that this picture leaves out; the view shows all"
+            self.parts.append(
+                f'<text class="s" x="0" y="{_n(self.height - 2 * MARGIN - 4)}">{rest}</text>'
+            )
+        return self._wrap("".join(self.parts))
+
+    def _wrap(self, body: str) -> str:
+        words = summary(self.scene, self.step)
+        mark = "wb" + hashlib.sha256(body.encode()).hexdigest()[:8]
+        title = escape(label.clipped(self.scene.title) or "program")
+        width, height = _n(self.width), _n(self.height)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="{mark}" role="img" width="{width}" '
+            f'height="{height}" viewBox="{_n(-MARGIN)} {_n(-MARGIN)} {width} {height}" '
+            f'style="max-width:100%;height:auto" aria-labelledby="{mark}t {mark}d">'
+            f'<title id="{mark}t">{title}</title><desc id="{mark}d">{escape(words)}</desc>'
+            f"<style>{self._style(mark)}</style>"
+            f'<defs><pattern id="{mark}h" width="7" height="7" patternUnits="userSpaceOnUse" '
+            f'patternTransform="rotate(-45)"><path class="hatch" d="M0 3H7" stroke-width="1.5"/>'
+            f"</pattern></defs>"
+            f'<rect class="bg" x="{_n(-MARGIN)}" y="{_n(-MARGIN)}" width="{width}" height="{height}"/>'
+            f"{body.replace('url(#hatch)', f'url(#{mark}h)')}</svg>"
+        )
+
+    def _style(self, mark: str) -> str:
+        light, dark = _variables(_LIGHT, dark=False), _variables(_DARK, dark=True)
+        rules = " ".join(assets.svg_rules().replace(".W", f".{mark}").split())
+        rules += "".join(
+            f".{mark} .f{k}{{fill:var(--f{k})}}.{mark} .b{k}{{fill:{palette.FAMILY_COLORS[f]}}}"
+            for k, f in enumerate(FAMILIES)
+        )
+        if self.theme == "dark":
+            return f".{mark}{{{dark}}}{rules}"
+        if self.theme == "light":
+            return f".{mark}{{{light}}}{rules}"
+        lab = f'[data-jp-theme-light="false"] .{mark}{{{dark}}}'
+        bright = f'[data-jp-theme-light="true"] .{mark}{{{light}}}'
+        media = f"@media (prefers-color-scheme: dark){{.{mark}{{{dark}}}}}"
+        return f".{mark}{{{light}}}{media}{bright}{lab}{rules}"
+
+    def _panels(self) -> None:
+        for panel in self.layout.picture.panels:
+            height = panel.height
+            if self.cut:
+                height = min(height, self.height - 2 * MARGIN - 24.0 - panel.y)
+            if height > 0 and self._alive(panel):
+                self.parts.append(_rect("p", panel.x, panel.y, panel.width, height, 8))
+
+    def _alive(self, panel: Box) -> bool:
+        if panel.item >= self.layout.slots:
+            return True
+        return panel.item in self.nodes and bool(self.nodes[panel.item].bodies)
+
+    def _header(self, panel: Box) -> None:
+        if self._alive(panel) and panel.y < self.height - 2 * MARGIN - 24.0:
+            group = self.layout.graph.groups[self.layout.group_of(panel.item) or 0]
+            text = f"▾ {escape(group.label)} {group.count}"
+            self.parts.append(
+                f'<text class="h" x="{_n(panel.x + 8)}" y="{_n(panel.y + 17)}">{text}</text>'
+            )
+
+    def _edge(self, edge: Edge) -> None:
+        points = edge.points
+        way = [f"M{_n(points[0][0])} {_n(points[0][1])}"]
+        for k in range(1, len(points)):
+            (x0, y0), (x1, y1) = points[k - 1], points[k]
+            if k % 2 == 0 or abs(x1 - x0) < 0.5:
+                way.append(f"L{_n(x1)} {_n(y1)}")
+            elif y1 >= y0:
+                middle = _n((y0 + y1) / 2)
+                way.append(f"C{_n(x0)} {middle} {_n(x1)} {middle} {_n(x1)} {_n(y1)}")
+            else:
+                way.append(f"C{_n(x0)} {_n(y0 + 40)} {_n(x1)} {_n(y1 - 40)} {_n(x1)} {_n(y1)}")
+        x, y = points[-1]
+        self.parts.append(f'<path class="e" d="{"".join(way)}"/>')
+        self.parts.append(f'<path class="a" d="M{_n(x)} {_n(y)}l-3.2 -5.5h6.4z"/>')
+
+    def _box(self, box: Box) -> None:
+        group = self.layout.group_of(box.item)
+        if box.item >= self.layout.slots:
+            self._closed(box, group or 0)
+        elif box.item in self.nodes and not (box.panel and self.nodes[box.item].bodies):
+            node = self.nodes[box.item]
+            if box.panel:
+                half = node_width(node) / 2
+                box = Box(box.item, box.centre - half, box.y, 2 * half, NODE_HEIGHT, box.centre)
+            self._node(box, node, group is not None and bool(node.bodies))
+
+    def _closed(self, box: Box, group: int) -> None:
+        found = self.layout.graph.groups[group]
+        self.parts.append(_rect("g", box.x + 3, box.y + 3, box.width, box.height))
+        self.parts.append(_rect("g", box.x, box.y, box.width, box.height))
+        self._words(box.x, box, f"▸ {found.label}", count_text(found.count), "")
+
+    def _node(self, box: Box, node: Node, opens: bool) -> None:
+        width = min(node_width(node), box.width)
+        x = box.x + (box.width - width) / 2
+        family = FAMILIES.index(node.family) if node.family in FAMILIES else 5
+        color, said = self._overlaid(node.id)
+        style = f' style="fill:{color}"' if color else ""
+        self.parts.append(
+            f'<g data-id="{node.id}"><title>{escape(node.text)}\n{escape(node.shape)}</title>'
+        )
+        self.parts.append(_rect(f"f{family}", x, box.y, width, box.height, extra=style))
+        self.parts.append(_rect(f"b{family}", x, box.y, 4, box.height, 2))
+        ink = f' style="fill:{palette.ink_on(color)}"' if color else ""
+        self._words(x, box, f"▸ {node.title}" if opens else node.title, said or node.fact, ink)
+        self._chips(x + width + 4, box, node)
+        self._mark(x, width, box, node)
+        self.parts.append("</g>")
+
+    def _words(self, x: float, box: Box, title: str, fact: str, ink: str) -> None:
+        middle = box.y + box.height / 2
+        two = bool(fact) and box.height > 30
+        y = _n(middle - 4 if two else middle + 4)
+        self.parts.append(f'<text class="t" x="{_n(x + 12)}" y="{y}"{ink}>{escape(title)}</text>')
+        if two:
+            self.parts.append(
+                f'<text class="s" x="{_n(x + 12)}" y="{_n(middle + 12)}"{ink}>{escape(fact)}</text>'
+            )
+
+    def _chips(self, x: float, box: Box, node: Node) -> None:
+        shown = node.chips[:CHIPS_SHOWN]
+        top = box.y + (box.height - len(shown) * (CHIP_HEIGHT + 3) + 3) / 2
+        for k, chip in enumerate(shown):
+            more = k == CHIPS_SHOWN - 1 and len(node.chips) > CHIPS_SHOWN
+            text = f"{len(node.chips) - k} more" if more else chip.label
+            y = top + k * (CHIP_HEIGHT + 3)
+            width = label.text_width(text, label.CHIP_SIZE) + 20
+            self.parts.append(_rect("c", x, y, width, CHIP_HEIGHT, 4))
+            self.parts.append(
+                f'<rect class="q" x="{_n(x + 5)}" y="{_n(y + 5)}" width="6" height="6"/>'
+            )
+            self.parts.append(
+                f'<text class="k" x="{_n(x + 14)}" y="{_n(y + 12)}">{escape(text)}</text>'
+            )
+
+    def _mark(self, x: float, width: float, box: Box, node: Node) -> None:
+        mark = self.marks.get(node.id)
+        if mark:
+            fill = ' fill="url(#hatch)"' if mark == "removed" else ""
+            self.parts.append(_rect(mark, x, box.y, width, box.height, extra=fill))
+            self.parts.append(f'<circle class="badge-{mark}" cx="{_n(x)}" cy="{_n(box.y)}" r="8"/>')
+            glyph = palette.GLYPHS[mark]
+            self.parts.append(
+                f'<text class="badge" x="{_n(x)}" y="{_n(box.y + 4.5)}">{glyph}</text>'
+            )
+        if node.id == self.selected:
+            self.parts.append(_rect("sel", x - 2.5, box.y - 2.5, width + 5, box.height + 5, 8))
+
+    def _overlaid(self, id: int) -> tuple[str, str]:
+        """The colour and the words of the overlay on one node."""
+        if str(id) not in self.values:
+            return "", ""
+        value = self.values[str(id)]
+        if value is None:
+            return palette.SCALES[self.overlay["scale"]][-1], "not a number"
+        share = _share(
+            value, [v for v in self.values.values() if v is not None], self.overlay["scale"]
+        )
+        words = f"{number_text(value)} {self.overlay['unit']}".strip()
+        return palette.sample(palette.SCALES[self.overlay["scale"]], share), words
+
+
+def _share(value: float, values: list[float], scale: str) -> float:
+    span = max(abs(v) for v in values)
+    if scale == "puor":
+        return (value + span) / (2 * span) if span else 0.5
+    if scale == "magma":
+        low = min((v for v in values if v > 0), default=span)
+        return math.log(value / low) / math.log(span / low) if value > 0 and span > low > 0 else 0.0
+    low, high = min(*values, 0.0), max(*values, 0.0)
+    return (value - low) / (high - low) if high > low else 0.0
+
+
+def number_text(value: float) -> str:
+    """Three significant digits, without an exponent from 0.01 to 9,999."""
+    size = abs(value)
+    if value == 0:
+        return "0"
+    if size >= 1e4 or size < 0.01:
+        return f"{value:.2e}"
+    if size >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.{2 - math.floor(math.log10(size))}f}".rstrip("0").rstrip(".")
+
+
+def _variables(theme: Mapping[str, str], *, dark: bool) -> str:
+    fills = {f"f{k}": palette.fill(f, dark) for k, f in enumerate(FAMILIES)}
+    return "".join(f"--{k}:{v};" for k, v in {**theme, **fills}.items())
+
+
+def _rect(
+    name: str, x: float, y: float, width: float, height: float, radius: float = 6, extra: str = ""
+) -> str:
+    return (
+        f'<rect class="{name}" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" '
+        f'rx="{_n(radius)}"{extra}/>'
+    )
+
+
+def _n(value: float) -> str:
+    """A coordinate with at most one decimal."""
+    return f"{value:.1f}".removesuffix(".0").replace("-0", "-0") if value else "0"
