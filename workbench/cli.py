@@ -1,0 +1,332 @@
+"""The `workbench` command: each subcommand prints for people, or JSON with --json."""
+
+import json
+import os
+import sys
+from dataclasses import fields
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+from urllib.parse import quote
+from zipfile import BadZipFile, ZipFile
+
+import typer
+
+from workbench.knobs import OptionError, knobs
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from workbench.compiler.build import Build
+    from workbench.compiler.dtypes import Array
+    from workbench.compiler.program import Program
+
+app = typer.Typer(
+    help="See a neural-network compiler think: read, compile and run ONNX models, and look inside.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Model = Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Target = Annotated[str, typer.Option(help="What to compile for; `workbench targets` lists them.")]
+Passes = Annotated[
+    str | None, typer.Option(help="Passes in order, separated by commas, in place of the target's.")
+]
+Precision = Annotated[
+    str | None, typer.Option(help="fp16 or bf16: the type of every float32 computation.")
+]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command; an error that a user can cause is one message and exit code 1."""
+    from workbench.compiler.errors import WorkbenchError
+
+    try:
+        app(args=arguments, prog_name="workbench")
+    except (WorkbenchError, OptionError, OSError) as error:
+        typer.echo(f"workbench: {error}", err=True)
+        sys.exit(1)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """See a neural-network compiler think: read, compile and run ONNX models, and look inside."""
+    if show:
+        from workbench import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def lab(
+    notebook: Annotated[Path, typer.Argument(help="What to open.")] = Path(),
+    browser: Annotated[
+        bool | None,
+        typer.Option(
+            help="Open a browser; by default where there is a display.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Opens JupyterLab; on a machine without a display it prints the address instead."""
+    if not notebook.exists():
+        raise FileNotFoundError(f"{notebook}: no such file or folder")
+    command = [sys.executable, "-m", "jupyterlab", *_place(notebook.resolve())]
+    if not (_has_display() if browser is None else browser):
+        command.append("--no-browser")
+    if sys.platform != "win32" and os.geteuid() == 0:
+        command.append("--allow-root")
+    sys.stdout.flush()
+    os.execv(sys.executable, command)
+
+
+def _place(notebook: Path) -> list[str]:
+    """Arguments that make the printed address that of the notebook itself."""
+    here = Path.cwd()
+    root = here if notebook.is_relative_to(here) else notebook.parent
+    address = f"/lab/tree/{quote(notebook.relative_to(root).as_posix())}"
+    return [f"--ServerApp.root_dir={root}", f"--LabApp.default_url={address}"]
+
+
+def _has_display() -> bool:
+    return sys.platform in {"darwin", "win32"} or bool(knobs.display or knobs.wayland_display)
+
+
+@app.command()
+def read(
+    model: Model,
+    json: Json = False,
+    svg: Annotated[Path | None, typer.Option(help="Write the graph as a picture.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the graph as an offline page.")] = None,
+    dot: Annotated[Path | None, typer.Option(help="Write the graph for Graphviz.")] = None,
+) -> None:
+    """Prints a model's program in the text form."""
+    program = _program(model)
+    if svg or html or dot:
+        from workbench.widgets import GraphView
+
+        view = GraphView(program)
+        _write(svg, view.to_svg)
+        _write(html, view.to_html)
+        _write(dot, view.to_dot)
+    elif json:
+        _print_json(_described(program))
+    else:
+        typer.echo(str(program).rstrip("\n"))
+
+
+@app.command()
+def compile(
+    model: Model,
+    target: Target = "auto",
+    passes: Passes = None,
+    precision: Precision = None,
+    json: Json = False,
+    html: Annotated[Path | None, typer.Option(help="Write the pass explorer, offline.")] = None,
+    text: Annotated[bool, typer.Option("--text", help="Print the compiled program.")] = False,
+) -> None:
+    """Compiles a model and prints what each pass did."""
+    build = _build(model, target, passes, precision)
+    if html:
+        _write(html, build.explore().to_html)
+    if json:
+        table = _rows(build.recording.table())
+        _print_json(
+            {"target": build.target.name, "passes": table, "program": _described(build.program)}
+        )
+    elif text:
+        typer.echo(str(build.program).rstrip("\n"))
+    elif not html:
+        _print_table(build.recording.table())
+
+
+@app.command()
+def run(
+    model: Model,
+    inputs: Annotated[
+        Path | None,
+        typer.Argument(
+            help="An .npz file; inputs it leaves out come from the seed.", show_default=False
+        ),
+    ] = None,
+    target: Target = "auto",
+    precision: Annotated[
+        str | None, typer.Option(help="fp16, bf16, or float64 for every float in double precision.")
+    ] = None,
+    repetitions: Annotated[
+        int, typer.Option(min=1, help="Runs to time, after one to warm up.")
+    ] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs that are left out.")] = 0,
+    output: Annotated[Path | None, typer.Option(help="Write the outputs as an .npz file.")] = None,
+    json: Json = False,
+) -> None:
+    """Runs a model and prints its outputs and how long each part took."""
+    double = precision == "float64"
+    build = _build(model, target, None, None if double else precision)
+    result = build.run(
+        _inputs(inputs),
+        profile=True,
+        repetitions=repetitions,
+        precision="float64" if double else "float32",
+        seed=seed,
+        progress=False if json else None,
+    )
+    outputs = {name: result[name] for name in result}
+    if output:
+        _write_arrays(output, outputs)
+    facts = [_facts(name, value) for name, value in outputs.items()]
+    if json:
+        _print_json(
+            {"target": build.target.name, "outputs": facts, "timings": _rows(result.timings())}
+        )
+        return
+    for fact in facts:
+        typer.echo("{output}: {type} {lens}, from {min:.6g} to {max:.6g}".format(**fact))
+    _print_table(result.timings())
+
+
+@app.command()
+def passes(json: Json = False) -> None:
+    """Lists every pass, what it does and its options."""
+    import workbench as wb
+
+    rows: list[dict[str, Any]] = [
+        {
+            "pass": name,
+            "does": (kind.__doc__ or "").strip().split("\n")[0],
+            "options": {f.name: f.default for f in fields(kind)},
+        }
+        for name, kind in wb.passes().items()
+    ]
+    if json:
+        _print_json(rows)
+        return
+    width = max(len(row["pass"]) for row in rows)
+    for row in rows:
+        options = ", ".join(f"{name}={value}" for name, value in row["options"].items())
+        typer.echo(f"{row['pass']:<{width}}  {row['does']}" + (f" ({options})" if options else ""))
+
+
+@app.command()
+def targets(json: Json = False) -> None:
+    """Lists what can run here, and why the rest cannot."""
+    import workbench as wb
+
+    table = wb.targets()
+    if json:
+        _print_json(_rows(table))
+    else:
+        _print_table(table)
+
+
+def _program(model: Path) -> "Program":
+    import workbench as wb
+
+    return wb.parse_onnx(model)
+
+
+def _build(model: Path, target: str, passes: str | None, precision: str | None) -> "Build":
+    import workbench as wb
+
+    program = _program(model)
+    options: dict[str, Any] = {"target": target}
+    if passes is not None:
+        options["passes"] = [name.strip() for name in passes.split(",") if name.strip()]
+    if precision is not None:
+        options["precision"] = precision
+    return wb.compile(program, **options)
+
+
+def _inputs(path: Path | None) -> "dict[str, Array]":
+    import numpy as np
+
+    from workbench.compiler.errors import InputError
+
+    if path is None:
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive.items())
+    except (ValueError, AttributeError, TypeError, BadZipFile) as error:
+        raise InputError(f"{path}: expected an .npz file of arrays; {error}") from error
+
+
+def _described(program: "Program") -> list[dict[str, Any]]:
+    from workbench.compiler import text
+
+    named = text.names(program)
+    return [
+        {
+            "name": named[instruction.id],
+            "id": instruction.id,
+            "module": module.name,
+            "operation": instruction.name,
+            "attributes": {k: _plain(v) for k, v in instruction.op.attributes().items()},
+            "inputs": [named[value.id] for value in instruction.inputs],
+            "modules": [body.name for body in instruction.modules],
+            "shape": str(instruction.shape),
+            "sources": list(instruction.sources),
+        }
+        for module in program.modules.values()
+        for instruction in module
+    ]
+
+
+def _facts(name: str, value: "Array") -> dict[str, Any]:
+    numbers = value.astype("float64") if value.size else None
+    return {
+        "output": name,
+        "type": str(value.dtype),
+        "lens": list(value.shape),
+        "min": float(numbers.min()) if numbers is not None else float("nan"),
+        "max": float(numbers.max()) if numbers is not None else float("nan"),
+    }
+
+
+def _write(path: Path | None, form: Any) -> None:
+    if path:
+        path.write_text(form(), encoding="utf-8")
+        typer.echo(f"wrote {path}", err=True)
+
+
+def _write_arrays(path: Path, arrays: "dict[str, Array]") -> None:
+    from numpy.lib.format import write_array
+
+    with ZipFile(path, "w") as archive:
+        for name, value in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                write_array(member, value, allow_pickle=False)
+
+
+def _rows(table: "DataFrame") -> list[dict[str, Any]]:
+    return json.loads(table.reset_index().to_json(orient="records") or "[]")
+
+
+def _print_table(table: "DataFrame") -> None:
+    typer.echo(table.to_string(float_format=_three_digits))
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, float) and not isfinite(value):
+        return None  # JSON has neither NaN nor infinity
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+if __name__ == "__main__":
+    main()
