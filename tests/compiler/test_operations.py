@@ -20,7 +20,9 @@ from workbench.compiler.shape import Shape
 BUILTIN = {"@param", "@literal", "@return", "@outline", "undefined", "identity", "unknown:"}
 # Their inputs are modules or tuples: test_module_operations.py has programs for each.
 WITH_MODULES = {n for n, op in OPERATIONS.items() if op.takes_modules} | {"get_tuple_elem"}
-SAMPLED = sorted(set(OPERATIONS) - BUILTIN - WITH_MODULES)
+# Their input is a network, not an array of any origin: test_recurrent.py has programs for each.
+OF_NETWORKS = {"rnn_last_hs_output", "rnn_last_cell_output"}
+SAMPLED = sorted(set(OPERATIONS) - BUILTIN - WITH_MODULES - OF_NETWORKS)
 POINTWISE = [name for name in SAMPLED if OPERATIONS[name].pointwise]
 COMMUTATIVE = {"add", "mul", "max", "min", "equal", "bitwise_and"}
 # These read bits, so their meaning changes with the type.

@@ -8,10 +8,11 @@ from hypothesis import given
 
 from tests.compiler.programs import programs
 from workbench.compiler.build import compile
-from workbench.compiler.errors import ModelError, RewriteError
+from workbench.compiler.errors import ModelError, OperationError, RewriteError
 from workbench.compiler.passes.base import Pass, RewritePass, run_pass
 from workbench.compiler.program import Program
 from workbench.compiler.recording import Recording
+from workbench.compiler.result import kernel_sources
 from workbench.compiler.rewrite import Decline, Rule, drive, op, rule, var
 from workbench.compiler.rows import rows_of
 from workbench.compiler.serialize import load, save
@@ -232,3 +233,41 @@ def test_damaged_files_are_refused(tmp_path):
             load(path)
     with pytest.raises(ModelError, match="cannot be read"):
         load(tmp_path / "missing.wb")
+
+
+def fused() -> Program:
+    """relu and tanh, a sum over them, and what is divided by it: two kernels at most."""
+    program = Program()
+    main = program.main
+    x = main.add_parameter("x", Shape("float", (2, 3)))
+    for name in ("relu", "tanh"):
+        with program.source(name):
+            x = main.add(name, x)
+    with program.source("sum"):
+        total = main.add("reduce_sum", x, axes=[1])
+    with program.source("exp"):
+        main.add_return(main.add("exp", total))
+    return program
+
+
+def test_lineage_leads_into_fused_kernels_and_back():
+    program = fused()
+    build = compile(program)
+    kernels = [i for i in build.program.main if not i.name.startswith("@")]
+    for kernel in kernels:
+        for ancestor in build.recording.lineage(kernel).ancestors:
+            assert kernel.id in build.recording.lineage(ancestor).descendants
+    for node in program.main:
+        if not node.name.startswith("@"):
+            held = build.recording.lineage(node).descendants
+            assert {k.id for k in kernels} & set(held), node
+    sources = {s for k in kernels for s in kernel_sources(k)}
+    assert sources == {"relu", "tanh", "sum", "exp"}
+
+
+def test_a_build_is_no_file_and_a_missing_folder_is_named(tmp_path):
+    build = compile(fused())
+    with pytest.raises(OperationError, match=r"build\.recording"):
+        save(build, tmp_path / "b.wb")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        save(build.program, tmp_path / "none" / "b.wb")

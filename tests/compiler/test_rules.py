@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.compiler.rule_samples import Sample, samples
 
+from tests.compiler.rule_samples import Sample, samples
 from workbench.compiler.build import generated_inputs
 from workbench.compiler.passes.base import RewritePass, all_passes
 from workbench.compiler.program import Program

@@ -103,10 +103,7 @@ def test_round_trip(program: Program):
         ),
         ('module: "main"\n@0 = @literal{ ... } -> float_type, {20}, {1}', "elided"),
         ('module: "main"\nx = @param:x -> florp_type, {2}, {1}', "florp"),
-        (
-            'module: "main"\nx = @param:x -> float_type, {2}, {1}\n@1 = pointwise(x), [a] -> float_type, {2}, {1}',
-            "'a'",
-        ),
+        ('module: "main"\nx = @param:x -> float_type, {2}, {1}\n@1 = pointwise(x), [a]', "'a'"),
     ],
 )
 def test_bad_text_names_the_line(broken, says):

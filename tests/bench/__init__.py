@@ -1,0 +1,1 @@
+"""Measurements of the workbench beside its peers, in one run: `python -m tests.bench`."""

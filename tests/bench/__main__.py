@@ -1,0 +1,80 @@
+"""The command `python -m tests.bench`: measures, prints tables and writes JSON."""
+
+import argparse
+import logging
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from tests.bench import compile_time, import_time, ours, recording_cost, report, run_time, view
+from tests.bench.measure import Outcome
+
+MEASURES: dict[str, ModuleType] = {
+    "compile": compile_time,
+    "recording": recording_cost,
+    "run": run_time,
+    "import": import_time,
+    "view": view,
+}
+
+
+def _arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(MEASURES), default=list(MEASURES))
+    parser.add_argument("--models", nargs="+", help="only these models")
+    parser.add_argument("--seconds", type=float, default=20, help="at most, a model and measure")
+    parser.add_argument("--json", type=Path, default=Path("build/bench.json"))
+    parser.add_argument("--peers", action="store_true", help="time the peers alone")
+    parser.add_argument("--strict", action="store_true", help="fail where a claim is not met")
+    return parser.parse_args()
+
+
+def _measure(options: argparse.Namespace) -> list[Outcome]:
+    """Every outcome asked for, with a line of progress on standard error for each."""
+    outcomes: list[Outcome] = []
+    for name in options.only:
+        module = MEASURES[name]
+        for subject in module.SUBJECTS:
+            if options.models and subject not in options.models and len(module.SUBJECTS) > 1:
+                continue
+            print(f"{name}: {subject}", file=sys.stderr, flush=True)
+            outcomes.append(_outcome(module, subject, options))
+            report.write(outcomes, options.json)  # what a long run found outlives its failure
+    return outcomes
+
+
+def _outcome(module: ModuleType, subject: str, options: argparse.Namespace) -> Outcome:
+    """What a measure finds; a failure is shown and kept, and the rest is still measured."""
+    try:
+        return module.measure(subject, not options.peers, options.seconds)
+    except Exception as error:
+        traceback.print_exc()
+        text = f"{type(error).__name__}: {error}"
+        return Outcome(failures=((f"{module.__name__}: {subject}", text),))
+
+
+def main() -> int:
+    """Runs the measures; 1 where one failed, or a claim is not met under `--strict`."""
+    options = _arguments()
+    logging.disable(logging.WARNING)
+    if not options.peers and not ours.present():
+        print("there is no workbench here to measure; --peers times the peers", file=sys.stderr)
+        return 2
+    outcomes = _measure(options)
+    print(report.times([t for o in outcomes for t in o.timings]))
+    made = [c for o in outcomes for c in o.claims]
+    if made:
+        print("\n" + report.claims(made))
+    for name, value in (fact for o in outcomes for fact in o.facts):
+        print(f"{name}: {value}")
+    print(f"\nevery repetition is in {options.json}")
+    failures = [failure for o in outcomes for failure in o.failures]
+    for where, text in failures:
+        print(f"FAILED {where}: {text}")
+    return int(bool(failures) or (options.strict and not all(c.met for c in made)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""The peers: onnxruntime, onnxscript's optimizer, onnx's reference evaluator."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tests.bench.measure import Contender
+
+
+def cores() -> int:
+    """The cores that this process may use: every contender gets all of them."""
+    return len(os.sched_getaffinity(0))
+
+
+def session(model: Path | bytes) -> Any:
+    """An optimised onnxruntime session of a file or its bytes, on all cores, else by default."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = cores()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def ort_session(path: Path) -> Contender:
+    """Creating that session from the file."""
+    return Contender(lambda _: session(path))
+
+
+def ort_session_from_bytes(path: Path) -> Contender:
+    """Creating that session from the file's bytes, already in memory."""
+    return Contender(session, path.read_bytes)
+
+
+def ort_run(path: Path, inputs: dict[str, Any]) -> Contender:
+    """Running that session."""
+    opened = session(path)
+    return Contender(lambda _: opened.run(None, inputs))
+
+
+def onnxscript_optimizer(path: Path) -> Contender:
+    """onnxscript's optimizer on its own IR, made anew before each repetition."""
+    import onnx
+    import onnx_ir
+    import onnxscript.optimizer
+
+    proto = onnx.load(path)
+    return Contender(onnxscript.optimizer.optimize, lambda: onnx_ir.from_proto(proto))
+
+
+def reference_evaluator(path: Path, inputs: dict[str, Any]) -> Contender:
+    """onnx's own NumPy evaluator."""
+    import onnx.reference
+
+    evaluator = onnx.reference.ReferenceEvaluator(str(path))
+    return Contender(lambda _: evaluator.run(None, inputs), at_most=3)

@@ -1,0 +1,81 @@
+"""A page of headless Chromium that shows a view's own HTML, and notes every complaint and request."""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page
+
+
+@dataclass
+class Shown:
+    """A view in the browser."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    @property
+    def canvas(self) -> Locator:
+        """The first canvas."""
+        return self.page.locator(".wb-canvas").first
+
+    def nodes(self, pane: int = 0) -> list[dict[str, Any]]:
+        """What is drawn, with places on the canvas."""
+        return self.page.locator(".wb-canvas").nth(pane).evaluate("c => c.__wb.nodes()")
+
+    def node(self, title: str, pane: int = 0) -> dict[str, Any]:
+        """The first node of that title."""
+        return next(n for n in self.nodes(pane) if n["title"] == title)
+
+    def click(self, node: dict[str, Any], pane: int = 0) -> None:
+        """Click in the middle of a node."""
+        canvas = self.page.locator(".wb-canvas").nth(pane)
+        canvas.click(position={"x": node["x"] + node["w"] / 2, "y": node["y"] + node["h"] / 2})
+
+    def trait(self, name: str) -> Any:
+        """A trait as Python would have it."""
+        return self.page.evaluate("name => window.__wbModel.get(name)", name)
+
+    def stats(self) -> dict[str, float]:
+        """Frames drawn, time of the last, and when the first was painted."""
+        return self.canvas.evaluate("c => ({...c.__wb.stats})")
+
+
+@pytest.fixture
+def show(chromium: Browser, tmp_path: Path) -> Generator[Callable[..., Shown]]:
+    """`show(view)` opens the view's page; at the end there must be no complaint and no request."""
+    opened: list[Shown] = []
+
+    def open_page(view: Any, *, dark: bool = False, width: int = 1200, height: int = 760) -> Shown:
+        path = tmp_path / f"view{len(opened)}.html"
+        view.to_html(path)
+        context = chromium.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+        )
+        shown = Shown(context.new_page())
+        shown.page.on(
+            "console", lambda m: shown.complaints.append(m.text) if m.type == "error" else None
+        )
+        shown.page.on("pageerror", lambda e: shown.complaints.append(str(e)))
+        shown.page.on(
+            "dialog", lambda d: (shown.complaints.append(f"dialog {d.message}"), d.dismiss())
+        )
+        shown.page.on("request", lambda r: shown.requests.append(r.url))
+        shown.page.goto(path.as_uri())
+        shown.canvas.wait_for(state="visible", timeout=10_000)
+        while shown.stats()["firstPaint"] is None:
+            shown.page.wait_for_timeout(20)
+        opened.append(shown)
+        return shown
+
+    yield open_page
+    for shown in opened:
+        fetched = [u for u in shown.requests if not u.startswith(("file:", "data:", "blob:"))]
+        shown.page.context.close()
+        assert shown.complaints == []
+        assert fetched == []

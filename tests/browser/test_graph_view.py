@@ -1,0 +1,201 @@
+"""GraphView in Chromium: drawn, clicked, walked by keys, searched, dark, hostile, huge."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.conftest import Shown
+from tests.widgets.networks import fused, hostile, residual, transformer
+from workbench.widgets import GraphView
+from workbench.widgets.picture import Layout
+
+pytestmark = pytest.mark.browser
+Show = Callable[..., Shown]
+INK = """canvas => {
+  const x = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  const seen = new Set();
+  for (let k = 0; k < x.length; k += 4) seen.add((x[k] << 16) | (x[k + 1] << 8) | x[k + 2]);
+  return seen.size;
+}"""
+
+
+def test_it_draws(show: Show, pictures: Path):
+    shown = show(GraphView(residual()))
+    assert shown.canvas.evaluate(INK) > 30
+    assert len(shown.nodes()) > 5
+    shown.page.screenshot(path=pictures / "graph-light.png")
+
+
+def test_the_browser_places_everything_where_python_does(show: Show):
+    view = GraphView(transformer(3))
+    view.expanded = sorted(view.scene.openable())
+    boxes = Layout(view.scene, view.expanded).picture.boxes
+    places = {view.scene.versions[v].id: boxes[view.scene.slots[v]]
+              for v in view.scene.steps[0] if view.scene.slots[v] >= 0}  # fmt: skip
+    for node in show(view).nodes():
+        box = places[node["id"]]
+        x, y, w, _ = node["world"]
+        assert (x + w / 2, y) == (
+            pytest.approx(box.centre, abs=1e-9),
+            pytest.approx(box.y, abs=1e-9),
+        )
+
+
+def test_a_click_selects_and_the_inspector_tells(show: Show):
+    shown = show(GraphView(residual(2)))
+    node = shown.node("convolution")
+    shown.click(node)
+    assert shown.trait("selected") == node["id"]
+    inspector = shown.page.locator(f'.wb-inspector[data-id="{node["id"]}"]')
+    text = inspector.inner_text()
+    assert "padding" in text
+    assert "/layer0/block0/conv0/convolution_1" in text
+    inspector.locator(".wb-link").last.click()
+    assert shown.trait("selected") != node["id"]
+    shown.page.get_by_label("Close the inspector").click()
+    assert shown.trait("selected") is None
+
+
+def test_a_chip_is_selected_too(show: Show):
+    shown = show(GraphView(residual(2)))
+    node = shown.node("convolution")
+    shown.canvas.click(position={"x": node["x"] + node["w"] + 14, "y": node["y"] + node["h"] / 2})
+    assert "literal" in shown.page.locator(".wb-inspector h3").inner_text()
+
+
+def test_groups_open_and_close(show: Show):
+    view = GraphView(residual())
+    view.expanded = []
+    shown = show(view)
+    group = shown.node("layer0")
+    before = len(shown.nodes())
+    shown.click(group)
+    assert len(shown.nodes()) > before
+    assert shown.trait("expanded") == ["layer0"]
+    panel = shown.canvas.evaluate("c => c.__wb.panels()")[0]
+    shown.canvas.click(position={"x": panel["x"] + 12, "y": panel["y"] + 8})
+    assert len(shown.nodes()) == before
+    shown.page.get_by_label("Open all groups").click()
+    assert not [n for n in shown.nodes() if n["kind"] == "group"]
+
+
+def test_a_fused_module_opens_like_a_folder(show: Show):
+    shown = show(GraphView(fused()))
+    node = shown.node("pointwise")
+    assert node["fact"] == "add · relu"
+    shown.click(node)
+    shown.page.keyboard.press("Enter")
+    assert {"add", "relu"} <= {n["title"] for n in shown.nodes()}
+
+
+def test_arrows_walk_enter_opens_escape_closes(show: Show):
+    view = GraphView(residual(2))
+    shown = show(view)
+    tree = shown.page.get_by_role("tree")
+    tree.focus()
+    shown.page.keyboard.press("ArrowDown")
+    first = shown.trait("selected")
+    assert first == view.program.main.parameters["image"].id
+    shown.page.keyboard.press("ArrowDown")
+    assert view.program.instruction(shown.trait("selected")).name == "convolution"
+    shown.page.keyboard.press("ArrowUp")
+    assert shown.trait("selected") == first
+    shown.page.keyboard.press("ArrowDown")
+    before = len(shown.nodes())
+    shown.page.keyboard.press("Escape")
+    assert len(shown.nodes()) < before
+    shown.page.keyboard.press("Enter")
+    assert len(shown.nodes()) == before
+
+
+def test_search_finds_by_operation_and_source(show: Show):
+    shown = show(GraphView(residual()))
+    shown.page.get_by_role("tree").focus()
+    shown.page.keyboard.press("/")
+    shown.page.keyboard.type("block3 relu")
+    assert "matches" in shown.page.locator(".wb-hits").inner_text()
+    shown.page.keyboard.press("Enter")
+    assert shown.page.locator(".wb-hits").inner_text().startswith("1 of ")
+    found = shown.trait("selected")
+    assert "block3" in shown.page.locator(f'.wb-inspector[data-id="{found}"]').inner_text()
+    shown.page.keyboard.press("Control+a")
+    shown.page.keyboard.type("no such thing")
+    assert shown.page.locator(".wb-hits").inner_text() == "none"
+
+
+def test_the_tree_mirrors_what_is_in_view(show: Show):
+    shown = show(GraphView(residual(2)))
+    items = shown.page.get_by_role("treeitem")
+    items.first.wait_for(state="attached")
+    assert 3 < items.count() <= 130
+    assert "image" in items.first.inner_text() or "image" in items.first.text_content()
+    assert items.first.get_attribute("aria-level") == "1"
+    shown.click(shown.node("convolution"))
+    shown.page.locator('[role=treeitem][aria-selected="true"]').wait_for(state="attached")
+    active = shown.page.get_by_role("tree").get_attribute("aria-activedescendant")
+    assert "convolution" in shown.page.locator(f"#{active}").text_content()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_theme_follows_the_page_and_the_button(show: Show, pictures: Path, dark: bool):
+    shown = show(GraphView(residual()), dark=dark)
+    assert shown.page.locator(".wb-root.wb-dark").count() == int(dark)
+    shown.page.screenshot(path=pictures / f"graph-{'dark' if dark else 'light'}.png")
+    shown.page.get_by_label("Light or dark").click()
+    assert shown.page.locator(".wb-root.wb-dark").count() == int(not dark)
+    assert shown.trait("theme") == ("light" if dark else "dark")
+
+
+def test_hostile_names_are_only_ever_text(show: Show):
+    view = GraphView(hostile())
+    view.expanded = sorted(view.scene.openable())
+    shown = show(view)
+    shown.click(shown.node("relu"))
+    assert "onerror=alert(1)" in shown.page.locator(".wb-inspector").inner_text()
+    shown.page.mouse.move(400, 300)
+    assert shown.page.locator("img, .wb-root script").count() == 0
+    assert "onerror" in shown.page.title()
+
+
+def test_an_overlay_colours_and_says_its_unit(show: Show):
+    view = GraphView(residual(1))
+    conv = next(i.id for i in view.program.main if i.name == "convolution")
+    view.overlay = {"name": "time", "unit": "ms", "values": {conv: 0.21}, "total": True}
+    shown = show(view)
+    node = next(n for n in shown.nodes() if n["id"] == conv)
+    assert node["fact"] == "0.21 ms"
+    assert node["color"]
+    assert "time" in shown.page.locator(".wb-legend").inner_text()
+
+
+def test_python_s_selection_opens_what_hides_it(show: Show):
+    view = GraphView(residual())
+    view.expanded = []
+    view.selected = next(i.id for i in view.program.main if i.name == "convolution")
+    shown = show(view)
+    assert view.selected in [n["id"] for n in shown.nodes()]
+
+
+def test_the_state_reopens_at_the_same_place(show: Show):
+    view = GraphView(residual(), state="s=5&c=10.0,20.0,0.750")
+    camera = show(view).canvas.evaluate("c => c.__wb.camera")
+    assert camera == {"x": 10, "y": 20, "k": 0.75}
+
+
+def test_five_thousand_instructions_are_drawn_and_panned_with_few_nodes_a_frame(show: Show):
+    shown = show(GraphView(transformer(95, scoped=False)))
+    assert len(shown.nodes()) > 3000
+    shown.canvas.evaluate("c => c.__wb.pan(0, 4000)")
+    assert shown.canvas.evaluate("c => (c.__wb.redraw(), c.__wb.pane.visible.length)") < 200
+
+
+def test_a_page_without_data_says_so_in_words(chromium: Browser, tmp_path: Path):
+    path = tmp_path / "broken.html"
+    text = GraphView(residual(1)).to_html().replace('"containers":[{', '"containers":[],"x":[{', 1)
+    path.write_text(text, encoding="utf-8")
+    page = chromium.new_page()
+    page.goto(path.as_uri())
+    assert "could not be drawn" in page.locator(".wb-failure").inner_text()
+    page.close()

@@ -1,0 +1,106 @@
+"""Random programs of many operations and types: what is optimised computes what was written."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.compiler.mixed_programs import mixed_inputs, mixed_programs
+from workbench.compiler.build import Build, compile
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.ir import Instruction
+from workbench.compiler.program import Program
+from workbench.compiler.shape import Shape
+
+NARROW = {"half_type"}
+
+
+def outputs(build: Build, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | None:
+    """What a build computes in float64; None where an operation refuses the values."""
+    try:
+        return list(build.run(inputs, precision="float64").outputs)
+    except EvaluationError:
+        return None
+
+
+def agrees(program: Program) -> None:
+    inputs = mixed_inputs(program)
+    with np.errstate(all="ignore"):
+        wanted = outputs(compile(program, target="ref"), inputs)
+        found = outputs(compile(program, target="cpu", check=True), inputs)
+    assert (wanted is None) == (found is None)
+    types = {i.shape.type.type_name for m in program.modules.values() for i in m}
+    tolerance = 2e-3 if types & NARROW else 1e-5  # constants are folded in their own type
+    for a, b in zip(wanted or [], found or [], strict=True):
+        assert a.dtype == b.dtype
+        scale = np.abs(a[np.isfinite(a)]).max(initial=1) if a.dtype.kind == "f" else 0
+        np.testing.assert_allclose(b, a, tolerance, tolerance * float(scale))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@given(mixed_programs())
+def test_the_optimised_program_computes_the_same(program: Program):
+    agrees(program)
+
+
+def of(*shapes: Shape) -> tuple[Program, list[Instruction]]:
+    """A program with these parameters."""
+    program = Program()
+    return program, [program.main.add_parameter(f"x{i}", s) for i, s in enumerate(shapes)]
+
+
+def test_a_difference_of_bools_is_no_sum():
+    program, (x,) = of(Shape("bool", (2, 2)))
+    one = program.main.add_literal(np.array([[True, False], [True, True]]))
+    program.main.add_return(program.main.add("sub", x, one))
+    agrees(program)
+
+
+@pytest.mark.parametrize("names", [("exp", "log"), ("sqrt", "recip")])
+def test_what_cancels_for_floats_does_not_for_integers(names: tuple[str, str]):
+    program, (x,) = of(Shape("int32", (4,)))
+    y = program.main.add("max", x, program.main.add_literal(np.full(4, 2, np.int32)))
+    inner = program.main.add(names[0], y)
+    program.main.add_return(program.main.add(names[1], inner), y)
+    agrees(program)
+
+
+@pytest.mark.parametrize("exponent", [2, 3])
+def test_powers_of_small_integers_saturate(exponent: int):
+    program, (x,) = of(Shape("uint8", (4,)))
+    wide = program.main.add("add", x, program.main.add_literal(np.full(4, 200, np.uint8)))
+    n = program.main.add_literal(np.full(4, exponent, np.uint8))
+    program.main.add_return(program.main.add("pow", wide, n))
+    agrees(program)
+
+
+def test_broadcasts_along_one_axis_of_values_of_different_rank():
+    program, (x,) = of(Shape("float", (2, 2, 3)))
+    lens = (2, 2, 3, 3)
+    row = program.main.add_literal(np.array([-1, 0], np.float32))
+    sides = [program.main.add("broadcast", v, axis=0, out_lens=lens) for v in (row, x)]
+    program.main.add_return(program.main.add("add", *sides))
+    agrees(program)
+
+
+def test_two_views_of_one_value_come_to_rest():
+    """A reshape is not moved from one operand to the other for ever."""
+    program, (x,) = of(Shape("float", (2, 3)))
+    cut = program.main.add("slice", x, axes=[1], starts=[1], ends=[3])
+    view = program.main.add("convert", cut, target_type="half")
+    copy = program.main.add("reshape", view, dims=(2, 2))
+    program.main.add_return(
+        program.main.add("softmax", view, axis=0), program.main.add("div", view, copy)
+    )
+    agrees(program)
+
+
+def test_a_transform_between_kernels_comes_to_rest():
+    """Moved below one kernel, it must not be moved back by the next before the two are one."""
+    program = Program()
+    main = program.main
+    x = main.add_parameter("x", Shape("int8", (2, 1, 2)))
+    y = main.add_parameter("y", Shape("half", (2, 2)))
+    first = main.add("squeeze", main.add("abs", x), axes=[1])
+    main.add_return(main.add("max", y, main.add("convert", first, target_type="half")))
+    build = compile(program)
+    assert [i.name for i in build.program.main].count("pointwise") == 1

@@ -1,0 +1,219 @@
+"""The rules: each looks at a project's root and returns what breaks it, a line a breach."""
+
+import ast
+import json
+import re
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.house import source
+
+FILE_LINES = 500
+FUNCTION_LINES = 60
+MEDIAN_LINES = 8
+MODULE_BYTES = 60_000
+CELLS = 25
+
+# What a folder of workbench/ may import: the house's own folders, and what others publish.
+NUMERIC = {"numpy", "ml_dtypes"}
+LAYERS: dict[str, tuple[set[str], set[str]]] = {
+    "compiler": ({"compiler", "knobs"}, NUMERIC),
+    "compiler/onnx": ({"compiler", "knobs"}, NUMERIC | {"google", "onnx"}),
+    "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorflow"}),
+    "numerics": ({"compiler", "knobs", "numerics"}, NUMERIC | {"matplotlib", "pandas", "tqdm"}),
+    "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"pandas"}),
+    "widgets": (
+        {"compiler", "knobs", "widgets"},
+        NUMERIC
+        | {"IPython", "anywidget", "fast_sugiyama", "graphviz", "ipywidgets", "matplotlib"}
+        | {"pandas", "traitlets"},
+    ),
+    "compat": ({"compat", "compiler", "gpu", "knobs", "numerics"}, NUMERIC),
+}
+# Tables and plots are made when they are asked for, and only then is their package loaded; a type
+# that only a type checker reads loads nothing.
+ON_REQUEST = {"pandas", "matplotlib", "tqdm"}
+# The doors to the views: an object opens its own picture when a notebook asks for it, not before.
+DOORS = {f"workbench.widgets.{room}" for room in ("display", "explorer", "graph_view")}
+
+
+def import_direction(root: Path) -> Iterator[str]:
+    """Imports go one way: compat, widgets, gpu and numerics to compiler, never back or across."""
+    for name, tree in source.trees(root, "workbench"):
+        layer = _layer(name)
+        if layer is None:
+            continue
+        inside = {line for part in _late(tree) for line, _ in source.imports(part)}
+        for line, module in source.imports(tree):
+            if not _may_import(layer, module, on_request=line in inside):
+                yield f"{name}:{line}: {layer} may not import {module}"
+
+
+def _late(tree: ast.Module) -> Iterator[ast.AST]:
+    yield from source.functions(tree)
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield node
+
+
+def _layer(name: str) -> str | None:
+    folder = name.removeprefix("workbench/")
+    return max((layer for layer in LAYERS if folder.startswith(f"{layer}/")), key=len, default=None)
+
+
+def _may_import(layer: str, module: str, *, on_request: bool) -> bool:
+    first, _, rest = module.partition(".")
+    inner, outer = LAYERS[layer]
+    if on_request and layer in {"compiler", "numerics"} and module.rpartition(".")[0] in DOORS:
+        return True
+    if first == "workbench":
+        return rest.partition(".")[0] in inner
+    if first in sys.stdlib_module_names:
+        return True
+    return first in outer or (on_request and first in ON_REQUEST)
+
+
+def budgets(root: Path) -> Iterator[str]:
+    """A file has at most 500 lines, a function 60, half of them at most 8, an ES module 60 kB."""
+    for path in source.files(root, ".py", ".js", under=("workbench", "tests")):
+        if (lines := len(source.text(path).splitlines())) > FILE_LINES:
+            yield f"{path.relative_to(root)}: {lines} lines, at most {FILE_LINES}"
+        if path.suffix == ".js" and (size := path.stat().st_size) > MODULE_BYTES:
+            yield f"{path.relative_to(root)}: {size} bytes, at most {MODULE_BYTES}"
+    for name, tree in source.trees(root, "workbench", "tests"):
+        for function in source.functions(tree):
+            if (lines := source.code_lines(function)) > FUNCTION_LINES:
+                where = f"{name}:{function.lineno}"
+                yield f"{where}: {function.name} has {lines} lines, at most {FUNCTION_LINES}"
+    sizes = [
+        source.code_lines(f)
+        for _, t in source.trees(root, "workbench")
+        for f in source.functions(t)
+    ]
+    if sizes and (median := statistics.median(sizes)) > MEDIAN_LINES:
+        yield f"workbench: the median function has {median} lines, at most {MEDIAN_LINES}"
+
+
+def documented(root: Path) -> Iterator[str]:
+    """Modules, public classes, functions and methods say what they are; overrides may inherit."""
+    trees = list(source.trees(root, "workbench"))
+    said = {f.name for _, tree in trees for f in source.functions(tree) if ast.get_docstring(f)}
+    for name, tree in trees:
+        if not ast.get_docstring(tree):
+            yield f"{name}:1: the module has no docstring"
+        for node in tree.body:
+            yield from (
+                f"{name}:{line}: {what} has no docstring" for line, what in _unsaid(node, said)
+            )
+
+
+def _unsaid(node: ast.stmt, said: set[str]) -> Iterator[tuple[int, str]]:
+    if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return
+    if node.name.startswith("_"):
+        return
+    if not ast.get_docstring(node):
+        yield node.lineno, node.name
+    if isinstance(node, ast.ClassDef):
+        for method in node.body:
+            if isinstance(method, ast.FunctionDef) and not _inherits(node, method, said):
+                yield from ((line, f"{node.name}.{what}") for line, what in _unsaid(method, said))
+
+
+def _inherits(owner: ast.ClassDef, method: ast.FunctionDef, said: set[str]) -> bool:
+    overload = any("overload" in ast.unparse(d) for d in method.decorator_list)
+    setter = any(ast.unparse(d).endswith(".setter") for d in method.decorator_list)
+    return overload or setter or (bool(owner.bases) and method.name in said)
+
+
+def options_in_one_place(root: Path) -> Iterator[str]:
+    """The environment is read in knobs.py alone, and each variable stands in docs/options.md."""
+    page = root / "docs/options.md"
+    listed = set(re.findall(r"\bWORKBENCH_\w+", source.text(page))) if page.exists() else set()
+    for name, tree in source.trees(root, "workbench"):
+        for node in ast.walk(tree):
+            read = isinstance(node, ast.Attribute) and node.attr in {
+                "environ",
+                "getenv",
+                "environb",
+            }
+            if read and name != "workbench/knobs.py":
+                yield f"{name}:{node.lineno}: reads the environment; add a knob to knobs.py"
+    places = source.files(root, ".py", under=("workbench", "tests"))
+    places += [p for p in (root / "Makefile", root / ".ci/run") if p.exists()]
+    for path in places:
+        for variable in sorted(
+            set(re.findall(r"\bWORKBENCH_[A-Z]\w*", source.text(path))) - listed
+        ):
+            yield f"{path.relative_to(root)}: {variable} is not in docs/options.md"
+
+
+def offline(root: Path) -> Iterator[str]:
+    """What is shipped to a browser loads nothing from the network; the SVG namespace is a name."""
+    for path in source.files(root, ".js", ".css", ".html", ".svg", under=("workbench",)):
+        for number, line in enumerate(source.text(path).splitlines(), 1):
+            for url in re.findall(r"(?:https?:)?//[\w-]+\.[\w./-]+", line):
+                if "//www.w3.org/" not in url:
+                    yield f"{path.relative_to(root)}:{number}: {url}"
+
+
+def no_machine_paths(root: Path) -> Iterator[str]:
+    """No file names a folder of somebody's machine."""
+    pattern = re.compile(r"(?<![\w.~/-])/(?:home|root|tmp|work|opt|Users)/\w[\w.-]*")
+    for path in _written(root):
+        for number, line in enumerate(source.text(path).splitlines(), 1):
+            yield from (f"{path.relative_to(root)}:{number}: {p}" for p in pattern.findall(line))
+
+
+def no_leftovers(root: Path) -> Iterator[str]:
+    """What is not done raises an error; it does not leave a note."""
+    pattern = re.compile(r"\b(?:TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b")
+    for path in _written(root):
+        for number, line in enumerate(source.text(path).splitlines(), 1):
+            if pattern.search(line):
+                yield f"{path.relative_to(root)}:{number}: {line.strip()}"
+
+
+def _written(root: Path) -> list[Path]:
+    found = source.files(root, ".py", ".js", ".md", ".ipynb", ".toml", ".css", ".html")
+    return found + [p for p in (root / "Makefile", root / ".ci/run") if p.exists()]
+
+
+def clean_notebooks(root: Path) -> Iterator[str]:
+    """A notebook is kept without outputs, has at most 25 cells, and starts with words."""
+    for path in source.files(root, ".ipynb", under=("notebooks",)):
+        cells = json.loads(source.text(path))["cells"]
+        name = path.relative_to(root)
+        if len(cells) > CELLS:
+            yield f"{name}: {len(cells)} cells, at most {CELLS}"
+        if not cells or cells[0]["cell_type"] != "markdown":
+            yield f"{name}: does not start with words"
+        for number, cell in enumerate(cells, 1):
+            if cell.get("outputs") or cell.get("execution_count"):
+                yield f"{name}: cell {number} keeps its output"
+
+
+def locked(root: Path) -> Iterator[str]:
+    """requirements.lock holds `name==version` lines and nothing else, and no torch."""
+    path = root / "requirements.lock"
+    lines = source.text(path).splitlines() if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!]+", line):
+            yield f"requirements.lock:{number}: {line}"
+        if line.startswith("torch=="):
+            yield f"requirements.lock:{number}: torch is for `make models`"
+
+
+RULES = [
+    import_direction,
+    budgets,
+    documented,
+    options_in_one_place,
+    offline,
+    no_machine_paths,
+    no_leftovers,
+    clean_notebooks,
+    locked,
+]

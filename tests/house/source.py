@@ -1,0 +1,56 @@
+"""Reads a project's own files: what the rules of the house look at."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SKIPPED = {"build", "dist", "node_modules", "golden"}
+
+
+def files(root: Path, *suffixes: str, under: tuple[str, ...] = ("",)) -> list[Path]:
+    """The files with one of the suffixes, in order; hidden and built folders are left out."""
+    found: set[Path] = set()
+    for folder in under:
+        found.update(p for p in (root / folder).rglob("*") if p.suffix in suffixes and p.is_file())
+    return sorted(p for p in found if not _left_out(p.relative_to(root)))
+
+
+def _left_out(path: Path) -> bool:
+    return any(part in SKIPPED or part.startswith(".") for part in path.parts[:-1])
+
+
+def text(path: Path) -> str:
+    """The text of a file."""
+    return path.read_text(encoding="utf-8")
+
+
+def trees(root: Path, *under: str) -> Iterator[tuple[str, ast.Module]]:
+    """The name and syntax tree of each Python file."""
+    for path in files(root, ".py", under=under):
+        yield path.relative_to(root).as_posix(), ast.parse(text(path), str(path))
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and full name of each import, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method, nested ones too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function, its docstring and decorators left out."""
+    total = (function.end_lineno or function.lineno) - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function, clean=False) is not None:
+        total -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return total

@@ -1,0 +1,61 @@
+"""The harness itself: a small widget is drawn, clicked, and heard in Python; errors are seen."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.jupyter.lab import Lab
+
+pytestmark = [pytest.mark.jupyter, pytest.mark.xdist_group("jupyter")]
+
+WIDGET = '''
+import anywidget, traitlets
+class Button(anywidget.AnyWidget):
+    count = traitlets.Int(0).tag(sync=True)
+    _esm = """export default { render({ model, el }) {
+      el.innerHTML = '<button class="probe">add</button>';
+      el.firstChild.onclick = () => {
+        model.set("count", model.get("count") + 1);
+        model.save_changes();
+      };
+    } }"""
+button = Button()
+button
+'''
+
+
+def notebook(folder: Path, name: str, *codes: str) -> Path:
+    cells = [nbformat.v4.new_code_cell(code) for code in codes]
+    path = folder / f"{name}.ipynb"
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
+    return path
+
+
+def test_a_click_reaches_python(lab: Lab, tmp_path: Path):
+    opened = lab.open(notebook(tmp_path, "click", "x = 1", WIDGET))
+    opened.run_all()
+    assert opened.errors() == []
+    opened.cell(opened.find("anywidget")).locator("button.probe").click()
+    opened.page.wait_for_timeout(200)
+    assert opened.run("print(button.count)") == "1"
+    assert opened.complaints == []
+    opened.page.close()
+
+
+def test_an_error_in_a_cell_is_seen(lab: Lab, tmp_path: Path):
+    opened = lab.open(notebook(tmp_path, "error", "1 / 0"))
+    opened.run_all()
+    assert opened.errors() == ["ZeroDivisionError: division by zero"]
+    opened.page.close()
+
+
+def test_an_error_in_the_browser_is_seen(lab: Lab, tmp_path: Path):
+    code = WIDGET.replace('model.set("count"', 'missing.set("count"')
+    opened = lab.open(notebook(tmp_path, "console", code))
+    opened.run_all()
+    opened.cell(0).locator("button.probe").click()
+    opened.page.wait_for_timeout(200)
+    assert any("missing" in complaint for complaint in opened.complaints)
+    opened.page.close()

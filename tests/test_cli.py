@@ -1,0 +1,193 @@
+"""The `workbench` command: what it prints, what it writes, and its one-line errors."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import workbench
+from workbench import cli
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """relu(x · w + 1), in a file."""
+    w = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(3, 4), "w")
+    one = numpy_helper.from_array(np.ones(4, np.float32), "one")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"], "first/MatMul"),
+        helper.make_node("Add", ["product", "one"], ["sum"], "first/Add"),
+        helper.make_node("Relu", ["sum"], ["y"], "last/Relu"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])
+    graph = helper.make_graph(nodes, "small", [x], [y], [w, one])
+    path = tmp_path / "small.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return str(path)
+
+
+def call(*arguments: str) -> int:
+    try:
+        cli.main(list(arguments))
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert call(*arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_read_prints_the_text_form(model, capsys):
+    text = printed(capsys, "read", model)
+    assert "@param:x -> float_type, {2, 3}, {3, 1}" in text
+    assert "relu(" in text
+
+
+def test_read_as_json_names_operations_shapes_and_sources(model, capsys):
+    rows = json.loads(printed(capsys, "read", model, "--json"))
+    relu = next(row for row in rows if row["operation"] == "relu")
+    assert relu["shape"] == "float_type, {2, 4}, {4, 1}"
+    assert relu["sources"] == ["last/Relu"]
+
+
+@pytest.mark.parametrize(("option", "start"), [("svg", "<svg"), ("html", "<!"), ("dot", "digraph")])
+def test_read_writes_pictures(model, tmp_path, capsys, option, start):
+    out = tmp_path / f"graph.{option}"
+    assert printed(capsys, "read", model, f"--{option}", str(out)) == ""
+    text = out.read_text()
+    assert text.lstrip().lower().startswith(start)
+    assert "relu" in text
+
+
+def test_compile_prints_a_row_a_pass(model, capsys):
+    text = printed(capsys, "compile", model)
+    assert "pass" in text.splitlines()[0]
+    assert "fuse_pointwise" in text
+
+
+def test_compile_as_json_with_chosen_passes(model, capsys):
+    facts = json.loads(
+        printed(capsys, "compile", model, "--json", "--passes", "dead_code_elimination")
+    )
+    assert [row["pass"] for row in facts["passes"]] == ["dead_code_elimination"]
+    assert facts["target"] == "cpu"
+    assert any(row["operation"] == "relu" for row in facts["program"])
+
+
+def test_compile_writes_the_explorer(model, tmp_path, capsys):
+    out = tmp_path / "explorer.html"
+    assert printed(capsys, "compile", model, "--html", str(out)) == ""
+    assert "fuse_pointwise" in out.read_text()
+
+
+def test_compile_prints_the_compiled_program(model, capsys):
+    assert "pointwise" in printed(capsys, "compile", model, "--text")
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_run_takes_inputs_and_writes_outputs(model, tmp_path, capsys, target):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
+    np.savez(tmp_path / "in.npz", x=x)
+    out = tmp_path / "out.npz"
+    text = printed(
+        capsys, "run", model, str(tmp_path / "in.npz"), "--target", target, "--output", str(out)
+    )
+    assert "y: float32 [2, 4]" in text
+    assert "ms" in text
+    expected = np.maximum(x @ np.arange(12, dtype=np.float32).reshape(3, 4) + 1, 0)
+    np.testing.assert_allclose(np.load(out)["y"], expected, rtol=1e-6)
+
+
+def test_run_makes_up_inputs_from_the_seed(model, capsys):
+    def extremes(seed: str) -> tuple[float, float]:
+        facts = json.loads(printed(capsys, "run", model, "--json", "--seed", seed))
+        assert {row["op"] for row in facts["timings"]}
+        return facts["outputs"][0]["min"], facts["outputs"][0]["max"]
+
+    assert extremes("1") == extremes("1") != extremes("2")
+
+
+@pytest.mark.parametrize("precision", ["fp16", "float64"])
+def test_run_in_another_precision(model, capsys, precision):
+    assert printed(capsys, "run", model, "--precision", precision, "--repetitions", "1")
+
+
+def test_passes_and_targets_are_listed(capsys):
+    rows = json.loads(printed(capsys, "passes", "--json"))
+    assert all(row["does"] for row in rows)
+    assert "dead_code_elimination" in printed(capsys, "passes")
+    listed = {
+        row["target"]: row["available"] for row in json.loads(printed(capsys, "targets", "--json"))
+    }
+    assert listed["ref"]
+    assert listed["cpu"]
+    assert "NumPy" in printed(capsys, "targets")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["read", "missing.onnx"], "missing.onnx"),
+        (["read", "{text}"], "notes.onnx"),
+        (["compile", "{model}", "--target", "tpu"], "unknown target 'tpu'"),
+        (["compile", "{model}", "--passes", "fuse_everything"], "unknown pass 'fuse_everything'"),
+        (["run", "{model}", "--precision", "fp7"], "fp7"),
+        (["run", "{model}", "missing.npz"], "missing.npz"),
+        (["run", "{model}", "{text}"], "expected an .npz file"),
+        (["run", "{model}", "{wrong}"], "'z'"),
+        (["lab", "missing.ipynb"], "missing.ipynb: no such file"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_1(arguments, says, model, tmp_path, capsys):
+    (tmp_path / "notes.onnx").write_text("not a model")
+    np.savez(tmp_path / "wrong.npz", z=np.zeros(3, np.float32))
+    places = {
+        "model": model,
+        "text": str(tmp_path / "notes.onnx"),
+        "wrong": str(tmp_path / "wrong.npz"),
+    }
+    assert call(*(argument.format(**places) for argument in arguments)) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("workbench: ")
+    assert says in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("display", "opens"), [({}, False), ({"DISPLAY": ":0"}, True), ({"WAYLAND_DISPLAY": "w"}, True)]
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there always is a display")
+def test_lab_opens_a_browser_where_there_is_a_display(monkeypatch, tmp_path, display, opens):
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    for name, value in display.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "first look.ipynb").touch()
+    assert call("lab", str(tmp_path / "first look.ipynb")) == 0
+    assert ("--no-browser" not in started[0]) == opens
+    assert any(part.endswith("=/lab/tree/first%20look.ipynb") for part in started[0])
+    assert ("--allow-root" in started[0]) == (os.geteuid() == 0)
+
+
+def test_the_module_is_the_command_too():
+    command = [sys.executable, "-m", "workbench.cli", "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.strip() == workbench.__version__
+
+
+def test_json_has_neither_nan_nor_infinity(model, tmp_path, capsys):
+    np.savez(tmp_path / "x.npz", x=np.full((2, 3), np.nan, np.float32))
+    assert call("run", model, str(tmp_path / "x.npz"), "--json", "--repetitions", "1") == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found["outputs"][0]["min"] is None

@@ -1,0 +1,113 @@
+"""The steps of a recording on one scene: what did not change keeps its place; marks and diff go by id."""
+
+import pytest
+
+from tests.widgets.networks import recorded, residual
+from workbench.compiler.recording import Recording
+from workbench.widgets.explorer import PassExplorer
+from workbench.widgets.picture import Layout
+from workbench.widgets.steps import ADDED, CHANGED, REMOVED, Steps, merged
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    return recorded(residual())
+
+
+@pytest.fixture(scope="module")
+def steps(recording: Recording) -> Steps:
+    return Steps(recording)
+
+
+def test_the_states_are_those_of_the_recording(recording: Recording, steps: Steps):
+    for k, step in enumerate(recording):
+        for state, program in zip(steps.at(k), (step.before, step.after), strict=True):
+            shown = {steps.scene.versions[v].id for v in steps.scene.steps[state]}
+            assert shown == {i.id for m in program.reachable_modules() for i in m}
+
+
+def test_unchanged_instructions_keep_their_place_through_every_pass(steps: Steps):
+    layout = Layout(steps.scene, steps.scene.openable())
+    seen: dict[int, int] = {}
+    for state in steps.scene.steps:
+        for version in state:
+            node, slot = steps.scene.versions[version], steps.scene.slots[version]
+            if slot >= 0 and node.module == 0:
+                assert seen.setdefault(node.id, slot) == slot
+    assert all(slot in layout.picture.boxes for slot in seen.values())
+
+
+def test_two_instructions_of_one_state_never_share_a_place(steps: Steps):
+    for state in steps.scene.steps:
+        slots = [steps.scene.slots[v] for v in state if steps.scene.slots[v] >= 0]
+        assert len(slots) == len(set(slots))
+
+
+def test_what_replaces_takes_the_place(recording: Recording, steps: Steps):
+    before, after = steps.scene.steps[0], steps.scene.steps[1]
+    place = {steps.scene.versions[v].id: steps.scene.slots[v] for v in (*before, *after)}
+    pairs = [p for e in recording[steps.first_changed()].edits for p in e.replaced]
+    moved = [(a, b) for a, b in pairs if place.get(a, -1) >= 0 and place.get(b, -1) >= 0]
+    assert moved
+    assert all(place[a] == place[b] for a, b in moved)
+
+
+def test_marks_are_the_difference_of_the_two_programs(recording: Recording, steps: Steps):
+    for k, step in enumerate(recording):
+        old, new = (
+            {i.id for m in p.reachable_modules() for i in m} for p in (step.before, step.after)
+        )
+        gone, come = steps.marks(k)
+        assert {i for i, m in come.items() if m == ADDED} == new - old
+        assert old - new <= {i for i, m in gone.items() if m == REMOVED}
+
+
+def test_an_input_that_gave_way_is_no_change():
+    recording = recorded(residual(1))
+    steps = Steps(recording)
+    k = steps.first_changed()
+    _, come = steps.marks(k)
+    assert CHANGED not in come.values()
+
+
+def test_the_diff_names_every_change_once_and_no_renumbered_row(steps: Steps):
+    for k in range(len(steps.steps)):
+        gone, come = steps.marks(k)
+        rows = steps.diff(k, gone, come)
+        removed = [i for kind, i, *_ in rows if kind == "-"]
+        assert sorted(removed) == sorted(i for i, m in gone.items() if m == REMOVED)
+        changed = [i for kind, i, *_ in rows if kind in "+~"]
+        assert set(changed) <= set(come) | set(removed)
+        assert set(come) <= set(changed)
+
+
+def test_merged_puts_what_is_gone_behind_what_it_stood_behind():
+    rows = merged([1, 2, 3], [1, 4, 3], {2: REMOVED}, {4: ADDED})
+    assert rows == [("=", 1), ("-", 2), ("+", 4), ("=", 3)]
+
+
+def test_an_edit_says_its_rule_place_and_what_it_did(recording: Recording, steps: Steps):
+    k = steps.first_changed()
+    edit = steps.detail(k)["edits"][0]
+    assert edit["rule"] == recording[k].edits[0].rule
+    assert edit["file"].endswith(".py")
+    assert edit["line"] > 0
+    assert edit["what"]
+
+
+def test_the_explorer_sends_one_step_at_a_time(recording: Recording):
+    view = PassExplorer(recording)
+    assert view.step == Steps(recording).first_changed()
+    first = view.detail
+    view.step = next(k for k, s in enumerate(recording) if s.changed and k != view.step)
+    assert view.detail != first
+    view.step = 10_000
+    assert view.step == len(recording) - 1
+
+
+def test_a_recording_without_steps_is_shown_in_words():
+    from workbench.compiler.recording import Recording as Fresh
+
+    view = PassExplorer(Fresh(residual(1)))
+    assert "without steps" in view.summary()
+    assert "<svg" in view.to_svg()
