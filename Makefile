@@ -1,0 +1,72 @@
+# Tasks of the graph workbench. The first target that needs it sets up .venv, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= auto
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test check format docs models bench golden nightly lock clean
+
+help: ## list the tasks
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.lab: pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet -c requirements.lock pip
+	$(PIP) install --quiet -c requirements.lock -e '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.lab
+	$(PIP) install --quiet -c requirements.lock --group test --group lint
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(PIP) install --quiet -c requirements.lock --group docs
+	@touch $@
+
+$(VENV)/.models: $(VENV)/.dev
+	$(PIP) install --quiet -c requirements.lock --group models
+	@touch $@
+
+lab: $(VENV)/.lab ## open JupyterLab on the first notebook
+	$(BIN)/workbench lab notebooks/01-first-look.ipynb
+
+test: $(VENV)/.dev ## run all tests but those of full-size models
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m 'not models and not gpu' $(ARGS)
+
+check: $(VENV)/.dev ## formatting, lint, types and the rules of the house
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(PYTEST) -q tests/house $(ARGS)
+
+format: $(VENV)/.dev ## format the code and fix what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+golden: $(VENV)/.dev ## rewrite the golden transcripts from what the code prints now
+	$(PYTEST) -q -n $(WORKERS) -m 'not models and not gpu and not browser and not jupyter' --update-golden $(ARGS)
+
+nightly: $(VENV)/.dev ## property tests with many more examples
+	$(PYTEST) -n $(WORKERS) -m 'not models and not gpu' --hypothesis-profile=deep $(ARGS)
+
+models: $(VENV)/.models ## export the full-size models and test them (torch on the CPU)
+	$(PYTEST) -m models $(ARGS)
+
+bench: $(VENV)/.models ## measure beside the peers
+	$(BIN)/python -m tests.bench $(ARGS)
+
+docs: $(VENV)/.docs ## build the documentation into build/docs
+	$(BIN)/python -m sphinx -W -q docs build/docs
+
+lock: ## pin what a fresh environment resolves to
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --upgrade pip
+	build/lock/bin/python -m pip install --quiet -e '.[demo]' --group test --group lint --group docs
+	build/lock/bin/python -m pip freeze --all --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' | grep -v '^setuptools==' > requirements.lock
+
+clean: ## remove what was built, the environment included
+	rm -rf $(VENV) build dist
