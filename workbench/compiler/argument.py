@@ -48,12 +48,6 @@ class Argument:
         """The elements as a read-only array of the shape's lens."""
         return self._array
 
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all elements are equal (and there is at least one)."""
-        array = self._array
-        return array.size > 0 and (array.size == 1 or bool(np.all(array == array.flat[0])))
-
     def same_as(self, other: Argument) -> bool:
         """Whether shape and bytes of every element are equal; NaN equals itself."""
         if self._array is other._array:

@@ -11,6 +11,7 @@ import numpy as np
 from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import InputError
 from workbench.compiler.ir import Instruction
+from workbench.compiler.ops.fused import Fused
 from workbench.compiler.program import Program
 
 if TYPE_CHECKING:
@@ -35,16 +36,12 @@ def work_of(instruction: Instruction) -> Work:
     if instruction.shape.is_dynamic or any(s.is_dynamic for s in inputs):
         return Work(0, 0)
     moved = instruction.op.bytes(inputs, instruction.shape)
+    if isinstance(instruction.op, Fused):
+        return Work(instruction.op.flops(inputs, instruction.shape, instruction.modules), moved)
     if not instruction.modules:
         return Work(instruction.op.flops(inputs, instruction.shape), moved)
-    scale = _elements(instruction) if instruction.name == "pointwise" else 1
     inner = [work_of(i).flops for m in instruction.modules for i in m if not i.name.startswith("@")]
-    return Work(scale * sum(inner), moved)
-
-
-def _elements(instruction: Instruction) -> int:
-    shape = instruction.shape if instruction.shape.subs is None else instruction.shape.subs[0]
-    return shape.elements
+    return Work(sum(inner), moved)
 
 
 def kernel_text(instruction: Instruction) -> str:

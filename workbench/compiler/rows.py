@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -116,9 +116,3 @@ def _fill(
     made.target_id = row.target_id
     made.modules = tuple([modules[k] for k in row.modules]) if row.modules else ()
     made.module.connect(made, [instructions[k] for k in row.inputs])
-
-
-def literals(rows: Iterable[Row]) -> list[Argument]:
-    """The distinct literals of some rows."""
-    found = {id(r.literal): r.literal for r in rows if r.literal is not None}
-    return list(found.values())

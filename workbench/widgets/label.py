@@ -44,13 +44,6 @@ def _dim(dim: Any) -> str:
     return str(dim.min) if dim.min == dim.max else f"{dim.min}..{dim.max}"
 
 
-def type_text(shape: Any) -> str:
-    """The element type without its ``_type``."""
-    if getattr(shape, "is_tuple", False):
-        return "tuple"
-    return str(shape.type.type_name).removesuffix("_type")
-
-
 def title(op: Any) -> str:
     """First line: the operation, or the name of a parameter."""
     if op.name == "@param":
