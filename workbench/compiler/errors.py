@@ -35,6 +35,17 @@ class ModelError(WorkbenchError, ValueError):
     """A model file that is missing, damaged, hostile or uses something that is not supported."""
 
 
+class RuntimeValueError(ModelError):
+    """A value that is needed at import and computed at run time; ``inputs`` names what it follows from.
+
+    Importing the model again with these inputs fixed (``constant_inputs``) resolves it.
+    """
+
+    def __init__(self, message: str, inputs: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.inputs = inputs
+
+
 class InputError(WorkbenchError, ValueError):
     """Inputs of a run that do not fit the program's parameters."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -29,6 +30,7 @@ def parse_onnx(
     default_dyn_dim_value: Dim | None = None,
     skip_unknown_operators: bool = False,
     max_loop_iterations: int = 10,
+    constant_inputs: Mapping[str, Any] | None = None,
     external_data_path: str | Path | None = None,
 ) -> Program:
     """Import an ONNX model.
@@ -42,6 +44,8 @@ def parse_onnx(
         default_dyn_dim_value: The range of a dimension that the model leaves open.
         skip_unknown_operators: Keep unknown operators as ``unknown:Op`` instead of failing.
         max_loop_iterations: Iterations of a loop whose number is only known at run time.
+        constant_inputs: Arrays for inputs that become constants of the program, by the input's name. What a
+            model computes from them (the lengths of a Reshape, the k of a TopK) is then known at import.
         external_data_path: The folder of tensors stored outside of the model file.
 
     Raises:
@@ -55,13 +59,15 @@ def parse_onnx(
         default_dyn_dim_value,
         skip_unknown_operators,
         max_loop_iterations,
+        constant_inputs or {},
         external_data_path,
     )
     source = read(model)
     try:
         return Importer(source, options).run()
     except ModelError as error:
-        raise ModelError(f"{source.name or 'the model'}: {error}") from error
+        error.args = (f"{source.name or 'the model'}: {error}",)
+        raise
     except (
         Exception
     ) as error:  # a damaged file may break any assumption, such as that names are text

@@ -10,7 +10,7 @@ import onnx
 
 from workbench.compiler.argument import Argument
 from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.errors import ModelError
+from workbench.compiler.errors import ModelError, RuntimeValueError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.onnx import broadcast
 from workbench.compiler.onnx.constants import check_size
@@ -173,11 +173,12 @@ class NodeContext:
         """The elements of a value that has to be known at import.
 
         Raises:
-            ModelError: It is only known at run time.
+            RuntimeValueError: It is only known at run time.
         """
         found = self.constant(value)
         if found is None:
-            raise self.fail(f"{what} is computed at run time; expected a constant")
+            message = f"{described(self.node)}: {what} is computed at run time; expected a constant"
+            raise RuntimeValueError(message, self.importer.origins(value))
         return found
 
     def constant_ints(self, value: Instruction, what: str) -> tuple[int, ...]:

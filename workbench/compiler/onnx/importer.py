@@ -179,11 +179,23 @@ class Importer:
         for value in graph.input:
             if value.name in given or value.name in scope.values:
                 continue
+            is_main = module is self.program.main
+            if is_main and value.name in self.options.constant_inputs:
+                scope.values[value.name] = self._fixed(value.name, module)
+                continue
             shape = shapes.get(value.name)
             if shape is None:
-                is_main = module is self.program.main
                 shape = input_shape(value, self.options, is_main=is_main)
             scope.values[value.name] = module.add_parameter(value.name, shape)
+
+    def _fixed(self, name: str, module: Module) -> Instruction:
+        """An input that the caller gave a value for."""
+        try:
+            value = Argument.of(self.options.constant_inputs[name])
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"constant_inputs: {name!r}: {error}") from error
+        with self.program.source(self.provenance.initializer(name)):
+            return module.add_literal(value)
 
     def _output(self, name: str, scope: Scope, where: str) -> Instruction:
         found = scope.find(name)
@@ -245,8 +257,8 @@ class Importer:
                 return self._unknown(node, inputs, module)
             if isinstance(error, ModelError):
                 text = str(error)
-                named = text if described(node) in text else f"{described(node)}: {text}"
-                raise ModelError(named) from error
+                error.args = (text if described(node) in text else f"{described(node)}: {text}",)
+                raise
             shapes = "; ".join(str(i.shape) for i in inputs) or "none"
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             raise ModelError(f"{described(node)}: {kind}{error} (inputs: {shapes})") from error
@@ -300,6 +312,19 @@ class Importer:
                 f"{described(node)}: the model has over {MAX_INSTRUCTIONS:,} nodes "
                 "with its functions expanded"
             )
+
+    def origins(self, value: Instruction) -> tuple[str, ...]:
+        """Names of the model's inputs that a value follows from."""
+        found: list[str] = []
+        seen, stack = {value}, [value]
+        while stack:
+            current = stack.pop()
+            if current.parameter is not None and current.module is self.program.main:
+                found.append(current.parameter)
+            fresh = [i for i in current.inputs if i not in seen]
+            seen.update(fresh)
+            stack += fresh
+        return tuple(sorted(found))
 
     # Subgraphs
 

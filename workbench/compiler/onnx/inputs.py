@@ -49,6 +49,6 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, options: ParseOptions, where: str
         return given if isinstance(given, Dim) else Dim(given, given)
     if dim.dim_value < -1:
         raise ModelError(f"{where}: a dimension of {dim.dim_value}; expected no negative length")
-    if dim.dim_value > 0:
+    if dim.dim_value > 0 or (dim.HasField("dim_value") and dim.dim_value == 0 and not options.fills):
         return Dim(dim.dim_value, dim.dim_value)
     return options.default_dim

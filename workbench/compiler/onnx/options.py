@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from workbench.compiler.errors import ModelError
 from workbench.compiler.shape import Dim
@@ -30,6 +31,8 @@ class ParseOptions:
     """Keep unknown operators as ``unknown:Op`` instructions, which cannot run, instead of failing."""
     max_loop_iterations: int = 10
     """Iterations of a loop whose number of iterations is only known at run time."""
+    constant_inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Arrays for inputs that are to be constants of the program, by name."""
     external_data_path: str | Path | None = None
     """The folder that tensors stored outside of the model file lie in; the model's own by default."""
 
@@ -51,6 +54,11 @@ class ParseOptions:
             raise ModelError(f"default_dim_value={self.default_dim_value}; expected 1 or more")
         if self.max_loop_iterations < 0:
             raise ModelError(f"max_loop_iterations={self.max_loop_iterations}; expected 0 or more")
+
+    @property
+    def fills(self) -> bool:
+        """Whether the caller said what open dimensions are: some exporters write 0 for these."""
+        return self.default_dim_value > 0 or self.default_dyn_dim_value is not None
 
     @property
     def default_dim(self) -> Dim:

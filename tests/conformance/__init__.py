@@ -1,0 +1,1 @@
+"""onnx's own backend test suite, run as it is, and counted."""

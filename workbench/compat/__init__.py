@@ -1,0 +1,1 @@
+"""Other projects' own interfaces over the same core."""

@@ -1,0 +1,235 @@
+"""The workbench behind ``onnx.backend``: what onnx's own test suite, and any caller of it, runs models by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep
+
+from workbench.compiler.build import Build, compile
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import InputError, OperationError, RuntimeValueError
+from workbench.compiler.onnx import parse_onnx
+
+Key: TypeAlias = "tuple[tuple[object, ...], ...]"
+
+MAX_BUILDS = 16
+"""Programs that are kept for one model; the oldest goes first."""
+
+DEVICES = {"CPU"}
+
+_T = onnx.TensorProto
+
+NARROW: dict[int, Any] = {
+    _T.INT4: ml_dtypes.int4,
+    _T.UINT4: ml_dtypes.uint4,
+    _T.INT2: ml_dtypes.int2,
+    _T.UINT2: ml_dtypes.uint2,
+    _T.FLOAT4E2M1: ml_dtypes.float4_e2m1fn,
+    _T.FLOAT8E8M0: ml_dtypes.float8_e8m0fnu,
+}
+"""Types whose elements a program holds in a wider one, and what a caller of the backend expects."""
+
+
+class WorkbenchBackend(Backend):
+    """Runs ONNX models with the workbench's reference, or another target of its that uses the CPU."""
+
+    @classmethod
+    def prepare(
+        cls, model: onnx.ModelProto, device: str = "CPU", target: str = "ref", **options: Any
+    ) -> PreparedModel:
+        """A model made ready to run.
+
+        Args:
+            model: The model.
+            device: ``CPU``.
+            target: The workbench's target.
+            **options: Options of ``parse_onnx``.
+
+        Raises:
+            ModelError: The model is damaged or uses something that is not supported.
+            OperationError: The device is not supported.
+        """
+        if not cls.supports_device(device):
+            raise OperationError(f"device {device!r}; expected {' or '.join(sorted(DEVICES))}")
+        return PreparedModel(model, target, options)
+
+    @classmethod
+    def run_model(
+        cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **options: Any
+    ) -> tuple[Any, ...]:
+        """The outputs of a model that is run once."""
+        return cls.prepare(model, device, **options).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        **options: Any,
+    ) -> tuple[Any, ...]:
+        """The outputs of a single node, given an array for each of its inputs."""
+        return cls.run_model(model_of_node(node, inputs, outputs_info), inputs, device, **options)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether models can be run on this device."""
+        return device in DEVICES
+
+
+class PreparedModel(BackendRep):
+    """A model that runs on arrays.
+
+    A model whose inputs are declared with all of their lengths is compiled once. Where lengths are left
+    open, or something has to be known at import that is computed from an input (the axes of a reduction),
+    a program is made for what the inputs are at the first run, and kept for the next.
+    """
+
+    def __init__(self, model: onnx.ModelProto, target: str, options: Mapping[str, Any]) -> None:
+        self.model = model
+        self.target = target
+        self.options = dict(options)
+        given = {t.name for t in model.graph.initializer}
+        self.inputs = [v for v in model.graph.input if v.name not in given]
+        self.fixed: set[str] = set()
+        """Inputs whose values programs are made for."""
+        self.is_open = any(map(_is_open, self.inputs))
+        """Whether programs are made for lengths of inputs that the model does not declare."""
+        self._builds: dict[Key, Build] = {}
+        if not self.is_open:
+            try:
+                self._builds[()] = self._compiled({})
+            except RuntimeValueError as error:
+                self._fix(error)
+
+    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+        """The outputs for inputs in the model's order, or by name.
+
+        Raises:
+            InputError: There are too many or too few, or one does not fit.
+            EvaluationError: An instruction failed.
+        """
+        named = self._named(inputs)
+        build = self._build_for(named)
+        result = build.run({n: v for n, v in named.items() if n in build.program.parameters})
+        outputs = self.model.graph.output
+        return tuple(_declared(result[i], outputs[i]) for i in range(len(outputs)))
+
+    def _named(self, inputs: Any) -> dict[str, Any]:
+        if isinstance(inputs, Mapping):
+            return {str(name): value for name, value in inputs.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        values = list(inputs) if isinstance(inputs, list | tuple) else [inputs]  # pyright: ignore[reportUnknownArgumentType]
+        if len(values) > len(self.inputs):
+            names = [v.name for v in self.inputs]
+            raise InputError(f"{len(values)} inputs; expected {len(names)}: {', '.join(names)}")
+        return {v.name: value for v, value in zip(self.inputs, values, strict=False)}
+
+    def _build_for(self, inputs: Mapping[str, Any]) -> Build:
+        while True:
+            key = self._key(inputs)
+            if key in self._builds:
+                return self._builds[key]
+            try:
+                made = self._compiled(inputs)
+            except RuntimeValueError as error:
+                self._fix(error)
+                continue
+            if len(self._builds) >= MAX_BUILDS:
+                del self._builds[next(iter(self._builds))]
+            self._builds[key] = made
+            return made
+
+    def _fix(self, error: RuntimeValueError) -> None:
+        """Make programs for the values of these inputs from now on, unless that is done already."""
+        fresh = set(error.inputs) - self.fixed
+        if not fresh:
+            raise error
+        self.fixed |= fresh
+
+    def _key(self, inputs: Mapping[str, Any]) -> Key:
+        key: list[tuple[object, ...]] = []
+        if self.is_open:
+            key += [(name, *_form(value)) for name, value in inputs.items()]
+        for name in sorted(self.fixed & set(inputs)):
+            value = np.asarray(inputs[name])
+            key.append((name, *_form(value), value.tobytes()))
+        return tuple(key)
+
+    def _compiled(self, inputs: Mapping[str, Any]) -> Build:
+        options = dict(self.options)
+        if self.is_open:
+            known = {n: list(np.shape(v)) for n, v in inputs.items() if _is_array(v)}
+            options["map_input_dims"] = known | dict(options.get("map_input_dims") or {})
+        fixed = {name: inputs[name] for name in self.fixed if name in inputs}
+        program = parse_onnx(self.model, constant_inputs=fixed, **options)
+        return compile(program, self.target, record=False)
+
+
+def model_of_node(
+    node: onnx.NodeProto,
+    inputs: Any,
+    outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+) -> onnx.ModelProto:
+    """A model that is one node."""
+    values = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    names = [name for name in node.input if name]
+    arrays = [np.asarray(v) for v in values]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    made = [_value(name, a.dtype, a.shape) for name, a in zip(names, arrays, strict=True)]
+    if outputs_info is None:
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    else:
+        outputs = [_value(n, t, s) for n, (t, s) in zip(node.output, outputs_info, strict=True)]
+    graph = onnx.helper.make_graph([node], node.op_type, made, outputs)
+    return onnx.helper.make_model(graph)
+
+
+def _value(name: str, dtype: Any, lens: Sequence[int]) -> onnx.ValueInfoProto:
+    code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return onnx.helper.make_tensor_value_info(name, code, lens)
+
+
+def _is_array(value: Any) -> bool:
+    return value is not None and not isinstance(value, list | tuple)
+
+
+def _is_open(value: onnx.ValueInfoProto) -> bool:
+    if value.type.WhichOneof("value") != "tensor_type":
+        return True
+    tensor = value.type.tensor_type
+    return not tensor.HasField("shape") or not all(
+        d.HasField("dim_value") for d in tensor.shape.dim
+    )
+
+
+def _form(value: Any) -> tuple[object, ...]:
+    """What a program is made for: type and lens of an array, or of each part of a sequence."""
+    if value is None:
+        return (None,)
+    if isinstance(value, list | tuple):
+        return tuple(_form(v) for v in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    array = np.asarray(value)
+    return (str(array.dtype), array.shape)
+
+
+def _declared(value: Any, declared: onnx.ValueInfoProto) -> Any:
+    """An output as the model declares it: of rank 0, or of a type that programs hold in a wider one."""
+    if value is None or isinstance(value, list | tuple):
+        return value  # pyright: ignore[reportUnknownVariableType]
+    array: Array = np.asarray(value)
+    tensor = declared.type.tensor_type
+    if tensor.HasField("shape") and not tensor.shape.dim and array.size == 1:
+        array = array.reshape(())
+    narrow = NARROW.get(tensor.elem_type)
+    return array if narrow is None or array.dtype == narrow else array.astype(narrow)
+
+
+prepare = WorkbenchBackend.prepare
+run_model = WorkbenchBackend.run_model
+run_node = WorkbenchBackend.run_node
+supports_device = WorkbenchBackend.supports_device
