@@ -76,6 +76,14 @@ def flag(text: str) -> bool:
     return word in _YES
 
 
+def count(text: str) -> int:
+    """Parses the text of a variable that holds how many."""
+    number = int(text)
+    if number < 0:
+        raise ValueError("expected 0 or more")
+    return number
+
+
 class Knobs:
     """The options. There is one instance, `knobs`."""
 
@@ -96,6 +104,12 @@ class Knobs:
         default=True,
         parse=flag,
         help="Show a progress bar when a run is long.",
+    )
+    threads = Knob(
+        "WORKBENCH_THREADS",
+        default=0,
+        parse=count,
+        help="Threads that share work on a large array in the reference; 0 is one a core.",
     )
     display = Knob(
         "DISPLAY", default="", parse=str, help="The X display that a browser can open on."

@@ -7,13 +7,23 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from tests.bench import compile_time, import_time, ours, recording_cost, report, run_time, view
+from tests.bench import (
+    compile_time,
+    import_time,
+    memory,
+    ours,
+    recording_cost,
+    report,
+    run_time,
+    view,
+)
 from tests.bench.measure import Outcome
 
 MEASURES: dict[str, ModuleType] = {
     "compile": compile_time,
     "recording": recording_cost,
     "run": run_time,
+    "memory": memory,
     "import": import_time,
     "view": view,
 }
@@ -63,6 +73,8 @@ def main() -> int:
         print("there is no workbench here to measure; --peers times the peers", file=sys.stderr)
         return 2
     outcomes = _measure(options)
+    outcomes.append(Outcome(claims=run_time.overall(outcomes)))
+    report.write(outcomes, options.json)
     print(report.times([t for o in outcomes for t in o.timings]))
     made = [c for o in outcomes for c in o.claims]
     if made:

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import replace
 from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
+from workbench.compiler import memory
+from workbench.compiler.dtypes import Array, DType, held
 from workbench.compiler.errors import EvaluationError, InputError, WorkbenchError
 from workbench.compiler.ir import Instruction, Module
-from workbench.compiler.operation import Operation, Value
-from workbench.compiler.ops.builtin import Param, Return
+from workbench.compiler.operation import Family, Operation, Value
 from workbench.compiler.program import Program
 from workbench.compiler.progress import progress_bar
+from workbench.compiler.schedule import Plan, Step, lasting, read_by, steps_of
 from workbench.compiler.shape import Shape
 
 Hook = Callable[[Instruction, Value, Sequence[Value]], None]
 """Called after an instruction of the main module: the instruction, its value, its inputs' values."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """An instruction made ready: where its inputs are, and which values are read for the last time."""
-
-    instruction: Instruction
-    inputs: tuple[int, ...]
-    frees: tuple[int, ...]
+_scope: ContextVar[tuple[Mapping[int, Value], ...]] = ContextVar("scope", default=())
+"""Values of the modules that are being evaluated, the innermost last."""
 
 
 class Interpreter:
-    """Runs a program on arrays. Make it once, run it often: the order of work is planned once.
+    """Runs a program on arrays. Make it once, run it often.
 
-    What a run holds is its thread's own, so threads may run one interpreter at the same time.
+    The order of work is planned once, constants are computed once, and a run uses the memory of the
+    one before. What a run holds is its own, so threads may run one interpreter at the same time.
 
     Args:
         program: The program; it must not be edited while the interpreter is in use.
@@ -47,9 +44,10 @@ class Interpreter:
         """Plan the main module; modules that it calls are planned when first met."""
         self.program = program
         self.float64 = float64
-        self._plans: dict[Module, list[_Step]] = {}
+        self._plans: dict[tuple[Module, bool], Plan] = {}
         self._literals: dict[int, Array] = {}
-        self._running = threading.local()
+        self.idle: list[memory.Buffers] = []
+        """Memory that waits for the next run."""
 
     def run(
         self,
@@ -71,73 +69,78 @@ class Interpreter:
             EvaluationError: An instruction failed.
         """
         checked = check_inputs(self.program, inputs or {})
-        values = [self._widen(checked[name]) for name in self.program.parameters]
-        steps = self._plan(self.program.main)
-        outer, self._running.scope = self._scope, []
+        values = [self._widened(checked[name]) for name in self.program.parameters]
+        plan = self._plan(self.program.main, whole=hook is not None)
+        buffers = self.idle.pop() if self.idle else memory.Buffers()
+        outer = _scope.set(())
         try:
-            with progress_bar(steps, progress, "run") as shown:
-                outputs = self._evaluate(self.program.main, values, shown, hook, times)
+            with memory.using(buffers), progress_bar(plan.steps, progress, "run") as steps:
+                outputs = self._evaluate(self.program.main, values, plan, steps, hook, times)
         finally:
-            self._running.scope = outer
-        return [o if isinstance(o, tuple) else np.asarray(o) for o in outputs]
-
-    @property
-    def _scope(self) -> list[dict[int, Value]]:
-        """Values of the modules that this thread is in, the innermost last."""
-        return self._running.__dict__.setdefault("scope", [])
+            _scope.reset(outer)
+            buffers.release()
+            self.idle.append(buffers)
+        shapes = [o.shape for o in self.program.outputs]
+        return [_result(o, s) for o, s in zip(outputs, shapes, strict=True)]
 
     def evaluate(self, module: Module, values: Sequence[Value]) -> list[Value]:
         """Run a module with values for its parameters, in the order of ``Module.parameters``."""
-        return self._evaluate(module, values, self._plan(module))
+        plan = self._plan(module)
+        return self._evaluate(module, values, plan, plan.steps)
 
     def _evaluate(
         self,
         module: Module,
         values: Sequence[Value],
-        steps: Iterable[_Step],
+        plan: Plan,
+        steps: Iterable[Step],
         hook: Hook | None = None,
         times: dict[int, float] | None = None,
     ) -> list[Value]:
-        env: dict[int, Value] = {}
+        env = dict(plan.known)
         for parameter, value in zip(module.parameters.values(), values, strict=True):
             env[parameter.id] = value
-        scope = self._scope
-        scope.append(env)
+        outer = _scope.set((*_scope.get(), env))
         try:
             for step in steps:
                 started = perf_counter()
-                value = self._step(step, env, hook)
+                env[step.instruction.id] = self._step(step, env, hook)
                 if times is not None and step.inputs:
                     times[step.instruction.id] = perf_counter() - started
-                env[step.instruction.id] = value
                 for gone in step.frees:
                     env.pop(gone, None)
             return [self._read(o.id) for o in module.outputs]
         finally:
-            scope.pop()
+            _scope.reset(outer)
 
-    def _step(self, step: _Step, env: dict[int, Value], hook: Hook | None) -> Value:
+    def _step(self, step: Step, env: dict[int, Value], hook: Hook | None = None) -> Value:
         instruction = step.instruction
         if instruction.literal is not None:
             return self._literal(instruction)
         inputs = [env[i] if i in env else self._read(i) for i in step.inputs]
         try:
-            if instruction.modules:
+            if step.dies and hook is None:
+                for gone in step.frees:
+                    env.pop(gone, None)
+                value = self._operation(instruction).compute_into(_spare(step, inputs), *inputs)
+            elif instruction.modules:
                 value = instruction.op.compute_modules(self.evaluate, instruction.modules, *inputs)
             else:
-                value = self._operation(instruction).compute(*inputs)
+                value = self._operation(instruction).compute_as(instruction.shape, *inputs)
         except WorkbenchError as error:
             raise EvaluationError(f"{_where(instruction)}: {error}") from error
         except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
             found = ", ".join(_described(v) for v in inputs)
             raise EvaluationError(f"{_where(instruction)}: {error}; inputs were {found}") from error
         value = _in_lens(value, instruction.shape)
+        if step.is_dynamic:
+            _check_lens(instruction, value, inputs)
         if hook is not None:
             hook(instruction, value, inputs)
         return value
 
     def _read(self, id: int) -> Value:
-        for env in reversed(self._scope):
+        for env in reversed(_scope.get()):
             if id in env:
                 return env[id]
         raise EvaluationError(f"instruction #{id} was read before it was computed")
@@ -149,6 +152,11 @@ class Interpreter:
             known = self._literals[instruction.id] = self._widen(instruction.literal.numpy())
         return known
 
+    def _widened(self, value: Value) -> Value:
+        if isinstance(value, tuple):
+            return tuple(map(self._widened, value))
+        return self._widen(value)
+
     def _widen(self, array: Array) -> Array:
         if self.float64 and DType.of(array.dtype).is_float:
             return array.astype(np.float64)
@@ -158,11 +166,43 @@ class Interpreter:
         op = instruction.op
         return op.widened() if self.float64 else op
 
-    def _plan(self, module: Module) -> list[_Step]:
-        plan = self._plans.get(module)
+    def _plan(self, module: Module, whole: bool = False) -> Plan:
+        """The plan of a module; a whole one has a step for every constant, as hooks want to see."""
+        plan = self._plans.get((module, whole))
         if plan is None:
-            plan = self._plans[module] = _plan_of(module)
+            plan = Plan(steps_of(module), {}) if whole else self._plan_of(module)
+            self._plans[module, whole] = plan
         return plan
+
+    def _plan_of(self, module: Module) -> Plan:
+        """Steps for what differs from run to run, and the constants that these read."""
+        known: dict[int, Value] = {}
+        ids = lasting(module)
+        steps = steps_of(module, ids)
+        read = read_by(steps, module)
+        for step in steps_of(module):
+            if step.instruction.id in ids:
+                frees = tuple(set(step.frees) - read)
+                once = replace(step, frees=frees, dies=())
+                known[step.instruction.id] = _read_only(self._step(once, known))
+                for gone in frees:
+                    known.pop(gone, None)
+        return Plan(steps, {id: value for id, value in known.items() if id in read})
+
+
+def _read_only(value: Value) -> Value:
+    """A value that is kept for all runs, and so may not be written to by whoever gets it."""
+    if isinstance(value, tuple):
+        return tuple(map(_read_only, value))
+    value = value.view()
+    value.flags.writeable = False
+    return value
+
+
+def _spare(step: Step, inputs: list[Value]) -> Array | None:
+    """An operand that the result may be written over: nothing else refers to its memory."""
+    buffers = memory.current()
+    return None if buffers is None else buffers.spare(inputs, step.dies)
 
 
 def _in_lens(value: Value, shape: Shape) -> Value:
@@ -172,28 +212,42 @@ def _in_lens(value: Value, shape: Shape) -> Value:
     return value.reshape(shape.lens) if value.size == shape.elements and shape.lens else value
 
 
-def _plan_of(module: Module) -> list[_Step]:
-    own = {i.id for i in module}
-    keep = {o.id for o in module.outputs}
-    last_use: dict[int, int] = {}
-    work = [i for i in module if not isinstance(i.op, (Param, Return))]
-    for instruction in work:
-        for used in _uses(instruction):
-            last_use[used] = instruction.id
-    frees: dict[int, list[int]] = {}
-    for used, by in last_use.items():
-        if used in own and used not in keep:
-            frees.setdefault(by, []).append(used)
-    return [_Step(i, tuple(x.id for x in i.inputs), tuple(frees.get(i.id, ()))) for i in work]
+def _check_lens(instruction: Instruction, value: Value, inputs: Sequence[Value]) -> None:
+    """Refuse a value whose lengths are not within its shape, or operands whose lengths differ."""
+    shape = instruction.shape
+    if not isinstance(value, np.ndarray) or not shape.is_tensor:
+        return
+    fits = value.shape == shape.lens
+    if shape.dims is not None:
+        fits = len(value.shape) == len(shape.dims) and all(
+            d.min <= n <= d.max for d, n in zip(shape.dims, value.shape, strict=True)
+        )
+    pairs = zip(inputs, instruction.inputs, strict=True)
+    lens = {_lens(x) for x, i in pairs if i.shape.dims is not None or i.shape.elements != 1}
+    if fits and (len(lens) < 2 or instruction.op.family is not Family.POINTWISE):
+        return
+    found = ", ".join(_described(v) for v in inputs)
+    raise EvaluationError(
+        f"{_where(instruction)}: a value of {_described(value)}; expected {shape}; "
+        f"inputs were {found}"
+    )
 
 
-def _uses(instruction: Instruction) -> list[int]:
-    """Ids read by an instruction, captures of its modules included."""
-    found = [x.id for x in instruction.inputs]
-    for module in instruction.modules:
-        for inner in module:
-            found += _uses(inner)
-    return found
+def _lens(value: Value) -> tuple[int, ...] | None:
+    return value.shape if isinstance(value, np.ndarray) else None
+
+
+def _result(value: Value, shape: Shape) -> Any:
+    """A value as a caller gets it: a sequence as a list, an optional as its value or None."""
+    if not isinstance(value, tuple):
+        return np.asarray(value)
+    if not shape.kind:
+        return value
+    element = shape.subs[0] if shape.subs else Shape()
+    values = [_result(v, element) for v in value]
+    if shape.kind == "sequence":
+        return values
+    return values[0] if values else None
 
 
 def run(
@@ -250,8 +304,8 @@ def _constant(instruction: Instruction, inputs: list[Array]) -> Array:
         raise EvaluationError(f"{_where(instruction)}: {error}") from error
 
 
-def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Array]:
-    """The inputs as arrays, checked against the program's parameters.
+def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Value]:
+    """The inputs as arrays (sequences as tuples of them), checked against the program's parameters.
 
     Raises:
         InputError: A parameter has no input, an input no parameter, or type or lens differ.
@@ -261,15 +315,50 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Array
         raise InputError(f"no parameter is called {unknown[0]!r}; parameters are {_listed(wanted)}")
     if missing := [name for name in wanted if name not in inputs]:
         raise InputError(f"no input for parameter {missing[0]!r} of shape {wanted[missing[0]]}")
-    return {name: _checked(name, inputs[name], shape) for name, shape in wanted.items()}
+    found = {name: _checked(name, inputs[name], shape) for name, shape in wanted.items()}
+    _check_names(wanted, found)
+    return found
 
 
-def _checked(name: str, value: Any, shape: Shape) -> Array:
+def _check_names(wanted: Mapping[str, Shape], found: Mapping[str, Value]) -> None:
+    """Refuse inputs whose lengths differ where the program takes them to be one."""
+    seen: dict[str, tuple[str, int]] = {}
+    for name, shape in wanted.items():
+        value = found[name]
+        if shape.dims is None or isinstance(value, tuple):
+            continue
+        for axis, (dim, length) in enumerate(zip(shape.dims, value.shape, strict=True)):
+            first, known = seen.setdefault(dim.name, (name, length)) if dim.name else (name, length)
+            if known != length:
+                raise InputError(
+                    f"input {name!r}: axis {axis} has length {length}; expected {known}, the length "
+                    f"that {dim.name!r} has in input {first!r}"
+                )
+
+
+def _checked(name: str, value: Any, shape: Shape) -> Value:
+    if not shape.kind:
+        return _checked_array(name, value, shape)
+    if shape.kind == "optional":
+        value = [] if value is None else [value]
+    elif not isinstance(value, list | tuple):
+        raise InputError(f"input {name!r}: expected a list of arrays, found {type(value).__name__}")
+    if value and not shape.subs:
+        raise InputError(
+            f"input {name!r}: nothing is known of its elements, so it has to be empty; import the "
+            f"model with map_input_dims={{{name!r}: lens}}"
+        )
+    parts = enumerate(cast("Sequence[Any]", value))
+    element = shape.subs[0] if shape.subs else Shape()
+    return tuple(_checked(f"{name}[{i}]", one, element) for i, one in parts)
+
+
+def _checked_array(name: str, value: Any, shape: Shape) -> Array:
     kind = type(cast("object", value)).__name__
     try:
         if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
             value = np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
-        array: Array = np.asarray(cast("Any", value))
+        array: Array = held(np.asarray(cast("Any", value)))
     except Exception as error:  # whatever a foreign tensor or a ragged list raises
         raise InputError(
             f"input {name!r}: expected an array of {shape.type.numpy}, found {kind}, "

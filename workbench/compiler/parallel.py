@@ -1,0 +1,73 @@
+"""Work on parts of large arrays, spread over threads: NumPy lets go of the interpreter's lock."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from functools import cache
+
+from workbench.knobs import knobs
+
+_within = threading.local()
+
+
+def threads() -> int:
+    """How many threads share the work on a large array: the option, or one a core."""
+    return knobs.threads or _cores()
+
+
+@cache
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+SHARED = 1 << 18
+"""Simple operations on an element from which it pays to wake other threads up."""
+
+
+def spread(work: Callable[[int], None], count: int, operations: int) -> None:
+    """Call ``work(0)`` to ``work(count - 1)``, each once; threads take runs of neighbours.
+
+    How the work is cut into parts must not depend on the number of threads; then no result does.
+    """
+    alone = operations < SHARED or getattr(_within, "busy", False)
+    shares = 1 if alone else min(threads(), count)
+    if shares < 2:
+        for part in range(count):
+            work(part)
+        return
+    bounds = [count * i // shares for i in range(shares + 1)]
+
+    def share(i: int) -> None:
+        for part in range(bounds[i], bounds[i + 1]):
+            work(part)
+
+    others: list[Future[None]] = []
+    try:
+        run = _pool(shares - 1).submit
+        others += [run(copy_context().run, _busily, share, i) for i in range(1, shares)]
+        share(0)
+    finally:
+        wait(others)
+    for other in others:
+        other.result()
+
+
+def _busily(share: Callable[[int], None], i: int) -> None:
+    """A share in a thread of the pool, which does not wait for others of the same pool."""
+    _within.busy = True
+    share(i)
+
+
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, "workbench")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
