@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.dtypes import Array, DType, held
 from workbench.compiler.errors import ShapeError
 from workbench.compiler.shape import Shape
 
@@ -73,7 +73,7 @@ def _reshaped(array: Array, shape: Shape) -> Array:
 def _as_array(value: Any, type: DType | None) -> Array:
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         value = np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
-    array: Array = np.asarray(value, dtype=None if type is None else type.numpy)
+    array: Array = held(np.asarray(value, dtype=None if type is None else type.numpy))
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array

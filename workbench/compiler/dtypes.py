@@ -113,6 +113,23 @@ _FLOATS = frozenset({
 
 _BY_NUMPY = {dtype: t for t, dtype in reversed(_NUMPY.items()) if t is not DType.FP4X2}
 
+HELD: dict[np.dtype[Any], DType] = {
+    np.dtype(ml_dtypes.int4): DType.INT8,
+    np.dtype(ml_dtypes.uint4): DType.UINT8,
+    np.dtype(ml_dtypes.int2): DType.INT8,
+    np.dtype(ml_dtypes.uint2): DType.UINT8,
+    np.dtype(ml_dtypes.float4_e2m1fn): DType.FP8E4M3FN,
+    np.dtype(ml_dtypes.float8_e8m0fnu): DType.FLOAT,
+}
+"""NumPy types that programs have no element type for, each with the wider one that holds its values."""
+
+
+def held(array: Array) -> Array:
+    """The array, in the type that holds its values if programs do not have its own."""
+    wider = HELD.get(array.dtype)
+    return array if wider is None else array.astype(wider.numpy)
+
+
 _BY_NAME = {
     **{name: t for t, name in _NAMES.items()},
     **{name.removesuffix("_type"): t for t, name in _NAMES.items()},

@@ -15,13 +15,14 @@ from workbench.compiler.errors import EvaluationError, OperationError, ShapeErro
 from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
+    from workbench.compiler.argument import Argument
     from workbench.compiler.ir import Module
 
 Value: TypeAlias = "Array | tuple[Value, ...]"
 """What an instruction computes: an array, or a tuple of values where its shape is a tuple."""
 
-Sample: TypeAlias = "tuple[Operation, Sequence[Array]]"
-"""An operation with attributes, and operands worth trying on it."""
+Sample: TypeAlias = "tuple[Operation, Sequence[Array | Argument]]"
+"""An operation with attributes, and operands worth trying on it; arguments of types NumPy has not."""
 
 Evaluate: TypeAlias = "Callable[[Module, Sequence[Value]], list[Value]]"
 """Runs a module on values for its parameters, in the order of ``Module.parameters``."""
@@ -61,6 +62,8 @@ class Operation:
     """Scalar expression over ``{0}``, ``{1}``… in C, for pointwise operations; ``T`` is the element type."""
     dynamic: ClassVar[bool] = False
     """Whether inputs with dynamic dimensions are accepted."""
+    overwrites: ClassVar[bool] = False
+    """Whether ``compute_into`` can write the result over an operand that nobody reads any more."""
     axes_of_input: ClassVar[tuple[str, ...]] = ()
     """Attributes that name axes of the first input; negative values count from its end."""
 
@@ -79,6 +82,14 @@ class Operation:
     def compute(self, *inputs: Any) -> Any:
         """The value of the result, in NumPy; the definition of what this operation means."""
         raise EvaluationError(f"{self.name}: the operation has no reference implementation")
+
+    def compute_into(self, out: Array | None, *inputs: Any) -> Any:
+        """As ``compute``, perhaps in the memory of ``out``, an operand that may be overwritten."""
+        return self.compute(*inputs)
+
+    def compute_as(self, shape: Shape, *inputs: Any) -> Any:
+        """The value of a result of this shape; for what does not follow from the inputs' values."""
+        return self.compute(*inputs)
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
         """The value of the result for an operation that takes modules."""
@@ -212,6 +223,18 @@ def expect_static(op: Operation, inputs: Sequence[Shape]) -> None:
             raise ShapeError(f"{op.name}: input {i} is {shape}; expected a static tensor")
 
 
+_COMPUTES = {Family.CONTRACTION, Family.POINTWISE, Family.REDUCE}
+
+
+def expect_unpacked(op: Operation, inputs: Sequence[Shape]) -> None:
+    """Raise a ShapeError if arithmetic would be done on floats that are packed two to a byte."""
+    for i, shape in enumerate(inputs):
+        if shape.type is DType.FP4X2 and op.family in _COMPUTES:
+            raise ShapeError(
+                f"{op.name}: input {i} is {shape}, two elements a byte; insert an unpack_fp4"
+            )
+
+
 def expect_same_type(op: Operation, inputs: Sequence[Shape]) -> None:
     """Raise a ShapeError unless all inputs have one element type."""
     for i, shape in enumerate(inputs[1:], 1):
@@ -245,6 +268,20 @@ def normalize_axis(op: Operation, axis: int, rank: int, what: str = "axis") -> i
     return axis + rank if axis < 0 else axis
 
 
+def distinct_axes(
+    op: Operation, axes: Sequence[int], rank: int, what: str = "axes"
+) -> tuple[int, ...]:
+    """``axes`` counted from the front.
+
+    Raises:
+        ShapeError: One is out of range, or there twice.
+    """
+    found = tuple(normalize_axis(op, a, rank, what) for a in axes)
+    if len(set(found)) < len(found):
+        raise ShapeError(f"{op.name}: {what} {tuple(axes)} name an axis of {rank} twice")
+    return found
+
+
 def normalize_axes(op: Operation, inputs: Sequence[Shape]) -> Operation:
     """``op`` with the attributes named in ``axes_of_input`` counted from the front."""
     changes: dict[str, Any] = {}
@@ -252,7 +289,7 @@ def normalize_axes(op: Operation, inputs: Sequence[Shape]) -> Operation:
         value = getattr(op, key)
         rank = inputs[0].ndim
         if isinstance(value, tuple):
-            new: Any = tuple(normalize_axis(op, a, rank, key) for a in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            new: Any = distinct_axes(op, cast("tuple[int, ...]", value), rank, key)
         else:
             new = normalize_axis(op, value, rank, key)
         if new != value:

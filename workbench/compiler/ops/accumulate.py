@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.ops.elementwise import cast
 
 quiet = np.errstate(all="ignore")
 """Decorates what computes by IEEE rules: infinities and NaN are values here, not accidents."""
@@ -29,9 +30,16 @@ def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
+def real(x: Array) -> Array:
+    """``x`` for functions of real numbers: as ``widened``, and integers become float64."""
+    return widened(x) if DType.of(x.dtype).is_float else x.astype(np.float64)
+
+
 def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
-    """``x`` in ``dtype``, rounded once."""
-    return x if x.dtype == dtype else x.astype(dtype)
+    """``x`` in ``dtype``, rounded once, as ``cast`` does it; integers keep their low bits."""
+    if dtype.kind in "iu" and x.dtype.kind == "f":
+        return x.astype(np.int64).astype(dtype)
+    return cast(x, dtype)
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from workbench.compiler.dtypes import Array
-from workbench.compiler.errors import ShapeError
+from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.operation import (
     Family,
     Operation,
@@ -23,6 +23,7 @@ from workbench.compiler.ops.ranges import (
     broadcast_dims,
     dims_of,
     expect,
+    expect_integers,
     expect_rank,
     expect_tensors,
     ranged,
@@ -43,6 +44,13 @@ def broadcast_shape(x: Shape, lens: Sequence[int]) -> Shape:
         s if n == want else 0 for n, s, want in zip(x.lens, x.strides, lens[skip:], strict=True)
     ]
     return Shape(x.type, lens, [0] * skip + kept)
+
+
+def _common(op: Operation, *lens: Sequence[int]) -> Ints:
+    try:
+        return broadcast_lens(*lens)
+    except ShapeError as error:
+        raise ShapeError(f"{op.name}: {error}") from None
 
 
 @operation
@@ -80,7 +88,7 @@ class Multibroadcast(Operation):
     def _shape_of_many(self, inputs: Sequence[Shape]) -> Shape:
         x = inputs[0]
         if not any_dynamic(inputs):
-            return broadcast_shape(x, broadcast_lens(*(s.lens for s in inputs)))
+            return broadcast_shape(x, _common(self, *(s.lens for s in inputs)))
         dims = self.out_dyn_dims or dims_of(x)
         if not self.out_dyn_dims:
             for other in inputs[1:]:
@@ -181,7 +189,7 @@ class BroadcastForDot(Operation):
             return ranged(a.type, broadcast_dims(self, x[:-2], y[:-2]) + x[-2:])
         if a.ndim == b.ndim == 2:
             return a
-        common = broadcast_lens((*a.lens[:-2], 1, 1), (*b.lens[:-2], 1, 1))[:-2]
+        common = _common(self, (*a.lens[:-2], 1, 1), (*b.lens[:-2], 1, 1))[:-2]
         return broadcast_shape(a, common + a.lens[-2:])
 
     def compute(self, *inputs: Any) -> Any:
@@ -211,13 +219,18 @@ class BroadcastWithDims(Operation):
         expect_tensors(self, inputs)
         expect_static(self, inputs[1:])
         expect_rank(self, inputs[1:], 1, 1)
+        expect_integers(self, inputs, 1)
         return ranged(inputs[0].type, [ANY] * max(inputs[0].ndim, inputs[1].lens[0]))
 
     def compute(self, *inputs: Any) -> Any:
         """``numpy.broadcast_to`` the common lens."""
         x, dims = inputs
         lens = tuple(int(n) for n in dims)
-        return np.broadcast_to(x, np.broadcast_shapes(x.shape, lens))
+        try:
+            return np.broadcast_to(x, np.broadcast_shapes(x.shape, lens))
+        except ValueError:
+            message = f"{list(x.shape)} does not broadcast with the dims {list(lens)}"
+            raise EvaluationError(f"broadcast_with_dims: {message}") from None
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:

@@ -1,13 +1,16 @@
-"""Instructions that are not computations: parameters, literals, returns, outlines and the unknown."""
+"""Instructions that are not computations: parameters, literals, comments, outlines, the unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from workbench.compiler.dtypes import DType
-from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import Family, Operation, expect_count, operation
+from workbench.compiler.errors import EvaluationError, ShapeError
+from workbench.compiler.operation import Family, Operation, Sample, expect_count, operation
+from workbench.compiler.ops.sampling import grid
 from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
@@ -52,18 +55,66 @@ class Return(Operation):
 
 
 @operation
-class Outline(Operation):
-    """A value of which only the shape is known."""
+class Comment(Operation):
+    """A remark; it has no elements."""
 
-    name: ClassVar[str] = "@outline"
+    name: ClassVar[str] = "@comment"
+    family: ClassVar[Family] = Family.PARAMETER
+    text: str = ""
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """A float tensor without dimensions."""
+        expect_count(self, inputs, 0)
+        if "\n" in self.text:
+            raise ShapeError(f"@comment: {self.text!r}; expected one line")
+        return Shape(DType.FLOAT)
+
+    def compute(self, *inputs: Any) -> Any:
+        """No elements."""
+        return np.empty(0, np.float32)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """A remark that looks like a line of text."""
+        yield cls(), []
+        yield cls("x -> y, (half) as it was"), []
+
+    def __str__(self) -> str:
+        """``@comment: text``."""
+        return f"@comment: {self.text}"
+
+
+class _Outline(Operation):
+    """Base of the two names that a value has of which only the shape is known."""
+
     family: ClassVar[Family] = Family.PARAMETER
     context_free: ClassVar[bool] = False
-    shape: Shape = Shape()
+    shape: Shape
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape given."""
         expect_count(self, inputs, 0)
         return self.shape
+
+    def compute(self, *inputs: Any) -> Any:
+        """Refuse: there is no value."""
+        raise EvaluationError(f"{self.name}: of this value only the shape is known, {self.shape}")
+
+
+@operation
+class BuiltinOutline(_Outline):
+    """A value of which only the shape is known, as shape tests make them."""
+
+    name: ClassVar[str] = "@outline"
+    shape: Shape = Shape()
+
+
+@operation
+class Outline(_Outline):
+    """A value of which only the shape is known."""
+
+    name: ClassVar[str] = "outline"
+    shape: Shape = Shape()
 
 
 @operation
@@ -75,11 +126,17 @@ class Undefined(Operation):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """A float tensor without dimensions."""
+        expect_count(self, inputs, 0)
         return Shape(DType.FLOAT)
 
     def compute(self, *inputs: Any) -> Any:
         """No elements."""
-        return DType.FLOAT.numpy.type(0).reshape(1)[:0]
+        return np.empty(0, np.float32)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """The one there is."""
+        yield cls(), []
 
 
 @operation
@@ -105,19 +162,38 @@ class Unknown(Operation):
         return f"unknown:{self.op}"
 
 
-@operation
-class Identity(Operation):
-    """Its first input, unchanged."""
-
-    name: ClassVar[str] = "identity"
+class _First(Operation):
     family: ClassVar[Family] = Family.VIEW
     alias: ClassVar[int | None] = 0
     dynamic: ClassVar[bool] = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape of the first input."""
+        if not inputs:
+            raise ShapeError(f"{self.name}: expected 1 input or more, found 0")
         return inputs[0]
 
     def compute(self, *inputs: Any) -> Any:
         """The first input."""
         return inputs[0]
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """One input, and one beside the first."""
+        yield cls(), [grid(2, 3)]
+        yield cls(), [grid(2, 3, type=np.float16), grid(4)]
+
+
+@operation
+class Identity(_First):
+    """Its first input, unchanged."""
+
+    name: ClassVar[str] = "identity"
+
+
+@operation
+class Capture(_First):
+    """Its first input, unchanged; calibration looks at its values here. ``ins_index`` tells which."""
+
+    name: ClassVar[str] = "capture"
+    ins_index: int = 0

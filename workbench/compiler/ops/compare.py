@@ -21,6 +21,7 @@ from workbench.compiler.ops.elementwise import (
     expect_tensors,
     winner,
 )
+from workbench.compiler.ops.ranges import ranged
 from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
@@ -184,10 +185,13 @@ class Where(Pointwise):
         expect_count(self, inputs, 3)
         expect_tensors(self, inputs)
         condition, x, y = inputs
+        dims = None
         if condition.is_dynamic or condition.elements != 1:
-            expect_same_dims(self, inputs)
+            dims = expect_same_dims(self, inputs)
         if y.type is not x.type:
             raise ShapeError(f"where: input 2 is {y}; expected the type of input 1, {x}")
+        if dims is not None:
+            return ranged(x.type, dims)
         return winner(self, x, y, standard=True)
 
     def compute(self, *inputs: Any) -> Array:
@@ -217,18 +221,13 @@ class Clip(Pointwise):
     arity: ClassVar[int] = 3
     exact: ClassVar[bool] = True
     cost: ClassVar[int] = 2
-    blocked: ClassVar[bool] = True
     domains: ClassVar[tuple[tuple[float, float], ...]] = ((-4.0, 4.0), (-2.0, 0.0), (1.0, 2.0))
+    function: ClassVar[Function] = np.clip
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape of x, strides and all."""
         expect_count(self, inputs, 3)
         expect_tensors(self, inputs)
         expect_same_type(self, inputs)
-        expect_same_dims(self, inputs)
-        return inputs[0]
-
-    def value(self, *inputs: Array) -> Array:
-        """The bounded elements; NaN stays."""
-        x, low, high = inputs
-        return np.minimum(np.maximum(x, low), high)
+        dims = expect_same_dims(self, inputs)
+        return inputs[0] if dims is None else ranged(inputs[0].type, dims)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from workbench.compiler import memory
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ShapeError
 from workbench.compiler.operation import (
@@ -96,6 +97,8 @@ class QuantDot(Operation):
             a.type in kinds,
             f"operands of {a.type.type_name}; expected int8, uint8, float or fp8",
         )
+        for i, scale in enumerate(inputs[2:]):
+            expect_scale(self, scale, inputs[i])
         scaled = len(inputs) == 4 or a.type in FP8
         return product_shape(self, a, b, DType.FLOAT if scaled else DType.INT32)
 
@@ -123,6 +126,13 @@ class QuantDot(Operation):
         yield cls(), [digits(3, 4), digits(4, 2), noise(3, 4), noise(4, 2)]
         fp8 = DType.FP8E4M3FN.numpy
         yield cls(), [noise(3, 4).astype(fp8), noise(4, 2).astype(fp8)]
+
+
+def expect_scale(op: Operation, scale: Shape, of: Shape) -> None:
+    """Raise a ShapeError unless a scale has the lens of its operand and a type no wider than float."""
+    fits = scale.type.is_float and scale.type not in (DType.DOUBLE, DType.FP4X2)
+    fits = fits and (scale.lens, scale.dims) == (of.lens, of.dims)
+    expect(op, fits, f"scale {scale} of {of}; expected its lens, in float or a narrower type")
 
 
 def product_shape(op: Operation, a: Shape, b: Shape, type: DType) -> Shape:
@@ -164,9 +174,16 @@ def matrix_product(a: Array, b: Array) -> Array:
         return np.matmul(a, b)
     if b.ndim > 2 and not any(_steps(b)):
         # One matrix for all: a single product of all rows is several times faster.
-        rows = _fast(a.reshape(-1, a.shape[-1]))
-        return np.matmul(rows, _fast(b[(0,) * (b.ndim - 2)])).reshape(*a.shape[:-1], b.shape[-1])
-    return np.matmul(_fast(a), _fast(b))
+        rows = a.reshape(-1, a.shape[-1])
+        return _product(rows, b[(0,) * (b.ndim - 2)]).reshape(*a.shape[:-1], b.shape[-1])
+    return _product(a, b)
+
+
+def _product(a: Array, b: Array) -> Array:
+    if a.shape[:-2] != b.shape[:-2] or a.ndim < 2:
+        return np.matmul(_fast(a), _fast(b))
+    out = memory.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
+    return np.matmul(_fast(a), _fast(b), out=out)
 
 
 def _steps(x: Array) -> list[int]:

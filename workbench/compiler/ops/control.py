@@ -20,7 +20,15 @@ from workbench.compiler.operation import (
     operation,
 )
 from workbench.compiler.ops.fused import bind, call, expect_modules, infer_body
-from workbench.compiler.shape import Shape
+from workbench.compiler.ops.ranges import (
+    ONE,
+    expect,
+    expect_integers,
+    expect_tensors,
+    ranged,
+    unnamed,
+)
+from workbench.compiler.shape import Dim, Shape, joined
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module
@@ -30,9 +38,8 @@ OUTPUT_PREFIX = "#output_"
 
 
 def _expect_standard(op: Operation, inputs: Sequence[Shape]) -> None:
-    expect_static(op, inputs)
     for i, shape in enumerate(inputs):
-        if not shape.standard:
+        if shape.is_tensor and not shape.is_dynamic and not shape.standard:
             raise ShapeError(f"{op.name}: input {i} is {shape}; expected a standard shape")
 
 
@@ -52,7 +59,7 @@ class If(Operation):
     takes_modules: ClassVar[bool] = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The tuple of the modules' results, which must have equal shapes."""
+        """The tuple of the modules' results; a range where their lengths differ."""
         expect_modules(self, modules, 2)
         _expect_standard(self, inputs)
         names = _union(modules)
@@ -62,10 +69,13 @@ class If(Operation):
                 f"found {len(inputs)} inputs"
             )
         then, otherwise = map(_shapes, modules)
-        if then != otherwise:
-            found = f"{Shape.tuple_of(then)} and {Shape.tuple_of(otherwise)}"
-            raise ShapeError(f"if: the modules give {found}; expected equal shapes")
-        return Shape.tuple_of(then)
+        found = f"{Shape.tuple_of(then)} and {Shape.tuple_of(otherwise)}"
+        if len(then) != len(otherwise):
+            raise ShapeError(f"if: the modules give {found}; expected equal numbers of results")
+        try:
+            return Shape.tuple_of(map(joined, then, otherwise))
+        except ShapeError as error:
+            raise ShapeError(f"if: the modules give {found}: {error}") from error
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
         """The results of the chosen module."""
@@ -117,31 +127,46 @@ class Loop(Operation):
                 f"loop: module {body.name!r} gives {len(results)} results; expected the condition "
                 f"and {carried} carried values at least"
             )
-        scans = [Shape(s.type, (self.max_iterations, *s.lens)) for s in results[carried + 1 :]]
-        return Shape.tuple_of([*results[1 : carried + 1], *scans])
+        last = map(joined, results[1 : carried + 1], inputs[2:])
+        return Shape.tuple_of([*last, *map(self._stacked_shape, results[carried + 1 :])])
+
+    def _stacked_shape(self, scan: Shape) -> Shape:
+        if not scan.is_tensor:
+            raise ShapeError(f"loop: a scan of {scan}; expected a tensor")
+        scan = unnamed(scan)
+        dims: list[Dim | int] = list(scan.lens if scan.dims is None else scan.dims)
+        return Shape.dynamic(scan.type, [self.max_iterations, *dims])
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
         """The carried values and scans after the last iteration; scan slots not reached are 0."""
         body = modules[0]
         count, condition, *carried = inputs
-        limit = min(int(count.reshape(-1)[0]), self.max_iterations)
+        limit = int(count.reshape(-1)[0])
         first = next(iter(body.parameters.values())).shape
         slots: list[list[Array]] = [[] for _ in _shapes(body)[len(carried) + 1 :]]
         for i in range(limit):
             if not _truth(self, condition):
                 break
+            if slots and i == self.max_iterations:
+                raise EvaluationError(
+                    f"loop: over {i} iterations, which its scans have room for; import the model "
+                    "with a larger max_loop_iterations"
+                )
             iteration = np.full(first.lens, i, first.type.numpy)
             condition, *results = evaluate(body, [iteration, condition, *carried])
             carried, scans = results[: len(carried)], results[len(carried) :]
             for slot, scan in zip(slots, scans, strict=True):
                 slot.append(np.asarray(scan))
         shapes = _shapes(body)[len(carried) + 1 :]
+        limit = min(limit, self.max_iterations)
         stacked = [self._stack(k, slots[k], s, limit) for k, s in enumerate(shapes)]
         return (*carried, *stacked)
 
     def _stack(self, index: int, rows: Sequence[Array], shape: Shape, limit: int) -> Array:
         dtype = rows[0].dtype if rows else shape.type.numpy
-        result = np.zeros((self.max_iterations, *shape.lens), dtype)
+        least = shape.lens if shape.dims is None else [d.min for d in shape.dims]
+        lens = rows[0].shape if rows else least
+        result = np.zeros((self.max_iterations, *lens), dtype)
         backward = index < len(self.scan_output_directions) and self.scan_output_directions[index]
         for k, row in enumerate(rows):
             result[limit - 1 - k if backward else k] = row
@@ -162,7 +187,7 @@ class GetTupleElem(Operation):
         """The shape of that value."""
         expect_count(self, inputs, 1)
         subs = inputs[0].subs
-        if subs is None or not 0 <= self.index < len(subs):
+        if subs is None or inputs[0].kind or not 0 <= self.index < len(subs):
             raise ShapeError(
                 f"get_tuple_elem: input 0 is {inputs[0]}; "
                 f"expected a tuple with an element {self.index}"
@@ -180,6 +205,7 @@ class ScanSlice(Operation):
 
     name: ClassVar[str] = "scan_slice"
     family: ClassVar[Family] = Family.VIEW
+    dynamic: ClassVar[bool] = True
     axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
     axis: int = 0
     direction: int = 0
@@ -187,9 +213,16 @@ class ScanSlice(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Length 1 on the axis; the strides stay."""
         expect_count(self, inputs, 2)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
+        expect_static(self, inputs[1:])
+        expect_integers(self, inputs, 1)
+        expect(self, inputs[1].elements == 1, f"input 1 is {inputs[1]}; expected one position")
         op = normalize_axes(self, inputs)
         assert isinstance(op, ScanSlice)
+        if inputs[0].dims is not None:
+            dims = list(inputs[0].dims)
+            dims[op.axis] = ONE
+            return ranged(inputs[0].type, dims)
         lens = list(inputs[0].lens)
         lens[op.axis] = 1
         return Shape(inputs[0].type, lens, inputs[0].strides)

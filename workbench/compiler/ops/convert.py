@@ -1,15 +1,16 @@
-"""Changes of element type: by value, by bits."""
+"""Changes of element type: by value, by bits, to types that programs hold in wider ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.errors import EvaluationError, ShapeError
+from workbench.compiler.dtypes import HELD, Array, DType
+from workbench.compiler.errors import EvaluationError, OperationError, ShapeError
 from workbench.compiler.operation import Operation, Sample, expect_count, operation
 from workbench.compiler.ops.elementwise import (
     EDGES,
@@ -125,3 +126,112 @@ class BitCast(_Retyped):
         yield cls(DType.FLOAT), [draw(DType.FLOAT, (3, 4), -4, 4).T.view(np.int32)]
         yield cls(DType.BF16), [draw(DType.HALF, (2, 3), -4, 4)]
         yield cls(DType.UINT8), [draw(DType.FP8E4M3FN, (2, 3), -4, 4)]
+
+
+_ELEMENTS: dict[str, np.dtype[Any]] = {
+    **{
+        str(t.numpy): t.numpy
+        for t in (DType.FP8E4M3FN, DType.FP8E4M3FNUZ, DType.FP8E5M2, DType.FP8E5M2FNUZ)
+    },
+    **{str(dtype): dtype for dtype in HELD},
+}
+_ROUND_MODES = ("up", "down", "nearest")
+
+
+@operation
+class CastTo(_Retyped):
+    """The values as ONNX's Cast makes them in ``element``, in that type or the one that holds it.
+
+    Integers keep their low bits, of floats those of the truncated value; not-a-number gives 0.
+    ``float4_e2m1fn`` rounds to the nearest number, saturating. ``float8_e8m0fnu`` rounds to a power
+    of two by ``round_mode``. Without ``saturate``, what is too large for a float of 8 bits becomes
+    infinite, or not-a-number where the type has no infinity.
+    """
+
+    name: ClassVar[str] = "cast_to"
+    pointwise: ClassVar[bool] = False
+    element: str = "int4"
+    saturate: bool = True
+    round_mode: str = "up"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type, as NumPy has it.
+
+        Raises:
+            OperationError: There is none of that name.
+        """
+        if self.element not in _ELEMENTS:
+            known = ", ".join(sorted(_ELEMENTS))
+            raise OperationError(f"cast_to: element={self.element!r}; expected one of {known}")
+        return _ELEMENTS[self.element]
+
+    @property
+    def target(self) -> DType:
+        """The type that holds the values."""
+        return HELD.get(self.dtype) or DType.of(self.dtype)
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The input's lens and strides in the type that holds the values."""
+        if self.round_mode not in _ROUND_MODES:
+            known = ", ".join(_ROUND_MODES)
+            raise ShapeError(f"cast_to: round_mode={self.round_mode!r}; expected one of {known}")
+        return super().compute_shape(inputs, modules)
+
+    def compute(self, *inputs: Any) -> Array:
+        """The values, in the type that holds them."""
+        with np.errstate(all="ignore"):
+            return self._values(inputs[0]).astype(self.target.numpy)
+
+    def _values(self, x: Array) -> Array:
+        if self.target.is_integral:
+            return cast(x, np.dtype(np.int64)).astype(self.dtype)
+        wide = x if x.dtype == np.float64 else x.astype(np.float32)
+        if self.element == "float8_e8m0fnu":
+            return _power_of_two(wide, self.saturate, self.round_mode)
+        if self.element == "float4_e2m1fn":
+            return np.where(np.isnan(wide), 0, wide).astype(self.dtype)
+        return cast(wide, self.dtype) if self.saturate else wide.astype(self.dtype)
+
+    def widened(self) -> Operation:
+        """The same numbers as float64."""
+        return self if self.target.is_integral else _WideCastTo(**self.attributes())
+
+    @classmethod
+    def samples(cls) -> Iterator[Sample]:
+        """To every type, from values out of bounds too."""
+        x = np.array([*EDGES, 0.3, 7.0, 9.0, -9.0, 20.0, 500.0, -500.0, 1e-8, 1e30], np.float32)
+        for element, dtype in _ELEMENTS.items():
+            yield cls(element), [x[np.isfinite(x)] if dtype in HELD else x]
+            yield cls(element), [draw(DType.INT32, (3, 4), -40, 40).T]
+            if dtype not in HELD:
+                yield cls(element, saturate=False), [x]
+        for mode in _ROUND_MODES:
+            for saturate in (False, True):
+                yield cls("float8_e8m0fnu", saturate, mode), [np.abs(x)]
+
+
+@dataclass(frozen=True)
+class _WideCastTo(CastTo):
+    """``cast_to`` in a run in which every float is a float64."""
+
+    @property
+    def target(self) -> DType:
+        """The type that holds the values of every float."""
+        return DType.DOUBLE
+
+
+def _power_of_two(x: Array, saturate: bool, mode: str) -> Array:
+    """Numbers rounded to 2⁻¹²⁷ … 2¹²⁷; what has no such number becomes not-a-number or saturates."""
+    fraction, exponent = np.frexp(np.abs(x))  # of 0.5 ≤ fraction < 1
+    exponent = exponent - 1
+    if mode == "up":
+        exponent = exponent + (fraction > 0.5)
+    elif mode == "nearest":
+        exponent = exponent + (fraction >= 0.75)
+    small, large = (x == 0) | (exponent < -127), np.isinf(x) | (exponent > 127)
+    result = np.ldexp(np.ones_like(x), np.clip(exponent, -127, 127))
+    result[np.isnan(x)] = np.nan
+    result[small] = 2.0**-127 if saturate else np.nan
+    result[large] = 2.0**127 if saturate else np.nan
+    return result

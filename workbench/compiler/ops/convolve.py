@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ShapeError
 from workbench.compiler.operation import (
     Family,
@@ -20,7 +20,7 @@ from workbench.compiler.operation import (
     operation,
 )
 from workbench.compiler.ops.accumulate import quiet, rounded, working_type
-from workbench.compiler.ops.contract import FP8
+from workbench.compiler.ops.contract import FP8, expect_scale
 from workbench.compiler.ops.ranges import (
     any_dynamic,
     dims_of,
@@ -31,6 +31,7 @@ from workbench.compiler.ops.ranges import (
     ranged,
 )
 from workbench.compiler.ops.sampling import digits, noise
+from workbench.compiler.ops.taps import convolved
 from workbench.compiler.ops.windows import (
     PaddingMode,
     Window,
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from workbench.compiler.ir import Module
 
 Ints: TypeAlias = tuple[int, ...]
-
-_COLUMNS, _BLOCK = 1 << 24, 1 << 21
-"""Bytes of columns that are made at once, and the bytes of a block where there are more of them."""
 
 
 @operation
@@ -121,6 +119,7 @@ class QuantConvolution(Operation):
 
     name: ClassVar[str] = "quant_convolution"
     family: ClassVar[Family] = Family.CONTRACTION
+    dynamic: ClassVar[bool] = True
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)
     dilation: Ints = (1, 1)
@@ -134,7 +133,6 @@ class QuantConvolution(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """As ``convolution``; int32 for int8 without scales, else float."""
         expect_count(self, inputs, 2, 4)
-        expect_static(self, inputs)
         expect_operands(self, inputs[:2])
         expect_same_type(self, inputs[2:])
         x, w = inputs[:2]
@@ -142,9 +140,15 @@ class QuantConvolution(Operation):
         expect(
             self, x.type in kinds, f"operands of {x.type.type_name}; expected int8, float or fp8"
         )
+        exact = len(inputs) == 2 and x.type.is_integral
+        if any_dynamic(inputs):
+            a, b = dims_of(x), dims_of(w)
+            type = DType.INT32 if exact else DType.FLOAT
+            return ranged(type, (a[0], b[0], *output_dims(self, a[2:], b[2:])))
         fits = x.lens[1] == w.lens[1] * self.group and w.lens[0] % self.group == 0
         expect(self, fits, f"input {x} and weights {w} in {self.group} groups")
-        exact = len(inputs) == 2 and x.type.is_integral
+        for i, scale in enumerate(inputs[2:]):
+            expect_scale(self, scale, inputs[i])
         window = window_of(self, x.lens[2:], w.lens[2:])
         out = x.with_lens((x.lens[0], w.lens[0], *window.output))
         return out.with_type(DType.INT32 if exact else DType.FLOAT)
@@ -199,6 +203,7 @@ class ConvolutionBackwards(Operation):
         expect(self, sizes == {x.ndim - 2}, f"padding, stride and dilation of {sizes} axes for {x}")
         if any_dynamic(inputs):
             return self._dynamic_shape(dims_of(x), dims_of(w), x.type)
+        expect(self, 0 not in x.lens + w.lens, f"input {x} and weights {w}; expected elements")
         if x.lens[1] != w.lens[0] or w.lens[0] % self.group:
             raise ShapeError(
                 f"convolution_backwards: input {x} has {x.lens[1]} channels; "
@@ -289,6 +294,7 @@ class Im2col(Operation):
         expect_operands(self, inputs)
         x, w = inputs
         expect(self, x.lens[0] == 1, f"a batch of {x.lens[0]}; expected 1")
+        expect(self, x.lens[1] == w.lens[1], f"input {x} and weights {w}; expected equal channels")
         window = window_of(self, x.lens[2:], w.lens[2:])
         return Shape(x.type, (prod(window.output), prod(w.lens[1:])))
 
@@ -344,40 +350,3 @@ def tap_flops(w: Shape, output: Shape) -> int:
     if output.dims is not None or w.dims is not None:
         return 0
     return 2 * output.elements * prod(w.lens[1:])
-
-
-def convolved(x: Array, w: Array, window: Window, group: int) -> Array:
-    """The convolution in the type that sums are kept in."""
-    n, taps = x.shape[0], prod(w.shape[1:])
-    kind = working_type(x, w, taps)
-    lens = (n, w.shape[0], *window.output)
-    if 0 in lens or not taps:
-        return np.zeros(lens, kind)
-    weights = w.reshape(group, -1, taps).astype(kind, copy=False)
-    weights = weights[0] if group == 1 else weights
-    lead = (n, taps) if group == 1 else (n, group, taps)
-    if window.is_pointwise:
-        steps = tuple(slice(None, None, s) for s in window.stride)
-        columns = x[(..., *steps)].reshape(*lead, -1).astype(kind, copy=False)
-        return np.matmul(weights, columns).reshape(lens)
-    view = window.view(window.padded(x.astype(kind, copy=False)))
-    return _by_columns(view, weights, lead, lens)
-
-
-def _by_columns(view: Array, weights: Array, lead: Ints, lens: Ints) -> Array:
-    """The matrix product of the weights with columns of taps, a few rows of outputs at a time."""
-    rows, rest, taps = lens[2], prod(lens[3:]), lead[-1]
-    out = np.empty((*lead[:-1], weights.shape[-2], rows * rest), view.dtype)
-    step = rows if view.size * view.itemsize <= _COLUMNS else _rows_of_a_block(view, rows, taps)
-    inner = (slice(None),) * (len(lens) - 3)
-    for start in range(0, rows, step):
-        end = min(rows, start + step)
-        columns = view[(..., slice(start, end), *inner)].reshape(*lead, -1)
-        np.matmul(weights, columns, out=out[..., start * rest : end * rest])
-    return out.reshape(lens)
-
-
-def _rows_of_a_block(view: Array, rows: int, taps: int) -> int:
-    """Rows of outputs whose columns stay in the cache; many taps need larger products to be fast."""
-    block = _BLOCK if taps < 2048 else 2 * _COLUMNS
-    return min(rows, max(1, block * rows // (view.size * view.itemsize)))

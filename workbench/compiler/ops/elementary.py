@@ -55,7 +55,6 @@ class Erf(_Transcendental):
 
     name: ClassVar[str] = "erf"
     expression: ClassVar[str | None] = "erf({0})"
-    blocked: ClassVar[bool] = True
 
     def value(self, *inputs: Array) -> Array:
         """A rational approximation, good to the last bits of the type."""
@@ -68,7 +67,6 @@ class Sigmoid(_Transcendental):
 
     name: ClassVar[str] = "sigmoid"
     expression: ClassVar[str | None] = "T(1) / (T(1) + exp(-{0}))"
-    blocked: ClassVar[bool] = True
 
     def value(self, *inputs: Array) -> Array:
         """The definition, in place."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import ml_dtypes
 import numpy as np
 
+from workbench.compiler import memory
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ShapeError
 from workbench.compiler.operation import (
@@ -20,7 +21,9 @@ from workbench.compiler.operation import (
     expect_same_lens,
     expect_same_type,
 )
-from workbench.compiler.shape import Shape, common_permutation
+from workbench.compiler.ops.ranges import any_dynamic, dims_of, intersection, ranged
+from workbench.compiler.parallel import SHARED, spread
+from workbench.compiler.shape import Dim, Shape, common_permutation
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module
@@ -44,6 +47,8 @@ FUNCTIONS: dict[str, str] = {
     "rsqrt": "1 / sqrt",
     "nearbyint": "rounds half to even",
     "pow": "power; for integers through double, truncated",
+    "shift_left": "<<; 0 where the places are negative or no fewer than T's bits",
+    "shift_right": ">>, arithmetic; the sign alone where the places are negative or past T's bits",
     "bit_cast": "the same bits as an element of the result's type",
     "quantized": "quantized(a, z) is T(nearbyint(a) + z) for integer T and T(a + z) for float T",
 }
@@ -61,14 +66,13 @@ class Pointwise(Operation):
 
     family: ClassVar[Family] = Family.POINTWISE
     pointwise: ClassVar[bool] = True
+    overwrites: ClassVar[bool] = True
     dynamic: ClassVar[bool] = True
     arity: ClassVar[int] = 1
     exact: ClassVar[bool] = False
     """Whether integers are computed as integers; otherwise in float64, truncated."""
     function: ClassVar[Function]
     """The operation as a function of arrays, unless ``value`` is overridden."""
-    blocked: ClassVar[bool] = False
-    """Whether it makes temporaries, so that large arrays are better done block by block."""
     cost: ClassVar[int] = 1
     """Floating-point operations an element; nominally 8 for a transcendental function."""
     domains: ClassVar[tuple[tuple[float, float], ...]] = ((-4.0, 4.0),)
@@ -82,10 +86,26 @@ class Pointwise(Operation):
 
     def compute(self, *inputs: Any) -> Array:
         """The result in the first input's type: computed in a type that suffices, rounded once."""
+        return self._evaluated(None, inputs)
+
+    def compute_into(self, out: Array | None, *inputs: Any) -> Any:
+        """The same, written over ``out`` where this is an operand of the result's type and lens."""
+        inherited = type(self).compute is Pointwise.compute
+        return self._evaluated(out, inputs) if inherited else self.compute(*inputs)
+
+    def _evaluated(self, out: Array | None, inputs: Sequence[Array]) -> Array:
         with np.errstate(all="ignore"):
-            if (self.blocked or inputs[0].itemsize < 4) and divisible(inputs):
-                return in_blocks(self._rounded, inputs)
-            return self._rounded(*inputs)
+            if inputs[0].size < LARGE or not divisible(inputs):
+                return self._rounded(*inputs)
+            dtype = inputs[0].dtype
+            if self._is_function and working_type(dtype, self.exact) == dtype:
+                return in_parts(type(self).function, inputs, out)
+            return in_blocks(self._rounded, inputs, out=out)
+
+    @property
+    def _is_function(self) -> bool:
+        """Whether ``function`` is all there is, which takes ``out`` as NumPy's functions do."""
+        return type(self).value is Pointwise.value
 
     def _rounded(self, *inputs: Array) -> Array:
         dtype = inputs[0].dtype
@@ -179,8 +199,10 @@ def winner(op: Operation, first: Shape, second: Shape, standard: bool = False) -
         standard: Whether two shapes that are both gappy give a standard result; else the order of
             axes that most of them have is kept.
     """
-    expect_same_dims(op, (first, second))
-    if first.dims is not None or (first == second and first.packed):
+    dims = expect_same_dims(op, (first, second))
+    if dims is not None:
+        return ranged(first.type, dims)
+    if first == second and first.packed:
         return first
     if first.packed != second.packed:
         return first if first.packed else second
@@ -192,21 +214,32 @@ def winner(op: Operation, first: Shape, second: Shape, standard: bool = False) -
     return Shape.permuted(first.type, first.lens, common_permutation((first, second)))
 
 
-def expect_same_dims(op: Operation, inputs: Sequence[Shape]) -> None:
-    """Raise a ShapeError unless all lens are equal, or all shapes have equal dynamic dimensions."""
-    for i, shape in enumerate(inputs):
-        if shape.dims != inputs[0].dims:
+def expect_same_dims(op: Operation, inputs: Sequence[Shape]) -> tuple[Dim, ...] | None:
+    """The dimensions that all inputs have, if some are ranges: the lengths that all of them allow.
+
+    Raises:
+        ShapeError: The lens differ, or have nothing in common.
+    """
+    if not any_dynamic(inputs):
+        expect_same_lens(op, inputs)
+        return None
+    found = dims_of(inputs[0])
+    for i, shape in enumerate(inputs[1:], 1):
+        both = [intersection(a, b) for a, b in zip(found, dims_of(shape), strict=False)]
+        if shape.ndim != len(found) or None in both:
             raise ShapeError(
                 f"{op.name}: input {i} is {shape}; expected the dimensions of {inputs[0]}"
             )
-    expect_same_lens(op, inputs)
+        found = tuple(d for d in both if d is not None)
+    return found
 
 
 # Element types
 
-_FP8 = {t.numpy: t for t in DType if t.name.startswith("FP8")}
-_finfo: Callable[[Any], Any] = ml_dtypes.finfo
-_NO_INFINITY = frozenset({DType.FP8E4M3FNUZ, DType.FP8E5M2FNUZ})
+_FP8 = frozenset(t.numpy for t in DType if t.name.startswith("FP8"))
+_ROUNDED_TWICE = _FP8 | {DType.BF16.numpy}
+finfo: Callable[[Any], Any] = ml_dtypes.finfo
+"""The limits of a floating-point type, of any width."""
 
 
 @cache
@@ -232,6 +265,8 @@ def cast(array: Array, dtype: np.dtype[Any]) -> Array:
     if array.dtype == dtype:
         return array
     with np.errstate(all="ignore"):
+        if dtype in _ROUNDED_TWICE:
+            array = for_rounding(array)
         if dtype in _FP8:
             return _to_fp8(array, dtype)
         if dtype.kind in "iu" and array.dtype.kind not in "iub":
@@ -239,13 +274,37 @@ def cast(array: Array, dtype: np.dtype[Any]) -> Array:
         return array.astype(dtype)
 
 
+def for_rounding(array: Array) -> Array:
+    """Numbers as floats of 32 bits at most that round to a narrower type as they themselves do.
+
+    ml_dtypes rounds what is wider to float32 first, and then again. Here the first of the two steps
+    leaves the last bit odd where anything was lost, so that it never makes a tie.
+    """
+    if array.itemsize < 4 or array.dtype == np.float32:
+        return array
+    wide = array if array.dtype == np.float64 else _to_double(array)
+    near = np.atleast_1d(wide).astype(np.float32)
+    exact = np.atleast_1d(wide)
+    bits = near.view(np.int32)
+    bits -= np.abs(near) > np.abs(exact)
+    bits |= near != exact
+    return near.reshape(array.shape)
+
+
+def _to_double(array: Array) -> Array:
+    """Integers as doubles; of those with too many bits, the lowest bit kept tells that some are lost."""
+    if array.itemsize < 8:
+        return array.astype(np.float64)
+    low = array & 0xFFF
+    kept = (array ^ low) | ((low != 0).astype(array.dtype) << 11)
+    fits = array.astype(np.float64)
+    return np.where(np.abs(fits) < 2**53, fits, kept.astype(np.float64))
+
+
 def _to_fp8(array: Array, dtype: np.dtype[Any]) -> Array:
     wide = array if array.dtype == np.float64 else array.astype(np.float32, copy=False)
-    limit = float(_finfo(dtype).max)
-    clipped = np.clip(wide, -limit, limit)
-    if _FP8[dtype] in _NO_INFINITY:
-        clipped[np.isinf(wide)] = np.nan
-    return clipped.astype(dtype)
+    limit = float(finfo(dtype).max)
+    return np.clip(wide, -limit, limit).astype(dtype)
 
 
 def _to_integer(array: Array, dtype: np.dtype[Any]) -> Array:
@@ -265,36 +324,97 @@ def _to_integer(array: Array, dtype: np.dtype[Any]) -> Array:
 BLOCK = 1 << 14
 """Elements of a block: what a processor's inner caches hold of a few temporaries."""
 
+LARGE = 1 << 15
+"""Elements from which cutting an array into blocks, or into parts for threads, is worth it."""
+
+_PART = 1 << 17
+"""Elements of a part of what makes no temporaries."""
+
 
 def divisible(inputs: Sequence[Any]) -> bool:
-    """Whether arrays are large and of one row-major lens, repeats and single elements aside."""
+    """Whether arrays are large and of one lens, single elements aside."""
     large = next((x for x in inputs if x.size != 1), None)
-    if large is None or large.size < 2 * BLOCK:
+    if large is None or large.size < LARGE:
         return False
-    return all(x.size == 1 or (x.shape == large.shape and _row_major(x)) for x in inputs)
+    return all(x.size == 1 or x.shape == large.shape for x in inputs)
 
 
-def _row_major(x: Array) -> bool:
-    if x.flags.c_contiguous:
-        return True
-    strides = [s for n, s in zip(x.shape, x.strides, strict=True) if n > 1 and s]
-    return strides == sorted(strides, reverse=True)
+def in_parts(function: Function, inputs: Sequence[Array], out: Array | None = None) -> Array:
+    """An elementwise function of ``divisible`` arrays that writes its result where it is told."""
+    x = inputs[0]
+    if x.size < SHARED and x.size != 1 and x.flags.c_contiguous:
+        fits = out is not None and out.shape == x.shape and out.dtype == x.dtype
+        return function(*inputs, out=out if fits else memory.empty(x.shape, x.dtype))
+    cut = _Cut(inputs, _PART)
+    result = cut.result(inputs[0].dtype, out)
+
+    def work(i: int) -> None:
+        where = cut.parts[i]
+        function(*cut.operands(where), out=result[where])
+
+    cut.each(work)
+    return cut.restored(result)
 
 
-def in_blocks(function: Callable[..., Array], inputs: Sequence[Array], block: int = BLOCK) -> Array:
+def in_blocks(
+    function: Function, inputs: Sequence[Array], block: int = BLOCK, out: Array | None = None
+) -> Array:
     """An elementwise function of ``divisible`` arrays, so that temporaries stay in cache."""
-    lens = next(x for x in inputs if x.size != 1).shape
-    result: Array | None = None
-    for where in _blocks(lens, block):
-        part = function(*[x.reshape(-1) if x.size == 1 else x[where] for x in inputs])
-        if result is None:
-            result = np.empty(lens, part.dtype)
-        result[where] = part
-    assert result is not None
-    return result
+    cut = _Cut(inputs, block)
+    first = function(*cut.operands(cut.parts[0]))
+    result = cut.result(first.dtype, out)
+
+    def work(i: int) -> None:
+        where = cut.parts[i]
+        result[where] = function(*cut.operands(where)) if i else first
+
+    cut.each(work, 4)
+    return cut.restored(result)
 
 
-def _blocks(lens: tuple[int, ...], block: int) -> Iterator[tuple[Any, ...]]:
+class _Cut:
+    """Arrays of one lens cut into parts, in the order in which the first whole one lies in memory."""
+
+    def __init__(self, inputs: Sequence[Array], size: int) -> None:
+        """Cut into parts of about ``size`` elements."""
+        whole = [x for x in inputs if x.size != 1]
+        self._order = _memory_order(next((x for x in whole if 0 not in x.strides), whole[0]))
+        self._inputs = [x.reshape(()) if x.size == 1 else self._ordered(x) for x in inputs]
+        self._lens = self._ordered(whole[0]).shape
+        self.parts = list(blocks_of(self._lens, size))
+
+    def operands(self, where: tuple[Any, ...]) -> list[Array]:
+        """A part of each input; single elements whole."""
+        return [x[where] if x.ndim else x for x in self._inputs]
+
+    def result(self, dtype: np.dtype[Any], out: Array | None) -> Array:
+        """Where the result goes: over ``out`` if it fits."""
+        if out is not None and out.dtype == dtype:
+            ordered = self._ordered(out)
+            if ordered.shape == self._lens:
+                return ordered
+        return memory.empty(self._lens, dtype)
+
+    def restored(self, result: Array) -> Array:
+        """A result with its axes in the inputs' order."""
+        return result if self._order is None else result.transpose(np.argsort(self._order))
+
+    def each(self, work: Callable[[int], None], cost: int = 1) -> None:
+        """Do the parts, in threads where there is enough to share."""
+        spread(work, len(self.parts), prod(self._lens) * cost)
+
+    def _ordered(self, x: Array) -> Array:
+        return x if self._order is None else x.transpose(self._order)
+
+
+def _memory_order(x: Array) -> list[int] | None:
+    """Axes from the one with the widest strides to that with the narrowest; None for row-major."""
+    if x.flags.c_contiguous:
+        return None
+    return sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]))
+
+
+def blocks_of(lens: tuple[int, ...], block: int) -> Iterator[tuple[Any, ...]]:
     """Indices of parts of about ``block`` elements, in memory order."""
     axis = next(a for a in range(len(lens)) if prod(lens[a + 1 :]) <= block)
     rows = max(1, block // prod(lens[axis + 1 :]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,15 +17,16 @@ from workbench.compiler.operation import (
     Sample,
     expect_count,
     expect_same_type,
-    expect_static,
     normalize_axis,
     operation,
 )
 from workbench.compiler.ops.accumulate import is_narrow, quiet
 from workbench.compiler.ops.ranges import (
+    agree,
     any_dynamic,
     dims_of,
     expect,
+    expect_integers,
     expect_tensors,
     intersection,
     ranged,
@@ -53,6 +55,7 @@ class Gather(Operation):
         """The data's lens with the axis replaced by the indices' lens; standard."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
+        expect_integers(self, inputs, 1)
         data, index = inputs
         axis = normalize_axis(self, self.axis, data.ndim)
         scalar = index == Shape.scalar(index.type) or (index.dims is None and not index.lens)
@@ -64,10 +67,15 @@ class Gather(Operation):
         return Shape(data.type, [d.min for d in found]) if found else Shape.scalar(data.type)
 
     def compute(self, *inputs: Any) -> Any:
-        """``numpy.take``, which raises for an index out of range."""
+        """``numpy.take``."""
         data, index = inputs
-        found: Array = np.take(data, index, self.axis)
-        return found if found.ndim else found.reshape(1)
+        return np.take(data, from_front(self, index, data.shape[self.axis]), self.axis)
+
+    def compute_as(self, shape: Shape, *inputs: Any) -> Any:
+        """The same, without the axis that a scalar index takes away."""
+        found: Array = self.compute(*inputs)
+        gone = shape.dims is not None and found.ndim > shape.ndim
+        return np.squeeze(found, self.axis) if gone else found
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -91,9 +99,13 @@ class GatherNd(Operation):
         """The indices' lens without the last, then what is left of the data's; standard."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
+        expect_integers(self, inputs, 1)
         data, index = dims_of(inputs[0]), dims_of(inputs[1])
         batch = self.batch_dims
-        expect(self, 0 <= batch < min(len(data), len(index)), f"batch_dims {batch} for {inputs}")
+        fits = 0 <= batch < min(len(data), len(index)) and all(
+            intersection(a, b) is not None for a, b in zip(data[:batch], index[:batch], strict=True)
+        )
+        expect(self, fits, f"batch_dims {batch} for {inputs[0]} and {inputs[1]}")
         expect(self, index[-1].is_fixed, f"indices {inputs[1]}; expected a fixed last dimension")
         taken = index[-1].min
         expect(self, taken <= len(data) - batch, f"index tuples of {taken} for data {inputs[0]}")
@@ -110,7 +122,7 @@ class GatherNd(Operation):
         lead = np.ix_(*map(np.arange, index.shape[:batch])) if batch else ()
         spread = index.ndim - 1 - batch
         where: list[Array] = [g.reshape(g.shape + (1,) * spread) for g in lead]
-        where += list(np.moveaxis(index, -1, 0))
+        where += _tuples(self, index, data.shape[batch:])
         if not where:
             return np.broadcast_to(data, index.shape[:-1] + data.shape)
         found: Array = np.asarray(data[tuple(where)])
@@ -124,6 +136,78 @@ class GatherNd(Operation):
         yield cls(batch_dims=1), [grid(2, 3, 4), np.array([[[1, 2]], [[0, -1]]])]
         yield cls(), [grid(3, 4), np.array([1, 2])]
         yield cls(batch_dims=1), [grid(2, 3, 4).transpose(0, 2, 1), np.array([[1], [2]])]
+
+
+def from_front(op: Operation, index: Array, length: int) -> Array:
+    """Indices as int64, counted from the front.
+
+    Raises:
+        EvaluationError: One is out of range.
+    """
+    at = _wrapped(index, length)
+    outside = (at < 0) | (at >= length)
+    if outside.any():
+        wrong = index[outside].flat[0]
+        raise EvaluationError(f"{op.name}: index {wrong} is out of range for length {length}")
+    return at
+
+
+def _wrapped(index: Array, length: int) -> Array:
+    """Indices as int64, negative ones counted from the end."""
+    if index.dtype == np.uint64:
+        index = np.minimum(index, np.uint64(np.iinfo(np.int64).max))
+    at = index.astype(np.int64, copy=False)
+    return np.where(at < 0, at + length, at)
+
+
+def _tuples(op: Operation, index: Array, lens: Sequence[int]) -> list[Array]:
+    """Index tuples, which lie along the last axis, as an array for each axis of the data."""
+    parts = np.moveaxis(index, -1, 0)
+    return [from_front(op, part, n) for part, n in zip(parts, lens, strict=False)]
+
+
+@operation
+class GatherElements(Operation):
+    """For each place of the indices, the element there of the data, moved along ``axis`` to the index.
+
+    Negative indices count from the end.
+    """
+
+    name: ClassVar[str] = "gather_elements"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    axis: int = 0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The indices' lens, standard."""
+        expect_count(self, inputs, 2)
+        expect_tensors(self, inputs)
+        expect_integers(self, inputs, 1)
+        data, index = dims_of(inputs[0]), dims_of(inputs[1])
+        axis = normalize_axis(self, self.axis, len(data))
+        fits = len(index) == len(data) and all(
+            i.min <= d.max for a, (i, d) in enumerate(zip(index, data, strict=True)) if a != axis
+        )
+        expect(self, fits, f"indices {inputs[1]} for data {inputs[0]} along axis {axis}")
+        return ranged(inputs[0].type, index)
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.take_along_axis`` of as much of the data as the indices cover."""
+        data: Array = inputs[0]
+        index: Array = inputs[1]
+        axis = normalize_axis(self, self.axis, data.ndim)
+        covered = [slice(None) if a == axis else slice(n) for a, n in enumerate(index.shape)]
+        at = from_front(self, index, data.shape[axis])
+        return np.take_along_axis(data[tuple(covered)], at, axis)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Negative indices, fewer indices than elements and more, none."""
+        yield cls(axis=1), [grid(2, 3), np.array([[0, 2, -1, 1], [1, -3, 0, 0]])]
+        yield cls(axis=0), [grid(4, 3, type=np.float16), np.array([[3, -1]], np.int32)]
+        yield cls(axis=-1), [grid(3, 4).T, np.array([[2], [0], [1], [-2]])]
+        yield cls(axis=0), [grid(3, 2), np.zeros((0, 2), np.int64)]
 
 
 Combine = Callable[[Array, Any, Array], None]
@@ -154,6 +238,7 @@ class Scatter(Operation):
     """Base of the scatters: each update goes to the place of its index, moved along ``axis``."""
 
     family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
     axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
     combine: ClassVar[Combine] = _assign
     axis: int = 0
@@ -162,35 +247,38 @@ class Scatter(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The data's lens, packed; its order of axes in memory is kept."""
         expect_count(self, inputs, 3)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         data, index, updates = inputs
         expect_same_type(self, [data, updates])
-        normalize_axis(self, self.axis, data.ndim)
-        fits = index.ndim == data.ndim and index.lens == updates.lens
+        expect_integers(self, inputs, 1)
+        axis = normalize_axis(self, self.axis, data.ndim)
+        whole, places = dims_of(data), dims_of(index)
+        fits = index.ndim == data.ndim and agree(places, dims_of(updates))
+        fits = fits and all(
+            i == axis or n.min <= m.max for i, (n, m) in enumerate(zip(places, whole, strict=True))
+        )
         expect(
             self,
             fits,
-            f"indices {index}, updates {updates}; expected equal lens, as many as {data}",
+            f"indices {index}, updates {updates}; expected equal lens within those of {data}",
         )
-        return data.with_lens(data.lens)
+        return data.with_lens(data.lens) if data.dims is None else data
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
         """A copy of the data, changed at each index in turn."""
         index: Array = inputs[1]
-        updates: Array = inputs[2]
         out: Array = np.array(inputs[0])
         n = out.shape[self.axis]
-        at: Array = np.where(index < 0, index + n, index)
         where: list[Array] = list(np.ix_(*map(np.arange, index.shape)))
-        where[self.axis] = at
-        inside: Array = (at >= 0) & (at < n)
-        if not inside.all():
-            if not self.skip_out_of_bounds:
-                wrong = index[~inside].flat[0]
-                raise EvaluationError(f"{self.name}: index {wrong} is out of range for length {n}")
-            where = [np.broadcast_to(w, index.shape)[inside] for w in where]
-            updates = updates[inside]
+        skip = self.skip_out_of_bounds
+        where[self.axis] = _wrapped(index, n) if skip else from_front(self, index, n)
+        # In one row, so that updates of one place happen in the order of their indices.
+        where = [np.ravel(np.broadcast_to(w, index.shape)) for w in where]
+        updates = np.ravel(inputs[2])
+        if skip:
+            inside = (where[self.axis] >= 0) & (where[self.axis] < n)
+            where, updates = [w[inside] for w in where], updates[inside]
         type(self).combine(out, tuple(where), updates)
         return out
 
@@ -262,6 +350,7 @@ class ScatterNd(Operation):
         expect_tensors(self, inputs)
         data, index, updates = inputs
         expect_same_type(self, [data, updates])
+        expect_integers(self, inputs, 1)
         dims, at = dims_of(data), dims_of(index)
         expect(
             self, bool(at) and at[-1].is_fixed, f"indices {index}; expected a fixed last dimension"
@@ -282,7 +371,15 @@ class ScatterNd(Operation):
         """A copy of the data, changed at each index tuple in turn."""
         data, index, updates = inputs
         out: Array = np.array(data)
-        type(self).combine(out, tuple(np.moveaxis(index, -1, 0)), updates)
+        # In one row, so that updates of one place happen in the order of their indices.
+        where = tuple(map(np.ravel, _tuples(self, index, out.shape)))
+        rest = out.shape[len(where) :]
+        count = prod(index.shape[:-1])
+        updates = np.ascontiguousarray(updates).reshape(count, *rest)
+        if where:
+            type(self).combine(out, where, updates)
+        else:  # empty tuples: every update is of all the data
+            type(self).combine(out[None], (np.zeros(count, np.int64),), updates)
         return out
 
     @classmethod

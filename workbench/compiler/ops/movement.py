@@ -14,24 +14,30 @@ from workbench.compiler.operation import (
     Family,
     Operation,
     Sample,
+    distinct_axes,
     expect_count,
     expect_same_type,
     expect_static,
     normalize_axis,
     operation,
 )
+from workbench.compiler.ops.elementwise import cast, finfo
 from workbench.compiler.ops.ranges import (
     ANY,
     any_dynamic,
+    dims_of,
     expect,
+    expect_integers,
     expect_rank,
     expect_same_rank,
     expect_tensors,
+    intersection,
     plus,
     ranged,
+    total,
 )
 from workbench.compiler.ops.sampling import digits, grid
-from workbench.compiler.shape import Dim, Shape, common_permutation
+from workbench.compiler.shape import Shape, common_permutation
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module
@@ -95,11 +101,12 @@ class Layout(Operation):
 
 
 class PadMode(IntEnum):
-    """What stands beyond the edge: a constant, the mirrored tensor, or its outermost elements."""
+    """What stands beyond the edge: a constant, the tensor mirrored, its outermost elements, or a copy."""
 
     CONSTANT = 0
     REFLECT = 1
     EDGE = 2
+    WRAP = 3
 
 
 @operation
@@ -131,6 +138,8 @@ class Pad(Operation):
             return ranged(x.type, (plus(d, n) for d, n in zip(x.dims, added, strict=True)))
         lens = [n + more for n, more in zip(x.lens, added, strict=True)]
         expect(self, min(lens, default=0) >= 0, f"pads {self.pads} crop more than {x} has")
+        copies = self.mode == PadMode.CONSTANT or 0 not in x.lens or 0 in lens
+        expect(self, copies, f"{x} has no elements to pad with")
         return x.with_lens(lens)
 
     def _sides(self) -> list[tuple[int, int]]:
@@ -140,8 +149,13 @@ class Pad(Operation):
     def compute(self, *inputs: Any) -> Any:
         """Fill and copy for a constant, else an index of sources an axis."""
         x: Array = inputs[0]
-        if self.mode == PadMode.CONSTANT:
+        lens = [n + b + e for n, (b, e) in zip(x.shape, self._sides(), strict=True)]
+        if min(lens, default=0) < 0:
+            raise EvaluationError(f"pad: pads {self.pads} crop more than {list(x.shape)} has")
+        if self.mode == PadMode.CONSTANT or 0 in lens:
             return self._constant(x)
+        if 0 in x.shape:
+            raise EvaluationError(f"pad: {list(x.shape)} has no elements to pad with")
         for axis, (begin, end) in enumerate(self._sides()):
             if begin or end:
                 x = np.take(x, self._sources(begin, end, x.shape[axis]), axis)
@@ -163,29 +177,68 @@ class Pad(Operation):
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
             return int(min(max(self.value, info.min), info.max))
-        if dtype.itemsize == 2 and np.isfinite(self.value):
-            kind = DType.of(dtype)
-            largest = 65504.0 if kind is DType.HALF else 3.3895313892515355e38
-            return min(max(self.value, -largest), largest)
-        return self.value
+        if dtype.kind == "b":
+            return self.value
+        largest = float(finfo(dtype).max)
+        kept = min(max(self.value, -largest), largest) if np.isfinite(self.value) else self.value
+        return cast(np.array([kept]), dtype)[0]
 
     def _sources(self, begin: int, end: int, n: int) -> Array:
         at = np.arange(-begin, n + end)
         if self.mode == PadMode.EDGE:
             return np.clip(at, 0, n - 1)
+        if self.mode == PadMode.WRAP:
+            return at % max(n, 1)
         period = max(2 * (n - 1), 1)
         at %= period
         return np.where(at >= n, period - at, at)
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Constants, crops, mirrored and repeated edges."""
+        """Constants, crops, mirrored and repeated edges, copies."""
         yield cls(pads=(0, 1, 0, 2)), [grid(2, 3)]
         yield cls(pads=(1, -1, 0, 2), value=-3.5), [grid(3, 4, type=np.float16).T]
         yield cls(pads=(0, 2), value=-3.4028235e38), [digits(3, type=np.int8)]
         yield cls(pads=(2, 1), mode=PadMode.REFLECT), [grid(4)]
         yield cls(pads=(0, 2, 3, 0), mode=PadMode.EDGE), [grid(2, 3, type=np.int32)]
         yield cls(pads=(5, 7), mode=PadMode.REFLECT), [grid(3)]
+        yield cls(pads=(4, -1, 3, 2), mode=PadMode.WRAP), [grid(3, 4)]
+        yield cls(pads=(0, 1), value=1e40), [grid(3)]
+
+
+@operation
+class FixedPad(Operation):
+    """The input in the low corner of the largest lens that its dynamic dimensions allow; zeros beyond."""
+
+    name: ClassVar[str] = "fixed_pad"
+    family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The largest lens, standard; a static input's shape as it is."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        x = inputs[0]
+        return x if x.dims is None else Shape(x.type, [d.max for d in x.dims])
+
+    def compute(self, *inputs: Any) -> Any:
+        """A static input, unchanged."""
+        return inputs[0]
+
+    def compute_as(self, shape: Shape, *inputs: Any) -> Any:
+        """A copy in the low corner."""
+        x: Array = inputs[0]
+        if x.shape == shape.lens:
+            return x
+        out = np.zeros(shape.lens, x.dtype)
+        out[tuple(slice(n) for n in x.shape)] = x
+        return out
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Static inputs."""
+        yield cls(), [grid(2, 3)]
+        yield cls(), [grid(4, 3, type=np.float16).T]
 
 
 @operation
@@ -219,12 +272,14 @@ class Concat(Operation):
         return Shape.permuted(first.type, lens, common_permutation(inputs))
 
     def _dynamic_shape(self, inputs: Sequence[Shape], axis: int) -> Shape:
-        dims = [s.dims for s in inputs if s.dims is not None]
-        expect(self, len(dims) == len(inputs), "static inputs beside dynamic ones")
-        others = {_without(d, axis) for d in dims}
-        expect(self, len(others) == 1, f"dimensions that differ on axes other than {axis}")
+        dims = [dims_of(s) for s in inputs]
         found = list(dims[0])
-        found[axis] = Dim(sum(d[axis].min for d in dims), sum(d[axis].max for d in dims))
+        for i, other in enumerate(dims[1:], 1):
+            both = [intersection(a, b) for a, b in zip(found, other, strict=True)]
+            wrong = [at for at, d in enumerate(both) if d is None and at != axis]
+            expect(self, not wrong, f"input {i} is {inputs[i]}; expected {inputs[0]} beside {axis}")
+            found = [d or found[at] for at, d in enumerate(both)]
+        found[axis] = total([d[axis] for d in dims])
         return ranged(inputs[0].type, found)
 
     def compute(self, *inputs: Any) -> Any:
@@ -250,17 +305,17 @@ class Reverse(Operation):
 
     name: ClassVar[str] = "reverse"
     family: ClassVar[Family] = Family.MOVEMENT
+    dynamic: ClassVar[bool] = True
     axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
     axes: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The same lens, packed; the order of axes in memory is kept."""
         expect_count(self, inputs, 1)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         x = inputs[0]
-        for axis in self.axes:
-            normalize_axis(self, axis, x.ndim, "axes")
-        return x.with_lens(x.lens)
+        distinct_axes(self, self.axes, x.ndim)
+        return x if x.dims is not None else x.with_lens(x.lens)
 
     def compute(self, *inputs: Any) -> Any:
         """``numpy.flip``."""
@@ -319,6 +374,7 @@ class Allocate(Operation):
         expect(self, not both, "expected one of shape and buf_type")
         expect_static(self, inputs)
         expect_rank(self, inputs, 1, 1)
+        expect_integers(self, inputs, *range(len(inputs)))
         if self.buf_type is not None:
             expect_count(self, inputs, 1)
             return ranged(self.buf_type, [ANY] * inputs[0].lens[0])
@@ -329,7 +385,10 @@ class Allocate(Operation):
         """``numpy.zeros``."""
         kind = self.buf_type if self.shape is None else self.shape.type
         if inputs:
-            return np.zeros(tuple(int(n) for n in inputs[0]), (kind or DType.FLOAT).numpy)
+            lens = tuple(int(n) for n in inputs[0]) or (1,)
+            if min(lens) < 0:
+                raise EvaluationError(f"allocate: lens {list(lens)}; expected none below 0")
+            return np.zeros(lens, (kind or DType.FLOAT).numpy)
         if self.shape is None or self.shape.dims is not None:
             raise EvaluationError(f"{self}: the lens are not known without an input")
         return np.zeros(self.shape.lens, self.shape.type.numpy)

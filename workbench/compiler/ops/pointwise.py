@@ -74,7 +74,6 @@ class Rsqrt(Unary):
 
     name: ClassVar[str] = "rsqrt"
     expression: ClassVar[str | None] = "rsqrt({0})"
-    blocked: ClassVar[bool] = True
     cost: ClassVar[int] = 2
     domains: ClassVar[tuple[tuple[float, float], ...]] = ((1.0, 9.0),)
 
@@ -123,6 +122,11 @@ class Nearbyint(Unary):
 # Activations
 
 
+def _relu(x: Array, out: Array | None = None) -> Array:
+    """max(x, 0); NaN stays."""
+    return np.maximum(x, 0, out=out)
+
+
 @operation
 class Relu(Unary):
     """max(x, 0)."""
@@ -130,10 +134,7 @@ class Relu(Unary):
     name: ClassVar[str] = "relu"
     expression: ClassVar[str | None] = "max({0}, T(0))"
     exact: ClassVar[bool] = True
-
-    def value(self, *inputs: Array) -> Array:
-        """max(x, 0); NaN stays."""
-        return np.maximum(inputs[0], 0)
+    function: ClassVar[Function] = _relu
 
 
 @operation
@@ -142,7 +143,6 @@ class LeakyRelu(Unary):
 
     name: ClassVar[str] = "leaky_relu"
     expression: ClassVar[str | None] = "{0} > T(0) ? {0} : T({alpha}) * {0}"
-    blocked: ClassVar[bool] = True
     alpha: float = 0.01
 
     def value(self, *inputs: Array) -> Array:
@@ -165,7 +165,6 @@ class Elu(Unary):
 
     name: ClassVar[str] = "elu"
     expression: ClassVar[str | None] = "{0} > T(0) ? {0} : T({alpha}) * expm1({0})"
-    blocked: ClassVar[bool] = True
     cost: ClassVar[int] = 8
     alpha: float = 1.0
 
@@ -216,6 +215,16 @@ class Mul(Binary):
     function: ClassVar[Function] = np.multiply
 
 
+def _quotient(x: Array, y: Array, out: Array | None = None) -> Array:
+    """The quotient; of integers, exact."""
+    if x.dtype.kind == "f":
+        return np.divide(x, y, out=out)
+    quotient = np.floor_divide(x, y)
+    inexact = quotient * y != x
+    inexact &= ((x < 0) != (y < 0)) & (y != 0)
+    return np.add(quotient, inexact, out=out, dtype=x.dtype)
+
+
 @operation
 class Div(Binary):
     """x / y; integers truncate toward zero, and division of an integer by 0 gives 0."""
@@ -224,15 +233,7 @@ class Div(Binary):
     expression: ClassVar[str | None] = "{0} / {1}"
     exact: ClassVar[bool] = True
     domains: ClassVar[tuple[tuple[float, float], ...]] = ((-9.0, 9.0), (1.0, 4.0))
-
-    def value(self, *inputs: Array) -> Array:
-        """The quotient; of integers, exact."""
-        x, y = inputs
-        if x.dtype.kind == "f":
-            return np.divide(x, y)
-        quotient = np.floor_divide(x, y)
-        inexact = quotient * y != x
-        return quotient + (inexact & ((x < 0) != (y < 0)) & (y != 0)).astype(x.dtype)
+    function: ClassVar[Function] = _quotient
 
 
 @operation
@@ -309,7 +310,6 @@ class Sqdiff(Binary):
     expression: ClassVar[str | None] = "({0} - {1}) * ({0} - {1})"
     exact: ClassVar[bool] = True
     cost: ClassVar[int] = 2
-    blocked: ClassVar[bool] = True
 
     def value(self, *inputs: Array) -> Array:
         """The square of the difference."""
@@ -324,9 +324,12 @@ class Prelu(Binary):
     name: ClassVar[str] = "prelu"
     expression: ClassVar[str | None] = "{0} < T(0) ? {0} * {1} : {0}"
     exact: ClassVar[bool] = True
-    blocked: ClassVar[bool] = True
 
     def value(self, *inputs: Array) -> Array:
-        """The definition."""
+        """The definition; without a choice, which is slow, where no slope is infinite or NaN."""
         x, slope = inputs
-        return np.where(x < 0, x * slope, x)
+        if not np.isfinite(slope).all():
+            return np.where(x < 0, x * slope, x)
+        negative = np.minimum(x, 0)
+        negative *= slope
+        return np.add(negative, np.maximum(x, 0), out=negative)

@@ -11,17 +11,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from workbench.compiler import memory
 from workbench.compiler.dtypes import Array
 from workbench.compiler.operation import (
     Family,
     Operation,
     Sample,
     expect_count,
-    expect_static,
     operation,
 )
 from workbench.compiler.ops.accumulate import lowest, quiet, rounded, widened
-from workbench.compiler.ops.ranges import ONE, expect, expect_rank, expect_tensors, ranged
+from workbench.compiler.ops.ranges import (
+    ONE,
+    expect,
+    expect_floats,
+    expect_rank,
+    expect_tensors,
+    ranged,
+)
 from workbench.compiler.ops.sampling import digits, noise
 from workbench.compiler.ops.windows import (
     PaddingMode,
@@ -31,6 +38,7 @@ from workbench.compiler.ops.windows import (
     output_dims,
     window_of,
 )
+from workbench.compiler.parallel import SHARED, spread
 from workbench.compiler.shape import Dim, Shape
 
 if TYPE_CHECKING:
@@ -93,6 +101,7 @@ class Pooling(Operation):
         if x.dims is not None:
             return self._dynamic_shape(x, x.dims)
         if self.dyn_global:
+            expect(self, 0 not in x.lens[2:], f"{x} has no elements to pool")
             return x.with_lens((*x.lens[:2], *[1] * rank))
         window = self._window(x.lens[2:])
         expect(
@@ -192,16 +201,32 @@ def _sizes(window: Window) -> Iterable[tuple[int, int, int, int]]:
 
 
 def _pooled(x: Array, window: Window, combine: np.ufunc, initial: float) -> Array:
-    """Elements of each window combined, one spatial axis after the other: far fewer steps than taps."""
-    rank = len(window.size)
-    for axis in range(rank):
-        x = _pooled_axis(x, window, axis, x.ndim - rank + axis, combine, initial)
+    """Elements of each window combined, channels shared by threads."""
+    shares = min(x.shape[1], x.size // SHARED)
+    if shares < 2:
+        return _combined(x, window, combine, initial)
+    out = memory.empty((*x.shape[:2], *window.output), x.dtype)
+    bounds = [x.shape[1] * i // shares for i in range(shares + 1)]
+
+    def share(i: int) -> None:
+        part = slice(bounds[i], bounds[i + 1])
+        out[:, part] = _combined(x[:, part], window, combine, initial)
+
+    spread(share, shares, x.size)
+    return out
+
+
+def _combined(x: Array, window: Window, combine: np.ufunc, initial: float) -> Array:
+    """One spatial axis after the other: far fewer steps than there are taps in a window."""
+    for axis in range(len(window.size)):
+        x = _combined_along(x, window, axis, combine, initial)
     return x
 
 
-def _pooled_axis(
-    x: Array, window: Window, axis: int, at: int, combine: np.ufunc, initial: float
+def _combined_along(
+    x: Array, window: Window, axis: int, combine: np.ufunc, initial: float
 ) -> Array:
+    at = 2 + axis
     if window.covers(axis):
         return combine.reduce(x, at, keepdims=True)
     lens = (*x.shape[:at], window.output[axis], *x.shape[at + 1 :])
@@ -226,6 +251,7 @@ class Lrn(Operation):
 
     name: ClassVar[str] = "lrn"
     family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
     alpha: float = 0.0001
     beta: float = 0.75
     bias: float = 1.0
@@ -234,8 +260,9 @@ class Lrn(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The input's shape."""
         expect_count(self, inputs, 1)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         expect_rank(self, inputs, 2)
+        expect_floats(self, inputs, 0)
         return inputs[0]
 
     @quiet

@@ -13,7 +13,6 @@ from workbench.compiler.operation import (
     Operation,
     Sample,
     expect_count,
-    expect_static,
     operation,
 )
 from workbench.compiler.ops.elementwise import (
@@ -22,9 +21,11 @@ from workbench.compiler.ops.elementwise import (
     divisible,
     draw,
     expect_same_dims,
+    expect_tensors,
     in_blocks,
     working_type,
 )
+from workbench.compiler.ops.ranges import ranged
 from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
 class _Quantization(Pointwise):
     """An operation on a tensor, its scales and its zero points (if not 0), all of one lens."""
 
-    dynamic: ClassVar[bool] = False
     arity: ClassVar[int] = 3
     cost: ClassVar[int] = 2
 
-    def check(self, inputs: Sequence[Shape]) -> None:
-        """Raise a ShapeError unless there are two or three static inputs of equal lens."""
+    def check(self, inputs: Sequence[Shape]) -> Shape:
+        """The shape of x, packed; a ShapeError unless there are two or three inputs of equal lens."""
         expect_count(self, inputs, 2, 3)
-        expect_static(self, inputs)
-        expect_same_dims(self, inputs)
+        expect_tensors(self, inputs)
+        dims, x = expect_same_dims(self, inputs), inputs[0]
+        return x.with_lens(x.lens) if dims is None else ranged(x.type, dims)
 
     def compute(self, *inputs: Any) -> Array:
         """The definition, block by block where the arrays are large."""
@@ -50,6 +51,11 @@ class _Quantization(Pointwise):
             if divisible(inputs):
                 return in_blocks(self.value, inputs)
             return self.value(*inputs)
+
+
+def _sum_type(dtype: np.dtype[Any], work: np.dtype[Any]) -> np.dtype[Any]:
+    """The type to add integers of ``dtype`` in: double, where float does not hold them all."""
+    return np.dtype(np.float64) if dtype.kind in "iu" and dtype.itemsize > 2 else work
 
 
 @operation
@@ -62,12 +68,12 @@ class Quantizelinear(_Quantization):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens and layout of x; the zero point's type, else ``out_type``, else uint8."""
-        self.check(inputs)
+        like = self.check(inputs)
         if inputs[0].type is not inputs[1].type:
             message = f"input 1 is {inputs[1]}; expected the type of input 0, {inputs[0]}"
             raise ShapeError(f"quantizelinear: {message}")
         type = inputs[2].type if len(inputs) == 3 else self.out_type or DType.UINT8
-        return inputs[0].with_lens(inputs[0].lens).with_type(type)
+        return like.with_type(type)
 
     def value(self, *inputs: Array) -> Array:
         """The quantized elements."""
@@ -78,7 +84,7 @@ class Quantizelinear(_Quantization):
         if not DType.of(dtype).is_float:
             np.rint(result, out=result)
         if zero:
-            result = result + zero[0].astype(work)
+            result = result + zero[0].astype(_sum_type(zero[0].dtype, work))
         return cast(result, dtype)
 
     def widened(self) -> Operation:
@@ -110,16 +116,16 @@ class Dequantizelinear(_Quantization):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens and layout of x in the scale's type."""
-        self.check(inputs)
+        like = self.check(inputs)
         if len(inputs) == 3 and inputs[2].type is not inputs[0].type:
             message = f"input 2 is {inputs[2]}; expected the type of input 0, {inputs[0]}"
             raise ShapeError(f"dequantizelinear: {message}")
-        return inputs[0].with_lens(inputs[0].lens).with_type(inputs[1].type)
+        return like.with_type(inputs[1].type)
 
     def value(self, *inputs: Array) -> Array:
         """The scaled elements."""
         x, scale, *zero = inputs
-        work = working_type(scale.dtype, exact=False)
+        work = _sum_type(x.dtype, working_type(scale.dtype, exact=False))
         result = x.astype(work)
         if zero:
             result = result - zero[0].astype(work)

@@ -20,10 +20,14 @@ from workbench.compiler.operation import (
     operation,
 )
 from workbench.compiler.ops.accumulate import rounded
+from workbench.compiler.ops.elementwise import finfo
 from workbench.compiler.ops.ranges import (
+    ONE,
     any_dynamic,
+    broadcast_dim,
     dims_of,
     expect,
+    expect_floats,
     expect_rank,
     expect_tensors,
     ranged,
@@ -75,6 +79,8 @@ class RandomUniform(Operation):
         """The shape of the second input."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
+        expect_static(self, inputs[:1])
+        expect(self, inputs[0].elements == 1, f"seed {inputs[0]}; expected one element")
         return inputs[1]
 
     def compute(self, *inputs: Any) -> Any:
@@ -99,7 +105,8 @@ def _spread(raw: Array, dtype: np.dtype[Any]) -> Array:
     """Numbers of a type from rows of one or two 32-bit draws."""
     if dtype.kind not in "biu":
         unit = (raw[:, 0] + raw[:, 1] * 2.0**32) / 2.0**64
-        return np.minimum(unit, np.nextafter(1, 0)).astype(dtype)
+        below_one = 1 - float(finfo(dtype).epsneg)
+        return rounded(np.minimum(unit, below_one), dtype)
     if raw.shape[1] == 2:
         whole: Array = raw[:, 1] << np.uint64(32) | raw[:, 0]
         return (whole >> np.uint64(dtype.kind == "i")).astype(dtype)
@@ -124,9 +131,14 @@ class Multinomial(Operation):
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
         expect_rank(self, inputs[:1], 2, 2)
-        expect_rank(self, inputs[1:], 1)
+        expect_rank(self, inputs[1:], 1, 2)
+        expect_floats(self, inputs, 0, 1)
         expect(self, self.dtype is not DType.BOOL, "dtype bool; expected a number")
-        dims = (dims_of(inputs[0])[0], dims_of(inputs[1])[-1])
+        (batch, classes), samples = dims_of(inputs[0]), dims_of(inputs[1])
+        rows = ONE if len(samples) == 1 else samples[0]
+        fits = classes.max > 0 and broadcast_dim(batch, rows) is not None
+        expect(self, fits, f"cumulative sums {inputs[0]} and samples {inputs[1]}")
+        dims = (batch, samples[-1])
         if any_dynamic(inputs) and not all(d.is_fixed for d in dims):
             return ranged(self.dtype, dims)
         return Shape(self.dtype, [d.min for d in dims])
@@ -135,10 +147,10 @@ class Multinomial(Operation):
         """``numpy.searchsorted`` in each row."""
         sums, samples = inputs[0].astype(np.float64), inputs[1].astype(np.float64)
         rows = np.broadcast_to(samples, (len(sums), samples.shape[-1]))
-        found: list[Array] = [
-            np.searchsorted(c, u * c[-1], "right") for c, u in zip(sums, rows, strict=True)
-        ]
-        return np.stack(found).astype(self.dtype.numpy)
+        found = np.empty(rows.shape, self.dtype.numpy)
+        for i, (row, sample) in enumerate(zip(sums, rows, strict=True)):
+            found[i] = np.searchsorted(row, sample * row[-1], "right")
+        return found
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -161,6 +173,9 @@ class DynamicRange(Operation):
         expect_count(self, inputs, 3)
         expect_static(self, inputs)
         expect_same_type(self, inputs)
+        for i, shape in enumerate(inputs):
+            fits = shape.elements == 1 and shape.type is not DType.BOOL
+            expect(self, fits, f"input {i} is {shape}; expected one number")
         return ranged(inputs[0].type, [Dim(0, self.max_output)])
 
     def compute(self, *inputs: Any) -> Any:

@@ -23,8 +23,18 @@ def dims_of(shape: Shape) -> tuple[Dim, ...]:
 
 
 def ranged(type: DType, dims: Iterable[Dim]) -> Shape:
-    """A shape with range-based dimensions, even where every one is fixed."""
-    return Shape.dynamic(type, tuple(dims))
+    """A shape with range-based dimensions; static where every one is fixed."""
+    found = tuple(dims)
+    if all(d.is_fixed for d in found):
+        return Shape(type, [d.min for d in found]) if found else Shape.scalar(type)
+    return Shape.dynamic(type, found)
+
+
+def unnamed(shape: Shape) -> Shape:
+    """The shape without names for its lengths, which mean nothing where they come from another place."""
+    if shape.dims is None:
+        return shape
+    return Shape.dynamic(shape.type, [Dim(d.min, d.max, d.optimals) for d in shape.dims])
 
 
 def any_dynamic(inputs: Sequence[Shape]) -> bool:
@@ -35,32 +45,117 @@ def any_dynamic(inputs: Sequence[Shape]) -> bool:
 def intersection(a: Dim, b: Dim) -> Dim | None:
     """The lengths that both allow; None if there is none. Optimals survive only where a equals b."""
     if a == b:
-        return a
+        return a if a.name else b
     low, high = max(a.min, b.min), min(a.max, b.max)
-    return Dim(low, high) if low <= high else None
+    return Dim(low, high, (), a.name or b.name) if low <= high else None
+
+
+def same_length(a: Dim, b: Dim) -> bool:
+    """Whether two dimensions are sure to have one length."""
+    return (a.is_fixed and a == b) or (bool(a.name) and a.name == b.name)
+
+
+def agree(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes can have the same lens."""
+    same = len(a) == len(b)
+    return same and all(intersection(x, y) is not None for x, y in zip(a, b, strict=True))
+
+
+def fixed(*lens: int) -> tuple[Dim, ...]:
+    """Lengths as dimensions."""
+    return tuple(Dim(n, n) for n in lens)
 
 
 def plus(dim: Dim, n: int) -> Dim:
     """``dim + n``; optimals move along."""
-    return Dim(max(0, dim.min + n), _top(dim.max, dim.max + n), tuple(o + n for o in dim.optimals))
+    if not n:
+        return dim
+    best = tuple(o + n for o in dim.optimals)
+    name = dim.name and f"({_inner(dim.name)}{n:+})"
+    return Dim(max(0, dim.min + n), _top(dim.max, dim.max + n), best, name)
 
 
 def over(dim: Dim, n: int) -> Dim:
     """``dim / n``, truncating; optimals are divided too."""
-    return Dim(dim.min // n, _top(dim.max, dim.max // n), tuple(o // n for o in dim.optimals))
+    if n == 1:
+        return dim
+    best = tuple(o // n for o in dim.optimals)
+    name = dim.name and f"({_inner(dim.name)}//{n})"
+    return Dim(dim.min // n, _top(dim.max, dim.max // n), best, name)
+
+
+def _inner(name: str) -> str:
+    """A product within a larger name, which is no product itself."""
+    return name.replace("*", "·")
 
 
 def minus(a: Dim, b: Dim) -> Dim:
     """``a - b``, at least 0; optimals survive where one side is fixed."""
     if b.is_fixed:
-        return plus(a, -b.min) if a.min >= b.min else Dim(0, max(0, a.max - b.min))
+        if a.min >= b.min:
+            return plus(a, -b.min)
+        return Dim(0, max(0, a.max - b.min), (), a.name and f"({_inner(a.name)}{-b.min:+})")
     return Dim(max(0, a.min - b.max), max(0, a.max - b.min))
+
+
+def total(dims: Sequence[Dim]) -> Dim:
+    """The sum of dimensions."""
+    loose = [d for d in dims if not d.is_fixed]
+    fixed = sum(d.min for d in dims if d.is_fixed)
+    if len(loose) == 1:
+        return plus(loose[0], fixed)
+    names = sorted(_inner(d.name) for d in loose)
+    more = f"{fixed:+}" if fixed else ""
+    low, high = sum(d.min for d in dims), min(sum(d.max for d in dims), UNBOUNDED)
+    return Dim(low, high, (), f"({'+'.join(names)}{more})" if all(names) else "")
 
 
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of dimensions, without optimals."""
     found = tuple(dims)
-    return Dim(prod(d.min for d in found), min(prod(d.max for d in found), UNBOUNDED))
+    low, high = prod(d.min for d in found), min(prod(d.max for d in found), UNBOUNDED)
+    return Dim(low, high, (), _named(*_factors(found)))
+
+
+def quotient(whole: Sequence[Dim], part: Sequence[Dim]) -> Dim:
+    """The product of dimensions, divided by the product of some that divide it."""
+    a, b = product(whole), product(part)
+    low = a.min // b.max if b.max else 0
+    high = a.max // b.min if b.min else UNBOUNDED
+    (count, names), (divisor, gone) = _factors(whole), _factors(part)
+    left = list(names)
+    cancels = b.min > 0 and count % divisor == 0 and not any(_removed(left, n) for n in gone)
+    if not cancels:
+        return Dim(low, high)
+    if not left:
+        return Dim(count // divisor, count // divisor)
+    return Dim(low, high, (), _named(count // divisor, left))
+
+
+def _removed(names: list[str], name: str) -> bool:
+    """Whether taking a name out of a list fails; nothing is known of a length without a name."""
+    if not name or name not in names:
+        return True
+    names.remove(name)
+    return False
+
+
+def _factors(dims: Iterable[Dim]) -> tuple[int, list[str]]:
+    """A number and the names whose product dimensions are; ``""`` for one without a name."""
+    count, names = 1, list[str]()
+    for dim in dims:
+        for part in dim.name.split("*") if not dim.is_fixed else [str(dim.min)]:
+            if part.isdecimal():
+                count *= int(part)
+            else:
+                names.append(part)
+    return count, names
+
+
+def _named(count: int, names: Sequence[str]) -> str:
+    if not all(names):
+        return ""
+    return "*".join([*([str(count)] if count != 1 else []), *sorted(names)])
 
 
 def _top(old: int, new: int) -> int:
@@ -77,17 +172,27 @@ def broadcast_dims(op: Operation, a: Sequence[Dim], b: Sequence[Dim]) -> tuple[D
     skip = len(longer) - len(shorter)
     found = list(longer)
     for i, other in enumerate(shorter, skip):
-        one = _broadcast_dim(longer[i], other)
+        one = broadcast_dim(longer[i], other)
         if one is None:
             raise ShapeError(f"{op.name}: dimensions {longer[i]} and {other} do not broadcast")
         found[i] = one
     return tuple(found)
 
 
-def _broadcast_dim(a: Dim, b: Dim) -> Dim | None:
-    if b == ONE:
-        return a
-    return b if a == ONE else intersection(a, b)
+def broadcast_dim(a: Dim, b: Dim) -> Dim | None:
+    """The lengths that two dimensions may broadcast to; None if there is none.
+
+    Two ranges that both allow 1 give every length of either: one of the two may be 1 in a run.
+    """
+    if ONE in (a, b):
+        return a if b == ONE else b
+    if (same_length(a, b) and a == b) or (a.min > 1 and b.min > 1):
+        return intersection(a, b)
+    if a.min > 1 or b.min > 1:
+        wide, narrow = (a, b) if a.min > 1 else (b, a)
+        return wide if narrow.min <= 1 <= narrow.max else intersection(a, b)
+    name = a.name if same_length(a, b) else ""
+    return Dim(min(a.min, b.min), max(a.max, b.max), a.optimals if a == b else (), name)
 
 
 def expect_rank(
@@ -116,6 +221,22 @@ def expect_tensors(op: Operation, inputs: Sequence[Shape]) -> None:
     for i, shape in enumerate(inputs):
         if shape.subs is not None:
             raise ShapeError(f"{op.name}: input {i} is a tuple {shape}; expected a tensor")
+
+
+def expect_integers(op: Operation, inputs: Sequence[Shape], *which: int) -> None:
+    """Raise a ShapeError unless these inputs are of an integer type; bools are none."""
+    for i in which:
+        shape = inputs[i]
+        if not shape.type.is_integral or shape.type is DType.BOOL:
+            raise ShapeError(f"{op.name}: input {i} is {shape}; expected integers")
+
+
+def expect_floats(op: Operation, inputs: Sequence[Shape], *which: int) -> None:
+    """Raise a ShapeError unless these inputs are of a floating-point type of 8 bits at least."""
+    for i in which:
+        shape = inputs[i]
+        if not shape.type.is_float or shape.type is DType.FP4X2:
+            raise ShapeError(f"{op.name}: input {i} is {shape}; expected floats")
 
 
 def expect(op: Operation, holds: bool, found: str) -> None:

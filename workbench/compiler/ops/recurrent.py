@@ -11,24 +11,31 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
+from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.operation import (
     Family,
     Operation,
     Sample,
     expect_count,
-    expect_static,
     operation,
 )
 from workbench.compiler.ops.accumulate import quiet, rounded, widened
 from workbench.compiler.ops.contract import matrix_product
 from workbench.compiler.ops.elementary import Sigmoid, Tanh
 from workbench.compiler.ops.pointwise import Elu, LeakyRelu, Relu
-from workbench.compiler.ops.ranges import expect, expect_rank
+from workbench.compiler.ops.ranges import (
+    agree,
+    dims_of,
+    expect,
+    expect_rank,
+    expect_tensors,
+    fixed,
+    ranged,
+)
 from workbench.compiler.ops.sampling import noise
 from workbench.compiler.ops.sequences import Direction, lengths
-from workbench.compiler.shape import Shape
+from workbench.compiler.shape import Dim, Shape
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module
@@ -86,6 +93,7 @@ class Recurrent(Operation):
     """
 
     family: ClassVar[Family] = Family.CONTRACTION
+    dynamic: ClassVar[bool] = True
     context_free: ClassVar[bool] = False
     """A literal could not carry the last states, so that none may take a network's place."""
     gates: ClassVar[int] = 1
@@ -108,7 +116,7 @@ class Recurrent(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """``[S, D, B, H]`` of the sequence's type, standard."""
         expect_count(self, inputs, *range(3, self.most + 1))
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         expect_rank(self, inputs[:3], 3, 3)
         expect(self, self.clip >= 0, f"clip={self.clip}; expected 0 or a positive bound")
         expect(self, inputs[0].type.is_float, f"a sequence of {inputs[0].type.type_name}")
@@ -116,26 +124,29 @@ class Recurrent(Operation):
             unary = function.pointwise and getattr(function, "arity", 0) == 1
             expect(self, unary, f"activation {function}; expected a function of one tensor")
         self._check_operands(inputs)
-        steps, batch, _ = inputs[_SEQUENCE].lens
-        return Shape(inputs[0].type, (steps, self.direction.directions, batch, self.hidden_size))
+        steps, batch, _ = dims_of(inputs[_SEQUENCE])
+        directions, hidden = fixed(self.direction.directions, self.hidden_size)
+        return ranged(inputs[0].type, (steps, directions, batch, hidden))
 
     def _check_operands(self, inputs: Sequence[Shape]) -> None:
-        for i, (shape, lens) in enumerate(zip(inputs, self._lens(inputs[0]), strict=False)):
-            if i > _R and not shape.elements:
+        for i, (shape, dims) in enumerate(zip(inputs, self._dims(inputs[0]), strict=False)):
+            if i > _R and shape.dims is None and not shape.elements:
                 continue
-            expect(self, shape.lens == lens, f"input {i} is {shape}; expected lens {list(lens)}")
+            fits = agree(dims_of(shape), dims)
+            expect(self, fits, f"input {i} is {shape}; expected lens [{', '.join(map(str, dims))}]")
             wanted = inputs[0].type
             same = shape.type.is_integral if i == _LENS else shape.type is wanted
             kind = "an integer type" if i == _LENS else wanted.type_name
             expect(self, same, f"input {i} is {shape.type.type_name}; expected {kind}")
 
-    def _lens(self, sequence: Shape) -> list[tuple[int, ...]]:
-        """The lens of every operand."""
-        d, h = self.direction.directions, self.hidden_size
-        wide, (_, b, width) = self.gates * h, sequence.lens
-        state, bias = (d, b, h), (d, 2 * wide)
-        weights = [(d, wide, width), (d, wide, h), bias]
-        return [sequence.lens, *weights, (b,), state, state, (d, 3 * h)]
+    def _dims(self, sequence: Shape) -> list[tuple[Dim, ...]]:
+        """The dimensions of every operand."""
+        own, count = dims_of(sequence), self.direction.directions
+        _, b, width = own
+        d, h, wide = fixed(count, self.hidden_size, self.gates * self.hidden_size)
+        state = (d, b, h)
+        weights = [(d, wide, width), (d, wide, h), fixed(count, 2 * wide.min)]
+        return [own, *weights, (b,), state, state, fixed(count, 3 * h.min)]
 
     def activations(self, index: int) -> tuple[Operation, ...]:
         """The activations of a direction; a list too short is completed as MIGraphX does."""
@@ -151,6 +162,7 @@ class Recurrent(Operation):
     @quiet
     def compute(self, *inputs: Any) -> Any:
         """Step by step, in float32 at least; rounded once."""
+        self._check_operands([Shape(DType.of(i.dtype), i.shape) for i in inputs])
         x: Array = inputs[_SEQUENCE]
         lens = lengths(self, inputs[_LENS], len(x)) if _given(inputs, _LENS) else None
         every: list[Array] = []
@@ -185,7 +197,9 @@ class Recurrent(Operation):
     def _cell(self, inputs: Sequence[Array], index: int) -> _Cell:
         x = widened(inputs[_SEQUENCE])
         w, r = (widened(inputs[i][index]) for i in (_W, _R))
-        product = matrix_product(x.reshape(-1, x.shape[-1]), w.T).reshape(*x.shape[:2], len(w))
+        steps, batch, width = x.shape
+        product = matrix_product(x.reshape(steps * batch, width), w.T)
+        product = product.reshape(steps, batch, len(w))
         lens = (2, self.gates, self.hidden_size)
         bias = np.zeros(lens, x.dtype)
         if _given(inputs, _BIAS):
@@ -242,7 +256,8 @@ class Recurrent(Operation):
         cls, count: int, lens: Array | None = None, type: Any = np.float32
     ) -> list[Array]:
         op = cls(hidden_size=3, direction=tuple(Direction)[count])
-        wanted = op._lens(Shape(lens=(5, 4, 2)))[: cls.most]
+        dims = op._dims(Shape(lens=(5, 4, 2)))[: cls.most]
+        wanted = [[d.min for d in each] for each in dims]
         found = [(noise(*n, seed=i) / 2).astype(type) for i, n in enumerate(wanted)]
         found[_LENS] = np.zeros(0, type) if lens is None else lens
         return found
@@ -344,15 +359,16 @@ def _peeped(cell: _Cell, gate: int, x: Array, c: Array) -> Array:
 class LastState(Operation):
     """Base of what picks a state after the last step, of the network that it is applied to."""
 
+    dynamic: ClassVar[bool] = True
     index: ClassVar[int] = 0
     networks: ClassVar[str] = ""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """``[D, B, H]``: the first axis is gone."""
         expect_count(self, inputs, 1)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         expect_rank(self, inputs, 4, 4)
-        return Shape(inputs[0].type, inputs[0].lens[1:])
+        return ranged(inputs[0].type, dims_of(inputs[0])[1:])
 
     def compute(self, *inputs: Any) -> Any:
         """What the network's value carries along."""

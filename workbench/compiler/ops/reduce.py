@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from workbench.compiler import memory
 from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.operation import (
     Family,
     Operation,
     Sample,
+    distinct_axes,
     expect_count,
     normalize_axis,
     operation,
@@ -22,12 +25,22 @@ from workbench.compiler.ops.accumulate import (
     highest,
     lowest,
     quiet,
+    real,
     rounded,
     sum_type,
     widened,
 )
-from workbench.compiler.ops.ranges import ONE, expect_tensors, ranged
+from workbench.compiler.ops.elementwise import BLOCK, blocks_of
+from workbench.compiler.ops.ranges import (
+    ONE,
+    expect,
+    expect_integers,
+    expect_rank,
+    expect_tensors,
+    ranged,
+)
 from workbench.compiler.ops.sampling import digits, grid, noise
+from workbench.compiler.parallel import spread
 from workbench.compiler.shape import Dim, Shape
 
 if TYPE_CHECKING:
@@ -51,18 +64,27 @@ class Reduction(Operation):
         expect_tensors(self, inputs)
         x = inputs[0]
         if not self.axes:
+            expect_integers(self, inputs, 1)
+            expect_rank(self, inputs[1:], 1, 1)
             dims = x.dims if x.dims is not None else [Dim(n, n) for n in x.lens]
-            return ranged(x.type, (Dim(min(1, d.max), d.max, d.optimals) for d in dims))
+            return ranged(x.type, (Dim(min(1, d.min), max(1, d.max), d.optimals) for d in dims))
         return reduced_shape(self, x, self.axes)
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
         """The reduction of the elements along the axes."""
         x: Array = inputs[0]
-        axes = self.axes or tuple(int(a) for a in inputs[1])
+        axes = self.axes or self._given(inputs[1], x.ndim)
         if not axes:
             return x
         return rounded(self.reduced(x, axes), x.dtype)
+
+    def _given(self, values: Array, rank: int) -> Ints:
+        """The axes that an input holds."""
+        try:
+            return distinct_axes(self, [int(a) for a in values], rank)
+        except ShapeError as error:
+            raise EvaluationError(str(error)) from None
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """The reduction, in whatever type suits it."""
@@ -87,7 +109,7 @@ class Reduction(Operation):
 
 def reduced_shape(op: Operation, x: Shape, axes: Sequence[int], type: DType | None = None) -> Shape:
     """``x`` with the named axes of length 1, standard."""
-    gone = {normalize_axis(op, a, x.ndim, "axes") for a in axes}
+    gone = distinct_axes(op, axes, x.ndim)
     if x.dims is not None:
         return ranged(type or x.type, (ONE if i in gone else d for i, d in enumerate(x.dims)))
     return Shape(type or x.type, [1 if i in gone else n for i, n in enumerate(x.lens)])
@@ -192,7 +214,10 @@ class ArgExtreme(Operation):
         """int64; the axis becomes 1."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
-        return reduced_shape(self, inputs[0], [self.axis], DType.INT64)
+        x = inputs[0]
+        empty = x.dims is None and not x.lens[normalize_axis(self, self.axis, x.ndim)]
+        expect(self, not empty, f"axis {self.axis} of {x} has no elements to choose from")
+        return reduced_shape(self, x, [self.axis], DType.INT64)
 
     def compute(self, *inputs: Any) -> Any:
         """The first such index, or the last."""
@@ -241,6 +266,7 @@ class Normalisation(Operation):
 
     family: ClassVar[Family] = Family.REDUCE
     dynamic: ClassVar[bool] = True
+    overwrites: ClassVar[bool] = True
     axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
     axis: int = 1
 
@@ -251,6 +277,28 @@ class Normalisation(Operation):
         x = inputs[0]
         normalize_axis(self, self.axis, x.ndim)
         return x if x.packed or x.dims is not None else x.with_lens(x.lens)
+
+    def compute(self, *inputs: Any) -> Any:
+        """The definition for lines along the axis, a few at a time so that they stay in cache."""
+        return self.compute_into(None, *inputs)
+
+    @quiet
+    def compute_into(self, out: Array | None, *inputs: Any) -> Any:
+        """The same, written over ``out`` where this is an operand of the result's type."""
+        if not inputs[0].size:
+            return inputs[0]
+        x = real(inputs[0])
+        result = out if out is not None and x is inputs[0] else memory.empty(x.shape, x.dtype)
+        self._by_lines(np.moveaxis(x, self.axis, -1), np.moveaxis(result, self.axis, -1))
+        return rounded(result, inputs[0].dtype)
+
+    def _by_lines(self, x: Array, out: Array) -> None:
+        parts = list(blocks_of(x.shape, max(4 * BLOCK, x.shape[-1]))) if x.ndim > 1 else [(...,)]
+        spread(lambda i: self.lines(x[parts[i]], out[parts[i]]), len(parts), 4 * x.size)
+
+    def lines(self, x: Array, out: Array) -> None:
+        """The result for lines along the last axis, written to ``out``, which may be ``x``."""
+        raise NotImplementedError
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
         """Subtract, exponential, sum, divide, and the maximum."""
@@ -271,16 +319,11 @@ class Softmax(Normalisation):
 
     name: ClassVar[str] = "softmax"
 
-    @quiet
-    def compute(self, *inputs: Any) -> Any:
+    def lines(self, x: Array, out: Array) -> None:
         """Shifted by the maximum first, so that no exponential overflows."""
-        x = widened(inputs[0])
-        if not x.size:
-            return inputs[0]
-        y = x - np.maximum.reduce(x, self.axis, keepdims=True)
-        np.exp(y, out=y)
-        y /= np.add.reduce(y, self.axis, keepdims=True)
-        return rounded(y, inputs[0].dtype)
+        np.subtract(x, np.maximum.reduce(x, -1, keepdims=True), out=out)
+        np.exp(out, out=out)
+        out /= np.add.reduce(out, -1, keepdims=True)
 
 
 @operation
@@ -289,25 +332,20 @@ class LogSoftmax(Normalisation):
 
     name: ClassVar[str] = "logsoftmax"
 
-    @quiet
-    def compute(self, *inputs: Any) -> Any:
+    def lines(self, x: Array, out: Array) -> None:
         """Shifted by the maximum, less the logarithm of the sum of exponentials."""
-        x = widened(inputs[0])
-        if not x.size:
-            return inputs[0]
-        y = x - np.maximum.reduce(x, self.axis, keepdims=True)
-        y -= np.log(np.add.reduce(np.exp(y), self.axis, keepdims=True))
-        return rounded(y, inputs[0].dtype)
+        np.subtract(x, np.maximum.reduce(x, -1, keepdims=True), out=out)
+        out -= np.log(np.add.reduce(np.exp(out), -1, keepdims=True))
 
 
-@operation
-class PrefixScanSum(Operation):
-    """Sums of all elements up to each one along ``axis``; ``exclusive`` leaves the element itself out."""
+@dataclass(frozen=True)
+class _PrefixScan(Operation):
+    """A binary function applied along ``axis`` to all elements up to each one."""
 
-    name: ClassVar[str] = "prefix_scan_sum"
     family: ClassVar[Family] = Family.REDUCE
     dynamic: ClassVar[bool] = True
     axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    function: ClassVar[np.ufunc]
     axis: int = 0
     exclusive: bool = False
     reverse: bool = False
@@ -324,13 +362,13 @@ class PrefixScanSum(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """``numpy.cumsum``, from the far end where reversed."""
+        """``numpy.ufunc.accumulate``, from the far end where reversed."""
         x: Array = np.flip(inputs[0], self.axis) if self.reverse else inputs[0]
-        sums: Array = np.cumsum(x, self.axis, dtype=sum_type(x.dtype))
+        found: Array = self.function.accumulate(x, self.axis, dtype=sum_type(x.dtype))
         if self.exclusive:
-            whole, sums = sums, np.zeros_like(sums)
-            np.moveaxis(sums, self.axis, 0)[1:] = np.moveaxis(whole, self.axis, 0)[:-1]
-        return rounded(np.flip(sums, self.axis) if self.reverse else sums, x.dtype)
+            whole, found = found, np.full_like(found, self.function.identity)
+            np.moveaxis(found, self.axis, 0)[1:] = np.moveaxis(whole, self.axis, 0)[:-1]
+        return rounded(np.flip(found, self.axis) if self.reverse else found, x.dtype)
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
         """One for each element."""
@@ -343,3 +381,19 @@ class PrefixScanSum(Operation):
         yield cls(axis=1, exclusive=True), [grid(2, 5, type=np.int32)]
         yield cls(axis=-1, reverse=True), [grid(2, 5, type=np.float16)]
         yield cls(axis=0, exclusive=True, reverse=True), [grid(3, 4).T]
+
+
+@operation
+class PrefixScanSum(_PrefixScan):
+    """Sums of all elements up to each one along ``axis``; ``exclusive`` leaves the element itself out."""
+
+    name: ClassVar[str] = "prefix_scan_sum"
+    function: ClassVar[np.ufunc] = np.add
+
+
+@operation
+class PrefixScanProd(_PrefixScan):
+    """Products of all elements up to each one along ``axis``; ``exclusive`` leaves the element out."""
+
+    name: ClassVar[str] = "prefix_scan_prod"
+    function: ClassVar[np.ufunc] = np.multiply

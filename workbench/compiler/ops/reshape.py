@@ -15,10 +15,11 @@ from workbench.compiler.operation import (
     Operation,
     Sample,
     expect_count,
+    expect_same_type,
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.ranges import UNBOUNDED, expect, expect_tensors, product, ranged
+from workbench.compiler.ops.ranges import expect, expect_tensors, product, quotient, ranged
 from workbench.compiler.ops.sampling import grid
 from workbench.compiler.shape import Dim, Shape
 
@@ -121,7 +122,7 @@ class Reshape(Operation):
         expect_count(self, inputs, 1, 2)
         expect_tensors(self, inputs)
         if len(inputs) == 2:
-            return inputs[1]
+            return self._like(inputs)
         x = inputs[0]
         if x.dims is not None:
             return self._dynamic_shape(x, x.dims)
@@ -143,12 +144,19 @@ class Reshape(Operation):
         )
         found = [dims[i] if d == 0 else Dim(max(d, 1), max(d, 1)) for i, d in enumerate(self.dims)]
         if -1 in self.dims:
-            at = self.dims.index(-1)
-            whole, rest = product(dims), product(found[:at] + found[at + 1 :])
-            low = whole.min // rest.min if rest.min else 0
-            full = rest.max == UNBOUNDED or not rest.max
-            found[at] = Dim(low, max(low, UNBOUNDED if full else whole.max // rest.max))
+            copied = {i for i, d in enumerate(self.dims) if d == 0}
+            whole = [d for i, d in enumerate(dims) if i not in copied]
+            rest = [Dim(d, d) for d in self.dims if d > 0]
+            found[self.dims.index(-1)] = quotient(whole, rest)
         return ranged(x.type, found)
+
+    def _like(self, inputs: Sequence[Shape]) -> Shape:
+        expect_same_type(self, inputs)
+        x, like = inputs
+        static = x.dims is None and like.dims is None
+        fits = not static or prod(x.lens) == prod(like.lens)
+        expect(self, fits, f"input 0 is {x}; expected as many elements as input 1 has, {like}")
+        return like
 
     def compute(self, *inputs: Any) -> Any:
         """``numpy.reshape``."""

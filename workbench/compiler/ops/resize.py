@@ -19,14 +19,19 @@ from workbench.compiler.operation import (
     operation,
 )
 from workbench.compiler.ops.accumulate import quiet, rounded, widened
+from workbench.compiler.ops.index import from_front
 from workbench.compiler.ops.pool import PoolingMode
 from workbench.compiler.ops.ranges import (
     ANY,
     UNBOUNDED,
+    agree,
     dims_of,
     expect,
+    expect_floats,
+    expect_integers,
     expect_rank,
     expect_tensors,
+    fixed,
     ranged,
 )
 from workbench.compiler.ops.sampling import digits, noise
@@ -79,9 +84,10 @@ class Resize(Operation):
         expect(self, bool(self.sizes) != bool(self.scales), "expected one of sizes and scales")
         given = len(self.sizes or self.scales)
         expect(self, given == x.ndim, f"{given} sizes or scales for {x}")
-        if self.sizes:
-            return Shape(x.type, self.sizes)
-        return x.with_lens(self._lens(x.lens))
+        lens = self.sizes or self._lens(x.lens)
+        fits = all(n or not m for n, m in zip(x.lens, lens, strict=True))
+        expect(self, fits, f"{x} has no elements to make {list(lens)} of")
+        return Shape(x.type, lens) if self.sizes else x.with_lens(lens)
 
     def _dynamic_shape(self, x: Shape, target: Shape) -> Shape:
         expect_static(self, [target])
@@ -94,13 +100,17 @@ class Resize(Operation):
         )
 
     def _lens(self, lens: Sequence[int]) -> tuple[int, ...]:
-        return tuple(int(n * s) for n, s in zip(lens, self.scales, strict=True))
+        return scaled(lens, self.scales)
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
         """One axis after the other."""
         x: Array = inputs[0]
         lens, scales = self._target(x, inputs[1] if len(inputs) == 2 else None)
+        if any(m and not n for n, m in zip(x.shape, lens, strict=True)):
+            raise EvaluationError(
+                f"resize: {list(x.shape)} has no elements to make {list(lens)} of"
+            )
         wide = x if self.mode == "nearest" else widened(x)
         for axis, (m, scale) in enumerate(zip(lens, scales, strict=True)):
             if m != x.shape[axis] or scale != 1:
@@ -110,7 +120,7 @@ class Resize(Operation):
     def _target(self, x: Array, given: Array | None) -> tuple[tuple[int, ...], list[float]]:
         if given is not None and given.dtype.kind not in "iu":
             scales = [float(s) for s in given]
-            return tuple(int(n * s) for n, s in zip(x.shape, scales, strict=True)), scales
+            return scaled(x.shape, scales), scales
         if given is None and self.scales:
             return self._lens(x.shape), list(self.scales)
         lens = self.sizes if given is None else tuple(int(n) for n in given)
@@ -172,6 +182,11 @@ class Resize(Operation):
         yield cls(mode="linear", coordinate_transformation_mode=half), [x, np.array([1, 2, 6, 5])]
 
 
+def scaled(lens: Sequence[int], scales: Sequence[float]) -> tuple[int, ...]:
+    """Lens times scales, multiplied in float32 and rounded down."""
+    return tuple(int(np.float32(n) * np.float32(s)) for n, s in zip(lens, scales, strict=True))
+
+
 def _weighted(x: Array, axis: int, taps: Sequence[Array], weights: Sequence[Array]) -> Array:
     """A weighted sum of slices along one axis."""
     shape = [1] * x.ndim
@@ -196,6 +211,7 @@ class RoiAlign(Operation):
 
     name: ClassVar[str] = "roialign"
     family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
     coordinate_transformation_mode: str = "half_pixel"
     mode: PoolingMode = PoolingMode.AVERAGE
     output_height: int = 1
@@ -206,14 +222,19 @@ class RoiAlign(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """``[R, C, output_height, output_width]``, standard."""
         expect_count(self, inputs, 3)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         x, regions, batch = inputs
         expect_rank(self, [x], 4, 4)
         expect_same_type(self, [x, regions])
-        fits = regions.ndim == 2 and regions.lens[1] == 4 and batch.lens == regions.lens[:1]
+        expect_floats(self, inputs, 0)
+        expect_integers(self, inputs, 2)
+        dims, count = dims_of(x), dims_of(batch)
+        some = all(d.max for d in dims[2:])
+        expect(self, some, f"input 0 is {x}; expected elements to sample")
+        fits = len(count) == 1 and agree(dims_of(regions), (*count, *fixed(4)))
         expect(self, fits, f"regions {regions} and batches {batch}; expected [R, 4] and [R]")
-        size = (self.output_height, self.output_width)
-        return Shape(x.type, (regions.lens[0], x.lens[1], *size))
+        size = fixed(self.output_height, self.output_width)
+        return ranged(x.type, (dims_of(regions)[0], dims[1], *size))
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
@@ -221,8 +242,9 @@ class RoiAlign(Operation):
         x, regions = widened(inputs[0]), widened(inputs[1])
         size = (self.output_height, self.output_width)
         out = np.empty((len(regions), x.shape[1], *size), x.dtype)
-        for i, (region, batch) in enumerate(zip(regions, inputs[2], strict=True)):
-            out[i] = self._region(x[int(batch)], region.astype(np.float64) * self.spatial_scale)
+        batches = from_front(self, inputs[2], len(x))
+        for i, (region, batch) in enumerate(zip(regions, batches, strict=True)):
+            out[i] = self._region(x[batch], region.astype(np.float64) * self.spatial_scale)
         return rounded(out, inputs[0].dtype)
 
     def _region(self, x: Array, region: Array) -> Array:
@@ -240,7 +262,9 @@ class RoiAlign(Operation):
             for b, q in columns
         ]
         high, wide = self.output_height, self.output_width
-        cells = [c.reshape(c.shape[0], high, c.shape[1] // high, wide, -1) for c in corners]
+        cells = [
+            c.reshape(len(c), high, c.shape[1] // high, wide, c.shape[2] // wide) for c in corners
+        ]
         if self.mode == PoolingMode.AVERAGE:
             return np.mean(sum(cells[1:], cells[0]), axis=(2, 4))
         return np.max(np.stack([c.max(axis=(2, 4)) for c in cells]), axis=0)

@@ -20,14 +20,21 @@ from workbench.compiler.operation import (
     operation,
 )
 from workbench.compiler.ops.accumulate import quiet, widened
+from workbench.compiler.ops.elementwise import cast
 from workbench.compiler.ops.ranges import (
     ANY,
+    agree,
     any_dynamic,
     dims_of,
     expect,
+    expect_floats,
+    expect_integers,
     expect_rank,
     expect_same_rank,
     expect_tensors,
+    fixed,
+    intersection,
+    product,
     ranged,
 )
 from workbench.compiler.ops.sampling import digits, noise
@@ -41,11 +48,14 @@ if TYPE_CHECKING:
 class TopK(Operation):
     """The ``k`` largest (or smallest) elements along ``axis``, best first, and where they stood.
 
+    There are fewer where the axis' length is a range and shorter in a run.
+
     Of equal elements the one with the smaller index comes first. A second input gives the indices.
     """
 
     name: ClassVar[str] = "topk"
     family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
     axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
     k: int = 1
     axis: int = 0
@@ -54,12 +64,16 @@ class TopK(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Values and int64 indices; the axis has length k."""
         expect_count(self, inputs, 1, 2)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         x = inputs[0]
-        axis = normalize_axis(self, self.axis, x.ndim)
-        expect(self, 0 <= self.k <= x.lens[axis], f"k {self.k} for axis {axis} of {x}")
-        lens = [self.k if i == axis else n for i, n in enumerate(x.lens)]
-        return Shape.tuple_of([Shape(x.type, lens), Shape(DType.INT64, lens)])
+        axis, dims = normalize_axis(self, self.axis, x.ndim), list(dims_of(x))
+        expect(self, 0 <= self.k <= dims[axis].max, f"k {self.k} for axis {axis} of {x}")
+        if len(inputs) == 2:
+            expect(self, agree(dims, dims_of(inputs[1])), f"{x} and indices {inputs[1]}")
+            expect_integers(self, inputs, 1)
+        if dims[axis].max > self.k:
+            dims[axis] = Dim(min(self.k, dims[axis].min), self.k)
+        return Shape.tuple_of([ranged(x.type, dims), ranged(DType.INT64, dims)])
 
     def compute(self, *inputs: Any) -> Any:
         """A stable sort, from the end for the largest."""
@@ -106,6 +120,9 @@ class OneHot(Operation):
         expect_tensors(self, inputs)
         expect_static(self, inputs[1:])
         index, values = inputs[0], inputs[-1]
+        expect(self, values.lens == (2,), f"values {values}; expected (off, on)")
+        if self.depth is None:
+            expect(self, inputs[1].elements == 1, f"depth {inputs[1]}; expected one element")
         axis = normalize_axis(self, self.axis, index.ndim + 1)
         dims = list(dims_of(index))
         if self.depth is None:
@@ -119,7 +136,7 @@ class OneHot(Operation):
 
     def compute(self, *inputs: Any) -> Any:
         """A comparison of the indices with 0, 1, 2…; an index out of range is off everywhere."""
-        index: Array = inputs[0]
+        index: Array = cast(inputs[0], np.dtype(np.int64))
         values: Array = inputs[-1]
         depth = int(inputs[1].reshape(-1)[0]) if self.depth is None else self.depth
         if depth < 0:
@@ -146,12 +163,15 @@ class NonZero(Operation):
 
     name: ClassVar[str] = "nonzero"
     family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """int64: a row an axis, and room for all elements."""
         expect_count(self, inputs, 1)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         x = inputs[0]
+        if x.dims is not None:
+            return ranged(DType.INT64, [*fixed(x.ndim), product(x.dims)])
         expect(self, x.standard, f"input 0 is {x}; expected a standard shape")
         return Shape(DType.INT64, (x.ndim, x.elements))
 
@@ -172,26 +192,26 @@ class NonZero(Operation):
 
 @operation
 class Unique(Operation):
-    """The distinct elements (or rows, with axis 0), their first places, inverse places and counts."""
+    """The distinct elements (or slices along ``axis``), their first places, inverse places and counts."""
 
     name: ClassVar[str] = "unique"
     family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
     axis: int | None = None
     sorted: bool = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """Four shapes, as long as there are elements or rows at most."""
+        """Four shapes, as long as there are elements or slices at most."""
         expect_count(self, inputs, 1)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         x = inputs[0]
-        if self.axis is not None:
-            axis = normalize_axis(self, self.axis, x.ndim)
-            expect(self, axis == 0, f"axis {self.axis} of {x}; expected the first")
-        count = x.elements if self.axis is None else x.lens[0]
-        dim = Dim(min(1, count), count)
-        rest = () if self.axis is None else tuple(Dim(n, n) for n in x.lens[1:])
+        axis = None if self.axis is None else normalize_axis(self, self.axis, x.ndim)
+        lens = dims_of(x)
+        count = product(lens) if axis is None else lens[axis]
+        dim = Dim(min(1, count.min), count.max)
+        dims = [dim] if axis is None else [*lens[:axis], dim, *lens[axis + 1 :]]
         places = ranged(DType.INT64, [dim])
-        return Shape.tuple_of([ranged(x.type, (dim, *rest)), places, places, places])
+        return Shape.tuple_of([ranged(x.type, dims), places, places, places])
 
     def compute(self, *inputs: Any) -> Any:
         """``numpy.unique``, put back into the order of first appearance unless sorted."""
@@ -206,16 +226,18 @@ class Unique(Operation):
             rank = np.empty_like(order)
             rank[order] = np.arange(len(order))
             first, counts, inverse = first[order], counts[order], rank[inverse]
-        values = x.reshape(-1)[first] if self.axis is None else x[first]
+        values = np.take(x, first, self.axis)
         return values, *(v.astype(np.int64) for v in (first, inverse, counts))
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Elements and rows, sorted and not."""
+        """Elements, rows and columns, sorted and not; none."""
         yield cls(), [np.array([2, 1, 1, 3, 4, 3], np.float32)]
         yield cls(sorted=False), [np.array([2, 1, 1, 3, 4, 3])]
         yield cls(axis=0), [np.array([[1, 0, 0], [1, 0, 0], [2, 3, 4]], np.float16)]
         yield cls(axis=-2, sorted=False), [np.array([[3, 1], [1, 0], [3, 1]], np.int32)]
+        yield cls(axis=1), [np.array([[2, 1, 2], [0, 5, 0]], np.float32)]
+        yield cls(axis=1), [np.zeros((2, 0), np.float32)]
 
 
 @operation
@@ -223,7 +245,8 @@ class NonMaxSuppression(Operation):
     """The best boxes of each batch and class, without those that overlap a better one too much.
 
     Inputs are boxes ``[B, N, 4]``, scores ``[B, C, N]``, then the most boxes a class, the largest
-    overlap (intersection over union) and the least score. Rows of the result are batch, class, box.
+    overlap (intersection over union) and what scores have to exceed.
+    Rows of the result are batch, class, box.
     """
 
     name: ClassVar[str] = "nonmaxsuppression"
@@ -240,18 +263,23 @@ class NonMaxSuppression(Operation):
         expect_rank(self, inputs[:2], 3, 3)
         boxes, scores = inputs[:2]
         a, b = dims_of(boxes), dims_of(scores)
+        pairs = ((a[0], b[0]), (a[1], b[2]), (a[2], Dim(4, 4)))
+        fits = all(intersection(p, q) is not None for p, q in pairs)
+        expect(self, fits, f"boxes {boxes} and scores {scores}")
+        expect_floats(self, inputs, 0, 1)
+        expect_static(self, inputs[2:])
+        for limit in inputs[2:]:
+            expect(self, limit.elements == 1, f"limit {limit}; expected one element")
         most = a[0].max * b[1].max * a[1].max
         if self.use_dyn_output or any_dynamic(inputs[:2]):
             return ranged(DType.INT64, (Dim(0, most), Dim(3, 3)))
-        fits = (a[0], a[1], 4) == (b[0], b[2], a[2].min)
-        expect(self, fits, f"boxes {boxes} and scores {scores}")
         return Shape(DType.INT64, (most, 3))
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
         """Greedily: the best that is left is taken, and what it covers is dropped."""
         boxes, scores = widened(inputs[0]), widened(inputs[1])
-        most, overlap, least = (float(v.reshape(-1)[0]) for v in self._limits(inputs[2:]))
+        most, overlap, least = self._limits(inputs[2:])
         rows: list[tuple[int, int, int]] = []
         for batch, label in np.ndindex(*scores.shape[:2]):
             corners = self._corners(boxes[batch])
@@ -264,8 +292,10 @@ class NonMaxSuppression(Operation):
         out[: len(found)] = found
         return out
 
-    def _limits(self, given: Sequence[Array]) -> list[Array]:
-        return [*given, *[np.zeros(1)] * (3 - len(given))]
+    def _limits(self, given: Sequence[Array]) -> tuple[float, float, float | None]:
+        values = [float(v.reshape(-1)[0]) for v in given]
+        most, overlap = (*values[:2], *[0.0] * (2 - len(values[:2])))
+        return most, overlap, values[2] if len(values) > 2 else None
 
     def _corners(self, boxes: Array) -> Array:
         """Boxes as two opposite corners, the lesser first."""
@@ -289,12 +319,12 @@ class NonMaxSuppression(Operation):
 
 
 def _suppressed(
-    corners: Array, scores: Array, most: int, overlap: float, least: float
+    corners: Array, scores: Array, most: int, overlap: float, least: float | None
 ) -> list[int]:
     """Indices of the boxes that stay, best first."""
     left = np.argsort(-scores, kind="stable")
-    if least > 0:
-        left = left[scores[left] >= least]
+    if least is not None:
+        left = left[scores[left] > least]
     kept: list[int] = []
     while len(left) and len(kept) < most:
         best, left = int(left[0]), left[1:]

@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.operation import (
     Family,
     Operation,
     Sample,
+    distinct_axes,
     expect_count,
     expect_static,
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.ranges import dims_of, expect, expect_tensors, ranged
+from workbench.compiler.ops.ranges import (
+    dims_of,
+    expect,
+    expect_integers,
+    expect_tensors,
+    ranged,
+)
 from workbench.compiler.ops.sampling import grid
 from workbench.compiler.shape import Dim, Shape
 
@@ -45,7 +53,7 @@ class Slice(Operation):
     def normalized(self, inputs: Sequence[Shape]) -> Operation:
         """Axes counted from the front; starts and ends too, where the lengths are known."""
         x = inputs[0]
-        axes = tuple(normalize_axis(self, a, x.ndim, "axes") for a in self.axes)
+        axes = distinct_axes(self, self.axes, x.ndim)
         dims = [dims_of(x)[a] for a in axes]
         if not axes or not all(d.is_fixed for d in dims):
             return self if axes == self.axes else Slice(axes, self.starts, self.ends)
@@ -66,7 +74,11 @@ class Slice(Operation):
             f"{len(inputs)} inputs and {len(given)} of axes, starts and ends as attributes; "
             "expected each of the three once",
         )
-        counts = {len(v) for v in given} | {s.lens[0] for s in inputs[1:] if s.ndim == 1}
+        expect_static(self, inputs[1:])
+        expect_integers(self, inputs, *range(1, len(inputs)))
+        expect(self, all(s.ndim == 1 for s in inputs[1:]), "bounds that are not 1-d")
+        distinct_axes(self, self.axes, inputs[0].ndim)
+        counts = {len(v) for v in given} | {s.lens[0] for s in inputs[1:]}
         expect(self, len(counts) == 1, f"axes, starts and ends of different lengths {counts}")
         return self._shape_of_inputs(inputs) if len(inputs) > 1 else self._shape(inputs[0])
 
@@ -74,17 +86,12 @@ class Slice(Operation):
         dims = list(dims_of(x))
         for a, start, end in zip(self.axes, self.starts, self.ends, strict=True):
             axis = normalize_axis(self, a, x.ndim, "axes")
-            expect(self, dims[axis].is_fixed, f"axis {axis} of {x} has no fixed length")
-            n = dims[axis].min
-            n = max(0, _clipped(end, n) - _clipped(start, n))
-            dims[axis] = Dim(n, n)
+            dims[axis] = _cut(dims[axis], start, end)
         if x.dims is not None:
-            return ranged(x.type, (Dim(d.min, d.max) for d in dims))
+            return ranged(x.type, dims)
         return Shape(x.type, [d.min for d in dims], x.strides)
 
     def _shape_of_inputs(self, inputs: Sequence[Shape]) -> Shape:
-        expect_static(self, inputs[1:])
-        expect(self, all(s.ndim == 1 for s in inputs[1:]), "bounds that are not 1-d")
         x = inputs[0]
         cut = {normalize_axis(self, a, x.ndim, "axes") for a in self.axes} or set(range(x.ndim))
         dims = enumerate(dims_of(x))
@@ -98,9 +105,15 @@ class Slice(Operation):
             v or tuple(int(i) for i in next(rest)) for v in (self.starts, self.ends, self.axes)
         )
         cut = [slice(None)] * x.ndim
-        for axis, start, end in zip(axes, starts, ends, strict=True):
-            cut[normalize_axis(self, axis, x.ndim, "axes")] = slice(start, end)
+        for axis, start, end in zip(self._counted(axes, x.ndim), starts, ends, strict=True):
+            cut[axis] = slice(start, end)
         return x[tuple(cut)]
+
+    def _counted(self, axes: Ints, rank: int) -> Ints:
+        try:
+            return distinct_axes(self, axes, rank)
+        except ShapeError as error:
+            raise EvaluationError(str(error)) from None
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -112,6 +125,16 @@ class Slice(Operation):
         yield cls(axes=(1,)), [grid(3, 4), np.array([1]), np.array([-1])]
         yield cls(starts=(1,), ends=(2,)), [grid(3, 4), np.array([-1])]
         yield cls(), [grid(3, 4), np.array([0, 1]), np.array([2, 9]), np.array([1, 0])]
+
+
+def _cut(dim: Dim, start: int, end: int) -> Dim:
+    """The lengths of a slice of a dimension: the most where the slice is whole, or at an end."""
+    if start == 0 and end >= dim.max:
+        return dim
+    tried = {dim.min, dim.max, *(n for n in (end, -start) if dim.min < n < dim.max)}
+    found = [max(0, _clipped(end, n) - _clipped(start, n)) for n in tried]
+    name = dim.name and f"({dim.name.replace('*', '·')}[{start}:{end}])"
+    return Dim(min(found), max(found), (), name)
 
 
 def _clipped(bound: int, n: int) -> int:

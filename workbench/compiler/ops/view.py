@@ -9,11 +9,12 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.errors import ShapeError
+from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.operation import (
     Family,
     Operation,
     Sample,
+    distinct_axes,
     expect_count,
     expect_static,
     normalize_axis,
@@ -25,6 +26,8 @@ from workbench.compiler.ops.ranges import (
     expect,
     expect_tensors,
     intersection,
+    over,
+    plus,
     ranged,
 )
 from workbench.compiler.ops.sampling import grid
@@ -87,12 +90,14 @@ class Squeeze(Operation):
         expect_tensors(self, inputs)
         x = inputs[0]
         dims = dims_of(x)
-        gone = {normalize_axis(self, a, x.ndim, "axes") for a in self.axes}
+        gone = set(distinct_axes(self, self.axes, x.ndim))
         for axis in gone:
             if intersection(dims[axis], ONE) is None:
                 raise ShapeError(f"squeeze: axis {axis} of {x} has length {dims[axis]}; expected 1")
         if not self.axes:
             gone = {i for i, d in enumerate(dims) if d == ONE}
+            unsure = any(d.min <= 1 <= d.max and not d.is_fixed for d in dims)
+            expect(self, not unsure, f"{x} may have length 1 on other axes; name the axes")
         kept = [i for i in range(x.ndim) if i not in gone]
         if x.dims is not None:
             return ranged(x.type, (dims[i] for i in kept))
@@ -208,6 +213,7 @@ class Step(Operation):
     name: ClassVar[str] = "step"
     family: ClassVar[Family] = Family.VIEW
     alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
     axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
     axes: Ints = ()
     steps: Ints = ()
@@ -215,10 +221,17 @@ class Step(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Lens divided, rounding up; strides multiplied."""
         expect_count(self, inputs, 1)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         x = inputs[0]
         expect(self, len(self.axes) == len(self.steps), f"axes {self.axes} and steps {self.steps}")
         expect(self, all(s > 0 for s in self.steps), f"steps {self.steps}; expected them positive")
+        distinct_axes(self, self.axes, x.ndim)
+        if x.dims is not None:
+            dims = list(x.dims)
+            for a, step in zip(self.axes, self.steps, strict=True):
+                axis = normalize_axis(self, a, x.ndim, "axes")
+                dims[axis] = over(plus(dims[axis], step - 1), step)
+            return ranged(x.type, dims)
         lens, strides = list(x.lens), list(x.strides)
         for a, step in zip(self.axes, self.steps, strict=True):
             axis = normalize_axis(self, a, x.ndim, "axes")
@@ -239,6 +252,16 @@ class Step(Operation):
         """One axis and two, lengths that the step does not divide."""
         yield cls(axes=(0,), steps=(2,)), [grid(5, 3)]
         yield cls(axes=(-1, 0), steps=(3, 2)), [grid(4, 2, 7, type=np.float16)]
+
+
+def over_memory(flat: Array, shape: Shape) -> Array:
+    """The elements that a static shape names in a run of memory."""
+    lens = shape.lens or (0,)
+    if 0 in lens:
+        return np.empty(lens, flat.dtype)
+    bits = flat.view(f"u{flat.itemsize}")  # NumPy cannot restride every small float
+    strides = [s * flat.itemsize for s in shape.strides]
+    return as_strided(bits, lens, strides, writeable=False).view(flat.dtype)
 
 
 @operation
@@ -264,8 +287,7 @@ class AsShape(Operation):
     def compute(self, *inputs: Any) -> Any:
         """A view of the flat memory."""
         flat: Array = np.ascontiguousarray(inputs[0]).reshape(-1)
-        strides = [s * flat.itemsize for s in self.shape.strides]
-        return as_strided(flat, self.shape.lens, strides, writeable=False)
+        return over_memory(flat, self.shape)
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -273,6 +295,54 @@ class AsShape(Operation):
         yield cls(shape=Shape("float", (3, 2), (1, 3))), [grid(2, 3)]
         yield cls(shape=Shape("half", (6,))), [grid(2, 3, type=np.float16)]
         yield cls(shape=Shape("float", (2, 4), (0, 1))), [grid(4)]
+
+
+@operation
+class Load(Operation):
+    """The elements of ``shape`` in the memory of a standard input, from byte ``offset`` on."""
+
+    name: ClassVar[str] = "load"
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    shape: Shape = Shape()
+    offset: int = 0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The given shape."""
+        expect_count(self, inputs, 1)
+        expect_static(self, inputs)
+        x = inputs[0]
+        expect(self, x.standard, f"input 0 is {x}; expected a standard shape")
+        static = self.shape.dims is None and self.shape.subs is None
+        expect(self, static, f"shape {self.shape}; expected a static tensor")
+        return self.shape
+
+    def compute(self, *inputs: Any) -> Any:
+        """A view of the bytes."""
+        memory: Array = np.ascontiguousarray(inputs[0]).reshape(-1).view(np.uint8)
+        end = self.offset + self.shape.bytes
+        if self.offset < 0 or end > memory.size:
+            raise EvaluationError(f"load: bytes {self.offset} to {end} of {memory.size}")
+        return over_memory(memory[self.offset : end].view(self.shape.type.numpy), self.shape)
+
+    def widened(self) -> Operation:
+        """Refused for floats: as float64 they have no place in a buffer laid out for their type."""
+        if self.shape.type.is_float and self.shape.type is not DType.DOUBLE:
+            raise EvaluationError("load: the bytes of narrow floats are not known in float64 mode")
+        return self
+
+    def __str__(self) -> str:
+        """``load[offset=0,end=512]``: the shape stands behind the arrow."""
+        return f"load[offset={self.offset},end={self.offset + self.shape.bytes}]"
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """From the front, from within, with strides; of bytes and of wider elements."""
+        memory = grid(96, type=np.int8)
+        yield cls(Shape("float", (2, 3))), [memory]
+        yield cls(Shape("half", (3, 4), (1, 3)), 72), [memory]
+        yield cls(Shape("int64", (3,), (0,)), 3), [memory]
+        yield cls(Shape("float", (2,)), 4), [grid(2, 3)]
 
 
 @operation

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from workbench.compiler import memory
 from workbench.compiler.dtypes import Array
 from workbench.compiler.operation import Operation
 from workbench.compiler.ops.ranges import expect, minus, over, plus
 from workbench.compiler.shape import Dim
 
 Ints: TypeAlias = tuple[int, ...]
+
+
+_SMALL = 1 << 16
+"""Elements below which it is faster to write zeros everywhere than only where they stay."""
 
 
 class PaddingMode(IntEnum):
@@ -64,20 +69,38 @@ class Window:
         whole = self.size[axis] == self.span[axis] == self.input[axis]
         return whole and self.output[axis] == 1 and not self.begin[axis]
 
-    def padded(self, x: Array) -> Array:
-        """``x`` with zeros around its last axes, and behind them as far as the windows reach."""
+    def padded(self, x: Array, channels_last: bool = False) -> Array:
+        """``x`` with zeros around its last axes, and behind them as far as the windows reach.
+
+        With ``channels_last`` the second axis is the fastest one in memory.
+        """
         axes = range(len(self.input))
         need = [(self.output[i] - 1) * self.stride[i] + self.span[i] for i in axes]
-        if not any(self.begin) and all(need[i] <= self.input[i] for i in axes):
+        fits = not any(self.begin) and all(need[i] <= self.input[i] for i in axes)
+        if fits and (not channels_last or np.moveaxis(x, 1, -1).flags.c_contiguous):
             return x
         lens = [max(need[i], self.input[i] + self.begin[i]) for i in axes]
         lead = x.shape[: -len(lens)]
-        into = tuple(
-            slice(max(b, 0), max(b, 0) + n) for b, n in zip(self.begin, self.input, strict=True)
-        )
-        out = np.zeros((*lead, *lens), x.dtype)
-        out[(..., *into)] = x
+        if channels_last:
+            out = np.moveaxis(memory.empty((lead[0], *lens, lead[1]), x.dtype), -1, 1)
+        else:
+            out = memory.empty((*lead, *lens), x.dtype)
+        self._fill(out, x)
         return out
+
+    def _fill(self, out: Array, x: Array) -> None:
+        """Copy ``x`` into the middle of ``out``, and zeros around it."""
+        inner = out
+        if is_small := out.size < _SMALL:
+            out[...] = 0
+        for axis, (begin, n) in enumerate(zip(self.begin, self.input, strict=True)):
+            at = axis - len(self.input)
+            lead = (slice(None),) * (out.ndim + at)
+            if not is_small:
+                inner[(*lead, slice(0, begin))] = 0
+                inner[(*lead, slice(begin + n, None))] = 0
+            inner = inner[(*lead, slice(begin, begin + n))]
+        inner[...] = x
 
     def view(self, x: Array) -> Array:
         """The taps of each window of a padded ``x``: axes …, one a kernel axis, one an output axis."""
@@ -85,12 +108,14 @@ class Window:
         inner = x.strides[-rank:]
         taps = [s * d for s, d in zip(inner, self.dilation, strict=True)]
         steps = [s * d for s, d in zip(inner, self.stride, strict=True)]
-        return as_strided(
-            x,
+        bits = x.view(f"u{x.itemsize}")  # NumPy cannot restride every small float
+        seen = as_strided(
+            bits,
             (*x.shape[:-rank], *self.size, *self.output),
             (*x.strides[:-rank], *taps, *steps),
             writeable=False,
         )
+        return seen.view(x.dtype)
 
     def reach(self, axis: int, tap: int) -> tuple[slice, slice]:
         """Outputs along one axis for which a tap lies inside the input, and those input elements."""
@@ -127,6 +152,7 @@ def same_padding(
     return (less, more) if mode == PaddingMode.SAME_UPPER else (more, less)
 
 
+@lru_cache(1024)
 def window_of(op: Any, input: Ints, size: Ints, ceil: bool = False) -> Window:
     """The window of an operation with ``padding``, ``stride``, ``dilation`` and ``padding_mode``."""
     rank = len(input)
@@ -151,8 +177,15 @@ def output_dims(
         span = k if op.dilation[i] == 1 else _span(k, op.dilation[i])
         more = op.stride[i] - 1 if ceil else 0
         room = minus(plus(n, begin[i] + end[i] + more), span)
-        found.append(plus(over(room, op.stride[i]), 1))
+        found.append(_fitting(plus(over(room, op.stride[i]), 1), plus(n, begin[i] + end[i]), span))
     return found
+
+
+def _fitting(output: Dim, padded: Dim, span: Dim) -> Dim:
+    """The output lengths, with 0 among them where the kernel may not fit into the padded input."""
+    if padded.min >= span.max:
+        return output
+    return Dim(0, output.max if padded.max >= span.min else 0, output.optimals)
 
 
 def _span(size: Dim, dilation: int) -> Dim:

@@ -1,0 +1,128 @@
+"""Activations of recurrent networks that MIGraphX has no operation for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.operation import Operation, operation
+from workbench.compiler.ops.elementwise import FLOATS, Unary
+
+
+@operation
+class Affine(Unary):
+    """alpha·x + beta."""
+
+    name: ClassVar[str] = "affine"
+    expression: ClassVar[str | None] = "T({alpha}) * {0} + T({beta})"
+    types: ClassVar[tuple[DType, ...]] = FLOATS
+    cost: ClassVar[int] = 2
+    alpha: float = 1.0
+    beta: float = 0.0
+
+    def value(self, *inputs: Array) -> Array:
+        """The definition."""
+        x = inputs[0]
+        return x * x.dtype.type(self.alpha) + x.dtype.type(self.beta)
+
+    @classmethod
+    def variants(cls) -> Iterable[Operation]:
+        """The identity and another line."""
+        return cls(), cls(alpha=0.5, beta=2.0)
+
+
+@operation
+class HardSigmoid(Unary):
+    """alpha·x + beta, within 0 and 1."""
+
+    name: ClassVar[str] = "hard_sigmoid"
+    expression: ClassVar[str | None] = "min(max(T({alpha}) * {0} + T({beta}), T(0)), T(1))"
+    types: ClassVar[tuple[DType, ...]] = FLOATS
+    cost: ClassVar[int] = 4
+    alpha: float = 0.2
+    beta: float = 0.5
+
+    def value(self, *inputs: Array) -> Array:
+        """The definition; not-a-number stays."""
+        x = inputs[0]
+        line = x * x.dtype.type(self.alpha) + x.dtype.type(self.beta)
+        return np.minimum(np.maximum(line, 0), 1)
+
+    @classmethod
+    def variants(cls) -> Iterable[Operation]:
+        """The default line and a steep one."""
+        return cls(), cls(alpha=0.5, beta=0.25)
+
+
+@operation
+class ScaledTanh(Unary):
+    """alpha·tanh(beta·x)."""
+
+    name: ClassVar[str] = "scaled_tanh"
+    expression: ClassVar[str | None] = "T({alpha}) * tanh(T({beta}) * {0})"
+    types: ClassVar[tuple[DType, ...]] = FLOATS
+    cost: ClassVar[int] = 10
+    alpha: float = 1.0
+    beta: float = 1.0
+
+    def value(self, *inputs: Array) -> Array:
+        """The definition."""
+        x = inputs[0]
+        return np.tanh(x * x.dtype.type(self.beta)) * x.dtype.type(self.alpha)
+
+    @classmethod
+    def variants(cls) -> Iterable[Operation]:
+        """The hyperbolic tangent itself and a scaled one."""
+        return cls(), cls(alpha=0.5, beta=2.0)
+
+
+@operation
+class ThresholdedRelu(Unary):
+    """x where x > alpha, else 0."""
+
+    name: ClassVar[str] = "thresholded_relu"
+    expression: ClassVar[str | None] = "{0} > T({alpha}) ? {0} : T(0)"
+    types: ClassVar[tuple[DType, ...]] = FLOATS
+    alpha: float = 1.0
+
+    def value(self, *inputs: Array) -> Array:
+        """The definition."""
+        x = inputs[0]
+        return np.where(x > x.dtype.type(self.alpha), x, x.dtype.type(0))
+
+    @classmethod
+    def variants(cls) -> Iterable[Operation]:
+        """The default threshold and a low one."""
+        return cls(), cls(alpha=-0.5)
+
+
+@operation
+class Softsign(Unary):
+    """x / (1 + |x|)."""
+
+    name: ClassVar[str] = "softsign"
+    expression: ClassVar[str | None] = "{0} / (T(1) + abs({0}))"
+    types: ClassVar[tuple[DType, ...]] = FLOATS
+    cost: ClassVar[int] = 3
+
+    def value(self, *inputs: Array) -> Array:
+        """The definition."""
+        x = inputs[0]
+        return x / (1 + np.abs(x))
+
+
+@operation
+class Softplus(Unary):
+    """log(1 + eˣ), finite for large x."""
+
+    name: ClassVar[str] = "softplus"
+    expression: ClassVar[str | None] = "max({0}, T(0)) + log(T(1) + exp(-abs({0})))"
+    types: ClassVar[tuple[DType, ...]] = FLOATS
+    cost: ClassVar[int] = 18
+
+    def value(self, *inputs: Array) -> Array:
+        """The larger of x and 0, plus what is left of the logarithm."""
+        return np.logaddexp(inputs[0], 0)

@@ -1,0 +1,174 @@
+"""What attention with a cache of keys and values does besides products: appending, turning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_same_type,
+    expect_static,
+    operation,
+)
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
+from workbench.compiler.ops.ranges import expect, expect_floats, expect_integers, expect_rank
+from workbench.compiler.ops.sampling import noise
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+
+def _places(op: Operation, lens: Array, length: int, room: int) -> Array:
+    """Where the one new row of each sequence belongs.
+
+    Raises:
+        EvaluationError: There is no room for it there.
+    """
+    found = lens.reshape(-1).astype(np.int64)
+    wrong = (found < 0) | (found + length > room)
+    if length and wrong.any():
+        raise EvaluationError(
+            f"{op.name}: position {found[wrong][0]}; expected 0 to {room - length}"
+        )
+    return found
+
+
+@operation
+class ConcatPastPresent(Operation):
+    """A cache with new rows written over it: several from its front, a single one at a place each.
+
+    Inputs are the new rows ``[B, heads, L, D]``, the places ``[B]`` and the cache
+    ``[B, heads, T, D]``.
+    """
+
+    name: ClassVar[str] = "concat_past_present"
+    family: ClassVar[Family] = Family.MOVEMENT
+    kv_num_heads: int = 0
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape of the cache."""
+        expect_count(self, inputs, 3)
+        expect_static(self, inputs)
+        present, lens, past = inputs
+        expect_same_type(self, [present, past])
+        expect_integers(self, inputs, 1)
+        expect_rank(self, [present, past], 4, 4)
+        (b, heads, length, size), room = present.lens, past.lens[2]
+        fits = past.lens == (b, heads, room, size) and length <= room
+        expect(self, fits, f"rows {present} do not fit into the cache {past}")
+        expect(self, prod(lens.lens) == b, f"input 1 is {lens}; expected {b} places, one a batch")
+        named = self.kv_num_heads in (0, heads)
+        expect(self, named, f"kv_num_heads={self.kv_num_heads}, but input 0 is {present}")
+        return past
+
+    def compute(self, *inputs: Any) -> Any:
+        """A copy of the cache with the rows put in."""
+        present, lens, past = inputs
+        out: Array = np.array(past)
+        length, room = present.shape[2], out.shape[2]
+        if length > 1:
+            out[:, :, :length] = present
+            return out
+        for b, place in enumerate(_places(self, lens, length, room)):
+            out[b, :, place : place + length] = present[b]
+        return out
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """A row a sequence, several rows, a full cache, half types, places of two axes."""
+        past = noise(2, 3, 5, 4, seed=1)
+        yield cls(kv_num_heads=3), [noise(2, 3, 1, 4), np.array([0, 4], np.int32), past]
+        yield cls(kv_num_heads=3), [noise(2, 3, 2, 4), np.array([1, 1], np.int32), past]
+        yield cls(), [noise(2, 3, 5, 4), np.array([[4], [2]]), past]
+        half = np.dtype(np.float16)
+        yield cls(), [noise(2, 3, 1, 4, type=half), np.array([3, 1]), past.astype(half)]
+
+
+@operation
+class GqaRotaryEmbedding(Operation):
+    """Queries and keys with pairs of elements turned by the angles of their positions.
+
+    Inputs are queries, keys and values ``[B, heads + 2 · kv heads, S, D]``, places ``[B]``, and
+    tables of cosines and sines ``[positions, R/2]``. The first R elements of a head are turned, its
+    i-th with its (i + R/2)-th, or interleaved, each even one with the next. Values, and what follows
+    the first R elements, are copied. The position of an element is its own along S; of a single
+    element, that of its sequence's place.
+    """
+
+    name: ClassVar[str] = "gqa_rotary_embedding"
+    family: ClassVar[Family] = Family.MOVEMENT
+    num_heads: int = 1
+    kv_num_heads: int = 1
+    interleaved: bool = False
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape of the first input."""
+        expect_count(self, inputs, 4)
+        expect_static(self, inputs)
+        x, lens, cosines, sines = inputs
+        expect_floats(self, inputs, 0)
+        expect_integers(self, inputs, 1)
+        expect_same_type(self, [x, cosines, sines])
+        expect_rank(self, [x], 4, 4)
+        expect_rank(self, [cosines, sines], 2, 2)
+        heads = self.num_heads + 2 * self.kv_num_heads
+        expect(self, x.lens[1] == heads, f"input 0 is {x}; expected {heads} heads")
+        expect(self, prod(lens.lens) == x.lens[0], f"input 1 is {lens}; expected one a batch, {x}")
+        rows, half = cosines.lens
+        fits = sines.lens == cosines.lens and 2 * half <= x.lens[3]
+        reached = x.lens[2] == 1 or x.lens[2] <= rows
+        expect(self, fits and reached, f"tables {cosines} and {sines} do not suit {x}")
+        return x
+
+    @quiet
+    def compute(self, *inputs: Any) -> Any:
+        """Both halves of each pair, in float32 at least; rounded once."""
+        x: Array = inputs[0]
+        cosine, sine = (self._angles(widened(t), inputs[1], x.shape[2]) for t in inputs[2:])
+        half = cosine.shape[-1]
+        out: Array = np.array(x)
+        turned = (slice(None), slice(0, self.num_heads + self.kv_num_heads), slice(None))
+        step, start, end = (2, 1, 2 * half) if self.interleaved else (1, half, half)
+        left = (*turned, slice(0, end, step))
+        right = (*turned, slice(start, 2 * half, step))
+        a, b = widened(x[left]), widened(x[right])
+        out[left] = rounded(a * cosine - b * sine, x.dtype)
+        out[right] = rounded(b * cosine + a * sine, x.dtype)
+        return out
+
+    def _angles(self, table: Array, lens: Array, length: int) -> Array:
+        """A table's rows for the elements of each sequence, ``[B or 1, 1, S, R/2]``."""
+        if length != 1:
+            return table[None, None, :length]
+        return table[_places(self, lens, 1, len(table))][:, None, None]
+
+    def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """Two products and a sum for each element that is turned."""
+        batch, _, length, _ = output.lens
+        heads = self.num_heads + self.kv_num_heads
+        return 3 * batch * heads * length * 2 * inputs[2].lens[1]
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """One element and several, whole heads and parts, both ways to pair, half types."""
+        angles = noise(5, 2)
+        tables = [np.cos(angles), np.sin(angles)]
+        lens = np.array([4, 1], np.int32)
+        yield cls(2, 1), [noise(2, 4, 1, 6), lens, *tables]
+        yield cls(2, 1, interleaved=True), [noise(2, 4, 3, 6), lens, *tables]
+        yield cls(1, 2), [noise(2, 5, 3, 4), lens, *tables]
+        half = DType.HALF.numpy
+        yield (
+            cls(interleaved=True),
+            [noise(2, 3, 1, 4, type=half), lens, *[t.astype(half) for t in tables]],
+        )

@@ -1,0 +1,125 @@
+"""Operations on the bits of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.errors import ShapeError
+from workbench.compiler.operation import Operation, Sample, operation
+from workbench.compiler.ops.elementwise import INTEGERS, Binary, Function, Unary
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+_WHOLE = (*INTEGERS, DType.UINT16, DType.UINT32, DType.UINT64)
+
+
+def _expect_bits(op: Operation, type: DType, bool_too: bool) -> None:
+    if not type.is_integral or (type is DType.BOOL and not bool_too):
+        raise ShapeError(f"{op.name}: the inputs are {type.type_name}; expected integers")
+
+
+class _Bitwise(Binary):
+    """An operation on the bits of two integers, or on two bools."""
+
+    exact: ClassVar[bool] = True
+    commutative: ClassVar[bool] = True
+    types: ClassVar[tuple[DType, ...]] = (*_WHOLE, DType.BOOL)
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The lens of the inputs, which must be integers or bools."""
+        result = super().compute_shape(inputs, modules)
+        _expect_bits(self, result.type, bool_too=True)
+        return result
+
+
+@operation
+class BitwiseOr(_Bitwise):
+    """The bits that x or y has, of integers."""
+
+    name: ClassVar[str] = "bitwise_or"
+    expression: ClassVar[str | None] = "{0} | {1}"
+    function: ClassVar[Function] = np.bitwise_or
+
+
+@operation
+class BitwiseXor(_Bitwise):
+    """The bits in which x and y differ, of integers."""
+
+    name: ClassVar[str] = "bitwise_xor"
+    expression: ClassVar[str | None] = "{0} ^ {1}"
+    function: ClassVar[Function] = np.bitwise_xor
+
+
+@operation
+class BitwiseNot(Unary):
+    """The bits that x has not, of integers."""
+
+    name: ClassVar[str] = "bitwise_not"
+    expression: ClassVar[str | None] = "~{0}"
+    exact: ClassVar[bool] = True
+    types: ClassVar[tuple[DType, ...]] = _WHOLE
+    function: ClassVar[Function] = np.invert
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The lens of the input, which must be of integers."""
+        result = super().compute_shape(inputs, modules)
+        _expect_bits(self, result.type, bool_too=False)
+        return result
+
+
+class _Shift(Binary):
+    """Bits moved by a number of places; every place is past the end where that number is negative."""
+
+    exact: ClassVar[bool] = True
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-100.0, 100.0), (0.0, 9.0))
+    types: ClassVar[tuple[DType, ...]] = _WHOLE
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The lens of the inputs, which must be integers."""
+        result = super().compute_shape(inputs, modules)
+        _expect_bits(self, result.type, bool_too=False)
+        return result
+
+    @classmethod
+    def float_operands(cls) -> Iterator[list[Array]]:
+        """None: only integers are shifted."""
+        return iter(())
+
+    @classmethod
+    def samples(cls) -> Iterator[Sample]:
+        """Every integer type, and numbers of places below 0 and past the width."""
+        yield from super().samples()
+        for kind in (np.int8, np.int32):
+            bits = np.iinfo(kind).bits
+            places = np.array([[0, bits - 1, bits], [bits + 1, -1, -bits]], kind)
+            yield cls(), [np.array([[-8, 1, -1], [4, -8, 4]], kind), places]
+
+
+@operation
+class ShiftLeft(_Shift):
+    """x moved left by y bits; 0 where y is negative, or no less than the bits that x has."""
+
+    name: ClassVar[str] = "shift_left"
+    expression: ClassVar[str | None] = "shift_left({0}, {1})"
+
+    def value(self, *inputs: Any) -> Array:
+        """NumPy's shift, which is defined for any number of places."""
+        return np.left_shift(*inputs)
+
+
+@operation
+class ShiftRight(_Shift):
+    """x moved right by y bits, with its sign; only signs where y is negative or past the width."""
+
+    name: ClassVar[str] = "shift_right"
+    expression: ClassVar[str | None] = "shift_right({0}, {1})"
+
+    def value(self, *inputs: Any) -> Array:
+        """NumPy's shift, which is defined for any number of places."""
+        return np.right_shift(*inputs)

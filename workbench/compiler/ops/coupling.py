@@ -1,0 +1,106 @@
+"""Probabilities of classes from those of pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    operation,
+)
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
+from workbench.compiler.ops.ranges import (
+    dims_of,
+    expect,
+    expect_floats,
+    expect_rank,
+    expect_tensors,
+    ranged,
+)
+from workbench.compiler.shape import Dim, Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+_ROUNDS = 100
+_ACCURACY = 0.005
+
+
+@operation
+class CouplePairs(Operation):
+    """Probabilities ``[N, classes]`` that agree best with those of the first of each pair of classes.
+
+    The input ``[N, pairs]`` has the pairs in the order (0, 1), (0, 2)… (1, 2)…. The method is the
+    second one of Wu, Lin and Weng (2004), which support vector machines are commonly used with.
+    """
+
+    name: ClassVar[str] = "couple_pairs"
+    family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
+    classes: int = 2
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """A probability for each class."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        expect_floats(self, inputs, 0)
+        expect_rank(self, inputs, 2, 2)
+        x, k = inputs[0], self.classes
+        expect(self, k > 1, f"{k} classes; expected at least 2")
+        rows, pairs = dims_of(x)
+        fits = pairs == Dim(k * (k - 1) // 2, k * (k - 1) // 2)
+        expect(self, fits, f"input {x}; expected {k * (k - 1) // 2} columns")
+        if x.dims is not None:
+            return ranged(x.type, (rows, Dim(k, k)))
+        return Shape(x.type, (x.lens[0], k))
+
+    @quiet
+    def compute(self, *inputs: Any) -> Any:
+        """Coordinate by coordinate, until the probabilities of a row are at rest."""
+        pairs: Array = widened(inputs[0])
+        q = self._quadratic(pairs)
+        p: Array = np.full((len(pairs), self.classes), 1 / self.classes, pairs.dtype)
+        for _ in range(max(_ROUNDS, self.classes)):
+            qp: Array = np.einsum("nij,nj->ni", q, p)
+            pqp: Array = np.sum(p * qp, axis=1)
+            moving = np.abs(qp - pqp[:, None]).max(axis=1, initial=0) >= _ACCURACY / self.classes
+            if not moving.any():
+                break
+            p[moving] = _step(q[moving], p[moving], qp[moving], pqp[moving])
+        return rounded(p, inputs[0].dtype)
+
+    def _quadratic(self, pairs: Array) -> Array:
+        """The matrix of the form that is least at the probabilities, for each row."""
+        k = self.classes
+        first, second = np.triu_indices(k, 1)
+        r: Array = np.zeros((len(pairs), k, k), pairs.dtype)
+        r[:, first, second], r[:, second, first] = pairs, 1 - pairs
+        q = -r * r.transpose(0, 2, 1)
+        q[:, np.arange(k), np.arange(k)] = np.square(r).sum(axis=1)
+        return q
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Two classes and four."""
+        yield cls(2), [np.array([[0.25], [0.9]], np.float32)]
+        random = np.random.default_rng(0)
+        yield cls(4), [random.uniform(0.1, 0.9, (3, 6)).astype(np.float32)]
+
+
+def _step(q: Array, p: Array, qp: Array, pqp: Array) -> Array:
+    """The probabilities after each of them was moved once."""
+    for t in range(p.shape[1]):
+        moved = (pqp - qp[:, t]) / q[:, t, t]
+        scale = 1 + moved
+        p[:, t] += moved
+        pqp = (pqp + moved * (moved * q[:, t, t] + 2 * qp[:, t])) / scale**2
+        qp = (qp + moved[:, None] * q[:, t]) / scale[:, None]
+        p = p / scale[:, None]
+    return p

@@ -1,0 +1,69 @@
+"""Properties of square matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.operation import (
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    operation,
+)
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
+from workbench.compiler.ops.ranges import (
+    dims_of,
+    expect,
+    expect_floats,
+    expect_rank,
+    expect_tensors,
+    ranged,
+)
+from workbench.compiler.ops.sampling import noise
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+
+@operation
+class Det(Operation):
+    """The determinant of each matrix of the last two axes."""
+
+    name: ClassVar[str] = "det"
+    family: ClassVar[Family] = Family.REDUCE
+    dynamic: ClassVar[bool] = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The lens without the last two, which must be equal."""
+        expect_count(self, inputs, 1)
+        expect_tensors(self, inputs)
+        expect_floats(self, inputs, 0)
+        expect_rank(self, inputs, 2)
+        x, dims = inputs[0], dims_of(inputs[0])
+        expect(self, dims[-1] == dims[-2], f"input {x}; expected square matrices")
+        if x.dims is not None:
+            return ranged(x.type, dims[:-2])
+        return Shape(x.type, x.lens[:-2]) if x.ndim > 2 else Shape.scalar(x.type)
+
+    @quiet
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.linalg.det``, in float32 at least."""
+        found = np.linalg.det(widened(inputs[0]))
+        return rounded(np.asarray(found).reshape(inputs[0].shape[:-2] or (1,)), inputs[0].dtype)
+
+    def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """Two thirds of n³ for each matrix."""
+        n = dims_of(inputs[0])[-1].max
+        return output.elements * 2 * n**3 // 3 if output.dims is None else 0
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """One matrix, and stacks of them."""
+        yield cls(), [noise(3, 3)]
+        yield cls(), [noise(2, 1, 4, 4)]
+        yield cls(), [noise(2, 2, 2, type=np.float16)]
