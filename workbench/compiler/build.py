@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import GraphError, InputError, OperationError, WorkbenchError
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
@@ -236,7 +235,7 @@ def _validated(program: Program, pass_: Pass) -> None:
         raise GraphError(f"after pass {pass_}: {error}") from error
 
 
-def generated_inputs(program: Program, seed: int = 0) -> dict[str, Array]:
+def generated_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
     """An input for every parameter: normal floats, integers that are 0 or 1, dynamic lens at their least."""
     random = np.random.default_rng(seed)
     return {name: _generated(shape, random) for name, shape in program.parameters.items()}
@@ -260,9 +259,12 @@ def completed_inputs(
     return generated_inputs(program, seed) | given
 
 
-def _generated(shape: Shape, random: np.random.Generator) -> Array:
+def _generated(shape: Shape, random: np.random.Generator) -> Any:
+    if shape.kind and shape.subs:
+        made = [_generated(s, random) for s in shape.subs]
+        return made[0] if shape.kind == "optional" else made * 2
     if shape.subs is not None:
-        raise InputError(f"no input can be generated for the tuple shape {shape}")
+        raise InputError(f"no input can be generated for the shape {shape}")
     lens = shape.lens if shape.dims is None else [(d.optimals or (d.min,))[0] for d in shape.dims]
     if prod(lens) * shape.type.size > MAX_GENERATED_BYTES:
         raise InputError(

@@ -17,7 +17,7 @@ from workbench.compiler.instruction import (
     is_constant,
     learn_constant,
 )
-from workbench.compiler.operation import Operation, make
+from workbench.compiler.operation import Operation, expect_unpacked, make
 from workbench.compiler.ops.builtin import Identity, Literal, Param, Return
 from workbench.compiler.shape import Shape
 
@@ -413,6 +413,7 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
         ShapeError: The operation refuses them; the message names it and them.
     """
     shapes = [i.shape for i in inputs]
+    expect_unpacked(op, shapes)
     try:
         return op.compute_shape(shapes, modules)
     except (IndexError, ZeroDivisionError, AttributeError) as error:

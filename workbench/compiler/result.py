@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import InputError
 from workbench.compiler.ir import Instruction
 from workbench.compiler.ops.fused import Fused
@@ -61,7 +60,7 @@ def kernel_sources(instruction: Instruction) -> tuple[str, ...]:
 
 
 class Result(Mapping[str, Any]):
-    """Outputs of a run. ``result["name"]`` and ``result[0]`` are NumPy arrays."""
+    """Outputs of a run. ``result["name"]`` and ``result[0]`` are NumPy arrays, or lists of them."""
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class Result(Mapping[str, Any]):
         rest = range(len(named), len(outputs))
         self._names = [*named[: len(outputs)], *[f"output_{i}" for i in rest]]
 
-    def __getitem__(self, key: str | int) -> Array:
+    def __getitem__(self, key: str | int) -> Any:
         """An output by name or index.
 
         Raises:
@@ -161,7 +160,11 @@ class Result(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         """Names, types and shapes of the outputs."""
-        shown = [
-            f"{n}: {o.dtype}{list(o.shape)}" for n, o in zip(self._names, self.outputs, strict=True)
-        ]
+        shown = [f"{n}: {_described(o)}" for n, o in zip(self._names, self.outputs, strict=True)]
         return f"<Result {'; '.join(shown)}; {self.seconds * 1e3:.3g} ms>"
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_described, value))}]"  # pyright: ignore[reportUnknownArgumentType]
+    return "none" if value is None else f"{value.dtype}{list(value.shape)}"

@@ -184,12 +184,19 @@ def _apply(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline
         return None
     if not match.meets(rule.pattern, root):
         return None
+    if not rule.dynamic and any(map(_is_dynamic, (root, *match.bound.values()))):
+        return None
     program = root.module.program
     answer = _build(rule, root, match) if match.reason is None else Decline(match.reason)
     if isinstance(answer, Decline):
         for listener in program.listeners:
             listener.near_miss(rule, root, answer.reason)
     return answer
+
+
+def _is_dynamic(instruction: Instruction) -> bool:
+    """Whether a value, or one that it is computed from, has dimensions that are ranges."""
+    return any(i.shape.dims is not None for i in (instruction, *instruction.inputs))
 
 
 def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
@@ -221,7 +228,7 @@ def _place(rule: Rule) -> str:
 def _expect_shape(rule: Rule, root: Instruction, answer: Instruction) -> None:
     """Raise a RewriteError unless the answer has the root's type and lens; its strides may differ."""
     want, found = root.shape, answer.shape
-    if want.is_dynamic or found.is_dynamic or want.is_tuple or found.is_tuple:
+    if want.is_dynamic or found.is_dynamic or not (want.is_tensor and found.is_tensor):
         return
     if (want.type, want.lens) != (found.type, found.lens):
         raise RewriteError(

@@ -154,19 +154,29 @@ def _shape(shape: Shape) -> Json:
         "type": int(shape.type),
         "lens": shape.lens,
         "strides": shape.strides,
-        "dims": None if shape.dims is None else [[d.min, d.max, d.optimals] for d in shape.dims],
+        "dims": None if shape.dims is None else [_dim(d) for d in shape.dims],
         "subs": None if shape.subs is None else [_shape(s) for s in shape.subs],
+        "kind": shape.kind,
     }
+
+
+def _dim(dim: Dim) -> Json:
+    return [dim.min, dim.max, dim.optimals, dim.name]
+
+
+def _read_dim(value: Json) -> Dim:
+    low, high, best, *name = value
+    return Dim(low, high, tuple(best), *name)
 
 
 def _read_shape(value: Json) -> Shape:
     type = DType(value["type"])
+    if kind := value.get("kind"):
+        return Shape.sequence_of(*[_read_shape(s) for s in value["subs"]], kind=kind)
     if value["subs"] is not None:
         return Shape.tuple_of([_read_shape(s) for s in value["subs"]])
     if value["dims"] is not None:
-        return Shape.dynamic(
-            type, [Dim(low, high, tuple(best)) for low, high, best in value["dims"]]
-        )
+        return Shape.dynamic(type, [_read_dim(d) for d in value["dims"]])
     return Shape(type, value["lens"], value["strides"])
 
 

@@ -1,9 +1,9 @@
-"""Shapes: element type, lens and strides; range-based dynamic dimensions; tuples of shapes."""
+"""Shapes: element type, lens and strides; range-based dynamic dimensions; tuples and sequences of shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import prod
@@ -19,13 +19,16 @@ class Dim:
     min: int
     max: int
     optimals: tuple[int, ...] = ()
+    name: str = field(default="", compare=False, repr=False)
+    """What the length follows from: lengths of one name are equal. Neither compared nor printed."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty range; drop optimals where the range is a single length."""
+        """Refuse an empty range; drop optimals and name where the range is a single length."""
         if not 0 <= self.min <= self.max:
             raise ShapeError(f"dimension [{self.min}..{self.max}]: expected 0 <= min <= max")
         if self.min == self.max:
             object.__setattr__(self, "optimals", ())
+            object.__setattr__(self, "name", "")
 
     @property
     def is_fixed(self) -> bool:
@@ -38,19 +41,21 @@ class Dim:
 
 
 class Shape:
-    """The shape of a value: a static tensor, a tensor with dynamic dimensions, or a tuple of shapes.
+    """The shape of a value: a static tensor, one with dynamic dimensions, a tuple, or a sequence.
 
     Lens are in elements; strides are in elements too, 0 on a broadcast axis. Shapes are values:
     equal when type, lens, strides, dims and sub-shapes are equal.
     """
 
-    __slots__ = ("__dict__", "_hash", "dims", "lens", "strides", "subs", "type")
+    __slots__ = ("__dict__", "_hash", "dims", "kind", "lens", "strides", "subs", "type")
 
     type: DType
     lens: tuple[int, ...]
     strides: tuple[int, ...]
     dims: tuple[Dim, ...] | None
     subs: tuple[Shape, ...] | None
+    kind: str
+    """``""`` for a tensor or a tuple, ``"sequence"`` or ``"optional"``."""
 
     def __init__(
         self,
@@ -67,6 +72,7 @@ class Shape:
         self.type = type if isinstance(type, DType) else DType.of(type)
         self.lens = lens
         self.dims = self.subs = None
+        self.kind = ""
         if strides is None:
             if lens and min(lens) < 0:
                 raise ShapeError(f"lens {_list(lens)}: expected no negative length")
@@ -109,6 +115,17 @@ class Shape:
         shape._hash = hash((DType.TUPLE, shape.subs))
         return shape
 
+    @classmethod
+    def sequence_of(cls, element: Shape | None = None, kind: str = "sequence") -> Shape:
+        """The shape of any number of like values, or (``kind="optional"``) of one that may be missing.
+
+        Without an element, nothing is known of the values: there is none.
+        """
+        shape = cls.tuple_of([] if element is None else [element])
+        shape.kind = kind
+        shape._hash = hash((kind, shape.subs))
+        return shape
+
     @property
     def is_dynamic(self) -> bool:
         """Whether some dimension is a range."""
@@ -117,7 +134,12 @@ class Shape:
     @property
     def is_tuple(self) -> bool:
         """Whether this is the shape of several results."""
-        return self.subs is not None
+        return self.subs is not None and not self.kind
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether this is neither a tuple nor a sequence."""
+        return self.subs is None
 
     @property
     def ndim(self) -> int:
@@ -161,9 +183,11 @@ class Shape:
 
     @cached_property
     def standard(self) -> bool:
-        """Packed and row-major; strides of axes of length 1 do not count."""
+        """Packed and row-major; strides of axes of length 1 do not count, nor those of no elements."""
         if not self.packed:
             return False
+        if not self.elements:
+            return True
         seen = [s for n, s in zip(self.lens, self.strides, strict=True) if n != 1]
         return all(a >= b for a, b in pairwise(seen))
 
@@ -225,6 +249,7 @@ class Shape:
             and self.strides == other.strides
             and self.dims == other.dims
             and self.subs == other.subs
+            and self.kind == other.kind
         )
 
     def __hash__(self) -> int:
@@ -233,6 +258,8 @@ class Shape:
 
     def __str__(self) -> str:
         """MIGraphX's text: ``float_type, {2, 3}, {3, 1}``."""
+        if self.kind:
+            return f"{self.kind}({', '.join(map(str, self.subs or ()))})"
         if self.subs is not None:
             return f"[{', '.join(map(str, self.subs))}]"
         if self.dims is not None:
@@ -264,6 +291,34 @@ def common_permutation(shapes: Sequence[Shape]) -> tuple[int, ...]:
     if not votes:
         return tuple(range(shapes[0].ndim))
     return min(votes, key=lambda p: (-votes[p], p))
+
+
+def joined(a: Shape, b: Shape) -> Shape:
+    """The shape of a value that is of one shape or the other.
+
+    Raises:
+        ShapeError: There is none: element types, ranks or kinds differ.
+    """
+    if a == b and _names(a) == _names(b):
+        return a
+    if a.kind and a.kind == b.kind:
+        parts = [*(a.subs or ()), *(b.subs or ())]
+        element = joined(parts[0], parts[-1]) if parts else None
+        return Shape.sequence_of(element, a.kind)
+    if not (a.is_tensor and b.is_tensor and a.type is b.type and a.ndim == b.ndim):
+        raise ShapeError(f"{a} and {b}: expected one element type and one number of dimensions")
+    if a.dims is None and b.dims is None and a.lens == b.lens:
+        return Shape(a.type, a.lens)
+    pairs = zip(_ranges(a), _ranges(b), strict=True)
+    return Shape.dynamic(a.type, [Dim(min(x.min, y.min), max(x.max, y.max)) for x, y in pairs])
+
+
+def _names(shape: Shape) -> Sequence[str]:
+    return [d.name for d in shape.dims or ()]
+
+
+def _ranges(shape: Shape) -> Sequence[Dim]:
+    return [Dim(n, n) for n in shape.lens] if shape.dims is None else shape.dims
 
 
 def broadcast_lens(*lens: Sequence[int]) -> tuple[int, ...]:

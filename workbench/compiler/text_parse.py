@@ -97,7 +97,8 @@ class _Reader:
         found = _LINE.match(line)
         if not found:
             self._fail("expected `name = operation(inputs) -> shape`")
-        body, _, shape_text = found["rest"].partition(" -> ")
+        body, arrow, shape_text = found["rest"].rpartition(" -> ")
+        body, shape_text = (body, shape_text) if arrow else (shape_text, "")
         shape_text, _, target = shape_text.partition(", target_id=")
         made = self._instruction(module, found["name"], body, shape_text)
         made.target_id = int(target or 0)
@@ -115,10 +116,12 @@ class _Reader:
             made = module.add_literal(self._literal(name, body, parse_shape(shape)))
             module.move(made, None)
             return made
+        if body.startswith("@comment:"):
+            return module.insert(None, make("@comment", text=body.removeprefix("@comment:")[1:]))
         head, _, modules = _split_modules(body)
         op, inputs = _split_call(head)
         called = [self._module(m) for m in modules.split(", ")] if modules else []
-        operation = parse_operation(op)
+        operation = _loaded(op, shape) if op.startswith("load[") else parse_operation(op)
         if operation.name in BYPASSED:
             for one in called:
                 one.bypass = True
@@ -163,12 +166,18 @@ def literal_of(values: list[str], shape: Shape) -> Argument:
     return Argument(shape, array.reshape(shape.lens or (0,)))
 
 
+_KINDS = ("sequence(", "optional(")
+
+
 def parse_shape(text: str) -> Shape:
     """The shape that ``str(shape)`` printed."""
     if not text:
         return Shape()
     if text.startswith("["):
         return Shape.tuple_of(_tuple_parts(text[1:-1]))
+    if text.startswith(_KINDS):
+        kind, _, inner = text[:-1].partition("(")
+        return Shape.sequence_of(parse_shape(inner) if inner else None, kind)
     parts = split_top(text)
     if parts[0] == "dynamic":
         return Shape.dynamic(DType.of(parts[1]), [_dim(d) for d in split_top(parts[2][1:-1])])
@@ -179,7 +188,7 @@ def _tuple_parts(text: str) -> list[Shape]:
     shapes: list[Shape] = []
     parts = split_top(text)
     while parts:
-        take = 1 if parts[0].startswith("[") else 3
+        take = 1 if parts[0].startswith(("[", *_KINDS)) else 3
         shapes.append(parse_shape(", ".join(parts[:take])))
         parts = parts[take:]
     return shapes
@@ -204,6 +213,12 @@ def parse_operation(text: str) -> Operation:
     hints = _hints(find(name))
     given = dict(_attribute(part) for part in split_top(inner[:-1], spaced=False))
     return make(name, **{k: convert(v, hints.get(k, str)) for k, v in given.items()})
+
+
+def _loaded(text: str, shape: str) -> Operation:
+    """A load, whose shape stands behind the arrow: ``load[offset=0,end=512]``."""
+    offset = dict(map(_attribute, split_top(text[5:-1], spaced=False)))["offset"]
+    return make("load", shape=parse_shape(shape), offset=int(offset))
 
 
 def _attribute(text: str) -> tuple[str, str]:

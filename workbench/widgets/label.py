@@ -31,8 +31,8 @@ def clipped(text: str, limit: int = LONGEST_LABEL) -> str:
 
 def lens_text(shape: Any) -> str:
     """The dimensions as ``64×3×7×7``; a dynamic one as its range, a tuple as its parts."""
-    if getattr(shape, "is_tuple", False):
-        return f"({', '.join(lens_text(s) for s in shape.subs)})"
+    if not getattr(shape, "is_tensor", True):
+        return f"{shape.kind}({', '.join(lens_text(s) for s in shape.subs)})"
     if getattr(shape, "is_dynamic", False):
         return "×".join(_dim(d) for d in shape.dims)
     if getattr(shape, "is_scalar", False) and shape.elements == 1:
@@ -133,7 +133,7 @@ def parts_text(names: list[str]) -> str:
 def value_text(literal: Any) -> str:
     """A scalar literal as a number, or nothing where it is not one."""
     shape = literal.shape
-    if getattr(shape, "is_tuple", False) or shape.elements != 1:
+    if not getattr(shape, "is_tensor", True) or shape.elements != 1:
         return ""
     value = literal.numpy().reshape(-1)[0].item()
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -110,7 +110,7 @@ class EliminateIdentity(RewritePass):
     rules: ClassVar[tuple[Rule, ...]] = (find_identity,)
 
 
-@rule(op("convert", op("convert", var("x"), name="inner")))
+@rule(op("convert", op("convert", var("x"), name="inner")), dynamic=True)
 def find_nested_convert(b: Rewriter, x: Instruction, inner: Instruction) -> Instruction | Decline:
     """convert(convert(x)) → convert(x), where the inner one loses nothing"""
     if not keeps_values(x.shape.type, inner.shape.type):
@@ -119,7 +119,7 @@ def find_nested_convert(b: Rewriter, x: Instruction, inner: Instruction) -> Inst
     return x if x.shape == b.root.shape else b(b.root.op, x)
 
 
-@rule(op("convert", var("x")).when(lambda i: i.shape == i.inputs[0].shape))
+@rule(op("convert", var("x")).when(lambda i: i.shape == i.inputs[0].shape), dynamic=True)
 def find_nop_convert(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
     """convert[target_type=T](x) → x, for x of type T"""
     return x

@@ -44,7 +44,9 @@ def scalar_constant(value: Instruction) -> Argument | None:
     """The one element that a constant repeats, as a scalar; None for anything else."""
     source = behind_broadcasts(value)
     shape = source.shape
-    if shape.dims is not None or not (shape.elements == 1 or shape.is_scalar):
+    if shape.dims is not None or not shape.elements:
+        return None
+    if shape.elements != 1 and not shape.is_scalar:
         return None
     if not source.is_constant:
         return None
@@ -55,7 +57,7 @@ def scalar_constant(value: Instruction) -> Argument | None:
     return Argument(Shape.scalar(shape.type), element)
 
 
-@rule(Pattern(binding="x", structure=is_wrappable))
+@rule(Pattern(binding="x", structure=is_wrappable), dynamic=True)
 def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """f(a, b…) → pointwise(a, b…), [f]"""
     found = {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
@@ -107,7 +109,7 @@ def _obstacle(root: Instruction, value: Instruction, source: Instruction) -> str
         )
     if source.module is not root.module:
         return f"{who} is in module {source.module.name!r}, its user in {root.module.name!r}"
-    if source.shape.is_tuple or root.shape.is_tuple:
+    if not (source.shape.is_tensor and root.shape.is_tensor):
         return f"{who} or its user has several results"
     if (parts := len(source.modules[0]) + len(root.modules[0])) > LARGEST_BODY:
         return f"{who} and its user would make a body of {parts} lines; at most {LARGEST_BODY}"
@@ -117,7 +119,7 @@ def _obstacle(root: Instruction, value: Instruction, source: Instruction) -> str
     return ""
 
 
-@rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_pointwise))
+@rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_pointwise), dynamic=True)
 def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
     """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
     producer = _producer(root)
@@ -143,7 +145,7 @@ def _feeds_pointwise(instruction: Instruction) -> bool:
 )
 def broadcast_inputs(b: Rewriter, root: Instruction, inner: Instruction) -> Instruction | Decline:
     """multibroadcast(pointwise(x…)) → pointwise(multibroadcast(x)…)"""
-    if inner.shape.is_tuple:
+    if not inner.shape.is_tensor:
         return Decline(f"pointwise #{inner.id} has several results")
     return b("pointwise", *[b(root.op, x) for x in inner.inputs], modules=inner.modules)
 
@@ -166,7 +168,7 @@ def _chain_obstacle(root: Instruction, chain: list[Instruction], source: Instruc
         if one.name in ("broadcast", "multibroadcast"):
             return f"{one.name} #{one.id} repeats elements"
     same = source.module is root.module and all(i.module is root.module for i in chain)
-    tuples = source.shape.is_tuple or root.shape.is_tuple
+    tuples = not (source.shape.is_tensor and root.shape.is_tensor)
     return "" if same and not tuples else "modules differ, or a value has several parts"
 
 

@@ -33,6 +33,8 @@ def reduced_axes(instruction: Instruction) -> tuple[int, ...]:
 @rule(Pattern(binding="x", structure=is_reduction))
 def wrap_reduce(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """reduce(a) → fused_reduce(a), [reduce]"""
+    if x.inputs[0].shape.is_dynamic or x.shape.is_dynamic:
+        return Decline(f"{x.name} #{x.id} has dynamic dimensions; a body has static ones")
     program, series = b.program, f"{b.module.name}:reduce"
     axes, number = reduced_axes(x), program.numbers[series]
     name, number = numbered_name(program, f"{b.module.name}:{x.name}", number)
@@ -95,7 +97,7 @@ def _obstacle(root: Instruction, link: _Link) -> str:
     who = f"{producer.name} #{producer.id}"
     if producer.module is not root.module:
         return f"{who} is in module {producer.module.name!r}, its user in {root.module.name!r}"
-    if producer.shape.is_tuple or root.shape.is_tuple:
+    if not (producer.shape.is_tensor and root.shape.is_tensor):
         return f"{who} or its user has several results"
     axes = _axes(root) or _axes(producer)
     if producer.name == "fused_reduce" and _axes(producer) != axes:

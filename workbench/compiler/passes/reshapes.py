@@ -61,8 +61,10 @@ def transform_of(instruction: Instruction) -> Transform:
         return Transform("transpose", op.permutation)
     if isinstance(op, Squeeze):
         ones = tuple(i for i, n in enumerate(source) if n == 1)
-        return Transform("squeeze", tuple(sorted(op.axes)) or ones)
-    if isinstance(op, Unsqueeze) and not op.steps:
+        axes = tuple(sorted(op.axes)) or ones
+        if len(source) - len(axes) == len(lens):  # a scalar still has one length
+            return Transform("squeeze", axes)
+    if isinstance(op, Unsqueeze) and not op.steps and len(source) + len(op.axes) == len(lens):
         return Transform("unsqueeze", tuple(sorted(op.axes)))
     if op.name in _BROADCASTS:
         return Transform(op.name, lens, getattr(op, "axis", 0))
@@ -112,8 +114,10 @@ def find_nop_reshapes(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG0
 
 
 @rule(op("flatten", var("x"), name="root"))
-def find_flatten(b: Rewriter, root: Instruction, x: Instruction) -> Instruction:
+def find_flatten(b: Rewriter, root: Instruction, x: Instruction) -> Instruction | Decline:
     """flatten(x) → reshape(x)"""
+    if 0 in root.shape.lens:
+        return Decline("a length is 0, which a reshape would take for the input's own length")
     return b("reshape", x, dims=root.shape.lens)
 
 
