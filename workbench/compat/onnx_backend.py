@@ -14,6 +14,7 @@ from workbench.compiler.build import Build, compile
 from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import InputError, OperationError, RuntimeValueError
 from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.shape import Dim
 
 Key: TypeAlias = "tuple[tuple[object, ...], ...]"
 
@@ -124,13 +125,14 @@ class PreparedModel(BackendRep):
     def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
             return {str(name): value for name, value in inputs.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        values = list(inputs) if isinstance(inputs, list | tuple) else [inputs]  # pyright: ignore[reportUnknownArgumentType]
+        values: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]  # pyright: ignore[reportUnknownArgumentType]
         if len(values) > len(self.inputs):
             names = [v.name for v in self.inputs]
             raise InputError(f"{len(values)} inputs; expected {len(names)}: {', '.join(names)}")
         return {v.name: value for v, value in zip(self.inputs, values, strict=False)}
 
     def _build_for(self, inputs: Mapping[str, Any]) -> Build:
+        self._expect_fixed(inputs)
         while True:
             key = self._key(inputs)
             if key in self._builds:
@@ -139,6 +141,7 @@ class PreparedModel(BackendRep):
                 made = self._compiled(inputs)
             except RuntimeValueError as error:
                 self._fix(error)
+                self._expect_fixed(inputs)
                 continue
             if len(self._builds) >= MAX_BUILDS:
                 del self._builds[next(iter(self._builds))]
@@ -152,6 +155,10 @@ class PreparedModel(BackendRep):
             raise error
         self.fixed |= fresh
 
+    def _expect_fixed(self, inputs: Mapping[str, Any]) -> None:
+        if missing := sorted(self.fixed - set(inputs)):
+            raise InputError(f"no input {missing[0]!r}, which the program depends on")
+
     def _key(self, inputs: Mapping[str, Any]) -> Key:
         key: list[tuple[object, ...]] = []
         if self.is_open:
@@ -164,8 +171,8 @@ class PreparedModel(BackendRep):
     def _compiled(self, inputs: Mapping[str, Any]) -> Build:
         options = dict(self.options)
         if self.is_open:
-            known = {n: list(np.shape(v)) for n, v in inputs.items() if _is_array(v)}
-            options["map_input_dims"] = known | dict(options.get("map_input_dims") or {})
+            known = {n: dims for n, v in inputs.items() if (dims := _dims(v)) is not None}
+            options["map_dyn_input_dims"] = known | dict(options.get("map_dyn_input_dims") or {})
         fixed = {name: inputs[name] for name in self.fixed if name in inputs}
         program = parse_onnx(self.model, constant_inputs=fixed, **options)
         return compile(program, self.target, record=False)
@@ -179,7 +186,7 @@ def model_of_node(
     """A model that is one node."""
     values = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     names = [name for name in node.input if name]
-    arrays = [np.asarray(v) for v in values]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    arrays: list[Array] = [np.asarray(v) for v in values]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     made = [_value(name, a.dtype, a.shape) for name, a in zip(names, arrays, strict=True)]
     if outputs_info is None:
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
@@ -194,8 +201,20 @@ def _value(name: str, dtype: Any, lens: Sequence[int]) -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, code, lens)
 
 
-def _is_array(value: Any) -> bool:
-    return value is not None and not isinstance(value, list | tuple)
+def _dims(value: Any) -> list[Dim | int] | None:
+    """The lens of an array, or what those of a sequence's elements have in common."""
+    if not isinstance(value, list | tuple):
+        return None if value is None else list(np.shape(value))
+    found = [d for v in value if (d := _dims(v)) is not None]  # pyright: ignore[reportUnknownVariableType]
+    if not found or len({len(dims) for dims in found}) != 1:
+        return None
+    return [_union(axis) for axis in zip(*found, strict=True)]
+
+
+def _union(lengths: Sequence[Dim | int]) -> Dim | int:
+    low = min(d if isinstance(d, int) else d.min for d in lengths)
+    high = max(d if isinstance(d, int) else d.max for d in lengths)
+    return low if low == high else Dim(low, high)
 
 
 def _is_open(value: onnx.ValueInfoProto) -> bool:

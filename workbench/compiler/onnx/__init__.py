@@ -12,7 +12,7 @@ from workbench.compiler.errors import ModelError
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.importer import Importer
 from workbench.compiler.onnx.options import ParseOptions
-from workbench.compiler.onnx.reader import read
+from workbench.compiler.onnx.reader import broken_text, read
 from workbench.compiler.onnx.registry import onnx_op, operators
 from workbench.compiler.program import Program
 from workbench.compiler.shape import Dim
@@ -30,6 +30,7 @@ def parse_onnx(
     default_dyn_dim_value: Dim | None = None,
     skip_unknown_operators: bool = False,
     max_loop_iterations: int = 10,
+    use_dyn_output: bool = True,
     constant_inputs: Mapping[str, Any] | None = None,
     external_data_path: str | Path | None = None,
 ) -> Program:
@@ -44,6 +45,8 @@ def parse_onnx(
         default_dyn_dim_value: The range of a dimension that the model leaves open.
         skip_unknown_operators: Keep unknown operators as ``unknown:Op`` instead of failing.
         max_loop_iterations: Iterations of a loop whose number is only known at run time.
+        use_dyn_output: Give results whose length is data (NonZero, NonMaxSuppression) their exact length,
+            with a dynamic dimension. False pads them with zeros to the most that there can be.
         constant_inputs: Arrays for inputs that become constants of the program, by the input's name. What a
             model computes from them (the lengths of a Reshape, the k of a TopK) is then known at import.
         external_data_path: The folder of tensors stored outside of the model file.
@@ -59,17 +62,19 @@ def parse_onnx(
         default_dyn_dim_value,
         skip_unknown_operators,
         max_loop_iterations,
+        use_dyn_output,
         constant_inputs or {},
         external_data_path,
     )
     source = read(model)
     try:
         return Importer(source, options).run()
-    except ModelError as error:
-        error.args = (f"{source.name or 'the model'}: {error}",)
-        raise
-    except (
-        Exception
-    ) as error:  # a damaged file may break any assumption, such as that names are text
+    except Exception as error:  # a damaged file may break any assumption
+        name = source.name or "the model"
+        if (broken := broken_text(source.model)) is not None:
+            raise ModelError(f"{name}: {broken}; the file is damaged") from None
+        if isinstance(error, ModelError):
+            error.args = (f"{name}: {error}",)
+            raise
         found = f"{type(error).__name__}: {error}"
-        raise ModelError(f"{source.name or 'the model'}: the model is damaged: {found}") from error
+        raise ModelError(f"{name}: the model is damaged: {found}") from error

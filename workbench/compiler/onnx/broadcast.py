@@ -7,8 +7,8 @@ from functools import reduce
 from typing import Any
 
 from workbench.compiler.dtypes import DType
-from workbench.compiler.errors import ShapeError
 from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.onnx import dynamic
 from workbench.compiler.shape import Dim, Shape, broadcast_lens
 
 _SMALL = {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16}
@@ -41,13 +41,23 @@ def aligned(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
     """The inputs broadcast to common lens and converted to a common type, where they differ."""
     type = common_type([i.shape.type for i in inputs])
     if any(i.shape.is_dynamic for i in inputs):
-        return [converted(module, i, type) for i in _aligned_dynamic(module, inputs)]
+        return [converted(module, i, type) for i in dynamic.aligned(module, inputs)]
     lens = broadcast_lens(*[i.shape.lens for i in inputs])
     return [converted(module, broadcasted(module, i, lens), type) for i in inputs]
 
 
+def broadcasted_alike(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
+    """The inputs broadcast to common lens, where they differ."""
+    if any(i.shape.is_dynamic for i in inputs):
+        return dynamic.aligned(module, inputs)
+    lens = broadcast_lens(*[i.shape.lens for i in inputs])
+    return [broadcasted(module, i, lens) for i in inputs]
+
+
 def broadcasted(module: Module, value: Instruction, lens: Sequence[int]) -> Instruction:
     """``value`` with the given lens: itself, or a multibroadcast of it."""
+    if value.shape.is_dynamic:
+        return dynamic.spread(module, value, lens)
     if value.shape.lens == tuple(lens):
         return value
     return module.add("multibroadcast", value, out_lens=tuple(lens))
@@ -60,37 +70,6 @@ def converted(module: Module, value: Instruction, type: DType) -> Instruction:
     return module.add("convert", value, target_type=type)
 
 
-def _aligned_dynamic(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
-    dims = reduce(common_dims, [dims_of(i.shape) for i in inputs])
-    first = module.add("multibroadcast", *inputs, out_dyn_dims=dims)
-    rest = [module.add("multibroadcast", i, first, out_dyn_dims=dims) for i in inputs[1:]]
-    return [first, *rest]
-
-
 def dims_of(shape: Shape) -> tuple[Dim, ...]:
     """The dimensions as ranges, fixed ones too."""
     return shape.dims if shape.dims is not None else tuple(Dim(n, n) for n in shape.lens)
-
-
-def common_dims(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The ranges that two shapes with dynamic dimensions broadcast to.
-
-    Raises:
-        ShapeError: Two ranges have no length in common, and neither is 1.
-    """
-    rank = max(len(a), len(b))
-    one = Dim(1, 1)
-    left = (one,) * (rank - len(a)) + tuple(a)
-    right = (one,) * (rank - len(b)) + tuple(b)
-    return tuple(_common_dim(x, y) for x, y in zip(left, right, strict=True))
-
-
-def _common_dim(a: Dim, b: Dim) -> Dim:
-    if a == b or b == Dim(1, 1):
-        return a
-    if a == Dim(1, 1):
-        return b
-    low, high = max(a.min, b.min), min(a.max, b.max)
-    if low > high:
-        raise ShapeError(f"dimensions {a} and {b} do not broadcast")
-    return Dim(low, high)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
-from workbench.compiler.onnx.broadcast import common_dims, dims_of
 from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.dynamic import common_dims
+from workbench.compiler.ops.ranges import dims_of, same_length
 from workbench.compiler.shape import broadcast_lens
 
 FLOATS = {DType.FLOAT, DType.HALF, DType.BF16, DType.DOUBLE}
@@ -26,11 +27,10 @@ def batch_aligned(
     """Two stacks of matrices with equal leading dimensions."""
     if a.shape.is_dynamic or b.shape.is_dynamic:
         left, right = dims_of(a.shape)[:-2], dims_of(b.shape)[:-2]
-        if left == right:
-            return a, b
-        common_dims(left, right)
-        first = node.add("broadcast_for_dot", a, b)
-        return first, node.add("broadcast_for_dot", b, a)
+        outer = common_dims([left, right])
+        full = [len(d) == len(outer) and all(map(same_length, d, outer)) for d in (left, right)]
+        first = a if full[0] else node.add("broadcast_for_dot", a, b)
+        return first, b if full[1] else node.add("broadcast_for_dot", b, a)
     left, right = a.shape.lens[:-2], b.shape.lens[:-2]
     if left == right:
         return a, b
@@ -61,10 +61,7 @@ def gemm(
     product = node.add("dot", a, b)
     if c is None or beta == 0.0:
         return product
-    if product.shape.is_dynamic:
-        c = node.add("multibroadcast", c, product)
-    else:
-        c = node.fit(c, product.shape.lens)
+    c = node.fit(c, node.lens(product))
     if beta != 1.0:
         scaled = node.common("mul", c, node.scalar(DType.FLOAT, beta))
         c = node.convert(scaled, type)
@@ -147,7 +144,7 @@ def gelu_quick(node: NodeContext, x: Instruction, alpha: float) -> Instruction:
 
 def gelu_split(node: NodeContext, x: Instruction) -> Instruction:
     """The left half of the last dimension times GELU of the right half."""
-    n = x.shape.lens[-1]
+    n = node.lens(x)[-1]
     if n < 2 or n % 2:
         raise node.fail(f"a last dimension of {n}; expected an even one")
     left = node.slice(x, [-1], [0], [n // 2])

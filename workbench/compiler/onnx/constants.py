@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir import Instruction
-from workbench.compiler.onnx.tensors import MAX_CONSTANT_BYTES
+from workbench.compiler.onnx.tensors import MAX_CONSTANT_BYTES, MAX_CONSTANTS_BYTES
 from workbench.compiler.shape import Shape
 
 Known: TypeAlias = "Array | tuple[Known, ...]"
@@ -23,6 +23,8 @@ class Constants:
         """Know nothing yet."""
         self._is_constant: dict[Instruction, bool] = {}
         self._values: dict[Instruction, Known] = {}
+        self._made = 0
+        self._owners: set[int] = set()
 
     def is_constant(self, instruction: Instruction) -> bool:
         """Whether the value follows from literals alone."""
@@ -60,15 +62,38 @@ class Constants:
                 stack.extend(waiting)
             else:
                 self._values[current] = self._evaluated(current)
+                self.count(self._values[current], str(current.op))
                 stack.pop()
         found = self._values[instruction]
         return found if isinstance(found, np.ndarray) else None
 
+    def count(self, value: Known, what: str) -> None:
+        """Add up the memory of constants that the import made, views and what the file holds left out.
+
+        Raises:
+            ModelError: It is too much.
+        """
+        if isinstance(value, tuple):
+            for part in value:
+                self.count(part, what)
+            return
+        owner = _owner(value)
+        if owner.base is None and id(owner) not in self._owners:
+            self._made += owner.nbytes
+        self._owners.add(id(owner))
+        if self._made > MAX_CONSTANTS_BYTES:
+            raise ModelError(
+                f"{what}: the constants of the model take {self._made:,} bytes; "
+                f"expected at most {MAX_CONSTANTS_BYTES:,} in all"
+            )
+
     def _evaluated(self, instruction: Instruction) -> Known:
         if instruction.literal is not None:
-            return instruction.literal.numpy()
+            known = instruction.literal.numpy()
+            self._owners.add(id(_owner(known)))
+            return known
         shape = instruction.shape
-        if not shape.is_dynamic and not shape.is_tuple:
+        if not shape.is_dynamic and shape.is_tensor:
             check_size(shape, str(instruction.op))
         op = instruction.op.normalized([i.shape for i in instruction.inputs])
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -78,21 +103,28 @@ class Constants:
 
 
 def _shaped(result: Known, shape: Shape) -> Known:
-    if isinstance(result, tuple) or shape.is_tuple or shape.is_dynamic:
+    if isinstance(result, tuple) or not shape.is_tensor or shape.is_dynamic:
         return result
     lens = shape.lens or (0,)
     return np.asarray(result).astype(shape.type.numpy, copy=False).reshape(lens)
 
 
-def check_size(shape: Shape, what: str) -> None:
+def _owner(array: Array) -> Array:
+    """The array whose memory an array is a view of; one with a base is the file's."""
+    while isinstance(array.base, np.ndarray):
+        array = cast("Array", array.base)
+    return array
+
+
+def check_size(shape: Shape, what: str, limit: int = MAX_CONSTANT_BYTES) -> None:
     """Refuse a constant that is too large to make at import.
 
     Raises:
         ModelError: It is.
     """
     size = shape.elements * shape.type.size
-    if size > MAX_CONSTANT_BYTES:
+    if size > limit:
         raise ModelError(
             f"{what}: a constant of {list(shape.lens)} would take {size:,} bytes; "
-            f"expected at most {MAX_CONSTANT_BYTES:,}"
+            f"expected at most {limit:,}"
         )

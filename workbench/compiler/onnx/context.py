@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -12,11 +13,14 @@ from workbench.compiler.argument import Argument
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ModelError, RuntimeValueError
 from workbench.compiler.ir import Instruction, Module
-from workbench.compiler.onnx import broadcast
+from workbench.compiler.onnx import broadcast, dynamic, sizes
 from workbench.compiler.onnx.constants import check_size
+from workbench.compiler.onnx.lengths import Span
 from workbench.compiler.onnx.order import described
-from workbench.compiler.onnx.tensors import element_type
-from workbench.compiler.shape import Shape
+from workbench.compiler.onnx.sizes import Length
+from workbench.compiler.onnx.tensors import CODES, MAX_FILLED_BYTES, element_type
+from workbench.compiler.ops.ranges import dims_of
+from workbench.compiler.shape import Dim, Shape, broadcast_lens
 
 if TYPE_CHECKING:
     from workbench.compiler.onnx.importer import Importer, Scope
@@ -120,6 +124,10 @@ class NodeContext:
         proto = self._attribute(name, None, _A.TENSOR, lambda a: a.t)
         return self.importer.argument(proto, f"{described(self.node)}: attribute {name!r}")
 
+    def tensor_code(self, name: str) -> int:
+        """ONNX's code of the element type of a required tensor attribute."""
+        return self._attribute(name, None, _A.TENSOR, lambda a: a.t.data_type)
+
     def sparse_tensor(self, name: str) -> Array:
         """A required sparse tensor attribute, with all of its elements."""
         proto = self._attribute(name, None, _A.SPARSE_TENSOR, lambda a: a.sparse_tensor)
@@ -130,6 +138,16 @@ class NodeContext:
         if default is not None and not self.has(name):
             return default
         return element_type(self.integer(name), f"{described(self.node)}: attribute {name!r}")
+
+    def code(self, value: Instruction) -> int:
+        """ONNX's code of the element type that a value has in the model."""
+        if value.shape.type not in CODES:
+            raise self.fail(f"a value of {value.shape}; expected a tensor")
+        return self.importer.narrow.get(value) or CODES[value.shape.type]
+
+    def declared(self, value: Instruction, code: int) -> Instruction:
+        """The value, known to have the element type of this code in the model."""
+        return self.importer.declared(value, code)
 
     def _attribute(
         self, name: str, default: D | None, type: int, read: Callable[[onnx.AttributeProto], D]
@@ -167,7 +185,8 @@ class NodeContext:
 
     def constant(self, value: Instruction) -> Array | None:
         """The elements of a value that is known at import, else None."""
-        return self.importer.constants.value(value)
+        found = self.importer.constants.value(value)
+        return self.importer.lengths.exact(value) if found is None else found
 
     def required_constant(self, value: Instruction, what: str) -> Array:
         """The elements of a value that has to be known at import.
@@ -181,9 +200,18 @@ class NodeContext:
             raise RuntimeValueError(message, self.importer.origins(value))
         return found
 
+    def element(self, known: Array, what: str) -> Any:
+        """The element of a constant that has to have one."""
+        if known.size != 1:
+            raise self.fail(f"{what} has {known.size} elements; expected one")
+        return known.reshape(-1)[0]
+
     def constant_ints(self, value: Instruction, what: str) -> tuple[int, ...]:
         """The elements of a constant as integers."""
-        return tuple(int(v) for v in self.required_constant(value, what).reshape(-1))
+        found = self.required_constant(value, what)
+        if not np.isfinite(found).all():
+            raise self.fail(f"{what} has elements that are not finite; expected whole numbers")
+        return tuple(int(v) for v in found.reshape(-1))
 
     # Emitting
 
@@ -199,6 +227,8 @@ class NodeContext:
 
     def literal(self, value: Argument | Array) -> Instruction:
         """Add a literal."""
+        array = value.numpy() if isinstance(value, Argument) else value
+        self.importer.constants.count(array, self.op_type)
         return self.module.add_literal(value)
 
     def scalar(self, type: DType, value: Any) -> Instruction:
@@ -208,28 +238,120 @@ class NodeContext:
 
     def vector(self, type: DType, values: Any) -> Instruction:
         """Add a literal with one dimension."""
+        if isinstance(values, range):
+            values = self.counting(values)
         return self.module.add_literal(np.asarray(values).astype(type.numpy).reshape(-1))
 
-    def filled(self, type: DType, lens: Sequence[int], value: Any) -> Instruction:
+    def counting(self, numbers: range) -> Array:
+        """Whole numbers as an array, if they fit into memory."""
+        check_size(Shape(DType.INT64, (len(numbers),)), described(self.node))
+        return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
+
+    def filled(self, type: DType, lens: Sequence[Length], value: Any) -> Instruction:
         """Add a literal whose elements are all equal, without memory for each."""
-        shape = Shape(type, lens)
-        check_size(shape, described(self.node))
+        fixed = sizes.known(lens)
+        if fixed is None:
+            return dynamic.spread(self.module, self.scalar(type, value), lens)
+        shape = Shape(type, fixed)
+        check_size(shape, described(self.node), MAX_FILLED_BYTES)
         one = np.asarray(value).astype(type.numpy)
         return self.module.add_literal(
             Argument(shape, np.broadcast_to(one.reshape(()), shape.lens))
         )
 
-    def multibroadcast(self, value: Instruction, lens: Sequence[int]) -> Instruction:
+    def lens(self, value: Instruction) -> tuple[Length, ...]:
+        """The lens of a value; a Size stands for a length that only a run knows."""
+        return sizes.lengths(self.module, value)
+
+    def fixed(self, lens: Sequence[Length], what: str) -> tuple[int, ...]:
+        """Lens that have to be known at import.
+
+        Raises:
+            ModelError: One is only known at run time.
+        """
+        found = sizes.known(lens)
+        if found is None:
+            shown = ", ".join(str(sizes.dim_of(n)) for n in lens)
+            raise self.fail(f"{what} {{{shown}}}; expected fixed lengths")
+        return found
+
+    def count(self, value: Instruction) -> Length:
+        """The number of elements of a value."""
+        return math.prod(self.lens(value))
+
+    def is_empty(self, value: Instruction) -> bool:
+        """Whether a value is known to have no elements."""
+        return any(d.max == 0 for d in dims_of(value.shape))
+
+    def spans(self, value: Instruction) -> Sequence[Span] | None:
+        """What is known of each element of a small tensor of integers; None if it is something else."""
+        return self.importer.lengths.of(value)
+
+    def lengths_in(self, value: Instruction, what: str) -> tuple[Length, ...]:
+        """The elements of a vector that holds lengths, which are not negative."""
+        spans = self.spans(value)
+        if spans is None:
+            raise self.fail(f"{what} {value.shape}; expected a list of known length")
+        return tuple(
+            sizes.element(self.module, value, i, span.dim) if span.exact is None else span.low
+            for i, span in enumerate(spans)
+        )
+
+    def expected(self, value: Instruction, dims: Sequence[Dim]) -> Instruction:
+        """The value with dimensions that are known better than its shape says; a run checks them."""
+        return dynamic.expected(self.module, value, dims)
+
+    def single(self, value: Instruction) -> Instruction:
+        """A value that has to have one element; a run checks it where the shape does not say it."""
+        return self.expected(value, [Dim(1, 1)] * value.shape.ndim)
+
+    def number_of(self, length: Length) -> Instruction:
+        """A length as a scalar of int64."""
+        if isinstance(length, int):
+            return self.scalar(DType.INT64, length)
+        return self.squeeze(length.value, 0)
+
+    def vector_of(self, lens: Sequence[Length]) -> Instruction:
+        """Lens as a vector of int64."""
+        return sizes.vector(self.module, lens)
+
+    def counted(self, type: DType, count: Length) -> Instruction:
+        """The vector 0, 1, 2… of so many elements."""
+        if isinstance(count, sizes.Size):
+            return dynamic.counted(self.module, type, count)
+        return self.vector(type, range(count))
+
+    def multibroadcast(self, value: Instruction, lens: Sequence[Length]) -> Instruction:
         """Append a multibroadcast, even to the same lens."""
-        return self.add("multibroadcast", value, out_lens=tuple(lens))
+        fixed = sizes.known(lens)
+        if fixed is None or value.shape.is_dynamic:
+            return dynamic.spread(self.module, value, lens)
+        return self.add("multibroadcast", value, out_lens=fixed)
 
-    def broadcast(self, value: Instruction, axis: int, lens: Sequence[int]) -> Instruction:
+    def broadcast(self, value: Instruction, axis: int, lens: Sequence[Length]) -> Instruction:
         """Append a broadcast that places the value's axes at ``axis``."""
-        return self.add("broadcast", value, axis=axis, out_lens=tuple(lens))
+        fixed = sizes.known(lens)
+        if fixed is not None and not value.shape.is_dynamic:
+            return self.add("broadcast", value, axis=axis, out_lens=fixed)
+        source, rank = sizes.source_of(lens), value.shape.ndim
+        if source is not None and rank == 1 and dims_of(value.shape)[0].is_fixed:
+            return self.add("broadcast", value, source, axis=axis)
+        behind = range(rank, len(lens) - axis)
+        return self.multibroadcast(self.unsqueeze(value, *behind) if behind else value, lens)
 
-    def fit(self, value: Instruction, lens: Sequence[int]) -> Instruction:
+    def fit(self, value: Instruction, lens: Sequence[Length]) -> Instruction:
         """The value with these lens: itself, or a multibroadcast of it."""
-        return broadcast.broadcasted(self.module, value, lens)
+        fixed = sizes.known(lens)
+        if fixed is None or value.shape.is_dynamic:
+            return dynamic.spread(self.module, value, lens)
+        return broadcast.broadcasted(self.module, value, fixed)
+
+    def common_lens(self, *lens: Sequence[Length]) -> tuple[Length, ...]:
+        """The lens that several broadcast to."""
+        fixed = [f for f in map(sizes.known, lens) if f is not None]
+        if len(fixed) == len(lens):
+            return broadcast_lens(*fixed)
+        return sizes.common(self.module, lens)
 
     def convert(self, value: Instruction, type: DType) -> Instruction:
         """The value with this element type: itself, or a convert of it."""
@@ -239,9 +361,15 @@ class NodeContext:
         """Append a transpose."""
         return self.add("transpose", value, permutation=permutation)
 
-    def reshape(self, value: Instruction, *dims: int) -> Instruction:
+    def reshape(self, value: Instruction, *dims: Length) -> Instruction:
         """Append a reshape."""
-        return self.add("reshape", value, dims=dims)
+        fixed = sizes.known(dims)
+        # A reshape would take a 0 for the input's own length there.
+        if fixed is None or (0 in fixed and value.shape.is_dynamic):
+            return dynamic.reshaped(self.module, value, dims)
+        if 0 in fixed and -1 not in fixed and not value.shape.elements:
+            return self.filled(value.shape.type, fixed, 0)
+        return self.add("reshape", value, dims=fixed)
 
     def squeeze(self, value: Instruction, *axes: int) -> Instruction:
         """Append a squeeze."""
@@ -252,10 +380,14 @@ class NodeContext:
         return self.add("unsqueeze", value, axes=axes)
 
     def slice(
-        self, value: Instruction, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]
+        self,
+        value: Instruction,
+        axes: Sequence[int],
+        starts: Sequence[Length],
+        ends: Sequence[Length],
     ) -> Instruction:
-        """Append a slice with known bounds."""
-        return self.add("slice", value, axes=tuple(axes), starts=tuple(starts), ends=tuple(ends))
+        """Append a slice."""
+        return dynamic.sliced(self.module, value, axes, starts, ends)
 
     def elements(self, value: Instruction, count: int) -> list[Instruction]:
         """Append what takes a tuple apart."""

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.onnx.context import is_absent
 from workbench.compiler.onnx.order import described
 from workbench.compiler.onnx.provenance import scope_of
-from workbench.compiler.onnx.tensors import NIBBLES, TYPES
+from workbench.compiler.onnx.tensors import CODES
+from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
     from workbench.compiler.onnx.importer import Importer, Scope
 
-_CODES: dict[DType, int] = {t: code for code, t in TYPES.items() if code not in NIBBLES}
 _MAX_DEPTH = 50
 
 
@@ -38,7 +37,10 @@ def _schema(node: onnx.NodeProto, version: int) -> Any:
 
 
 def body_of(
-    node: onnx.NodeProto, version: int, inputs: list[Instruction]
+    node: onnx.NodeProto,
+    version: int,
+    inputs: list[Instruction],
+    narrow: Mapping[Instruction, int],
 ) -> onnx.FunctionProto | None:
     """The function by which ONNX defines the operator of a node, if it does."""
     schema = _schema(node, version)
@@ -48,7 +50,7 @@ def body_of(
         return _with_defaults(schema, schema.function_body)
     if not schema.has_context_dependent_function:
         return None
-    types = [_type(i).SerializeToString() for i in inputs]
+    types = [_type(i, narrow.get(i)).SerializeToString() for i in inputs]
     text = schema.get_context_dependent_function(node.SerializeToString(), types)
     if not text:
         return None
@@ -66,14 +68,21 @@ def _with_defaults(schema: Any, body: onnx.FunctionProto) -> onnx.FunctionProto:
     return made
 
 
-def _type(value: Instruction) -> onnx.TypeProto:
+def _type(value: Instruction, narrow: int | None) -> onnx.TypeProto:
     if is_absent(value):
         return onnx.TypeProto()
-    shape = value.shape
+    return _type_of(value.shape, narrow)
+
+
+def _type_of(shape: Shape, narrow: int | None = None) -> onnx.TypeProto:
+    if shape.kind:
+        element = _type_of(shape.subs[0]) if shape.subs else onnx.TypeProto()
+        wrap = {"sequence": onnx.helper.make_sequence_type_proto}
+        return wrap.get(shape.kind, onnx.helper.make_optional_type_proto)(element)
     lens = [d.max if d.is_fixed else None for d in shape.dims] if shape.dims else list(shape.lens)
     if shape == shape.scalar(shape.type):
         lens = []
-    return onnx.helper.make_tensor_type_proto(_CODES[shape.type], lens)
+    return onnx.helper.make_tensor_type_proto(narrow or CODES[shape.type], lens)
 
 
 def expand(

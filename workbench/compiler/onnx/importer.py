@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,19 +16,26 @@ from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.onnx import functions, registry
 from workbench.compiler.onnx.constants import Constants
 from workbench.compiler.onnx.context import NodeContext, is_absent
-from workbench.compiler.onnx.inputs import input_shape
+from workbench.compiler.onnx.inputs import input_shape, named
+from workbench.compiler.onnx.lengths import Lengths
 from workbench.compiler.onnx.literals import argument, literal, sparse
 from workbench.compiler.onnx.options import ParseOptions
 from workbench.compiler.onnx.order import described, ordered
 from workbench.compiler.onnx.provenance import Provenance
 from workbench.compiler.onnx.reader import Source
-from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
+from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES, NARROW
 from workbench.compiler.ops.builtin import Unknown
 from workbench.compiler.program import Program
 from workbench.compiler.shape import Shape
 
-MAX_INSTRUCTIONS = 2_000_000
-"""More than any real model; a small file whose functions call each other could ask for any number."""
+MAX_GROWTH = 200
+"""Nodes that one of the file's may stand for: functions that call each other could ask for any number."""
+
+SMALL_MODEL = 10_000
+"""Nodes that any model may have, its functions expanded."""
+
+KEEP_TYPE = {"Flatten", "Identity", "Pad", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+"""Operators that ONNX allows on elements of few bits, which come out as they went in."""
 
 
 @dataclass
@@ -69,8 +76,14 @@ class Importer:
         self.program = Program(source.name)
         self.provenance = Provenance(self.program)
         self.constants = Constants()
+        self.lengths = Lengths(self.constants)
         self.functions = {(f.domain, f.name): f for f in source.model.functions}
+        self.narrow: dict[Instruction, int] = {}
+        """ONNX's type codes of values that programs hold in a wider type than the model has."""
         self._skipped: set[Instruction] = set()
+        self._most_nodes = SMALL_MODEL + MAX_GROWTH * sum(1 for _ in _nodes_of(source.model))
+        self._named: list[Instruction] = []
+        """Parameters, whose places name their lengths."""
 
     def run(self) -> Program:
         """Import the model.
@@ -86,18 +99,26 @@ class Importer:
         names = [output.name for output in model.graph.output]
         outputs = self.graph(model.graph, self.program.main, scope)
         self.program.main.add_return(*outputs)
+        if self.options.skip_unknown_operators:
+            self._drop_unused_modules()
         self.program.output_names = tuple(names)
         return self.program
 
+    def _drop_unused_modules(self) -> None:
+        """Remove what was made for subgraphs of nodes that were skipped half way."""
+        reached = set(self.program.reachable_modules())
+        unused = [m for m in self.program.modules.values() if m not in reached]
+        for module in unused:
+            for instruction in module:
+                module.connect(instruction, ())
+        for module in unused:
+            self.program.remove_module(module)
+
     def _refuse_unknown(self, model: onnx.ModelProto) -> None:
-        graphs: list[Iterable[onnx.NodeProto]] = [model.graph.node]
-        graphs += [f.node for f in model.functions]
         unknown: Counter[str] = Counter()
-        while graphs:
-            for node in graphs.pop():
-                graphs += [a.g.node for a in node.attribute if a.HasField("g")]
-                if not self._is_known(node):
-                    unknown[".".join(filter(None, [node.domain, node.op_type]))] += 1
+        for node in _nodes_of(model):
+            if not self._is_known(node):
+                unknown[".".join(filter(None, [node.domain, node.op_type]))] += 1
         if unknown:
             listed = ", ".join(f"{name} ({n}×)" for name, n in sorted(unknown.items()))
             raise ModelError(
@@ -142,7 +163,7 @@ class Importer:
             where = f"initializer {tensor.name!r}"
             with self.program.source(self.provenance.initializer(tensor.name)):
                 value = literal(module, tensor, where, self.folder, payloads.get(index))
-            scope.values[tensor.name] = value
+            scope.values[tensor.name] = self.declared(value, tensor.data_type)
         for tensor in graph.sparse_initializer:
             name = tensor.values.name
             self._check_new(name, scope, "initializer")
@@ -154,6 +175,12 @@ class Importer:
     def _check_new(self, name: str, scope: Scope, what: str) -> None:
         if not name or name in scope.values:
             raise ModelError(f"{what} {name!r}: expected a name of its own")
+
+    def declared(self, value: Instruction, code: int) -> Instruction:
+        """The value, known to have the element type of this code in the model."""
+        if code in NARROW:
+            self.narrow[value] = code
+        return value
 
     @property
     def folder(self) -> Path | None:
@@ -179,14 +206,19 @@ class Importer:
         for value in graph.input:
             if value.name in given or value.name in scope.values:
                 continue
-            is_main = module is self.program.main
+            is_main, code = module is self.program.main, value.type.tensor_type.elem_type
             if is_main and value.name in self.options.constant_inputs:
-                scope.values[value.name] = self._fixed(value.name, module)
+                fixed = self._fixed(value.name, module)
+                scope.values[value.name] = self.declared(fixed, code)
                 continue
             shape = shapes.get(value.name)
             if shape is None:
                 shape = input_shape(value, self.options, is_main=is_main)
-            scope.values[value.name] = module.add_parameter(value.name, shape)
+            made = module.add_parameter(
+                value.name, named(shape, value, len(self._named), is_main=is_main)
+            )
+            self._named.append(made)
+            scope.values[value.name] = self.declared(made, code)
 
     def _fixed(self, name: str, module: Module) -> Instruction:
         """An input that the caller gave a value for."""
@@ -280,8 +312,11 @@ class Importer:
         if handler is not None:
             context = NodeContext(self, node, scope, module, version, source)
             result = handler(context, inputs)
-            return [result] if isinstance(result, Instruction) else list(result)
-        body = functions.body_of(node, version, inputs)
+            results = [result] if isinstance(result, Instruction) else list(result)
+            if node.op_type in KEEP_TYPE and inputs and inputs[0] in self.narrow:
+                self.narrow[results[0]] = self.narrow[inputs[0]]
+            return results
+        body = functions.body_of(node, version, inputs, self.narrow)
         if body is not None:
             return functions.expand(self, node, body, source, inputs, module, scope)
         if self.options.skip_unknown_operators:
@@ -299,7 +334,7 @@ class Importer:
     def _check_results(self, node: onnx.NodeProto, results: list[Instruction]) -> None:
         for result in results:
             shape = result.shape
-            if shape.is_dynamic or shape.is_tuple:
+            if shape.is_dynamic or not shape.is_tensor:
                 continue
             if shape.elements * shape.type.size > MAX_TENSOR_BYTES:
                 raise ModelError(
@@ -307,9 +342,9 @@ class Importer:
                     f"{shape.elements * shape.type.size:,} bytes; "
                     f"expected at most {MAX_TENSOR_BYTES:,}"
                 )
-        if len(self.program.source_nodes) > MAX_INSTRUCTIONS:
+        if len(self.program.source_nodes) > self._most_nodes:
             raise ModelError(
-                f"{described(node)}: the model has over {MAX_INSTRUCTIONS:,} nodes "
+                f"{described(node)}: the model has over {self._most_nodes:,} nodes "
                 "with its functions expanded"
             )
 
@@ -352,6 +387,16 @@ class Importer:
             name = f"{base}_{count}"
             count += 1
         return self.program.create_module(name)
+
+
+def _nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """All nodes of a file, those of functions and subgraphs too."""
+    graphs: list[Iterable[onnx.NodeProto]] = [model.graph.node]
+    graphs += [f.node for f in model.functions]
+    while graphs:
+        for node in graphs.pop():
+            graphs += [a.g.node for a in node.attribute if a.HasField("g")]
+            yield node
 
 
 def unique_name(node: onnx.NodeProto, module: Module) -> str:

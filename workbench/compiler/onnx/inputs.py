@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import onnx
 
@@ -16,16 +17,53 @@ def input_shape(value: onnx.ValueInfoProto, options: ParseOptions, *, is_main: b
     """The shape of a graph's input, its open dimensions filled in from the options.
 
     Raises:
-        ModelError: It is no tensor, or its element type or dimensions are not possible.
+        ModelError: It is of a kind that is not supported, or its element type or dimensions are not possible.
     """
-    where = f"input {value.name!r}"
-    kind = value.type.WhichOneof("value")
-    if kind != "tensor_type":
-        found = "no type" if kind is None else kind.removesuffix("_type")
-        raise ModelError(f"{where}: {found}; expected a tensor")
-    tensor = value.type.tensor_type
+    given = _given(value.name, options) if is_main else None
+    return _shape(value.type, given, options, f"input {value.name!r}")
+
+
+def _shape(
+    kind: onnx.TypeProto, given: Sequence[Dim | int] | None, options: ParseOptions, where: str
+) -> Shape:
+    match kind.WhichOneof("value"):
+        case "tensor_type":
+            return _tensor(kind.tensor_type, given, options, where)
+        case "sequence_type":
+            element = _element(kind.sequence_type.elem_type, given, options, where)
+            return Shape.sequence_of(element)
+        case "optional_type":
+            element = _element(kind.optional_type.elem_type, given, options, where)
+            return Shape.sequence_of(element, "optional")
+        case other:
+            found = "no type" if other is None else other.removesuffix("_type")
+            raise ModelError(
+                f"{where}: {found}; expected a tensor, a sequence or an optional value"
+            )
+
+
+def _element(
+    kind: onnx.TypeProto, given: Sequence[Dim | int] | None, options: ParseOptions, where: str
+) -> Shape | None:
+    """The shape of what a sequence or optional holds, if the model or the caller says it.
+
+    Exporters declare elements without dimensions where they do not know any.
+    """
+    is_tensor = kind.WhichOneof("value") == "tensor_type"
+    if is_tensor and given is None and not kind.tensor_type.shape.dim:
+        element_type(kind.tensor_type.elem_type, where)
+        return None
+    return _shape(kind, given, options, where)
+
+
+def _tensor(
+    tensor: onnx.TypeProto.Tensor,
+    given: Sequence[Dim | int] | None,
+    options: ParseOptions,
+    where: str,
+) -> Shape:
     type = element_type(tensor.elem_type, where)
-    dims = _given(value.name, options) if is_main else None
+    dims = given
     if dims is None:
         dims = [_dim(d, options, where) for d in tensor.shape.dim]
     checked_lens([d if isinstance(d, int) else d.max for d in dims], type.size, where)
@@ -49,6 +87,26 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, options: ParseOptions, where: str
         return given if isinstance(given, Dim) else Dim(given, given)
     if dim.dim_value < -1:
         raise ModelError(f"{where}: a dimension of {dim.dim_value}; expected no negative length")
-    if dim.dim_value > 0 or (dim.HasField("dim_value") and dim.dim_value == 0 and not options.fills):
+    if dim.dim_value > 0 or (
+        dim.HasField("dim_value") and dim.dim_value == 0 and not options.fills
+    ):
         return Dim(dim.dim_value, dim.dim_value)
     return options.default_dim
+
+
+def named(shape: Shape, value: onnx.ValueInfoProto, index: int, *, is_main: bool) -> Shape:
+    """The shape with names for its lengths that are ranges: the model's, or one for each.
+
+    Lengths that the model gives one name (``batch``) are equal. Those of a subgraph's inputs may change
+    from one iteration to the next, so they get names of their own.
+    """
+    if shape.dims is None:
+        return shape
+    declared = [d.dim_param for d in value.type.tensor_type.shape.dim]
+    dims: list[Dim] = []
+    for axis, dim in enumerate(shape.dims):
+        given = declared[axis] if len(declared) == len(shape.dims) else ""
+        is_name = is_main and given.isidentifier() and given != "None"
+        name = given if is_name else f"#{index}.{axis}"
+        dims.append(replace(dim, name=name))
+    return Shape.dynamic(shape.type, dims)

@@ -9,12 +9,19 @@ import numpy as np
 import onnx
 
 from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array
+from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.onnx.constants import check_size
-from workbench.compiler.onnx.tensors import NIBBLES, element_type, to_array, unpacked
+from workbench.compiler.onnx.tensors import element_type, stored, to_array
 from workbench.compiler.shape import Shape
+
+_PAIRED: dict[int, tuple[str, DType]] = {
+    onnx.TensorProto.INT4: ("unpack_int4", DType.INT8),
+    onnx.TensorProto.UINT4: ("unpack_int4", DType.UINT8),
+    onnx.TensorProto.FLOAT4E2M1: ("unpack_fp4", DType.FP4X2),
+}
+"""What unpacks elements that are stored in pairs, and the type of a pair."""
 
 
 def literal(
@@ -24,7 +31,13 @@ def literal(
     folder: Path | None = None,
     payload: Array | None = None,
 ) -> Instruction:
-    """Add a tensor to a module; 4-bit elements take a byte each."""
+    """Add a tensor to a module; 4-bit elements as they are stored, with what unpacks them."""
+    in_pairs = bool(tensor.dims) and prod(tensor.dims) > 0 and tensor.dims[-1] % 2 == 0
+    if in_pairs and tensor.data_type in _PAIRED:
+        data = stored(tensor, where, folder, payload)
+        op, type = _PAIRED[tensor.data_type]
+        shape = Shape(type, (*tensor.dims[:-1], tensor.dims[-1] // 2))
+        return module.add(op, module.add_literal(Argument(shape, data.view(type.numpy))))
     return module.add_literal(argument(tensor, where, folder, payload))
 
 
@@ -32,12 +45,7 @@ def argument(
     tensor: onnx.TensorProto, where: str, folder: Path | None, payload: Array | None
 ) -> Argument:
     """A tensor as an argument; the data is shared where possible."""
-    array = to_array(tensor, where, folder, payload)
-    if tensor.data_type in NIBBLES:
-        array = unpacked(array, tensor)
-    if array.ndim == 1 and not array.size:
-        return Argument(Shape(element_type(tensor.data_type, where)), array)
-    return Argument.of(array)
+    return Argument.of(to_array(tensor, where, folder, payload))
 
 
 def sparse(tensor: onnx.SparseTensorProto, where: str, folder: Path | None) -> Array:

@@ -31,6 +31,9 @@ class ParseOptions:
     """Keep unknown operators as ``unknown:Op`` instructions, which cannot run, instead of failing."""
     max_loop_iterations: int = 10
     """Iterations of a loop whose number of iterations is only known at run time."""
+    use_dyn_output: bool = True
+    """Whether results whose length is data (NonZero, NonMaxSuppression) are exactly as long as they should
+    be, with a dynamic dimension; otherwise they are padded with zeros to the most that there can be."""
     constant_inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Arrays for inputs that are to be constants of the program, by name."""
     external_data_path: str | Path | None = None

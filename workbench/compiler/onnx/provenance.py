@@ -22,6 +22,8 @@ class Provenance:
 
     program: Program
     taken: set[str] = field(default_factory=set[str])
+    _counts: dict[str, int] = field(default_factory=dict[str, int])
+    """How many nodes have asked for a name: the next one needs not try these again."""
 
     def initializer(self, name: str) -> str:
         """Register an initialiser; returns its name as a source."""
@@ -49,12 +51,20 @@ class Provenance:
         )
         return self._add(made, f"{prefix}{node.op_type}_{index}")
 
+    def restore(self, known: dict[str, SourceNode]) -> None:
+        """Forget what was registered since: the nodes are imported again."""
+        self.program.source_nodes.clear()
+        self.program.source_nodes.update(known)
+        self.taken = set(known)
+        self._counts.clear()
+
     def _add(self, made: SourceNode, fallback: str) -> str:
         name = base = made.name or fallback
-        count = 1
+        count = self._counts.get(base, 0)
         while name in self.taken:
-            name = f"{base}_{count}"
             count += 1
+            name = f"{base}_{count}"
+        self._counts[base] = count
         self.taken.add(name)
         if name != made.name:
             made = SourceNode(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
+import ml_dtypes
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.broadcast import common_type
 from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.sizes import dim_of
+from workbench.compiler.onnx.tensors import NARROW, TYPES
+from workbench.compiler.ops.ranges import ONE, agree, broadcast_dim, dims_of
 
 
 def _spread(
@@ -18,48 +23,59 @@ def _spread(
     block_size: int,
 ) -> list[Instruction]:
     """The scale, and the zero point if there is one, with the lens of ``x``."""
-    scale, lens = given[0].shape, x.shape.lens
-    if scale.elements == 1:
+    scale, lens = dims_of(given[0].shape), node.lens(x)
+    if all(d == ONE for d in scale):
         return [node.multibroadcast(v, lens) for v in given]
     axis = node.axis(axis, len(lens))
-    if scale.ndim == 1:
-        if scale.lens[0] != lens[axis]:
-            raise node.fail(f"{scale.lens[0]} scales for axis {axis} of length {lens[axis]}")
+    if len(scale) == 1 and (len(lens) > 1 or agree(scale, [dim_of(n) for n in lens])):
+        if broadcast_dim(scale[0], dim_of(lens[axis])) is None:
+            raise node.fail(f"{scale[0]} scales for axis {axis} of length {dim_of(lens[axis])}")
         axes = [i for i in range(len(lens)) if i != axis]
-        return [node.multibroadcast(node.unsqueeze(v, *axes), lens) for v in given]
+        spread = [node.unsqueeze(v, *axes) if axes else v for v in given]
+        return [node.multibroadcast(v, lens) for v in spread]
     return [_blocked(node, x, v, axis, block_size) for v in given]
 
 
 def _blocked(
     node: NodeContext, x: Instruction, value: Instruction, axis: int, block: int
 ) -> Instruction:
-    lens, own = x.shape.lens, value.shape.lens
+    lens, own = node.lens(x), node.lens(value)
+    if len(own) != len(lens) or not all(own):
+        raise node.fail(f"scales {list(own)} for {list(lens)}; expected one or more an axis")
     differs = [i for i, (n, m) in enumerate(zip(lens, own, strict=True)) if n != m]
     if differs not in ([], [axis]):
         raise node.fail(
             f"scales {list(own)} for {list(lens)}; expected a difference in axis {axis}"
         )
     length, count = lens[axis], own[axis]
-    block = block or -(-length // count)
-    if -(-length // block) != count:
-        raise node.fail(f"block_size={block} with {count} scales for a length of {length}")
-    if block == 1:
+    size = block or (length + count - 1) // count
+    if (length + size - 1) // size != count:
+        raise node.fail(f"block_size={size} with {count} scales for a length of {length}")
+    if size == 1:
         return value
-    wide = (*own[: axis + 1], block, *own[axis + 1 :])
+    wide = (*own[: axis + 1], size, *own[axis + 1 :])
     spread = node.multibroadcast(node.unsqueeze(value, axis + 1), wide)
-    result = node.reshape(spread, *own[:axis], count * block, *own[axis + 1 :])
-    return result if count * block == length else node.slice(result, [axis], [0], [length])
+    result = node.reshape(spread, *own[:axis], count * size, *own[axis + 1 :])
+    return result if count * size == length else node.slice(result, [axis], [0], [length])
 
 
-def unpacked(node: NodeContext, value: Instruction) -> Instruction:
-    """The 4-bit elements of bytes, the low half first; those of a constant are unpacked at once."""
-    known = node.constant(value)
-    if known is None:
-        return node.add("unpack_int4", value)
-    halves = np.stack([known & 15, known >> 4], axis=-1)
-    if known.dtype == np.int8:
-        halves = np.stack([np.left_shift(known, 4) >> 4, known >> 4], axis=-1)
-    return node.literal(halves.reshape(*known.shape[:-1], -1))
+def paired_floats(node: NodeContext, x: Instruction) -> Instruction:
+    """Floats rounded to 4 bits, packed in pairs along the fastest axis and unpacked again."""
+    lens, strides = node.fixed(node.lens(x), "what is packed in pairs"), x.shape.strides
+    rank, axis = len(lens), strides.index(min(strides))
+    if lens[axis] % 2:
+        x = node.add("pad", x, pads=tuple(int(i == rank + axis) for i in range(2 * rank)))
+    x = node.add("unpack_fp4", node.add("pack_fp4", x, axis=axis), axis=axis)
+    return x if node.lens(x) == lens else node.slice(x, [axis], [0], [lens[axis]])
+
+
+def narrowed(
+    node: NodeContext, x: Instruction, code: int, saturate: bool = True, round_mode: str = "up"
+) -> Instruction:
+    """The values that the type of this code has, held in a type of ours."""
+    element = str(NARROW[code] if code in NARROW else TYPES[code].numpy)
+    made = node.add("cast_to", x, element=element, saturate=saturate, round_mode=round_mode)
+    return node.declared(made, code)
 
 
 def dequantized(
@@ -92,3 +108,10 @@ def quantized(
     if type is None:
         return node.add("quantizelinear", x, *spread)
     return node.add("quantizelinear", x, *spread, out_type=type)
+
+
+def within(node: NodeContext, x: Instruction, code: int) -> Instruction:
+    """Integers kept within the bounds of the type of this code, which is one of a few bits."""
+    info: Any = ml_dtypes.iinfo(NARROW[code])
+    low, high = (node.scalar(x.shape.type, v) for v in (int(info.min), int(info.max)))
+    return node.declared(node.common("clip", x, low, high), code)

@@ -6,6 +6,7 @@ import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -108,6 +109,24 @@ def _split(buffer: Buffer, load: Callable[[Span], Array], source: Source) -> Sou
         raise ModelError(f"not an ONNX model, or a damaged one: {error}") from error
     source.payloads = {index: load(span) for index, span in bare.payloads.items()}
     return source
+
+
+def broken_text(model: onnx.ModelProto) -> str | None:
+    """What is wrong with a model in which a text is no UTF-8: protobuf hands it over as bytes."""
+    stack: list[Any] = [model]
+    while stack:
+        message = stack.pop()
+        for known, value in message.ListFields():
+            is_one = isinstance(value, str | bytes) or hasattr(value, "ListFields")
+            values = [value] if is_one else value
+            if known.type == known.TYPE_MESSAGE:
+                stack += values
+            elif known.type == known.TYPE_STRING:
+                broken = next((t for t in values if not isinstance(t, str)), None)
+                if broken is not None:
+                    where = f"{message.DESCRIPTOR.name}.{known.name}"
+                    return f"{where}: {bytes(broken)[:40]!r} is no text in UTF-8"
+    return None
 
 
 def _check(source: Source) -> None:

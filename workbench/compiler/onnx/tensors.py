@@ -13,8 +13,14 @@ import onnx
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ModelError
 
-MAX_CONSTANT_BYTES = 1 << 31
-"""The largest constant that an import makes by itself (by ConstantOfShape, Range and the like)."""
+MAX_CONSTANT_BYTES = 1 << 27
+"""The largest constant that an import makes by itself (by Range, Trilu and the like)."""
+
+MAX_CONSTANTS_BYTES = 1 << 29
+"""All constants together that an import makes by itself."""
+
+MAX_FILLED_BYTES = 1 << 31
+"""The largest constant of one value (by ConstantOfShape), which takes no memory of its own."""
 
 MAX_TENSOR_BYTES = 1 << 40
 """The largest tensor that a model may declare."""
@@ -41,9 +47,27 @@ TYPES: dict[int, DType] = {
     T.FLOAT8E5M2FNUZ: DType.FP8E5M2FNUZ,
     T.UINT4: DType.UINT8,
     T.INT4: DType.INT8,
+    T.UINT2: DType.UINT8,
+    T.INT2: DType.INT8,
+    T.FLOAT4E2M1: DType.FP8E4M3FN,
+    T.FLOAT8E8M0: DType.FLOAT,
 }
 
-NIBBLES = {T.UINT4: np.dtype(ml_dtypes.uint4), T.INT4: np.dtype(ml_dtypes.int4)}
+NARROW: dict[int, np.dtype[Any]] = {
+    T.UINT4: np.dtype(ml_dtypes.uint4),
+    T.INT4: np.dtype(ml_dtypes.int4),
+    T.UINT2: np.dtype(ml_dtypes.uint2),
+    T.INT2: np.dtype(ml_dtypes.int2),
+    T.FLOAT4E2M1: np.dtype(ml_dtypes.float4_e2m1fn),
+    T.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
+}
+"""Types whose elements a program holds in a wider one: an element a byte, E8M0 as floats."""
+
+CODES: dict[DType, int] = {t: code for code, t in TYPES.items() if code not in NARROW}
+"""ONNX's codes of the types that programs have."""
+
+PACKED: dict[int, int] = {T.UINT4: 2, T.INT4: 2, T.FLOAT4E2M1: 2, T.UINT2: 4, T.INT2: 4}
+"""Elements in a byte of a tensor's data, the first in the lowest bits."""
 
 _WIDE_FIELDS: dict[int, str] = {
     T.FLOAT: "float_data",
@@ -53,7 +77,9 @@ _WIDE_FIELDS: dict[int, str] = {
     T.UINT64: "uint64_data",
 }
 _BIT_PATTERNS = {T.FLOAT16, T.BFLOAT16}
-_BYTE_PATTERNS = {T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ}
+_BYTE_PATTERNS = {
+    T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ, T.FLOAT8E8M0, *PACKED,
+}  # fmt: skip
 
 
 def limits(type: DType) -> tuple[float, float]:
@@ -71,6 +97,8 @@ def element_type(code: int, where: str) -> DType:
     Raises:
         ModelError: There is none, as for strings.
     """
+    if code == T.STRING:
+        raise ModelError(f"{where}: strings are not supported; expected a tensor of numbers")
     if code not in TYPES:
         known = T.DataType.Name(code) if code in T.DataType.values() else str(code)
         names = ", ".join(T.DataType.Name(c).lower() for c in TYPES)
@@ -100,27 +128,48 @@ def to_array(
     folder: Path | None = None,
     payload: Array | None = None,
 ) -> Array:
-    """The elements of a tensor; 4-bit ones come two to a byte, in one dimension.
+    """The elements of a tensor, in the type that programs hold them in.
 
     Raises:
         ModelError: Its type is not supported, or its data does not fit its declared size.
     """
     type = element_type(tensor.data_type, where)
     lens = checked_lens(list(tensor.dims), type.size, where)
-    count = prod(lens)
+    data = stored(tensor, where, folder, payload)
+    narrow = NARROW.get(tensor.data_type)
+    if narrow is None:
+        return data.reshape(lens)
+    if tensor.data_type in PACKED:
+        data = _unpacked(data, PACKED[tensor.data_type])[: prod(lens)]
+    return data.view(narrow).astype(type.numpy).reshape(lens)
+
+
+def stored(
+    tensor: onnx.TensorProto,
+    where: str,
+    folder: Path | None = None,
+    payload: Array | None = None,
+) -> Array:
+    """A tensor's data in one dimension: elements, or bytes of a type that programs do not have.
+
+    Raises:
+        ModelError: Its type is not supported, or its data does not fit its declared size.
+    """
     if tensor.HasField("segment"):
         raise ModelError(f"{where}: tensors in segments are not supported; save it in one piece")
-    packed = tensor.data_type in NIBBLES
-    stored = (count + 1) // 2 if packed else count
-    data = _raw(tensor, stored * type.size, where, folder, payload)
+    type = element_type(tensor.data_type, where)
+    unit = np.dtype(np.uint8) if tensor.data_type in NARROW else type.numpy
+    count = -(-prod(tensor.dims) // PACKED.get(tensor.data_type, 1))
+    size = count * unit.itemsize
+    data = _raw(tensor, size, where, folder, payload)
     if data is None:
-        return _typed(tensor, type, stored, where).reshape(stored if packed else lens)
-    if data.size != stored * type.size:
+        return _typed(tensor, unit, count, where)
+    if data.size != size:
         raise ModelError(
-            f"{where}: {data.size:,} bytes of data; expected {stored * type.size:,} "
-            f"for {type.type_name} of {list(lens)}; the file is damaged"
+            f"{where}: {data.size:,} bytes of data; expected {size:,} "
+            f"for {type.type_name} of {list(tensor.dims)}; the file is damaged"
         )
-    return _viewed(data, type.numpy).reshape(stored if packed else lens)
+    return _viewed(data, unit)
 
 
 def _viewed(data: Array, dtype: np.dtype[np.generic]) -> Array:
@@ -142,29 +191,27 @@ def _raw(
     return None
 
 
-def _typed(tensor: onnx.TensorProto, type: DType, count: int, where: str) -> Array:
+def _typed(tensor: onnx.TensorProto, dtype: np.dtype[np.generic], count: int, where: str) -> Array:
     name = _WIDE_FIELDS.get(tensor.data_type, "int32_data")
     values = getattr(tensor, name)
     if len(values) != count:
         raise ModelError(
             f"{where}: {len(values):,} values in {name}; expected {count:,} "
-            f"for {type.type_name} of {list(tensor.dims)}; the file is damaged"
+            f"for {TYPES[tensor.data_type].type_name} of {list(tensor.dims)}; the file is damaged"
         )
     if tensor.data_type in _BIT_PATTERNS:
-        return np.array(values, np.int64).astype(np.uint16).view(type.numpy)
-    if tensor.data_type in _BYTE_PATTERNS or tensor.data_type in NIBBLES:
-        return np.array(values, np.int64).astype(np.uint8).view(type.numpy)
+        return np.array(values, np.int64).astype(np.uint16).view(dtype)
+    if tensor.data_type in _BYTE_PATTERNS:
+        return np.array(values, np.int64).astype(np.uint8).view(dtype)
     wide = np.array(values, {"float_data": np.float32, "double_data": np.float64}.get(name))
-    return wide.astype(type.numpy)
+    return wide.astype(dtype)
 
 
-def unpacked(data: Array, tensor: onnx.TensorProto) -> Array:
-    """The elements of a 4-bit tensor, a byte each, from data with two to a byte."""
-    bytes_ = data.view(np.uint8)
-    halves = np.stack([bytes_ & 15, bytes_ >> 4], axis=-1).reshape(-1)
-    if tensor.data_type == T.INT4:
-        halves = (halves ^ 8).view(np.int8) - np.int8(8)
-    return halves[: prod(tensor.dims)].reshape(tuple(tensor.dims))
+def _unpacked(data: Array, count: int) -> Array:
+    """The bits of each element in a byte of its own, from bytes that hold ``count`` elements."""
+    width = 8 // count
+    shifts = np.arange(0, 8, width, dtype=np.uint8)
+    return ((data[:, None] >> shifts) & np.uint8((1 << width) - 1)).reshape(-1)
 
 
 def _external(tensor: onnx.TensorProto, size: int, where: str, folder: Path | None) -> Array:

@@ -53,6 +53,8 @@ def window(
     rank = x.shape.ndim - 2
     if rank < 1:
         raise node.fail(f"input {x.shape}; expected a batch, channels and spatial axes")
+    if kernel is not None and len(kernel) != rank:
+        raise node.fail(f"kernel_shape {list(kernel)}; expected {rank} lengths")
     stride = _list(node, "strides", rank, 1)
     dilation = _list(node, "dilations", rank, 1)
     auto = node.text("auto_pad", "NOTSET").upper() or "NOTSET"
@@ -70,7 +72,7 @@ def window(
     if auto not in {"SAME_UPPER", "SAME_LOWER"}:
         raise node.fail(f"auto_pad={auto!r}; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     dims = dims_of(x.shape)[2:]
-    if kernel is None or not all(d.is_fixed for d in dims):
+    if kernel is None or not (transposed or all(d.is_fixed for d in dims)):
         return Window(
             stride, dilation, zeros, zeros, SAME_UPPER if auto == "SAME_UPPER" else SAME_LOWER
         )

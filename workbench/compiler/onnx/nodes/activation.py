@@ -11,12 +11,12 @@ from workbench.compiler.onnx.registry import onnx_op
 
 def _spread(node: NodeContext, x: Instruction, value: float) -> Instruction:
     """A literal with the lens of ``x``."""
-    return node.multibroadcast(node.scalar(x.shape.type, value), x.shape.lens)
+    return node.multibroadcast(node.scalar(x.shape.type, value), node.lens(x))
 
 
 def _hard_sigmoid(node: NodeContext, x: Instruction, alpha: float, beta: float) -> Instruction:
     scalars = [node.scalar(x.shape.type, v) for v in (alpha, beta, 0.0, 1.0)]
-    a, b, zero, one = (node.multibroadcast(s, x.shape.lens) for s in scalars)
+    a, b, zero, one = (node.multibroadcast(s, node.lens(x)) for s in scalars)
     return node.add("clip", node.add("add", b, node.add("mul", a, x)), zero, one)
 
 
@@ -103,7 +103,7 @@ def thresholded_relu(node: NodeContext, inputs: list[Instruction]) -> Instructio
     node.expect(inputs, 1)
     x = inputs[0]
     scalars = [node.scalar(x.shape.type, v) for v in (0.0, node.number("alpha", 1.0))]
-    zero, alpha = (node.multibroadcast(s, x.shape.lens) for s in scalars)
+    zero, alpha = (node.multibroadcast(s, node.lens(x)) for s in scalars)
     above = node.convert(node.add("greater", x, alpha), DType.BOOL)
     return node.add("where", above, x, zero)
 

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 
+from workbench.compiler.argument import Argument
 from workbench.compiler.dtypes import DType
+from workbench.compiler.errors import ShapeError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.dynamic import cut_out
 from workbench.compiler.onnx.importer import unique_name
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.shape import Shape
+from workbench.compiler.onnx.sizes import dim_of, same
+from workbench.compiler.operation import make
+from workbench.compiler.ops.collection import MAX_LENGTH
+from workbench.compiler.ops.ranges import dims_of, fixed, unnamed
+from workbench.compiler.shape import Dim, Shape, joined
 
 MAX_ITERATIONS = 65535
 """More iterations of a loop are cut off, for its scan outputs are made as long as they may get."""
+
+MAX_ATTEMPTS = 5
+"""Imports of a loop's body until the shapes of its states settle."""
 
 
 @onnx_op("If")
@@ -43,9 +54,6 @@ def _match(node: NodeContext, modules: list[Module]) -> None:
     outputs = [m.outputs for m in modules]
     if len(outputs[0]) != len(outputs[1]):
         raise node.fail(f"branches with {len(outputs[0])} and {len(outputs[1])} outputs")
-    for index, (a, b) in enumerate(zip(*outputs, strict=True)):
-        if a.shape.as_standard() != b.shape.as_standard():
-            raise node.fail(f"output {index} is {a.shape} or {b.shape}; expected one shape")
     differ = [a.shape != b.shape for a, b in zip(*outputs, strict=True)]
     if any(differ):
         for module in modules:
@@ -58,9 +66,10 @@ def _make_standard(module: Module, differ: list[bool]) -> None:
         return
     values: list[Instruction] = []
     for value, differs in zip(end.inputs, differ, strict=True):
-        if not value.shape.standard:
+        fixed = value.shape.is_tensor and not value.shape.is_dynamic
+        if fixed and not value.shape.standard:
             value = module.add("contiguous", value)  # noqa: PLW2901
-        elif differs and value.shape != value.shape.as_standard():
+        elif fixed and differs and value.shape != value.shape.as_standard():
             value = module.add("reshape", value, dims=value.shape.lens)  # noqa: PLW2901
         values.append(value)
     module.set_inputs(end, values)
@@ -71,41 +80,138 @@ def loop(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     """A subgraph run over and over."""
     if len(inputs) < 2:
         raise node.fail(f"{len(inputs)} inputs; expected a trip count, a condition and the states")
-    body = node.graph("body")
-    limit, condition = node.optional(inputs, 0), node.optional(inputs, 1)
-    count = node.importer.options.max_loop_iterations
-    if limit is None:
-        limit = node.scalar(DType.INT64, count)
-    else:
-        known = node.constant(limit)
-        count = count if known is None else int(known.reshape(-1)[0])
+    if len(node.graph("body").input) != len(inputs):
+        found = len(node.graph("body").input)
+        raise node.fail(f"a body with {found} inputs; expected {len(inputs)}")
+    limit, known = _limit(node, node.optional(inputs, 0))
+    condition = node.optional(inputs, 1)
     if condition is None:
         condition = node.scalar(DType.BOOL, True)
-    if len(body.input) != len(inputs):
-        raise node.fail(f"a body with {len(body.input)} inputs; expected {len(inputs)}")
-    states = [i if i.shape.standard else node.add("contiguous", i) for i in inputs[2:]]
-    shapes = {i.name: s.shape for i, s in zip(body.input[2:], states, strict=True)}
+    states = [_standard(node, i) for i in inputs[2:]]
+    module = _settled(node, states)
+    room = node.importer.options.max_loop_iterations if known is None else known
+    room = min(max(room, 0), MAX_ITERATIONS)
+    counted = node.importer.options.use_dyn_output and len(module.outputs) > len(states) + 1
+    if not counted or (known is not None and known <= room and _runs_on(node, module, condition)):
+        made = node.add("loop", limit, condition, *states, modules=[module], max_iterations=room)
+        results = node.elements(made, len(module.outputs) - 1)
+    else:
+        results = _counted(node, [limit, condition, *states], module, room)
+    return _with_rank_zero(node, results, module, len(states))
+
+
+def _limit(node: NodeContext, given: Instruction | None) -> tuple[Instruction, int | None]:
+    """The trip count, and its value if that is known; without one, the condition alone decides."""
+    if given is None:
+        return node.scalar(DType.INT64, np.iinfo(np.int64).max), None
+    known = node.constant(given)
+    return given, None if known is None else int(node.element(known, "the trip count"))
+
+
+def _standard(node: NodeContext, value: Instruction) -> Instruction:
+    fixed = value.shape.is_tensor and not value.shape.is_dynamic
+    return node.add("contiguous", value) if fixed and not value.shape.standard else value
+
+
+def _settled(node: NodeContext, states: list[Instruction]) -> Module:
+    """The body's module, its states of shapes that they keep from one iteration to the next."""
+    body = node.graph("body")
+    names = [i.name for i in body.input[2:]]
     name = f"{unique_name(node.node, node.module)}_loop"
-    module = node.importer.subgraph(body, name, node.scope, shapes)
-    made = node.add(
-        "loop",
-        limit,
-        condition,
-        *states,
-        modules=[module],
-        max_iterations=min(max(count, 0), MAX_ITERATIONS),
-    )
-    return _with_rank_zero(node, node.elements(made, len(module.outputs) - 1), module, len(states))
+    program = node.importer.program
+    shapes = [s.shape for s in states]
+    for attempt in range(MAX_ATTEMPTS):
+        known = dict(program.source_nodes)
+        given = dict(zip(names, shapes, strict=True))
+        module = node.importer.subgraph(body, name, node.scope, given)
+        _wrap_optionals(module, states)
+        after = [o.shape for o in module.outputs[1 : len(states) + 1]]
+        if len(after) < len(states):
+            raise node.fail(f"a body with {len(module.outputs)} outputs for {len(states)} states")
+        wider = [_wider(node, a, b, attempt) for a, b in zip(shapes, after, strict=True)]
+        if wider == shapes:
+            return module
+        shapes = wider
+        discard(module)
+        node.importer.provenance.restore(known)
+    raise node.fail("states whose shapes change in every iteration")
+
+
+def _wrap_optionals(module: Module, states: list[Instruction]) -> None:
+    """A state that begins as an optional value may go on as a plain one."""
+    end = module.last
+    assert end is not None  # every subgraph returns its outputs
+    values = list(end.inputs)
+    for i, state in enumerate(states[: len(values) - 1], 1):
+        if state.shape.kind == "optional" and values[i].shape.kind != "optional":
+            values[i] = module.insert(end, make("optional"), values[i])
+    if values != list(end.inputs):
+        module.set_inputs(end, values)
+
+
+def _wider(node: NodeContext, before: Shape, after: Shape, attempt: int) -> Shape:
+    """A shape for both; a length that goes on changing may be any."""
+    if before.is_tensor and not before.is_dynamic and before.lens == after.lens:
+        return before
+    try:
+        shape = joined(before, after)
+    except ShapeError as error:
+        raise node.fail(f"a state that changes from {before} to {after}: {error}") from error
+    if attempt == 0 or shape.dims is None or before.dims is None:
+        return shape
+    pairs = zip(shape.dims, before.dims, strict=True)
+    return Shape.dynamic(shape.type, [d if d == old else Dim(0, MAX_LENGTH) for d, old in pairs])
+
+
+def discard(module: Module) -> None:
+    """Remove a module that nothing calls, and those that it calls."""
+    for instruction in reversed(list(module)):
+        called = instruction.modules
+        module.remove(instruction)
+        for inner in called:
+            discard(inner)
+    module.program.remove_module(module)
+
+
+def _runs_on(node: NodeContext, module: Module, condition: Instruction) -> bool:
+    """Whether a loop surely runs until its trip count."""
+    first = node.constant(condition)
+    given = list(module.parameters.values())[1]
+    after = module.outputs[0]
+    last = node.constant(after) if after.module is module else None
+    stays = after is given or (last is not None and bool(last.all()))
+    return first is not None and bool(first.all()) and stays
+
+
+def _counted(
+    node: NodeContext, inputs: list[Instruction], module: Module, room: int
+) -> list[Instruction]:
+    """The results of a loop that counts its iterations, so that scans end where it ended."""
+    states = len(inputs) - 2
+    count = module.add_parameter("#iterations", Shape.scalar(DType.INT64))
+    end = module.last
+    assert end is not None  # every subgraph returns its outputs
+    one = module.add_literal(Argument(Shape.scalar(DType.INT64), np.ones(1, np.int64)))
+    more = module.insert(end, make("add"), count, one)
+    given = list(end.inputs)
+    module.set_inputs(end, [*given[: states + 1], more, *given[states + 1 :]])
+    zero = node.scalar(DType.INT64, 0)
+    made = node.add("loop", *inputs, zero, modules=[module], max_iterations=room)
+    results = node.elements(made, len(end.inputs) - 1)
+    done = results.pop(states)
+    scans = [node.add("slice", r, done, axes=(0,), starts=(0,)) for r in results[states:]]
+    return [*results[:states], *scans]
 
 
 def _with_rank_zero(
     node: NodeContext, results: list[Instruction], module: Module, states: int
 ) -> list[Instruction]:
     """Scan outputs made of scalars have one axis, not two."""
-    scalars = [o.shape == Shape.scalar(o.shape.type) for o in module.outputs[1:]]
-    return [
-        node.squeeze(r, 1) if is_scalar and i >= states else r
-        for i, (r, is_scalar) in enumerate(zip(results, scalars, strict=True))
+    scans = module.outputs[len(module.outputs) - (len(results) - states) :]
+    scalars = [o.shape == Shape.scalar(o.shape.type) for o in scans]
+    return results[:states] + [
+        node.squeeze(r, 1) if is_scalar else r
+        for r, is_scalar in zip(results[states:], scalars, strict=True)
     ]
 
 
@@ -113,36 +219,77 @@ def _with_rank_zero(
 def scan(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     """A subgraph run on each slice of its inputs, as a loop."""
     if node.version < 9:
-        raise node.fail(
-            "Scan before operator set 9 is not supported; convert the model to a newer one"
-        )
+        return _scan_of_batch(node, inputs)
+    return _scan(node, inputs, _per_value(node, "scan_input_directions", _scanned(node, inputs)))
+
+
+def _scanned(node: NodeContext, inputs: list[Instruction]) -> int:
+    """The number of inputs that are scanned."""
     body, count = node.graph("body"), node.integer("num_scan_inputs")
-    states = [i if i.shape.standard else node.add("contiguous", i) for i in inputs]
-    states, scanned = states[: len(inputs) - count], inputs[len(inputs) - count :]
     if not 1 <= count <= len(inputs) or len(body.input) != len(inputs):
         raise node.fail(f"{count} scanned of {len(inputs)} inputs, a body with {len(body.input)}")
+    return count
+
+
+def _scan_of_batch(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
+    """Scan as operator set 8 has it: inputs begin with an axis of examples, each scanned by itself."""
+    if node.optional(inputs, 0) is not None:
+        raise node.fail("lengths of each example are not supported; convert the model to opset 9")
+    values = inputs[1:]
+    directions = _per_value(node, "directions", _scanned(node, values))
+    batch = {n for x in values for n in node.lens(x)[:1] if isinstance(n, int)}
+    if len(batch) != 1:
+        raise node.fail(f"inputs of {sorted(batch)} examples; expected one number for all")
+    count = batch.pop()
+    values = [node.expected(x, [*fixed(count), *dims_of(x.shape)[1:]]) for x in values]
+    made: list[list[Instruction]] = []
+    for example in range(count):
+        rows = [node.slice(x, [0], [example], [example + 1]) for x in values]
+        results = _scan(node, [node.squeeze(r, 0) for r in rows], directions)
+        made.append([node.unsqueeze(r, 0) for r in results])
+    if not made:
+        raise node.fail("no examples; expected one at least")
+    return [node.add("concat", *column, axis=0) for column in zip(*made, strict=True)]
+
+
+def _scan(
+    node: NodeContext, inputs: list[Instruction], directions: tuple[int, ...]
+) -> list[Instruction]:
+    body, count = node.graph("body"), len(directions)
+    states = [_standard(node, i) for i in inputs]
+    states, scanned = states[: len(inputs) - count], inputs[len(inputs) - count :]
     outputs = len(body.output) - len(states)
+    if not all(x.shape.is_tensor for x in scanned):
+        shapes = "; ".join(str(x.shape) for x in scanned)
+        raise node.fail(f"scanned inputs {shapes}; expected tensors")
     axes = [
         node.axis(a, x.shape.ndim)
         for a, x in zip(_per_value(node, "scan_input_axes", count), scanned, strict=True)
     ]
-    directions = _per_value(node, "scan_input_directions", count)
-    lengths = {x.shape.lens[a] for a, x in zip(axes, scanned, strict=True)}
-    if len(lengths) != 1:
-        raise node.fail(f"scanned inputs of lengths {sorted(lengths)}; expected one length")
+    lengths = [node.lens(x)[a] for a, x in zip(axes, scanned, strict=True)]
+    if not all(same(lengths[0], n) for n in lengths):
+        shown = ", ".join(str(dim_of(n)) for n in lengths)
+        raise node.fail(f"scanned inputs of lengths {shown}; expected one length")
     name = f"{unique_name(node.node, node.module)}_scan"
     module = _scan_module(node, name, states, list(zip(scanned, axes, directions, strict=True)))
-    length = lengths.pop()
+    length = lengths[0]
+    most = length if isinstance(length, int) else min(length.dim.max, MAX_ITERATIONS)
+    turned = _per_value(node, "scan_output_directions", outputs)
+    if any(turned) and not isinstance(length, int):
+        raise node.fail(f"backward scans of a length of {length.dim}; expected a fixed one")
     made = node.add(
         "loop",
-        node.scalar(DType.INT64, length),
+        node.number_of(length),
         node.scalar(DType.BOOL, True),
         *states,
         modules=[module],
-        max_iterations=length,
-        scan_output_directions=_per_value(node, "scan_output_directions", outputs),
+        max_iterations=most,
+        scan_output_directions=turned,
     )
     results = _with_rank_zero(node, node.elements(made, len(body.output)), module, len(states))
+    if not isinstance(length, int):
+        scans = [cut_out(node.module, r, 0, 0, length) for r in results[len(states) :]]
+        results = [*results[: len(states)], *scans]
     for i, axis in enumerate(_per_value(node, "scan_output_axes", outputs), len(states)):
         results[i] = _with_first_axis_at(node, results[i], axis)
     return results
@@ -166,8 +313,9 @@ def _scan_module(
     step = module.add_parameter("iter", Shape.scalar(DType.INT64))
     condition = module.add_parameter("cond", Shape.scalar(DType.BOOL))
     values = [
-        module.add_parameter(f"state_var{i}", state.shape) for i, state in enumerate(states)
-    ]  # fmt: skip
+        module.add_parameter(f"state_var{i}", unnamed(state.shape))
+        for i, state in enumerate(states)
+    ]
     for x, axis, direction in scanned:
         piece = module.add("scan_slice", x, step, axis=axis, direction=direction)
         values.append(module.add("squeeze", piece, axes=(axis,)))

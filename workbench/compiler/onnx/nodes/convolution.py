@@ -39,9 +39,7 @@ def with_bias(node: NodeContext, result: Instruction, bias: Instruction | None) 
     """A result plus a number for each channel."""
     if bias is None:
         return result
-    if result.shape.is_dynamic:
-        return node.add("add", result, node.add("broadcast", bias, result, axis=1))
-    return node.add("add", result, node.broadcast(bias, 1, result.shape.lens))
+    return node.add("add", result, node.broadcast(bias, 1, node.lens(result)))
 
 
 @onnx_op("Conv")
@@ -69,6 +67,8 @@ def conv_transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, 2, 3)
     x, weights = inputs[:2]
     made = window(node, x, _kernel(weights), transposed=True)
+    if made.mode != DEFAULT:
+        raise node.fail(f"auto_pad with weights {weights.shape}; expected fixed spatial axes")
     extra = _output_padding(node, x, weights, made)
     ends = tuple(e - p for e, p in zip(made.ends, extra, strict=True))
     plain = made.begins == ends
@@ -99,13 +99,13 @@ def _output_padding(
         raise node.fail(f"{len(extra)} values in output_padding; expected {rank}")
     if not wanted:
         return extra
-    if x.shape.is_dynamic:
-        raise node.fail("output_shape needs an input with fixed dimensions")
+    lens = node.fixed(node.lens(x)[2:], "spatial axes, with output_shape,")
+    kernel = node.fixed(node.lens(weights)[2:], "weights, with output_shape,")
     upper = node.text("auto_pad", "NOTSET") == "SAME_UPPER"
     begins, ends = list(made.begins), list(made.ends)
     for i, want in enumerate(wanted[-rank:]):
-        wide = (weights.shape.lens[2 + i] - 1) * made.dilation[i] + 1
-        full = (x.shape.lens[2 + i] - 1) * made.stride[i] + wide + extra[i]
+        wide = (kernel[i] - 1) * made.dilation[i] + 1
+        full = (lens[i] - 1) * made.stride[i] + wide + extra[i]
         total = max(0, full - want)
         half, rest = total // 2, total - total // 2
         begins[i], ends[i] = (half, rest) if upper else (rest, half)
@@ -118,7 +118,7 @@ def _trimmed(
     node: NodeContext, result: Instruction, begins: tuple[int, ...], ends: tuple[int, ...]
 ) -> Instruction:
     """``result`` without its margins; a negative end adds zeros instead."""
-    lens = result.shape.lens[2:]
+    lens = node.lens(result)[2:]
     axes = range(2, 2 + len(lens))
     if any(e < 0 for e in ends):
         grown = [max(0, -e) for e in ends]
@@ -142,7 +142,7 @@ def conv_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         weights, w_zero = (_shifted(node, v, shift) for v in (weights, w_zero))
     assert x is not None and weights is not None  # noqa: PT018  # a value stays one
     result = convolve(node, x, weights, "quant_convolution")
-    spread_x = None if x_zero is None else node.multibroadcast(x_zero, x.shape.lens)
+    spread_x = None if x_zero is None else node.multibroadcast(x_zero, node.lens(x))
     spread_w = None if w_zero is None else _spread(node, w_zero, weights)
     if spread_x is not None:
         lowered = convolve(node, spread_x, weights, "quant_convolution")
@@ -158,8 +158,8 @@ def conv_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 def _spread(node: NodeContext, zero: Instruction, weights: Instruction) -> Instruction:
     if zero.shape.elements == 1:
-        return node.multibroadcast(zero, weights.shape.lens)
-    return node.broadcast(zero, 0, weights.shape.lens)
+        return node.multibroadcast(zero, node.lens(weights))
+    return node.broadcast(zero, 0, node.lens(weights))
 
 
 def _zero_point(

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.lengths import ANYTHING
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.shape import Shape
+from workbench.compiler.onnx.sizes import Length, dim_of, known, origin
+from workbench.compiler.ops.ranges import ANY, dims_of, over, plus
+from workbench.compiler.shape import Dim, Shape
 
 
 @onnx_op("Constant")
@@ -25,7 +28,8 @@ def constant(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         raise node.fail(f"attributes {names}; expected exactly one value")
     match names[0]:
         case "value":
-            return node.literal(node.tensor("value"))
+            made = node.literal(node.tensor("value"))
+            return node.declared(made, node.tensor_code("value"))
         case "value_float":
             return node.scalar(DType.FLOAT, node.number("value_float"))
         case "value_floats":
@@ -69,9 +73,10 @@ def constant_of_shape(node: NodeContext, inputs: list[Instruction]) -> Instructi
     type = DType.of(given.dtype)
     dims = node.constant(inputs[0])
     if dims is None:
+        wanted = node.lengths_in(inputs[0], "shape")
         value = node.scalar(type, given.reshape(()))
         buffer = node.add("allocate", inputs[0], buf_type=type)
-        return node.add("fill", value, buffer)
+        return node.expected(node.add("fill", value, buffer), [dim_of(n) for n in wanted])
     lens = tuple(int(n) for n in dims.reshape(-1))
     if not lens:
         return node.scalar(type, given.reshape(()))
@@ -88,22 +93,32 @@ def eye_like(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if x.ndim != 2:
         raise node.fail(f"input {x}; expected rank 2")
     type = node.element_type("dtype", x.type)
+    if x.is_dynamic:
+        rows, columns = node.lens(inputs[0])
+        distance = distances(node, rows, columns)
+        own = node.multibroadcast(node.scalar(DType.INT64, node.integer("k", 0)), (rows, columns))
+        return node.convert(node.add("equal", distance, own), type)
     check_size(Shape(type, x.lens), node.op_type)
     return node.literal(
         np.eye(*x.lens, k=node.integer("k", 0), dtype=np.float64).astype(type.numpy)
     )
 
 
+def distances(node: NodeContext, rows: Length, columns: Length) -> Instruction:
+    """How far each place of a matrix is to the right of its diagonal."""
+    down = node.unsqueeze(node.counted(DType.INT64, rows), 1)
+    return node.fit(node.common("sub", node.counted(DType.INT64, columns), down), (rows, columns))
+
+
 @onnx_op("Range")
 def range_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Numbers at equal distances."""
     node.expect(inputs, 3)
-    known = [node.constant(i) for i in inputs]
-    start, limit, delta = known
+    start, limit, delta = (node.constant(i) for i in inputs)
     if start is None or limit is None or delta is None:
-        return node.add("dynamic_range", *inputs)
+        return _dynamic_range(node, inputs)
     type = inputs[0].shape.type
-    first, last, step = (v.reshape(-1)[0] for v in (start, limit, delta))
+    first, last, step = (node.element(v, "a bound or the step") for v in (start, limit, delta))
     if step == 0:
         raise node.fail("a step of 0; expected another one")
     count = max(0, math.ceil((float(last) - float(first)) / float(step)))
@@ -117,6 +132,18 @@ def range_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     return node.literal(values.astype(type.numpy))
 
 
+def _dynamic_range(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    made = node.add("dynamic_range", *[node.single(i) for i in inputs])
+    found = [node.spans(i) for i in inputs]
+    start, limit, step = (f[0] if f else ANYTHING for f in found)
+    by = step.exact
+    if by is None or by < 1 or limit.low < start.low:
+        return made
+    span = limit - start
+    count = over(plus(span.dim, by - 1), by) if span.low >= 0 else Dim(0, span.dim.max // by + 1)
+    return node.expected(made, [count])
+
+
 @onnx_op("Shape")
 def shape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The lens of a value, or some of them."""
@@ -127,9 +154,9 @@ def shape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         min(max(n + rank if n < 0 else n, 0), rank)
         for n in (node.integer("start", 0), node.integer("end", rank))
     )
-    if x.is_dynamic:
-        return node.add("dimensions_of", inputs[0], start=start, end=end)
-    lens = x.lens[start:end] if rank else ()
+    lens = node.lens(inputs[0])[start:end] if rank else ()
+    if known(lens) is None:
+        return node.add("dimensions_of", origin(inputs[0]), start=start, end=end)
     array = np.array(lens, np.int64)
     return node.literal(array if array.size else Argument(Shape(DType.INT64), array))
 
@@ -138,7 +165,7 @@ def shape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def size(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The number of elements of a value."""
     node.expect(inputs, 1)
-    return node.scalar(DType.INT64, inputs[0].shape.elements)
+    return node.number_of(node.count(inputs[0]))
 
 
 @onnx_op("OneHot")
@@ -146,62 +173,25 @@ def one_hot(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Indices as rows with one element on."""
     node.expect(inputs, 3)
     indices, depth, values = inputs
-    axis, known = node.integer("axis", -1), node.constant(depth)
-    if known is None:
-        return node.add("onehot", indices, depth, values, axis=axis)
-    if known.size != 1:
-        raise node.fail(f"a depth of {known.size} elements; expected 1")
-    return node.add("onehot", indices, values, axis=axis, depth=int(known.reshape(-1)[0]))
+    axis, given = node.integer("axis", -1), node.constant(depth)
+    if given is None:
+        return _one_hot_of(node, indices, depth, values)
+    if given.size != 1:
+        raise node.fail(f"a depth of {given.size} elements; expected 1")
+    values = node.expected(values, [Dim(2, 2)])
+    return node.add("onehot", indices, values, axis=axis, depth=int(given.reshape(-1)[0]))
 
 
-@onnx_op("NonZero")
-def non_zero(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The indices of elements that are not zero."""
-    node.expect(inputs, 1)
-    known = node.constant(inputs[0])
-    if known is None:
-        return node.add("nonzero", inputs[0])
-    return node.literal(np.array(np.nonzero(known), np.int64))
-
-
-@onnx_op("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-def random(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Random numbers, drawn once at import."""
-    like = node.op_type.endswith("Like")
-    node.expect(inputs, int(like))
-    type = node.element_type("dtype", inputs[0].shape.type if like else DType.FLOAT)
-    if type not in {DType.FLOAT, DType.HALF, DType.DOUBLE}:
-        raise node.fail(f"element type {type.type_name}; expected a float")
-    lens = inputs[0].shape.lens if like else node.integers("shape")
-    check_size(Shape(type, lens), node.op_type)
-    seed = int(node.number("seed")) if node.has("seed") else None
-    return node.literal(_drawn(node, lens, seed).astype(type.numpy))
-
-
-def _drawn(node: NodeContext, lens: Sequence[int], seed: int | None) -> Array:
-    generator = np.random.Generator(np.random.MT19937(seed))
-    if "Normal" in node.op_type:
-        return generator.normal(node.number("mean", 0.0), node.number("scale", 1.0), lens)
-    return generator.uniform(node.number("low", 0.0), node.number("high", 1.0), lens)
-
-
-@onnx_op("Multinomial")
-def multinomial(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Draws from the distributions in the rows of a matrix of log probabilities."""
-    node.expect(inputs, 1)
-    x, samples = inputs[0], node.integer("sample_size")
-    if x.shape.is_dynamic or x.shape.ndim != 2:
-        raise node.fail(f"input {x.shape}; expected a matrix with fixed dimensions")
-    centred = node.common("sub", x, node.add("reduce_max", x, axes=(1,)))
-    weights = node.add("exp", centred)
-    sums = node.add("prefix_scan_sum", weights, axis=1, exclusive=False, reverse=False)
-    seeds = [node.number("seed")] if node.has("seed") else []
-    seed = node.vector(DType.FLOAT, seeds) if seeds else node.add("random_seed")
-    drawn = node.add(
-        "random_uniform", seed, node.filled(DType.FLOAT, (x.shape.lens[0], samples), 0)
-    )
-    type = node.element_type("dtype", DType.INT32)
-    return node.add("multinomial", sums, drawn, dtype=type)
+def _one_hot_of(
+    node: NodeContext, indices: Instruction, depth: Instruction, values: Instruction
+) -> Instruction:
+    """Rows whose length a run knows."""
+    axis, spans = node.integer("axis", -1), node.spans(depth)
+    depth, values = node.single(depth), node.expected(values, [Dim(2, 2)])
+    made = node.add("onehot", indices, depth, values, axis=axis)
+    dims = list(dims_of(made.shape))
+    dims[node.axis(axis, len(dims))] = spans[0].dim if spans else ANY
+    return node.expected(made, dims)
 
 
 @onnx_op("ATen")

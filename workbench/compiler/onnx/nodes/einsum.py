@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
-import numpy as np
-
+from workbench.compiler.dtypes import DType
+from workbench.compiler.errors import ShapeError
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.onnx.sizes import Length, same
 from workbench.compiler.shape import Shape
 
 
@@ -98,13 +101,13 @@ def _diagonal(
         label = next(a for a in labels if labels.count(a) > 1)
         axes = [i for i, a in enumerate(labels) if a == label]
         rest = [i for i in range(len(labels)) if i not in axes]
-        lens = x.shape.lens
-        if len({lens[a] for a in axes}) != 1:
+        length, *others = (node.lens(x)[a] for a in axes)
+        if not all(same(length, n) for n in others):
             raise node.fail(f"label {label!r} stands for axes of different lengths")
         front = node.transpose(x, *axes, *rest)
-        length = lens[axes[0]]
-        indices = np.repeat(np.arange(length, dtype=np.int64)[:, None], len(axes), axis=1)
-        x = node.add("gathernd", front, node.literal(indices), batch_dims=0)
+        places = node.unsqueeze(node.counted(DType.INT64, length), 1)
+        indices = node.multibroadcast(places, (length, len(axes)))
+        x = node.add("gathernd", front, indices, batch_dims=0)
         labels = [label, *[labels[i] for i in rest]]
     return x, labels
 
@@ -129,9 +132,10 @@ def _product(node: NodeContext, left: _Term, right: _Term, later: set[int]) -> _
     batch = [c for c in columns if c not in used]
     order = [*batch, *only_left, *only_right, *total]
     a, b = (node.transpose(t.value, *order) for t in (left, right))
-    lens = [max(m, n) for m, n in zip(a.shape.lens, b.shape.lens, strict=True)]
-    if any(n not in (1, m) for v in (a, b) for n, m in zip(v.shape.lens, lens, strict=True)):
-        raise node.fail("a label stands for axes of different lengths")
+    try:
+        lens = node.common_lens(node.lens(a), node.lens(b))
+    except ShapeError as error:
+        raise node.fail("a label stands for axes of different lengths") from error
     counts = len(batch), len(only_left), len(only_right)
     a, b = _matrices(node, a, b, lens, counts)
     product = node.add("dot", a, node.transpose(b, 0, 2, 1))
@@ -145,7 +149,7 @@ def _matrices(
     node: NodeContext,
     a: Instruction,
     b: Instruction,
-    lens: list[int],
+    lens: Sequence[Length],
     counts: tuple[int, int, int],
 ) -> tuple[Instruction, Instruction]:
     """Both operands as (batch, own axes, summed axes)."""
@@ -154,11 +158,12 @@ def _matrices(
 
     def sized(value: Instruction) -> Instruction:
         wanted = [
-            n if i < batch or i >= start else value.shape.lens[i] for i, n in enumerate(lens)
+            n if i < batch or i >= start else node.lens(value)[i] for i, n in enumerate(lens)
         ]  # fmt: skip
         fitted = node.fit(value, wanted)
-        rows, inner = int(np.prod(lens[:batch])), int(np.prod(lens[start:]))
-        return node.reshape(fitted, rows, fitted.shape.elements // max(rows * inner, 1), inner)
+        return node.reshape(
+            fitted, *map(prod, (wanted[:batch], wanted[batch:start], wanted[start:]))
+        )
 
     return sized(a), sized(b)
 

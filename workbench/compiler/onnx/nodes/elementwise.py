@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
-from workbench.compiler.onnx.broadcast import aligned, broadcasted
+from workbench.compiler.onnx.broadcast import broadcasted_alike
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.onnx.tensors import NIBBLES, limits
+from workbench.compiler.onnx.tensors import limits
 from workbench.compiler.operation import attribute_names, find
-from workbench.compiler.shape import broadcast_lens
 
 UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
@@ -28,6 +25,7 @@ SEVERAL = {"Gather": "gather", "GatherND": "gathernd"}
 BINARY = {
     "Add": "add", "Div": "div", "Mul": "mul", "Sub": "sub", "PRelu": "prelu",
     "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
 }  # fmt: skip
 FOLDED = {"Sum": "add", "Max": "max", "Min": "min"}
 COMPARED = {"Equal": "equal", "Greater": "greater", "Less": "less"}
@@ -70,14 +68,30 @@ def several(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def binary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """One operation on two broadcast inputs; before opset 7, on an explicit axis."""
     node.expect(inputs, 2)
-    op = BINARY[node.op_type]
-    a, b = inputs
-    if not (node.has("broadcast") and node.flag("broadcast") and node.has("axis")):
-        return node.common(op, a, b)
+    return node.common(BINARY[node.op_type], inputs[0], _placed(node, *inputs))
+
+
+def _placed(node: NodeContext, a: Instruction, b: Instruction) -> Instruction:
+    """The second input, along the axes of the first one that the node names; before opset 7."""
+    axis = _explicit_axis(node, a, b)
+    if axis is None:
+        return b
     if a.shape.is_dynamic or b.shape.is_dynamic:
         raise node.fail("attribute 'axis' needs inputs with fixed dimensions")
-    axis = node.axis(node.integer("axis"), a.shape.ndim)
-    return node.add(op, a, node.broadcast(b, axis, a.shape.lens))
+    axis = node.axis(axis, a.shape.ndim)
+    if 1 not in node.lens(b):
+        return node.broadcast(b, axis, node.lens(a))
+    after = a.shape.ndim - axis - b.shape.ndim  # its lens need not be those of the first input
+    return node.unsqueeze(b, *range(b.shape.ndim, b.shape.ndim + after)) if after > 0 else b
+
+
+def _explicit_axis(node: NodeContext, a: Instruction, b: Instruction) -> int | None:
+    """The axis of the first input at which the second one lies, where the node says it."""
+    if node.flag("broadcast") and node.has("axis"):
+        return node.integer("axis")
+    if node.op_type != "PRelu" or node.version >= 7 or a.shape.is_dynamic or a.shape.ndim < 3:
+        return None
+    return 1 if b.shape.ndim == 1 and node.lens(b) == node.lens(a)[1:2] else None
 
 
 @onnx_op(*FOLDED)
@@ -112,7 +126,7 @@ def mean(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def compared(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A comparison, as bool."""
     node.expect(inputs, 2)
-    found = node.common(COMPARED[node.op_type], *inputs)
+    found = node.common(COMPARED[node.op_type], inputs[0], _placed(node, *inputs))
     return node.convert(found, DType.BOOL)
 
 
@@ -140,7 +154,7 @@ def mod(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def power(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A power in the higher of the two types, then in the type of the base."""
     node.expect(inputs, 2)
-    base, exponent = inputs
+    base, exponent = inputs[0], _placed(node, *inputs)
     for given in inputs:
         if given.shape.type not in _POW_ORDER:
             raise node.fail(f"element type {given.shape.type.type_name}; expected a number")
@@ -153,13 +167,7 @@ def power(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def where(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A choice between two values."""
     node.expect(inputs, 3)
-    dynamic = [i.shape.is_dynamic for i in inputs]
-    if all(dynamic):
-        return node.add("where", *inputs)
-    if any(dynamic):
-        raise node.fail("inputs with fixed and with dynamic dimensions; expected all of one kind")
-    lens = broadcast_lens(*[i.shape.lens for i in inputs])
-    return node.add("where", *[broadcasted(node.module, i, lens) for i in inputs])
+    return node.add("where", *broadcasted_alike(node.module, inputs))
 
 
 @onnx_op("BiasAdd")
@@ -176,6 +184,8 @@ def clip(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, 1, 3)
     x = inputs[0]
     type = x.shape.type
+    if not x.shape.is_tensor:
+        raise node.fail(f"input {x.shape}; expected a tensor")
     low, high = _limits(type)
     if node.has("min") or node.has("max"):
         bounds = [
@@ -192,7 +202,7 @@ def clip(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 def _bound(node: NodeContext, inputs: list[Instruction], index: int) -> Instruction | None:
     found = node.optional(inputs, index)
-    return found if found is not None and found.shape.elements else None
+    return None if found is None or node.is_empty(found) else found
 
 
 def _limits(type: DType) -> tuple[float, float]:
@@ -206,35 +216,13 @@ def is_inf(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     x = inputs[0]
     negative, positive = node.flag("detect_negative", True), node.flag("detect_positive", True)
     if not negative and not positive:
-        return node.multibroadcast(node.scalar(DType.BOOL, False), x.shape.lens)
+        return node.multibroadcast(node.scalar(DType.BOOL, False), node.lens(x))
     found = node.add("isinf", x)
     if negative and positive:
         return found
-    zero = node.multibroadcast(node.scalar(x.shape.type, 0), x.shape.lens)
+    zero = node.multibroadcast(node.scalar(x.shape.type, 0), node.lens(x))
     sign = node.common("less" if negative else "greater", x, zero)
     return node.add("logical_and", node.convert(found, DType.BOOL), node.convert(sign, DType.BOOL))
-
-
-@onnx_op("Cast")
-def cast(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A conversion to a given type."""
-    node.expect(inputs, 1)
-    if node.integer("to") in NIBBLES:
-        raise node.fail("a conversion to 4-bit integers is not supported")
-    return _cast(node, inputs[0], node.element_type("to"))
-
-
-@onnx_op("CastLike")
-def cast_like(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A conversion to the type of another value."""
-    node.expect(inputs, 2)
-    return _cast(node, inputs[0], inputs[1].shape.type)
-
-
-def _cast(node: NodeContext, x: Instruction, type: DType) -> Instruction:
-    if not node.flag("saturate", True) and type.is_float and type.size == 1:
-        raise node.fail("saturate=0 is not supported")
-    return node.add("convert", x, target_type=type)
 
 
 @onnx_op("ImageScaler")
@@ -244,32 +232,8 @@ def image_scaler(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     x = inputs[0]
     scale = node.scalar(x.shape.type, node.number("scale", 1.0))
     bias = node.vector(x.shape.type, node.numbers("bias"))
-    scaled = node.add("mul", x, node.add("scalar", scale, scalar_bcst_dims=x.shape.lens))
-    return node.add("add", scaled, node.broadcast(bias, 1, x.shape.lens))
-
-
-@onnx_op("Dropout")
-def dropout(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The input unchanged: an inference drops nothing."""
-    node.expect(inputs, 1, 3)
-    training = node.optional(inputs, 2)
-    if training is not None and node.required_constant(training, "training_mode").any():
-        raise node.fail("training_mode is set; export the model for inference (model.eval())")
-    kept = node.add("identity", inputs[0])
-    return [kept, node.filled(DType.BOOL, inputs[0].shape.lens, value=True)]
-
-
-@onnx_op("BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift")
-def bitwise(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Bitwise operators that the IR has no operation for: only on constants."""
-    node.expect(inputs, 1, 2)
-    parts = aligned(node.module, inputs) if len(inputs) > 1 else inputs
-    known = [node.constant(p) for p in parts]
-    values = [v for v in known if v is not None]
-    if len(values) != len(known):
-        raise node.fail("there is no operation for it; only constants are supported")
-    if node.op_type == "BitShift":
-        right = node.text("direction") == "RIGHT"
-        return node.literal((np.right_shift if right else np.left_shift)(*values))
-    made = {"BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor, "BitwiseNot": np.invert}
-    return node.literal(made[node.op_type](*values))
+    if x.shape.is_dynamic:
+        scaled = node.common("mul", x, scale)
+    else:
+        scaled = node.add("mul", x, node.add("scalar", scale, scalar_bcst_dims=x.shape.lens))
+    return node.add("add", scaled, node.broadcast(bias, 1, node.lens(x)))

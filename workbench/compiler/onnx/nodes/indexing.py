@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.dynamic import cut_out
+from workbench.compiler.onnx.nodes.creation import distances
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.shape import Shape, row_major
+from workbench.compiler.onnx.sizes import Length, dim_of, known
+from workbench.compiler.shape import Shape
 
 REDUCTIONS = {"none", "add", "mul", "min", "max"}
 
@@ -18,37 +23,7 @@ REDUCTIONS = {"none", "add", "mul", "min", "max"}
 def gather_elements(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """For each position, the element of an axis that the index there names."""
     node.expect(inputs, 2)
-    if any(i.shape.is_dynamic for i in inputs):
-        raise node.fail("values with dynamic dimensions are not supported")
-    data, index = (i if i.shape.standard else node.add("contiguous", i) for i in inputs)
-    rank = data.shape.ndim
-    if index.shape.ndim != rank:
-        raise node.fail(f"data {data.shape} and indices {index.shape}; expected equal ranks")
-    axis, type = node.axis(node.integer("axis", 0), rank), index.shape.type
-    lens = index.shape.lens
-    index = _counted_from_front(node, index, data.shape.lens[axis])
-    flat = node.reshape(data, data.shape.elements)
-    steps = row_major(data.shape.lens)
-    check_size(Shape(DType.INT64, lens), "GatherElements")
-    places = np.indices(lens, dtype=np.int64)
-    offsets = sum((places[i] * s for i, s in enumerate(steps)), np.zeros(lens, np.int64))
-    base = node.literal(offsets.astype(type.numpy))
-    own = node.literal(places[axis].astype(type.numpy))
-    step = node.multibroadcast(node.vector(type, [steps[axis]]), lens)
-    moved = node.add("mul", node.add("sub", index, own), step)
-    return node.add("gather", flat, node.add("add", base, moved), axis=0)
-
-
-def _counted_from_front(node: NodeContext, index: Instruction, length: int) -> Instruction:
-    """Indices without negative ones."""
-    known = node.constant(index)
-    if known is not None and not bool((known < 0).any()):
-        return index
-    lens, type = index.shape.lens, index.shape.type
-    zero = node.multibroadcast(node.scalar(type, 0), lens)
-    count = node.multibroadcast(node.scalar(type, length), lens)
-    below = node.convert(node.add("less", index, zero), DType.BOOL)
-    return node.add("where", below, node.add("add", index, count), index)
+    return node.add("gather_elements", *inputs, axis=node.integer("axis", 0))
 
 
 @onnx_op("Scatter", "ScatterElements")
@@ -72,31 +47,49 @@ def _reduction(node: NodeContext) -> str:
     return reduction
 
 
+@onnx_op("TensorScatter")
+def tensor_scatter(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """A cache with an update written along an axis, from a place of its own for each sample."""
+    node.expect(inputs, 2, 3)
+    cache, update, starts = inputs[0], inputs[1], node.optional(inputs, 2)
+    mode, axis = node.text("mode", "linear"), node.axis(node.integer("axis", -2), cache.shape.ndim)
+    if mode not in {"linear", "circular"}:
+        raise node.fail(f"mode={mode!r}; expected 'linear' or 'circular'")
+    if axis == 0:
+        raise node.fail("axis 0; expected another one, for that of the batch is the first")
+    lens = node.lens(update)
+    index = node.broadcast(node.counted(DType.INT64, lens[axis]), axis, lens)
+    if starts is not None:
+        index = node.add("add", index, node.broadcast(starts, 0, lens))
+    if mode == "circular":
+        length = node.number_of(node.lens(cache)[axis])
+        index = node.add("mod", index, node.multibroadcast(length, lens))
+    return node.add("scatter_none", cache, index, update, axis=axis)
+
+
+def _k(node: NodeContext, given: Instruction) -> Length:
+    found = node.lengths_in(given, "k")
+    if len(found) != 1:
+        raise node.fail(f"k has {len(found)} elements; expected one")
+    return found[0]
+
+
 @onnx_op("TopK")
 def top_k(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     """The largest or smallest elements along an axis, and where they are."""
     node.expect(inputs, 1, 2)
     given = node.optional(inputs, 1)
-    k = node.integer("k") if given is None else node.constant_ints(given, "k")[0]
     axis, largest = node.integer("axis", -1), node.flag("largest", True)
-    length = inputs[0].shape.lens[node.axis(axis, inputs[0].shape.ndim)]
-    if not 0 <= k <= length:
+    place = node.axis(axis, inputs[0].shape.ndim)
+    length = node.lens(inputs[0])[place]
+    k = node.integer("k") if given is None else _k(node, given)
+    if not dim_of(k).min <= dim_of(length).max or (isinstance(k, int) and k < 0):
         raise node.fail(f"k={k} of {length} elements")
-    made = node.add("topk", inputs[0], k=k, axis=axis, largest=largest)
-    return node.elements(made, 2)
-
-
-@onnx_op("Unique")
-def unique(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The distinct elements or slices, where they first are, and how often."""
-    node.expect(inputs, 1)
-    sorted_ = node.flag("sorted", True)
-    if node.has("axis"):
-        axis = node.axis(node.integer("axis"), inputs[0].shape.ndim)
-        made = node.add("unique", inputs[0], axis=axis, sorted=sorted_)
-    else:
-        made = node.add("unique", inputs[0], sorted=sorted_)
-    return node.elements(made, 4)
+    most = k if isinstance(k, int) else dim_of(length).max
+    made = node.elements(node.add("topk", inputs[0], k=most, axis=axis, largest=largest), 2)
+    if isinstance(k, int) and isinstance(length, int):
+        return made
+    return [cut_out(node.module, v, place, 0, k) for v in made]
 
 
 @onnx_op("Trilu")
@@ -104,29 +97,39 @@ def trilu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The elements on one side of a diagonal; zero elsewhere, also where they are not finite."""
     node.expect(inputs, 1, 2)
     x, given = inputs[0], node.optional(inputs, 1)
-    lens, type = x.shape.lens, x.shape.type
+    lens, type = node.lens(x), x.shape.type
     if len(lens) < 2:
         raise node.fail(f"input {x.shape}; expected rank 2 or more")
-    k = 0 if given is None else node.constant_ints(given, "the diagonal")[0]
-    check_size(Shape(DType.BOOL, lens[-2:]), "Trilu")
-    ones = np.ones(lens[-2:], np.bool_)
-    kept = np.triu(ones, k) if node.flag("upper", True) else np.tril(ones, k)
-    mask = node.fit(node.literal(kept), lens)
+    kept = _triangle(node, lens, given)
     zero = node.multibroadcast(node.scalar(type, 0), lens)
-    return node.add("where", mask, x, zero)
+    return node.add("where", node.fit(kept, lens), x, zero)
 
 
-@onnx_op("CumSum")
-def cum_sum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Sums of all elements up to each one."""
+def _triangle(node: NodeContext, lens: Sequence[Length], given: Instruction | None) -> Instruction:
+    """Which elements of a matrix are on the side that is kept."""
+    upper, fixed = node.flag("upper", True), known(lens[-2:])
+    diagonal = np.zeros(1) if given is None else node.constant(given)
+    if diagonal is not None and fixed is not None:
+        check_size(Shape(DType.BOOL, fixed), "Trilu")
+        k = int(np.clip(node.element(diagonal, "the diagonal"), -max(fixed), max(fixed)))
+        ones = np.ones(fixed, np.bool_)
+        return node.literal(np.triu(ones, k) if upper else np.tril(ones, k))
+    limit = node.scalar(DType.INT64, 0) if given is None else node.single(given)
+    distance = distances(node, lens[-2], lens[-1])
+    out = node.convert(node.common("less" if upper else "greater", distance, limit), DType.BOOL)
+    return node.add("not", out)
+
+
+@onnx_op("CumSum", "CumProd")
+def cumulative(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Sums or products of all elements up to each one."""
     node.expect(inputs, 2)
     axis = node.constant_ints(inputs[1], "the axis")
     if len(axis) != 1:
         raise node.fail(f"axes {list(axis)}; expected one")
+    op = {"CumSum": "prefix_scan_sum", "CumProd": "prefix_scan_prod"}[node.op_type]
     exclusive, reverse = node.flag("exclusive"), node.flag("reverse")
-    return node.add(
-        "prefix_scan_sum", inputs[0], axis=axis[0], exclusive=exclusive, reverse=reverse
-    )
+    return node.add(op, inputs[0], axis=axis[0], exclusive=exclusive, reverse=reverse)
 
 
 @onnx_op("ReverseSequence")
@@ -137,11 +140,13 @@ def reverse_sequence(node: NodeContext, inputs: list[Instruction]) -> Instructio
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     if {batch, time} != {0, 1} or x.shape.ndim < 2:
         raise node.fail(f"axes {batch} and {time} of {x.shape}; expected 0 and 1")
+    count, total = node.lens(x)[batch], node.lens(x)[time]
+    if given is not None and (x.shape.is_dynamic or node.constant(given) is None):
+        return _reversed_by_index(node, x, given, (batch, time))
     if given is None:
         lengths = node.integers("sequence_lens")
     else:
         lengths = node.constant_ints(given, "the list of lengths")
-    count, total = x.shape.lens[batch], x.shape.lens[time]
     if len(lengths) != count or any(not 0 <= n <= total for n in lengths):
         raise node.fail(f"lengths {list(lengths)}; expected {count} from 0 to {total}")
     result: Instruction | None = None
@@ -151,10 +156,26 @@ def reverse_sequence(node: NodeContext, inputs: list[Instruction]) -> Instructio
     return x if result is None else result
 
 
+def _reversed_by_index(
+    node: NodeContext, x: Instruction, lengths: Instruction, axes: tuple[int, int]
+) -> Instruction:
+    """The element of each place taken from its mirror image, within the length of its sequence."""
+    batch, time = axes
+    lens = node.lens(x)
+    places = node.unsqueeze(node.counted(DType.INT64, lens[time]), batch)
+    ends = node.unsqueeze(node.convert(lengths, DType.INT64), time)
+    mirrored = node.common("sub", node.common("sub", ends, node.scalar(DType.INT64, 1)), places)
+    inside = node.convert(node.common("less", places, ends), DType.BOOL)
+    index = node.common("where", inside, mirrored, places)
+    behind = range(2, len(lens))
+    index = node.unsqueeze(index, *behind) if behind else index
+    return node.add("gather_elements", x, node.fit(index, lens), axis=time)
+
+
 def _reversed_piece(
     node: NodeContext, x: Instruction, axes: tuple[int, int], b: int, length: int
 ) -> Instruction:
-    total = x.shape.lens[axes[1]]
+    total = node.lens(x)[axes[1]]
     if length <= 1:
         return node.slice(x, axes, (b, 0), (b + 1, total))
     front = node.slice(x, axes, (b, 0), (b + 1, length))

@@ -7,9 +7,8 @@ import numpy as np
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx import builders
-from workbench.compiler.onnx.broadcast import broadcasted
 from workbench.compiler.onnx.context import NodeContext
-from workbench.compiler.onnx.quantization import dequantized, unpacked
+from workbench.compiler.onnx.quantization import dequantized
 from workbench.compiler.onnx.registry import onnx_op
 
 
@@ -30,8 +29,6 @@ def gemm(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 def product(node: NodeContext, a: Instruction, b: Instruction, op: str = "dot") -> Instruction:
     """A matrix product in which vectors count as matrices of one row or column."""
-    if a.shape.is_dynamic or b.shape.is_dynamic:
-        return builders.dot(node, a, b, op)
     left, right = a.shape.ndim == 1, b.shape.ndim == 1
     a = node.unsqueeze(a, 0) if left else a
     b = node.unsqueeze(b, 1) if right else b
@@ -96,8 +93,8 @@ def matmul_integer_to_float(node: NodeContext, inputs: list[Instruction]) -> Ins
     operands: list[Instruction] = []
     for index, (value, scale) in enumerate(((a, a_scale), (b, b_scale))):
         zero = node.optional(inputs, 4 + index)
-        lens = value.shape.lens
-        length = scale.shape.lens[0]
+        lens = node.lens(value)
+        length = node.lens(scale)[0]
         axes = [i for i, n in enumerate(lens) if n == length]
         operands.append(dequantized(node, value, scale, zero, axes[-1] if axes else 1))
     result = builders.dot(node, operands[0], operands[1])
@@ -107,38 +104,59 @@ def matmul_integer_to_float(node: NodeContext, inputs: list[Instruction]) -> Ins
 
 def _blocks(node: NodeContext, value: Instruction, size: int, columns: int) -> Instruction:
     """Each column repeated ``size`` times, cut to so many columns."""
-    rows, count = value.shape.lens
+    rows, count = node.lens(value)
     spread = node.multibroadcast(node.unsqueeze(value, 2), (rows, count, size))
     return _columns(node, node.reshape(spread, rows, -1), columns)
 
 
 def _columns(node: NodeContext, value: Instruction, count: int) -> Instruction:
-    return value if value.shape.lens[1] <= count else node.slice(value, [1], [0], [count])
+    return value if node.lens(value)[1] <= count else node.slice(value, [1], [0], [count])
 
 
 @onnx_op("MatMulNBits")
 def matmul_n_bits(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A product with a matrix of 4-bit weights, each block with a scale of its own."""
-    node.expect(inputs, 3, 4)
+    """A product with a matrix of weights of few bits, each block with a scale of its own."""
+    node.expect(inputs, 3, 6)
     a, packed, scales = inputs[:3]
     rows, inner = node.integer("N"), node.integer("K")
     block, bits = node.integer("block_size"), node.integer("bits", 4)
-    if bits != 4 or block < 16 or block & (block - 1):
+    if bits not in {2, 4, 8} or block < 16 or block & (block - 1):
         raise node.fail(
-            f"bits={bits}, block_size={block}; expected 4 bits, and a power of 2 from 16"
+            f"bits={bits}, block_size={block}; expected 2, 4 or 8 bits, and a power of 2 from 16"
         )
+    if node.optional(inputs, 4) is not None:
+        raise node.fail("input g_idx is not supported; expected blocks in order")
     count = -(-inner // block)
-    weights = unpacked(node, node.reshape(packed, rows, -1))
-    weights = _columns(node, weights, inner)
+    weights = _codes(node, node.reshape(packed, rows, -1), bits, inner)
     spread = _blocks(node, node.reshape(scales, rows, -1), block, inner)
     zero = node.optional(inputs, 3)
-    if zero is None:
-        zeros = node.multibroadcast(node.vector(DType.UINT8, [8]), weights.shape.lens)
+    if zero is not None and zero.shape.type.is_float:
+        points = _blocks(node, node.reshape(zero, rows, -1), block, inner)
+        values = node.common("sub", node.convert(weights, points.shape.type), points)
+        matrix = node.common("mul", values, spread)
     else:
-        codes = unpacked(node, node.reshape(zero, rows, -1))
-        zeros = _blocks(node, _columns(node, codes, count), block, inner)
-    matrix = node.add("dequantizelinear", weights, spread, zeros)
-    return _times(node, a, matrix)
+        if zero is None:
+            middle = node.vector(DType.UINT8, [1 << (bits - 1)])
+            zeros = node.multibroadcast(middle, node.lens(weights))
+        else:
+            points = _codes(node, node.reshape(zero, rows, -1), bits, count)
+            zeros = _blocks(node, points, block, inner)
+        matrix = node.add("dequantizelinear", weights, spread, zeros)
+    result, bias = _times(node, a, matrix), node.optional(inputs, 5)
+    return result if bias is None else node.common("add", result, bias)
+
+
+def _codes(node: NodeContext, packed: Instruction, bits: int, columns: int) -> Instruction:
+    """The codes of few bits in the bytes of a matrix, cut to so many columns."""
+    if bits == 8:
+        return _columns(node, packed, columns)
+    codes = node.add("unpack_int4", packed)
+    if bits == 2:
+        rows, count = node.lens(codes)
+        four = node.fit(node.scalar(codes.shape.type, 4), node.lens(codes))
+        pairs = [node.unsqueeze(node.add(op, codes, four), 2) for op in ("mod", "div")]
+        codes = node.reshape(node.add("concat", *pairs, axis=2), rows, 2 * count)
+    return _columns(node, codes, columns)
 
 
 def _times(node: NodeContext, a: Instruction, weights: Instruction) -> Instruction:
@@ -149,7 +167,7 @@ def _times(node: NodeContext, a: Instruction, weights: Instruction) -> Instructi
         result = node.add("dot", node.unsqueeze(a, 0), matrix)
         return node.squeeze(result, result.shape.ndim - 2)
     if rank > 2:
-        matrix = broadcasted(node.module, matrix, (*a.shape.lens[:-2], *matrix.shape.lens))
+        matrix = node.fit(matrix, (*node.lens(a)[:-2], *node.lens(matrix)))
     return node.add("dot", a, matrix)
 
 
@@ -159,6 +177,9 @@ NORMAL_FLOAT = [
     0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
     0.7229568362236023, 1.0,
 ]  # fmt: skip
+_TINY_FLOAT = [0.0, 0.0625 / 12, 8 / 12, 12 / 12, 4 / 12, 6 / 12, 2 / 12, 3 / 12]
+TINY_FLOAT = [*_TINY_FLOAT, *[-v for v in _TINY_FLOAT]]
+"""What the codes of the two kinds of 4-bit floats mean."""
 
 
 @onnx_op("MatMulBnb4")
@@ -168,18 +189,16 @@ def matmul_bnb4(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     a, packed, largest = inputs
     rows, inner, block = node.integer("N"), node.integer("K"), node.integer("block_size")
     kind, total = node.integer("quant_type"), rows * inner
-    codes = node.reshape(unpacked(node, packed), rows, inner)
-    spread = node.multibroadcast(node.unsqueeze(largest, 1), (largest.shape.lens[0], block))
-    flat = node.reshape(spread, largest.shape.lens[0] * block)
-    if flat.shape.lens[0] > total:
+    if kind not in {0, 1}:
+        raise node.fail(f"quant_type={kind}; expected 0 or 1")
+    pairs = node.reshape(node.add("unpack_int4", packed), -(-total // 2), 2)
+    flat = node.reshape(node.add("reverse", pairs, axes=(1,)), -1)  # high halves come first
+    codes = node.reshape(node.slice(flat, [0], [0], [total]), rows, inner)
+    spread = node.multibroadcast(node.unsqueeze(largest, 1), (node.lens(largest)[0], block))
+    flat = node.reshape(spread, node.lens(largest)[0] * block)
+    if node.lens(flat)[0] > total:
         flat = node.slice(flat, [0], [0], [total])
     scales = node.reshape(flat, rows, inner)
-    if kind == 0:
-        eight = node.fit(node.scalar(DType.FLOAT, 8), (rows, inner))
-        values = node.add("div", node.convert(codes, DType.FLOAT), eight)
-    elif kind == 1:
-        table = node.vector(DType.FLOAT, NORMAL_FLOAT)
-        values = node.add("gather", table, node.convert(codes, DType.INT64), axis=0)
-    else:
-        raise node.fail(f"quant_type={kind}; expected 0 or 1")
+    table = node.vector(DType.FLOAT, NORMAL_FLOAT if kind else TINY_FLOAT)
+    values = node.add("gather", table, node.convert(codes, DType.INT64), axis=0)
     return _times(node, a, node.add("mul", values, scales))

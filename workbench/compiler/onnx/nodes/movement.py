@@ -10,8 +10,12 @@ from workbench.compiler.argument import Argument
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.dynamic import reshaped
+from workbench.compiler.onnx.lengths import ANYTHING, Span
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.shape import Shape, broadcast_lens
+from workbench.compiler.onnx.sizes import Length, dim_of, element, known
+from workbench.compiler.ops.ranges import ANY, dims_of, same_length
+from workbench.compiler.shape import Dim, Shape
 
 
 @onnx_op("Reshape")
@@ -25,17 +29,43 @@ def reshape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         node.expect(inputs, 2)
         known = node.constant(inputs[1])
         if known is None:
-            buffer = node.add("allocate", inputs[1], buf_type=inputs[0].shape.type)
-            return node.add("reshape", inputs[0], buffer)
+            return _reshaped_at_run_time(node, *inputs)
         dims = tuple(int(d) for d in known.reshape(-1))
     assert x is not None  # expected above
     if any(d < -1 for d in dims):
         raise node.fail(f"shape {list(dims)}; expected no length below −1")
     if not dims:
         return node.squeeze(x, *range(x.shape.ndim))
-    if not x.shape.is_dynamic and not x.shape.elements:
+    if x.shape.is_dynamic:
+        own = dict(enumerate(node.lens(x) if not node.flag("allowzero") else ()))
+        return node.reshape(x, *[d or own.get(i, 0) for i, d in enumerate(dims)])
+    if not x.shape.elements:
         return _empty(node, x.shape, dims)
+    if node.flag("allowzero") and 0 in dims:
+        raise node.fail(f"shape {list(dims)} for {x.shape}, which has elements")
     return node.reshape(x, *dims)
+
+
+def _reshaped_at_run_time(node: NodeContext, x: Instruction, shape: Instruction) -> Instruction:
+    """A reshape to lens that are computed, whose ranges are known as far as those of their parts."""
+    spans, own = node.spans(shape), node.lens(x)
+    if spans is None:
+        raise node.fail(f"shape {shape.shape}; expected a list of known length")
+    zero = node.flag("allowzero")
+    lens: list[Length] = []
+    dims: list[Dim] = []
+    for i, span in enumerate(spans):
+        copied = own[i] if i < len(own) and not zero else None
+        if span.exact == 0 and copied is not None:
+            lens.append(copied)
+        elif span.exact is not None:
+            lens.append(span.exact)
+        elif span.low > 0 or (copied is not None and same_length(span.dim, dim_of(copied))):
+            lens.append(element(node.module, shape, i, span.dim))
+        dims.append(span.dim if span.low > 0 else ANY)
+    if len(lens) == len(spans):
+        return reshaped(node.module, x, lens, shape, zero)
+    return node.add("reshape_with_dims", x, shape, out_dyn_dims=tuple(dims), allowzero=zero)
 
 
 def _empty(node: NodeContext, x: Shape, dims: tuple[int, ...]) -> Instruction:
@@ -58,15 +88,19 @@ def _axes(node: NodeContext, inputs: list[Instruction]) -> tuple[int, ...]:
 
 
 def _standard(node: NodeContext, x: Instruction) -> Instruction:
-    return x if x.shape.standard else node.add("contiguous", x)
+    fixed = not x.shape.is_dynamic
+    return node.add("contiguous", x) if fixed and not x.shape.standard else x
 
 
 @onnx_op("Squeeze")
 def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value without some axes of length 1."""
     node.expect(inputs, 1, 2)
-    axes = _axes(node, inputs)
-    return node.squeeze(_standard(node, inputs[0]), *axes)
+    axes, x = _axes(node, inputs), inputs[0]
+    open_ = [d for d in x.shape.dims or () if d.min <= 1 <= d.max and not d.is_fixed]
+    if open_ and not axes:
+        x = node.literal(node.required_constant(x, "a value whose axes of length 1 are to go"))
+    return node.squeeze(_standard(node, x), *axes)
 
 
 @onnx_op("Unsqueeze")
@@ -103,23 +137,26 @@ def transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def expand(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value broadcast with given lens."""
     node.expect(inputs, 2)
-    x, dims = inputs[0], node.constant(inputs[1])
-    if dims is None:
-        return node.add("broadcast_with_dims", x, inputs[1])
-    if x.shape.is_dynamic:
-        raise node.fail("a value with dynamic dimensions and a constant shape are not supported")
-    wanted = tuple(int(d) for d in dims.reshape(-1))
+    x, wanted = inputs[0], node.lengths_in(inputs[1], "shape")
     if any(d < 0 for d in wanted):
         raise node.fail(f"shape {list(wanted)}; expected no negative length")
-    return node.multibroadcast(x, broadcast_lens(x.shape.lens, wanted))
+    lens = node.common_lens(node.lens(x), wanted)
+    if known(lens) is not None and not x.shape.is_dynamic:
+        return node.multibroadcast(x, lens)
+    dims = [dim_of(n) for n in lens]
+    if len(dims) == x.shape.ndim and all(map(same_length, dims, dims_of(x.shape))):
+        return x
+    return node.expected(node.add("broadcast_with_dims", x, inputs[1]), dims)
 
 
 @onnx_op("Tile")
 def tile(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value repeated along each axis."""
     node.expect(inputs, 2)
-    x, repeats = inputs[0], node.constant_ints(inputs[1], "the number of repeats")
-    lens = x.shape.lens
+    x, repeats = inputs[0], node.lengths_in(inputs[1], "repeats")
+    if x.shape == Shape.scalar(x.shape.type) and not repeats:
+        return x
+    lens = node.lens(x)
     if len(repeats) != len(lens) or any(r < 0 for r in repeats):
         raise node.fail(f"repeats {list(repeats)}; expected {len(lens)} numbers, none negative")
     split = node.unsqueeze(x, *range(0, 2 * len(lens), 2))
@@ -133,8 +170,7 @@ def concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The values one after the other; empty ones add nothing."""
     node.expect(inputs, 1, len(inputs))
     if not any(i.shape.is_dynamic for i in inputs):
-        full = [i for i in inputs if i.shape.elements]
-        inputs = full or inputs[:1]
+        inputs = [i for i in inputs if i.shape.elements] or inputs
     return node.add("concat", *inputs, axis=node.integer("axis", 0))
 
 
@@ -173,14 +209,14 @@ def space_to_depth(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     return node.reshape(blocks, n, c * b * b, h // b, w // b)
 
 
-def _image(node: NodeContext, x: Instruction) -> tuple[int, int, int, int]:
-    if x.shape.is_dynamic or x.shape.ndim != 4:
-        raise node.fail(f"input {x.shape}; expected rank 4 with fixed dimensions")
-    n, c, h, w = x.shape.lens
+def _image(node: NodeContext, x: Instruction) -> tuple[Length, Length, Length, Length]:
+    if x.shape.ndim != 4:
+        raise node.fail(f"input {x.shape}; expected rank 4")
+    n, c, h, w = node.lens(x)
     return n, c, h, w
 
 
-_MODES = ("constant", "reflect", "edge")
+_MODES = ("constant", "reflect", "edge", "wrap")
 
 
 @onnx_op("Pad")
@@ -188,14 +224,16 @@ def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value with a margin, constant or taken from its elements."""
     node.expect(inputs, 1, 4)
     x, mode = inputs[0], node.text("mode", "constant")
+    if _is_run_time(node, inputs):
+        return _padded_at_run_time(node, inputs, mode)
     pads = _pads(node, inputs)
     if not any(pads):
         return node.add("identity", x)
     if mode not in _MODES:
-        raise node.fail(f"mode={mode!r} is not supported; expected one of {', '.join(_MODES)}")
+        raise node.fail(f"mode={mode!r}; expected one of {', '.join(_MODES)}")
     value = node.number("value", 0.0)
     given = node.optional(inputs, 2)
-    if mode == "constant" and given is not None and given.shape.elements:
+    if mode == "constant" and given is not None and not node.is_empty(given):
         known = node.required_constant(given, "the value of the margin")
         if known.size != 1:
             raise node.fail(f"a margin of {known.size} values; expected 1")
@@ -204,6 +242,31 @@ def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         raise node.fail(f"{len(pads)} pads for rank {x.shape.ndim}; expected twice the rank")
     kind = choice("pad", "mode", mode)
     return node.add("pad", x, pads=pads, value=value, mode=kind)
+
+
+def _is_run_time(node: NodeContext, inputs: list[Instruction]) -> bool:
+    """Whether the pads, or the value of the margin, are computed by a run."""
+    return any(
+        given is not None and node.constant(given) is None
+        for given in (node.optional(inputs, 1), node.optional(inputs, 2))
+    )
+
+
+def _padded_at_run_time(node: NodeContext, inputs: list[Instruction], mode: str) -> Instruction:
+    x, given = inputs[0], node.optional(inputs, 2)
+    rank, named = x.shape.ndim, node.optional(inputs, 3)
+    if mode not in _MODES:
+        raise node.fail(f"mode={mode!r}; expected one of {', '.join(_MODES)}")
+    axes = range(rank) if named is None else node.constant_ints(named, "the list of axes")
+    axes = [node.axis(a, rank) for a in axes]
+    pads = node.expected(inputs[1], [Dim(2 * len(axes), 2 * len(axes))])
+    value = node.scalar(x.shape.type, 0) if given is None else node.single(given)
+    dims, spans = list(dims_of(x.shape)), node.spans(pads)
+    for i, axis in enumerate(axes):
+        added = spans[i] + spans[i + len(axes)] if spans else ANYTHING
+        dims[axis] = (Span(dims[axis].min, dims[axis].max, dims[axis].name) + added).dim
+    made = node.add("pad_by", x, pads, value, axes=tuple(axes), mode=choice("pad_by", "mode", mode))
+    return node.expected(made, dims)
 
 
 def _pads(node: NodeContext, inputs: list[Instruction]) -> tuple[int, ...]:

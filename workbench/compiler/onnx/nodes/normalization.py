@@ -5,8 +5,10 @@ from __future__ import annotations
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx import builders
-from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.context import NodeContext, Result, is_absent
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.onnx.sizes import Length, dim_of
+from workbench.compiler.ops.ranges import dims_of
 
 
 def _check_floats(node: NodeContext, inputs: list[Instruction]) -> None:
@@ -16,18 +18,35 @@ def _check_floats(node: NodeContext, inputs: list[Instruction]) -> None:
 
 
 @onnx_op("BatchNormalization")
-def batch_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Batch normalisation with known statistics."""
+def batch_normalization(node: NodeContext, inputs: list[Instruction]) -> Result:
+    """Batch normalisation with known statistics, or with those of the batch where it is trained."""
     node.expect(inputs, 5)
     if node.flag("training_mode"):
-        raise node.fail("training_mode=1; export the model for inference (model.eval())")
+        return _trained_batch_normalization(node, *inputs)
     return builders.batchnorm(node, inputs[0], inputs[1:], node.number("epsilon", 1e-5))
 
 
-def _per_channel(node: NodeContext, value: Instruction, x: Instruction) -> Instruction:
-    if x.shape.is_dynamic:
-        return node.add("broadcast", value, x, axis=1)
-    return node.broadcast(value, 1, x.shape.lens)
+def _trained_batch_normalization(
+    node: NodeContext,
+    x: Instruction,
+    scale: Instruction,
+    bias: Instruction,
+    mean: Instruction,
+    variance: Instruction,
+) -> list[Instruction]:
+    """The result, and the means and variances moved towards those of the batch."""
+    axes = tuple(i for i in range(x.shape.ndim) if i != 1)
+    batch_mean = node.add("reduce_mean", x, axes=axes)
+    batch_variance = node.add("reduce_mean", node.common("sqdiff", x, batch_mean), axes=axes)
+    found = [node.squeeze(v, *axes) for v in (batch_mean, batch_variance)]
+    y = builders.batchnorm(node, x, [scale, bias, *found], node.number("epsilon", 1e-5))
+    momentum = node.number("momentum", 0.9)
+    moved: list[Instruction] = []
+    for old, new in zip((mean, variance), found, strict=True):
+        kept, fresh = (node.scalar(old.shape.type, v) for v in (momentum, 1 - momentum))
+        part = node.common("mul", node.convert(new, old.shape.type), fresh)
+        moved.append(node.common("add", node.common("mul", old, kept), part))
+    return [node.convert(y, x.shape.type), *moved]
 
 
 @onnx_op("InstanceNormalization")
@@ -40,7 +59,7 @@ def instance_normalization(node: NodeContext, inputs: list[Instruction]) -> Inst
     x, scale, bias = (node.convert(i, wide) for i in inputs)
     axes = tuple(range(2, x.shape.ndim))
     result, _, _ = builders.standardized(node, x, axes, node.number("epsilon", 1e-5))
-    weight, offset = (_per_channel(node, v, x) for v in (scale, bias))
+    weight, offset = (node.broadcast(v, 1, node.lens(x)) for v in (scale, bias))
     result = node.add("add", node.add("mul", result, weight), offset)
     return node.convert(result, type)
 
@@ -49,7 +68,7 @@ def instance_normalization(node: NodeContext, inputs: list[Instruction]) -> Inst
 def layer_normalization(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     """Normalisation over the last axes, then a scale and an optional bias."""
     node.expect(inputs, 2, 3)
-    _check_floats(node, [i for i in inputs if i.shape.lens])
+    _check_floats(node, [i for i in inputs if not is_absent(i)])
     x, scale = inputs[:2]
     bias, type, rank = node.optional(inputs, 2), x.shape.type, x.shape.ndim
     first = node.axis(node.integer("axis", -1), rank)
@@ -60,9 +79,9 @@ def layer_normalization(node: NodeContext, inputs: list[Instruction]) -> list[In
     result, mean, inverse = builders.standardized(node, wide, axes, epsilon)
     result = node.convert(result, type)
     if first > 0 and scale.shape.ndim == 1 and rank - first == 1:
-        scale = node.broadcast(scale, first, x.shape.lens)
+        scale = node.broadcast(scale, first, node.lens(x))
     if bias is not None and first > 0 and bias.shape.ndim == 1 and rank - first == 1:
-        bias = node.broadcast(bias, first, x.shape.lens)
+        bias = node.broadcast(bias, first, node.lens(x))
     result = node.common("mul", result, scale)
     if bias is not None:
         result = node.common("add", result, bias)
@@ -73,8 +92,9 @@ def _root_mean_square(
     node: NodeContext, x: Instruction, gamma: Instruction, axis: int
 ) -> list[Instruction]:
     type = x.shape.type
-    wide = node.add("convert", x, target_type=DType.FLOAT)
-    squares = node.add("reduce_mean", node.common("mul", wide, wide), axes=(axis,))
+    wide = node.add("convert", x, target_type=type if type is DType.DOUBLE else DType.FLOAT)
+    axes = tuple(range(axis, x.shape.ndim))
+    squares = node.add("reduce_mean", node.common("mul", wide, wide), axes=axes)
     squares = node.add("convert", squares, target_type=type)
     epsilon = node.scalar(type, builders.epsilon_of(type, node.number("epsilon", 1e-5)))
     inverse = node.add("rsqrt", node.common("add", squares, epsilon))
@@ -138,7 +158,7 @@ def group_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruc
         raise node.fail(f"input {x.shape}; expected a batch, channels and spatial axes")
     if last:
         x = node.transpose(x, 0, rank - 1, *range(1, rank - 1))
-    lens = x.shape.lens
+    lens = node.lens(x)
     if groups < 1 or lens[1] % groups:
         raise node.fail(f"{groups} groups of {lens[1]} channels; expected a divisor")
     scale, bias = (_of_channels(node, v, lens[1], groups) for v in (scale, bias))
@@ -156,11 +176,14 @@ def group_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruc
     return result
 
 
-def _of_channels(node: NodeContext, value: Instruction, channels: int, groups: int) -> Instruction:
+def _of_channels(
+    node: NodeContext, value: Instruction, channels: Length, groups: int
+) -> Instruction:
     """A number for each channel; before opset 21 there was one for each group."""
-    if value.shape.lens == (channels,):
+    own = dims_of(value.shape)
+    if node.version >= 21 or own == (dim_of(channels),):
         return value
-    if value.shape.lens != (groups,):
+    if own != (dim_of(groups),):
         raise node.fail(f"scale or bias {value.shape}; expected {channels} elements")
     spread = node.multibroadcast(node.unsqueeze(value, 1), (groups, channels // groups))
     return node.reshape(spread, channels)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
-from workbench.compiler.onnx.broadcast import dims_of
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.onnx.sizes import Length, Size
 from workbench.compiler.onnx.tensors import limits
 from workbench.compiler.onnx.windows import DEFAULT, Window, window
+from workbench.compiler.ops.ranges import agree, dims_of
 
 MODES = {
     "AveragePool": "average", "GlobalAveragePool": "average", "MaxPool": "max",
@@ -20,13 +23,60 @@ MODES = {
 }  # fmt: skip
 
 
-@onnx_op("AveragePool", "MaxPool", "LpPool")
+@onnx_op("AveragePool", "LpPool")
 def pool(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A pooling over a window."""
     node.expect(inputs, 1)
-    if node.uses_output(1):
-        raise node.fail(f"output {node.node.output[1]!r}, the indices, is not supported")
     return pooled(node, inputs[0], MODES[node.op_type])
+
+
+@onnx_op("MaxPool")
+def max_pool(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
+    """The maximum of each window, and where it stands if that is asked for."""
+    node.expect(inputs, 1)
+    values = pooled(node, inputs[0], "max")
+    return [values, _indices(node, inputs[0])] if node.uses_output(1) else [values]
+
+
+def _indices(node: NodeContext, x: Instruction) -> Instruction:
+    lengths = node.integers("kernel_shape")
+    made = window(node, x, lengths)
+    found = node.add(
+        "max_pool_indices",
+        x,
+        padding=made.padding,
+        stride=made.stride,
+        lengths=lengths,
+        dilations=made.dilation,
+        ceil_mode=node.flag("ceil_mode"),
+        column_major=node.flag("storage_order"),
+    )
+    return _trimmed(node, found, _lens(node, x, lengths, made))
+
+
+@onnx_op("MaxUnpool")
+def max_unpool(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """Maxima put back where they stood, zeros elsewhere."""
+    node.expect(inputs, 2, 3)
+    x, index, given = inputs[0], inputs[1], node.optional(inputs, 2)
+    lengths = node.integers("kernel_shape")
+    own = node.lens(x)
+    same = agree(dims_of(index.shape), dims_of(x.shape))
+    if len(lengths) != x.shape.ndim - 2 or not same:
+        raise node.fail(f"kernel_shape {list(lengths)}, indices {index.shape} for {x.shape}")
+    made = window(node, x, lengths)
+    sides = zip(own[2:], lengths, made.stride, made.begins, made.ends, strict=True)
+    lens = (*own[:2], *[(n - 1) * s - b - e + k for n, k, s, b, e in sides])
+    zeros = node.filled(x.shape.type, (prod(lens),), 0)
+    flat = node.add("scatter_none", zeros, node.reshape(index, -1), node.reshape(x, -1), axis=0)
+    result = node.reshape(flat, *lens)
+    if given is None:
+        return result
+    wanted = node.constant_ints(given, "the output's shape")
+    if len(wanted) != len(lens) or any(a < b for a, b in zip(wanted, lens, strict=True)):
+        raise node.fail(f"output shape {list(wanted)}; expected {list(lens)} or more")
+    ends = node.fixed([a - b for a, b in zip(wanted, lens, strict=True)], "margins")
+    return node.add("pad", result, pads=(*[0] * len(ends), *ends)) if any(ends) else result
 
 
 @onnx_op("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
@@ -57,7 +107,7 @@ def globally_pooled(node: NodeContext, x: Instruction, mode: str) -> Instruction
 def pooled(node: NodeContext, x: Instruction, mode: str) -> Instruction:
     """A pooling over the window that the node describes."""
     lengths = node.integers("kernel_shape")
-    made = window(node, x, None if x.shape.is_dynamic else lengths)
+    made = window(node, x, lengths)
     if len(lengths) != x.shape.ndim - 2 or min(lengths) < 1:
         raise node.fail(f"kernel_shape {list(lengths)}; expected {x.shape.ndim - 2} lengths")
     if node.flag("count_include_pad") and any(made.padding):
@@ -73,7 +123,7 @@ def _pooling(
     mode: str,
     lengths: tuple[int, ...],
     made: Window,
-    lens: list[int] | None = None,
+    lens: Sequence[Length] | None = None,
 ) -> Instruction:
     result = node.add(
         "pooling",
@@ -87,13 +137,17 @@ def _pooling(
         ceil_mode=node.flag("ceil_mode"),
         lp_order=node.integer("p", 2),
     )
-    if not node.flag("ceil_mode") or x.shape.is_dynamic or made.mode != DEFAULT:
+    if not node.flag("ceil_mode") or made.mode != DEFAULT:
         return result
-    # A last window that begins in the padding does not count.
-    lens = lens or _lens(node, x, lengths, made)
-    if tuple(lens) == result.shape.lens[2:]:
-        return result
-    return node.slice(result, range(2, 2 + len(lens)), [0] * len(lens), lens)
+    return _trimmed(node, result, lens or _lens(node, x, lengths, made))
+
+
+def _trimmed(node: NodeContext, pooled: Instruction, lens: Sequence[Length]) -> Instruction:
+    """A pooling without last windows that begin in the padding."""
+    pairs = zip(lens, node.lens(pooled)[2:], strict=True)
+    if all(isinstance(n, Size) or n == m for n, m in pairs):
+        return pooled
+    return node.slice(pooled, range(2, 2 + len(lens)), [0] * len(lens), lens)
 
 
 def _pooled_padded(
@@ -116,8 +170,6 @@ def _pooled_asymmetric(
     node: NodeContext, x: Instruction, mode: str, lengths: tuple[int, ...], made: Window
 ) -> Instruction:
     """A pooling with as much padding on both sides, of which the surplus is cut off."""
-    if x.shape.is_dynamic:
-        raise node.fail("different padding on both sides needs an input with fixed dimensions")
     sides: list[int] = []
     starts: list[int] = []
     for begin, end, stride in zip(made.begins, made.ends, made.stride, strict=True):
@@ -131,15 +183,21 @@ def _pooled_asymmetric(
     return node.slice(result, range(2, 2 + len(lens)), starts, stops)
 
 
-def _lens(node: NodeContext, x: Instruction, lengths: tuple[int, ...], made: Window) -> list[int]:
-    """The spatial lens of the pooling with its true padding."""
-    lens: list[int] = []
-    for i, n in enumerate(x.shape.lens[2:]):
-        wide = (lengths[i] - 1) * made.dilation[i] + 1
-        room = n + made.begins[i] + made.ends[i] - wide
-        ceil = node.flag("ceil_mode")
-        count = -(-room // made.stride[i]) if ceil else room // made.stride[i]
-        if ceil and count * made.stride[i] >= n + made.begins[i]:
+def _lens(
+    node: NodeContext, x: Instruction, lengths: tuple[int, ...], made: Window
+) -> list[Length]:
+    """The spatial lens of the pooling with its true padding.
+
+    A window that is as wide as a stride and the padding at the end never begins in that padding.
+    """
+    lens: list[Length] = []
+    ceil = node.flag("ceil_mode")
+    for i, n in enumerate(node.lens(x)[2:]):
+        wide, stride = (lengths[i] - 1) * made.dilation[i] + 1, made.stride[i]
+        room = n + (made.begins[i] + made.ends[i] - wide + (stride - 1 if ceil else 0))
+        count = room // stride
+        overhangs = ceil and wide < made.ends[i] + stride
+        if overhangs and count * stride >= n + made.begins[i]:
             count -= 1
         lens.append(count + 1)
     return lens

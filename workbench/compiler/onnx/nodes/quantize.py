@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
+import onnx
+
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
+from workbench.compiler.onnx.broadcast import common_type
 from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.nodes.cast import EIGHT_BITS
 from workbench.compiler.onnx.nodes.convolution import convolve
 from workbench.compiler.onnx.nodes.matmul import product
 from workbench.compiler.onnx.nodes.pooling import MODES, globally_pooled, pooled
-from workbench.compiler.onnx.quantization import dequantized, quantized
+from workbench.compiler.onnx.quantization import (
+    dequantized,
+    narrowed,
+    paired_floats,
+    quantized,
+    within,
+)
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.onnx.tensors import NARROW, element_type
+
+_T = onnx.TensorProto
 
 
 @onnx_op("QuantizeLinear")
 def quantize_linear(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """``x / scale + zero``, rounded and saturated."""
     node.expect(inputs, 2, 3)
-    zero = node.optional(inputs, 2)
-    type = node.element_type("output_dtype") if node.integer("output_dtype", 0) else None
+    x, scale = inputs[:2]
+    zero, given = node.optional(inputs, 2), node.integer("output_dtype", 0)
+    code = node.code(zero) if zero is not None else given or _T.UINT8
+    if given not in {0, code}:
+        names = " and ".join(_T.DataType.Name(c) for c in (given, code))
+        raise node.fail(f"output_dtype and the type of the zero point differ: {names}")
+    type = element_type(code, "output_dtype")
+    if node.integer("precision", 0):
+        x, scale = (node.convert(v, node.element_type("precision")) for v in (x, scale))
     axis, block = node.integer("axis", 1), node.integer("block_size", 0)
-    if zero is not None and type not in (None, zero.shape.type):
-        raise node.fail(f"output_dtype and a zero point of {zero.shape.type.type_name} differ")
-    return quantized(node, inputs[0], inputs[1], zero, axis, block, None if zero else type)
+    saturate = node.flag("saturate", True)
+    if code == _T.FLOAT4E2M1 or (code in EIGHT_BITS and not saturate):
+        zero = None if zero is None else node.convert(zero, DType.FLOAT)
+        type = None if zero else DType.FLOAT
+        wide = quantized(node, x, scale, zero, axis, block, type)
+        if code == _T.FLOAT4E2M1:
+            return node.declared(paired_floats(node, wide), code)
+        return narrowed(node, wide, code, saturate)
+    default = None if zero or not given else type
+    result = quantized(node, x, scale, zero, axis, block, default)
+    return within(node, result, code) if code in NARROW else result
 
 
 @onnx_op("DequantizeLinear")
 def dequantize_linear(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """``(x - zero) * scale``."""
+    """``(x - zero) * scale``, in the type of the scale or of the result, whichever is wider."""
     node.expect(inputs, 2, 3)
+    x, scale = inputs[:2]
     axis, block = node.integer("axis", 1), node.integer("block_size", 0)
-    return dequantized(node, inputs[0], inputs[1], node.optional(inputs, 2), axis, block)
+    given = node.integer("output_dtype", 0)
+    type = node.element_type("output_dtype") if given else scale.shape.type
+    scale = node.convert(scale, common_type([scale.shape.type, type]))
+    result = dequantized(node, x, scale, node.optional(inputs, 2), axis, block)
+    return node.convert(result, type)
 
 
 @onnx_op("DynamicQuantizeLinear")
@@ -41,12 +74,12 @@ def dynamic_quantize_linear(node: NodeContext, inputs: list[Instruction]) -> lis
     zero = node.scalar(type, 0)
     high = node.common("max", zero, node.add("reduce_max", x, axes=axes))
     low = node.common("min", zero, node.add("reduce_min", x, axes=axes))
-    span, least, most = (node.filled(type, high.shape.lens, v) for v in (255, 0, 255))
+    span, least, most = (node.filled(type, node.lens(high), v) for v in (255, 0, 255))
     scale = node.common("div", node.common("sub", high, low), span)
     start = node.common("sub", least, node.common("div", low, scale))
     point = node.add("nearbyint", node.add("clip", start, least, most))
     zero_point = node.convert(point, DType.UINT8)
-    spread = [node.multibroadcast(v, x.shape.lens) for v in (scale, zero_point)]
+    spread = [node.multibroadcast(v, node.lens(x)) for v in (scale, zero_point)]
     result = node.add("quantizelinear", x, *spread)
     return [result, node.squeeze(scale, *axes), node.squeeze(zero_point, *axes)]
 
@@ -108,15 +141,20 @@ def qlinear_concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def qlinear_conv(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A convolution of quantised values."""
     node.expect(inputs, 8, 9)
-    x, weights = _from(node, inputs, 0), _from(node, inputs, 3)
+    x, weights, rank = _from(node, inputs, 0), _from(node, inputs, 3), inputs[0].shape.ndim
+    channels_last = node.flag("channels_last")
+    if channels_last:
+        x = node.transpose(x, 0, rank - 1, *range(1, rank - 1))
     result = convolve(node, x, weights)
     bias = node.optional(inputs, 8)
     if bias is not None:
-        x_scale = node.multibroadcast(inputs[1], inputs[4].shape.lens)
-        scale = node.fit(node.add("mul", x_scale, inputs[4]), bias.shape.lens)
+        x_scale = node.multibroadcast(inputs[1], node.lens(inputs[4]))
+        scale = node.fit(node.add("mul", x_scale, inputs[4]), node.lens(bias))
         values = node.add("dequantizelinear", bias, scale)
-        spread = node.broadcast(values, 1, result.shape.lens)
+        spread = node.broadcast(values, 1, node.lens(result))
         result = node.add("add", result, node.convert(spread, result.shape.type))
+    if channels_last:
+        result = node.transpose(result, 0, *range(2, rank), 1)
     return _to(node, result, inputs, 6, inputs[0].shape.type)
 
 
@@ -135,8 +173,11 @@ def qlinear_pool(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """An average of quantised values."""
     node.expect(inputs, 4, 5)
     _check(node, inputs[0])
-    if node.integer("channels_last", 0):
-        raise node.fail("channels_last=1 is not supported")
-    x, mode = _from(node, inputs, 0), MODES[node.op_type]
+    x, mode, rank = _from(node, inputs, 0), MODES[node.op_type], inputs[0].shape.ndim
     pooling = globally_pooled if "Global" in node.op_type else pooled
-    return _to(node, pooling(node, x, mode), inputs, 3, inputs[0].shape.type)
+    if node.flag("channels_last"):
+        first = node.transpose(x, 0, rank - 1, *range(1, rank - 1))
+        result = node.transpose(pooling(node, first, mode), 0, *range(2, rank), 1)
+    else:
+        result = pooling(node, x, mode)
+    return _to(node, result, inputs, 3, inputs[0].shape.type)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.context import NodeContext, is_absent
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.operation import Operation, make
+from workbench.compiler.onnx.sizes import Size
+from workbench.compiler.operation import Operation, attribute_names, find, make
 
 ACTIVATIONS = {
     "tanh": "tanh", "relu": "relu", "sigmoid": "sigmoid", "leakyrelu": "leaky_relu", "elu": "elu",
+    "affine": "affine", "hardsigmoid": "hard_sigmoid", "scaledtanh": "scaled_tanh",
+    "softplus": "softplus", "softsign": "softsign", "thresholdedrelu": "thresholded_relu",
 }  # fmt: skip
-_SCALED = {"leakyrelu", "elu"}
 _DEFAULTS = {
     "RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"),
 }  # fmt: skip
@@ -53,9 +56,11 @@ def recurrent(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]
 
 
 def _hidden_size(node: NodeContext, weights: Instruction) -> int:
-    if weights.shape.is_dynamic or weights.shape.ndim != 3:
-        raise node.fail(f"the recurrence weights are {weights.shape}; expected 3 known dimensions")
-    hidden = weights.shape.lens[-1]
+    if weights.shape.ndim != 3:
+        raise node.fail(f"the recurrence weights are {weights.shape}; expected 3 dimensions")
+    hidden = node.lens(weights)[-1]
+    if isinstance(hidden, Size):
+        return node.integer("hidden_size")
     if node.integer("hidden_size", hidden) != hidden:
         raise node.fail(f"hidden_size={node.integer('hidden_size')}; the weights have {hidden}")
     return hidden
@@ -84,19 +89,21 @@ def _activations(node: NodeContext, kind: str, directions: int) -> tuple[Operati
         if name not in ACTIVATIONS:
             known = ", ".join(sorted(ACTIVATIONS))
             raise node.fail(f"activation {name!r} is not supported; expected one of {known}")
-    alphas = iter(_alphas(node, sum(n in _SCALED for n in names)))
-    return tuple(_activation(n, next(alphas, None) if n in _SCALED else None) for n in names)
+    alphas, betas = (_scales(node, names, n) for n in ("alpha", "beta"))
+    return tuple(
+        make(ACTIVATIONS[name], **alpha, **beta)
+        for name, alpha, beta in zip(names, alphas, betas, strict=True)
+    )
 
 
-def _activation(name: str, alpha: float | None) -> Operation:
-    return make(ACTIVATIONS[name], **({} if alpha is None else {"alpha": alpha}))
-
-
-def _alphas(node: NodeContext, takers: int) -> tuple[float, ...]:
-    """The scales of the activations that have one, in their order."""
-    alphas = node.numbers("activation_alpha", ())
-    if len(alphas) > takers:
-        raise node.fail(f"{len(alphas)} values in activation_alpha; {takers} activations take one")
-    if betas := node.numbers("activation_beta", ()):
-        raise node.fail(f"{len(betas)} values in activation_beta; no activation takes one")
-    return alphas
+def _scales(node: NodeContext, names: Sequence[str], scale: str) -> list[dict[str, float]]:
+    """For each activation its scale, as far as values are given: those that have one take them in turn."""
+    values = node.numbers(f"activation_{scale}", ())
+    takers = [scale in attribute_names(find(ACTIVATIONS[name])) for name in names]
+    if len(values) > sum(takers):
+        raise node.fail(
+            f"{len(values)} values in activation_{scale}; {sum(takers)} activations take one"
+        )
+    left = iter(values)
+    found = [next(left, None) if takes else None for takes in takers]
+    return [{} if value is None else {scale: value} for value in found]

@@ -16,9 +16,11 @@ PLAIN = {
 }  # fmt: skip
 
 
-def _reduced(node: NodeContext, op: str, x: Instruction, inputs: list[Instruction]) -> Instruction:
+def _reduced(
+    node: NodeContext, op: str, x: Instruction, inputs: list[Instruction], *, is_kept: bool = False
+) -> Instruction:
     """``x`` reduced along the axes that the node names; ``inputs[1]`` may hold them."""
-    keep, noop = node.flag("keepdims", True), node.flag("noop_with_empty_axes")
+    keep, noop = is_kept or node.flag("keepdims", True), node.flag("noop_with_empty_axes")
     rank = x.shape.ndim
     given = node.optional(inputs, 1)
     if given is not None and node.constant(given) is None:
@@ -39,7 +41,7 @@ def _reduced_at_run_time(
     node: NodeContext, op: str, x: Instruction, axes: Instruction, *, keep: bool, noop: bool
 ) -> Instruction:
     if not keep:
-        raise node.fail("axes that are computed at run time need keepdims=1")
+        node.required_constant(axes, "the list of axes, with keepdims=0,")
     if noop:
         return node.add(op, x, axes, axes=())
     every = tuple(range(x.shape.ndim))
@@ -47,11 +49,12 @@ def _reduced_at_run_time(
         if axes.shape.elements:
             return node.add(op, x, axes, axes=())
         return node.add(op, x, node.vector(DType.INT64, every), axes=())
-    some = node.add(op, x, axes, axes=())
-    all_ = node.add(op, x, node.vector(DType.INT64, every), axes=())
-    zero = node.scalar(DType.INT64, 0)
-    count = node.add("dimensions_of", axes, start=0, end=1)
-    return node.add("where", node.add("equal", count, zero), all_, some)
+    # All axes stand in for an empty list.
+    count, zero = node.lens(axes)[0], node.vector(DType.INT64, [0])
+    is_empty = node.convert(node.add("equal", node.vector_of([count]), zero), DType.BOOL)
+    rest = node.add("where", is_empty, node.vector(DType.INT64, [len(every)]), zero)
+    all_ = node.add("slice", node.vector(DType.INT64, every), rest, axes=(0,), starts=(0,))
+    return node.add(op, x, node.add("concat", axes, all_, axis=0), axes=())
 
 
 @onnx_op(*PLAIN)
@@ -90,9 +93,22 @@ def reduce_log_sum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("ReduceLogSumExp")
 def reduce_log_sum_exp(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The logarithm of the sum of exponentials."""
+    """The logarithm of the sum of exponentials, each less the largest so that none overflows."""
     node.expect(inputs, 1, 2)
-    return node.add("log", _reduced(node, "reduce_sum", node.add("exp", inputs[0]), inputs))
+    type = inputs[0].shape.type
+    x = inputs[0] if type.is_float else node.convert(inputs[0], DType.DOUBLE)
+    top = _reduced(node, "reduce_max", x, inputs, is_kept=True)
+    top = node.common("where", node.add("isinf", top), node.scalar(x.shape.type, 0), top)
+    powers = node.add("exp", node.common("sub", x, top))
+    total = node.add("log", _reduced(node, "reduce_sum", powers, inputs, is_kept=True))
+    result = node.convert(node.common("add", total, top), type)
+    if node.flag("keepdims", True):
+        return result
+    given = node.optional(inputs, 1)
+    axes = node.integers("axes", ()) if given is None else node.constant_ints(given, "the axes")
+    if not axes and node.flag("noop_with_empty_axes"):
+        return result
+    return node.squeeze(result, *(axes or range(x.shape.ndim)))
 
 
 @onnx_op("Softmax", "LogSoftmax")
@@ -101,15 +117,34 @@ def softmax(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, 1)
     x, op = inputs[0], node.op_type.lower()
     axis = node.integer("axis", -1 if node.version >= 13 else 1)
-    if node.version >= 13 or x.shape.is_dynamic:
+    if node.op_type == "Softmax" and _is_pinned(x):
+        return _in_steps(node, x, axis)
+    if node.version >= 13:
         return node.add(op, x, axis=axis)
-    rank = x.shape.ndim
+    lens, rank = node.lens(x), x.shape.ndim
     front = rank if axis == rank else node.axis(axis, rank)
-    if front < rank and math.prod(x.shape.lens[front + 1 :]) == 1:
+    if front < rank and all(n == 1 for n in lens[front + 1 :]):
         return node.add(op, x, axis=axis)
-    lens = x.shape.lens
+    if node.is_empty(x):
+        return x
     flat = node.reshape(x, math.prod(lens[:front]), math.prod(lens[front:]))
     return node.reshape(node.add(op, flat, axis=1), *lens)
+
+
+def _is_pinned(x: Instruction) -> bool:
+    """Whether a cast to the type that a value has anyway says in which precision to go on.
+
+    The body of Attention has such a cast before its softmax; other models have no use for one.
+    """
+    narrow = x.shape.type in {DType.HALF, DType.BF16}
+    return narrow and x.op.name == "convert" and x.inputs[0].shape.type is x.shape.type
+
+
+def _in_steps(node: NodeContext, x: Instruction, axis: int) -> Instruction:
+    """Softmax by operations that each round to the type."""
+    shifted = node.common("sub", x, node.add("reduce_max", x, axes=(axis,)))
+    powers = node.add("exp", shifted)
+    return node.common("div", powers, node.add("reduce_sum", powers, axes=(axis,)))
 
 
 @onnx_op("Hardmax")
@@ -117,15 +152,17 @@ def hardmax(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """One at the first maximum along an axis, zero elsewhere."""
     node.expect(inputs, 1)
     x = inputs[0]
-    lens = x.shape.lens
+    lens = node.lens(x)
+    if node.is_empty(x):
+        return x
     axis = node.integer("axis", -1 if node.version >= 13 else 1)
     if node.version < 13:
         front = node.axis(axis, len(lens))
         x = node.reshape(x, math.prod(lens[:front]), math.prod(lens[front:]))
         axis = 1
     index = node.add("argmax", x, axis=axis)
-    zeros = node.multibroadcast(node.scalar(x.shape.type, 0), x.shape.lens)
-    ones = node.multibroadcast(node.scalar(x.shape.type, 1), index.shape.lens)
+    zeros = node.multibroadcast(node.scalar(x.shape.type, 0), node.lens(x))
+    ones = node.multibroadcast(node.scalar(x.shape.type, 1), node.lens(index))
     result = node.add("scatter_none", zeros, index, ones, axis=axis)
     return result if node.version >= 13 else node.reshape(result, *lens)
 
@@ -143,9 +180,9 @@ def lp_normalization(node: NodeContext, inputs: list[Instruction]) -> Instructio
     norm = node.add("reduce_sum", powers, axes=(axis,))
     if p == 2:
         norm = node.add("sqrt", norm)
-    norm = node.multibroadcast(norm, x.shape.lens)
-    zero = node.multibroadcast(node.scalar(x.shape.type, 0), x.shape.lens)
-    one = node.multibroadcast(node.scalar(x.shape.type, 1), x.shape.lens)
+    norm = node.multibroadcast(norm, node.lens(x))
+    zero = node.multibroadcast(node.scalar(x.shape.type, 0), node.lens(x))
+    one = node.multibroadcast(node.scalar(x.shape.type, 1), node.lens(x))
     is_zero = node.convert(node.add("equal", norm, zero), DType.BOOL)
     return node.add("div", x, node.add("where", is_zero, one, norm))
 

@@ -8,29 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
+from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.ir import Instruction
+from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.onnx.resampling import COORDINATES, NEAREST, Axis, Interpolation
+from workbench.compiler.onnx.sizes import Size
+from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
+from workbench.compiler.ops.ranges import ANY, UNBOUNDED, agree, dims_of, fixed
+from workbench.compiler.shape import Dim, Shape
 
-_MODES = {"nearest", "linear", "cubic"}
+_UNCHANGED = Axis(0, 0, 1.0)
+"""What becomes of an axis whose length only a run knows: nothing."""
+
+CROP = "tf_crop_and_resize"
+OURS = {CROP, "half_pixel_symmetric"}
+"""Coordinates that the operation ``resize`` does not know."""
 
 
 @onnx_op("Resize")
 def resize(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value sampled anew on a finer or coarser grid."""
     node.expect(inputs, 1, 4)
-    coordinates = node.text("coordinate_transformation_mode", "half_pixel")
-    if node.version < 11:
-        coordinates = "asymmetric"
-    nearest = node.text("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor")
-    _check(node, coordinates)
     first = 1 if node.version < 11 or len(inputs) == 2 else 2
     sizes = node.optional(inputs, 3)
-    given = node.optional(inputs, first) if sizes is None or not sizes.shape.elements else sizes
-    if given is None or not given.shape.elements:
+    given = node.optional(inputs, first) if sizes is None or node.is_empty(sizes) else sizes
+    if given is None or node.is_empty(given):
         raise node.fail("neither scales nor sizes are given")
-    return _resized(node, inputs[0], given, _mode(node), nearest, coordinates)
+    how = _interpolation(node)
+    roi = node.optional(inputs, 1) if how.coordinates == CROP else None
+    return _resized(node, inputs[0], given, how, roi)
 
 
 @onnx_op("Upsample")
@@ -42,79 +50,212 @@ def upsample(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     else:
         node.expect(inputs, 2)
         scales = inputs[1]
-    return _resized(node, inputs[0], scales, _mode(node), "floor", "asymmetric")
+    how = Interpolation(_word(node, "mode", "nearest", MODES), "asymmetric", "floor")
+    return _resized(node, inputs[0], scales, how, None)
 
 
-def _mode(node: NodeContext) -> str:
-    mode = node.text("mode", "nearest")
-    mode = "linear" if mode == "bilinear" else mode
-    if mode not in _MODES:
-        raise node.fail(f"mode={mode!r}; expected one of {', '.join(sorted(_MODES))}")
-    return mode
+MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
 
 
-def _check(node: NodeContext, coordinates: str) -> None:
-    if coordinates in {"tf_crop_and_resize", "half_pixel_symmetric"}:
-        raise node.fail(f"coordinate_transformation_mode={coordinates!r} is not supported")
-    for name in ("exclude_outside", "antialias"):
-        if node.flag(name):
-            raise node.fail(f"{name}=1 is not supported")
+def _word(node: NodeContext, name: str, default: str, known: dict[str, str]) -> str:
+    found = node.text(name, default)
+    if found not in known:
+        raise node.fail(f"{name}={found!r}; expected one of {', '.join(sorted(known))}")
+    return known[found]
+
+
+def _interpolation(node: NodeContext) -> Interpolation:
+    old = node.version < 11
+    places = {c: c for c in COORDINATES}
+    where = _word(node, "coordinate_transformation_mode", "half_pixel", places)
+    nearest = "floor" if old else "round_prefer_floor"
+    return Interpolation(
+        _word(node, "mode", "nearest", MODES),
+        "asymmetric" if old else where,
+        _word(node, "nearest_mode", nearest, {n: n for n in NEAREST}),
+        node.number("cubic_coeff_a", -0.75),
+        node.flag("exclude_outside"),
+        node.flag("antialias"),
+    )
 
 
 def _resized(
     node: NodeContext,
     x: Instruction,
     given: Instruction,
-    mode: str,
-    nearest: str,
-    coordinates: str,
+    how: Interpolation,
+    roi: Instruction | None,
 ) -> Instruction:
-    attributes: dict[str, Any] = {"coordinate_transformation_mode": coordinates}
-    if mode == "nearest":
-        attributes["nearest_mode"] = nearest
-    else:
-        attributes["mode"] = mode
-    if mode == "cubic":
-        attributes["cubic_coeff_a"] = node.number("cubic_coeff_a", -0.75)
-    known = node.constant(given)
-    if known is None or x.shape.is_dynamic:
-        if node.has("axes"):
-            raise node.fail("attribute 'axes' needs constant scales or sizes")
-        return node.add("resize", x, given, **attributes)
-    values = [float(v) if given.shape.type.is_float else int(v) for v in known.reshape(-1)]
-    if given.shape.type.is_float:
-        scales = _all_axes(node, x, values, [1.0] * x.shape.ndim)
-        return node.add("resize", x, scales=tuple(scales), **attributes)
-    wanted = _all_axes(node, x, _kept(node, x, values), list(x.shape.lens))
-    return node.add("resize", x, sizes=tuple(int(n) for n in wanted), **attributes)
+    is_plain = how.coordinates not in OURS and not how.exclude_outside and not how.antialias
+    is_known = node.constant(given) is not None and not x.shape.is_dynamic
+    if not is_known and is_plain and _leaves_axes(node, x, given, how):
+        given = node.expected(given, fixed(x.shape.ndim))
+        result = node.add("resize", x, given, **_attributes(how))
+        return node.expected(result, _dims(node, x, given))
+    values = node.required_constant(given, "the list of scales or sizes").reshape(-1)
+    axes = _axes(node, x, values, given.shape.type.is_float)
+    if is_plain and given.shape.type.is_float and _is_even(axes, how):
+        scales = tuple(float(np.float32(a.scale)) for a in axes)
+        if x.shape.is_dynamic:
+            result = node.add("resize", x, node.vector(DType.FLOAT, scales), **_attributes(how))
+            pairs = zip(axes, dims_of(x.shape), strict=True)
+            return node.expected(result, [_after(a, d) for a, d in pairs])
+        return node.add("resize", x, scales=scales, **_attributes(how))
+    if (
+        is_plain
+        and not x.shape.is_dynamic
+        and all(a.scale == _ratio(a.after, a.before) for a in axes)
+    ):
+        return node.add("resize", x, sizes=tuple(a.after for a in axes), **_attributes(how))
+    return _sampled(node, x, _cropped(node, axes, roi), how)
 
 
-def _axes(node: NodeContext, x: Instruction) -> list[int]:
-    rank = x.shape.ndim
+def _leaves_axes(node: NodeContext, x: Instruction, given: Instruction, how: Interpolation) -> bool:
+    """Whether scales or sizes that are computed at run time are those of all axes, as they are."""
+    policy = node.text("keep_aspect_ratio_policy", "stretch")
+    rounds = given.shape.type.is_float and how.coordinates == "align_corners"
+    whole = agree(dims_of(given.shape), fixed(x.shape.ndim))
+    return policy == "stretch" and not node.has("axes") and whole and not rounds
+
+
+def _dims(node: NodeContext, x: Instruction, given: Instruction) -> list[Dim]:
+    """The dimensions of what is resized by scales or sizes, as far as these are known."""
+    dims = list(dims_of(x.shape))
+    if not given.shape.type.is_float:
+        spans = node.spans(given)
+        return [s.dim for s in spans] if spans else [ANY] * len(dims)
+    scales = node.constant(given)
+    if scales is None:
+        return [ANY] * len(dims)
+    return [d if s == 1 else _scaled(d, np.float32(s)) for d, s in zip(dims, scales, strict=True)]
+
+
+def _after(axis: Axis, dim: Dim) -> Dim:
+    return dim if axis == _UNCHANGED else Dim(axis.after, axis.after)
+
+
+def _scaled(dim: Dim, scale: np.float32) -> Dim:
+    most = UNBOUNDED if dim.max == UNBOUNDED else int(np.float32(dim.max) * scale)
+    return Dim(int(np.float32(dim.min) * scale), most)
+
+
+def _attributes(how: Interpolation) -> dict[str, Any]:
+    """Attributes of the operation ``resize``, those that matter to the mode."""
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": how.coordinates}
+    if how.mode == "nearest":
+        return attributes | {"nearest_mode": how.nearest}
+    attributes["mode"] = how.mode
+    return attributes | ({"cubic_coeff_a": how.cubic} if how.mode == "cubic" else {})
+
+
+def _ratio(after: int, before: int) -> float:
+    return after / before if before else 1.0
+
+
+def _is_even(axes: list[Axis], how: Interpolation) -> bool:
+    """Whether it does not matter that new lengths were rounded."""
+    return how.coordinates != "align_corners" or all(a.length == a.after for a in axes)
+
+
+def _named(node: NodeContext, rank: int) -> list[int]:
     return [node.axis(a, rank) for a in node.integers("axes", tuple(range(rank)))]
 
 
-def _all_axes(
-    node: NodeContext, x: Instruction, values: Sequence[float], default: list[Any]
-) -> list[Any]:
-    axes = _axes(node, x)
-    if len(values) != len(axes):
-        raise node.fail(f"{len(values)} scales or sizes; expected {len(axes)}")
-    for axis, value in zip(axes, values, strict=True):
-        if not value > 0 or not math.isfinite(value):
-            raise node.fail(f"a scale or size of {value}; expected a positive number")
-        default[axis] = value
-    return default
+def _axes(node: NodeContext, x: Instruction, values: Array, is_scales: bool) -> list[Axis]:
+    """What becomes of each axis; those that the node does not name stay."""
+    lens, named = node.lens(x), _named(node, x.shape.ndim)
+    if len(values) != len(named):
+        raise node.fail(f"{len(values)} scales or sizes; expected {len(named)}")
+    found = [_UNCHANGED if isinstance(n, Size) else Axis(n, n, 1.0) for n in lens]
+    resized = [a for a, v in zip(named, values, strict=True) if not is_scales or v != 1]
+    own = dict(zip(resized, node.fixed([lens[a] for a in resized], "resized axes"), strict=True))
+    kept = None if is_scales else _kept_scale(node, [own[a] for a in named], values)
+    for axis, value in zip(named, values, strict=True):
+        if axis in own:
+            found[axis] = _axis(node, own[axis], value, kept, is_scales)
+    return found
 
 
-def _kept(node: NodeContext, x: Instruction, sizes: Sequence[float]) -> Sequence[float]:
-    """The sizes, changed so that the aspect ratio is kept where the node asks for it."""
+def _axis(node: NodeContext, n: int, value: Any, kept: float | None, is_scales: bool) -> Axis:
+    if not math.isfinite(value) or value < 0 or (value == 0 and (n or is_scales)):
+        raise node.fail(f"a scale or size of {value}; expected a positive number")
+    if is_scales and n * float(value) > MAX_TENSOR_BYTES:
+        raise node.fail(f"a scale of {value} for an axis of length {n} would take too much memory")
+    if is_scales:
+        return Axis(n, int(np.float32(n) * np.float32(value)), float(value))
+    if value and not n:
+        raise node.fail(f"a size of {value} for an axis without elements")
+    if kept is None:
+        return Axis(n, int(value), _ratio(int(value), n))
+    return Axis(n, math.floor(kept * n + 0.5), kept)
+
+
+def _kept_scale(node: NodeContext, lens: Sequence[int], sizes: Array) -> float | None:
+    """The one scale that keeps the aspect ratio, where the node asks for that."""
     policy = node.text("keep_aspect_ratio_policy", "stretch")
-    if policy == "stretch":
-        return sizes
-    if policy not in {"not_larger", "not_smaller"}:
+    if policy not in {"stretch", "not_larger", "not_smaller"}:
         raise node.fail(f"keep_aspect_ratio_policy={policy!r}; expected a known one")
-    lens = [x.shape.lens[a] for a in _axes(node, x)]
-    ratios = [s / n for s, n in zip(sizes, lens, strict=True)]
-    scale = min(ratios) if policy == "not_larger" else max(ratios)
-    return [int(np.floor(scale * n + 0.5)) for n in lens]
+    if policy == "stretch":
+        return None
+    ratios = [_ratio(int(s), n) for s, n in zip(sizes, lens, strict=True)]
+    return min(ratios) if policy == "not_larger" else max(ratios)
+
+
+def _cropped(node: NodeContext, axes: list[Axis], roi: Instruction | None) -> list[Axis]:
+    """The axes with the parts that are kept of them: all starts, then all ends."""
+    if roi is None:
+        return axes
+    bounds = [float(v) for v in node.required_constant(roi, "the region").reshape(-1)]
+    named = _named(node, len(axes))
+    if len(bounds) != 2 * len(named):
+        raise node.fail(f"a region of {len(bounds)} bounds; expected {2 * len(named)}")
+    starts = dict(zip(named, bounds[: len(named)], strict=True))
+    ends = dict(zip(named, bounds[len(named) :], strict=True))
+    return [
+        Axis(a.before, a.after, a.scale, (starts.get(i, 0.0), ends.get(i, 1.0)))
+        for i, a in enumerate(axes)
+    ]
+
+
+def _sampled(
+    node: NodeContext, x: Instruction, axes: list[Axis], how: Interpolation
+) -> Instruction:
+    """One axis after the other: the elements around each place, summed by their weights."""
+    type = x.shape.type
+    wide = type if how.mode == "nearest" or type is DType.DOUBLE else DType.FLOAT
+    value = node.convert(x, wide)
+    changed = [i for i, a in enumerate(axes) if a != Axis(a.before, a.before, 1.0)]
+    for index in changed:
+        check_size(Shape(DType.DOUBLE, how.size(axes[index])), node.op_type)
+        if how.mode == "nearest":
+            nearest = node.literal(how.nearest_of(axes[index]))
+            value = node.add("gather", value, nearest, axis=index)
+        else:
+            value = _weighted(node, value, index, *how.taps(axes[index]))
+    if how.coordinates == CROP:
+        outside = node.scalar(value.shape.type, node.number("extrapolation_value", 0.0))
+        for index in changed:
+            value = _extrapolated(node, value, index, axes[index].outside(CROP), outside)
+    return node.convert(value, type)
+
+
+def _weighted(
+    node: NodeContext, x: Instruction, axis: int, taps: Array, weights: Array
+) -> Instruction:
+    around = node.add("gather", x, node.literal(taps), axis=axis)
+    spread = node.broadcast(
+        node.literal(weights.astype(x.shape.type.numpy)), axis, node.lens(around)
+    )
+    total = node.add("reduce_sum", node.add("mul", around, spread), axes=(axis + 1,))
+    return node.squeeze(total, axis + 1)
+
+
+def _extrapolated(
+    node: NodeContext, x: Instruction, axis: int, outside: Array, value: Instruction
+) -> Instruction:
+    """The value with another one where the axis' places lie outside of the region."""
+    if not outside.any():
+        return x
+    lens = node.lens(x)
+    mask = node.broadcast(node.literal(outside), axis, lens)
+    return node.add("where", mask, node.multibroadcast(value, lens), x)

@@ -1,17 +1,20 @@
-"""GridSample."""
+"""GridSample and AffineGrid."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
+from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.ops.ranges import agree, dims_of, fixed
 
 _CUBIC = -0.75
 
@@ -21,15 +24,21 @@ Taps: TypeAlias = "Callable[[_Grid, Instruction], list[tuple[Instruction, Instru
 
 @dataclass
 class _Grid:
-    """Points at which an image (batch, height, width, channels) is sampled."""
+    """Points at which an image (batch, spatial axes, channels) is sampled."""
 
     node: NodeContext
     image: Instruction
     border: str
     align: bool
 
+    @property
+    def lens(self) -> tuple[int, ...]:
+        return self.node.fixed(self.node.lens(self.image)[1:-1], "spatial axes")
+
     def number(self, like: Instruction, value: float) -> Instruction:
-        return self.node.multibroadcast(self.node.scalar(like.shape.type, value), like.shape.lens)
+        return self.node.multibroadcast(
+            self.node.scalar(like.shape.type, value), self.node.lens(like)
+        )
 
     def op(self, name: str, a: Instruction, b: Instruction | float) -> Instruction:
         other = b if isinstance(b, Instruction) else self.number(a, b)
@@ -38,32 +47,58 @@ class _Grid:
 
 @onnx_op("GridSample")
 def grid_sample(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """An image sampled at the points of a grid."""
+    """An image, or a volume, sampled at the points of a grid."""
     node.expect(inputs, 2)
     x, points = inputs
-    if x.shape.ndim != 4 or points.shape.ndim != 4:
-        raise node.fail(f"image {x.shape} and grid {points.shape}; expected rank 4")
+    rank = x.shape.ndim
+    fits = agree(dims_of(points.shape)[-1:], fixed(rank - 2))
+    if rank < 3 or points.shape.ndim != rank or not fits:
+        raise node.fail(f"image {x.shape} and grid {points.shape}; expected lens that fit")
     mode = node.text("mode", "linear")
     border = node.text("padding_mode", "zeros")
     if border not in {"zeros", "border", "reflection"}:
         raise node.fail(f"padding_mode={border!r}; expected zeros, border or reflection")
     points = node.convert(points, x.shape.type)
-    grid = _Grid(node, node.transpose(x, 0, 2, 3, 1), border, node.flag("align_corners"))
-    height, width = x.shape.lens[2:]
-    places = [
-        _unnormalized(grid, node.squeeze(node.slice(points, [3], [i], [i + 1]), 3), size)
-        for i, size in enumerate((width, height))
+    channels_last = node.transpose(x, 0, *range(2, rank), 1)
+    grid = _Grid(node, channels_last, border, node.flag("align_corners"))
+    last = rank - 1
+    places = [  # the first coordinate is that of the last axis
+        _unnormalized(grid, node.squeeze(node.slice(points, [last], [i], [i + 1]), last), size)
+        for i, size in zip(reversed(range(rank - 2)), grid.lens, strict=True)
     ]
     if "nearest" in mode:
-        whole = [node.add("nearbyint", p) for p in places]
-        result = _at(grid, whole[0], whole[1])
+        result = _at(grid, [node.add("nearbyint", p) for p in places])
     elif "linear" in mode:
         result = _weighted(grid, places, _linear_taps)
     elif "cubic" in mode:
         result = _weighted(grid, places, _cubic_taps)
     else:
         raise node.fail(f"mode={mode!r}; expected nearest, linear or cubic")
-    return node.transpose(result, 0, 3, 1, 2)
+    return node.transpose(result, 0, last, *range(1, last))
+
+
+@onnx_op("AffineGrid")
+def affine_grid(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The places of an image's elements, from −1 to 1, moved by a matrix for each image."""
+    node.expect(inputs, 2)
+    theta, lens = inputs[0], node.constant_ints(inputs[1], "the images' lens")
+    rank, batch = len(lens) - 2, lens[0] if lens else 0
+    if rank < 1 or theta.shape.lens != (batch, rank, rank + 1):
+        raise node.fail(f"matrices {theta.shape} for images of {list(lens)}")
+    axes = [_centres(n, align=node.flag("align_corners")) for n in lens[2:]]
+    grids = reversed(np.meshgrid(*axes, indexing="ij"))
+    places = np.stack([*grids, np.ones(lens[2:])], axis=-1)
+    flat = node.literal(places.reshape(-1, rank + 1).astype(theta.shape.type.numpy))
+    spread = node.multibroadcast(flat, (batch, *flat.shape.lens))
+    moved = node.add("dot", spread, node.transpose(theta, 0, 2, 1))
+    return node.reshape(moved, batch, *lens[2:], rank)
+
+
+def _centres(length: int, *, align: bool) -> Array:
+    """Where the elements of an axis lie that goes from −1 to 1; ``align`` puts the outer ones there."""
+    if align:
+        return np.linspace(-1, 1, length)
+    return (np.arange(length) + 0.5) * 2 / max(length, 1) - 1
 
 
 def _unnormalized(grid: _Grid, points: Instruction, size: int) -> Instruction:
@@ -95,41 +130,40 @@ def _reflected(grid: _Grid, places: Instruction, size: int) -> Instruction:
     return grid.op("add", chosen, start)
 
 
-def _at(grid: _Grid, x: Instruction, y: Instruction) -> Instruction:
-    """The pixels at whole coordinates."""
+def _at(grid: _Grid, places: Sequence[Instruction]) -> Instruction:
+    """The elements at whole coordinates, of which there is one an axis."""
     node = grid.node
-    batch, height, width, channels = grid.image.shape.lens
-    safe = [_inside(grid, x, width), _inside(grid, y, height)]
-    index = [node.unsqueeze(node.convert(s, DType.INT64), 3) for s in reversed(safe)]
-    lens = (*x.shape.lens, 1)
-    samples = node.literal(np.arange(batch, dtype=np.int64).reshape(batch, 1, 1, 1))
-    places = node.add("concat", node.multibroadcast(samples, lens), *index, axis=3)
-    found = node.add("gathernd", grid.image, places, batch_dims=0)
+    batch, channels = grid.node.lens(grid.image)[0], grid.node.lens(grid.image)[-1]
+    lens, last = grid.node.lens(places[0]), len(places) + 1
+    safe = [_inside(grid, p, n) for p, n in zip(places, grid.lens, strict=True)]
+    index = [node.unsqueeze(node.convert(s, DType.INT64), last) for s in safe]
+    samples = node.unsqueeze(node.counted(DType.INT64, batch), *range(1, last + 1))
+    spread = node.multibroadcast(samples, (*lens, 1))
+    found = node.add(
+        "gathernd", grid.image, node.add("concat", spread, *index, axis=last), batch_dims=0
+    )
     if grid.border != "zeros":
         return found
     same = [
-        node.convert(node.add("equal", a, b), DType.BOOL) for a, b in zip((x, y), safe, strict=True)
+        node.convert(node.add("equal", a, b), DType.BOOL) for a, b in zip(places, safe, strict=True)
     ]
-    valid = node.unsqueeze(node.add("logical_and", *same), 3)
-    spread = node.multibroadcast(valid, (*x.shape.lens, channels))
-    return node.add("where", spread, found, grid.number(found, 0.0))
+    valid = reduce(partial(node.add, "logical_and"), same)
+    mask = node.multibroadcast(node.unsqueeze(valid, last), (*lens, channels))
+    return node.add("where", mask, found, grid.number(found, 0.0))
 
 
 def _weighted(grid: _Grid, places: list[Instruction], make: Taps) -> Instruction:
-    """The sum of the pixels around each point, each by its weights in x and y."""
-    height, width = grid.image.shape.lens[1:3]
+    """The sum of the elements around each point, each by the product of its weights."""
     if grid.border != "zeros" and make is _linear_taps:
-        places = [_inside(grid, p, n) for p, n in zip(places, (width, height), strict=True)]
-    columns, rows = (make(grid, p) for p in places)
-    total: Instruction | None = None
-    for y, y_weight in rows:
-        for x, x_weight in columns:
-            weight = grid.node.unsqueeze(grid.node.add("mul", x_weight, y_weight), 3)
-            pixels = _at(grid, x, y)
-            part = grid.node.add("mul", pixels, grid.node.multibroadcast(weight, pixels.shape.lens))
-            total = part if total is None else grid.node.add("add", total, part)
-    assert total is not None  # there are taps
-    return total
+        places = [_inside(grid, p, n) for p, n in zip(places, grid.lens, strict=True)]
+    parts: list[Instruction] = []
+    for taps in product(*(make(grid, p) for p in places)):
+        weight = reduce(partial(grid.node.add, "mul"), [w for _, w in taps])
+        elements = _at(grid, [at for at, _ in taps])
+        spread = grid.node.unsqueeze(weight, len(places) + 1)
+        spread = grid.node.multibroadcast(spread, grid.node.lens(elements))
+        parts.append(grid.node.add("mul", elements, spread))
+    return reduce(partial(grid.node.add, "add"), parts)
 
 
 def _linear_taps(grid: _Grid, place: Instruction) -> list[tuple[Instruction, Instruction]]:

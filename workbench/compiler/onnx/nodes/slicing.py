@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.context import NodeContext
+from workbench.compiler.onnx.dynamic import between, cut_out
+from workbench.compiler.onnx.lengths import ANYTHING, Span
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.onnx.sizes import Length
+from workbench.compiler.ops.ranges import dims_of
+from workbench.compiler.shape import Dim
 
-_MAX32, _MAX64 = (1 << 31) - 1, (1 << 63) - 1
+_MAX32 = (1 << 31) - 1
 
 
 @dataclass
@@ -28,19 +33,23 @@ def slice_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A range of each axis; negative steps run backwards."""
     node.expect(inputs, 1, 5)
     cut, operands = _read(node, inputs)
-    if cut.axes is None and not operands.get("axes"):
-        count = len(cut.starts or cut.ends or range(inputs[0].shape.ndim))
-        cut.axes = list(range(count))
-    stepped = any(s != 1 for s in cut.steps)
-    if stepped and (operands or cut.axes is None):
-        raise node.fail("steps with bounds that are computed at run time are not supported")
-    backwards = _turn(cut) if stepped else []
+    missing = [n for n in ("starts", "ends") if getattr(cut, n) is None and n not in operands]
+    if missing:
+        raise node.fail(f"{' and '.join(missing)} left out; the operator requires them")
+    if [] in (cut.starts, cut.ends):
+        return inputs[0]
+    if cut.axes is None and "axes" not in operands:
+        bounds = cut.starts or cut.ends or range(_count(node, operands["starts"]))
+        cut.axes = list(range(len(bounds)))
+    backwards = _turn(node, inputs[0], cut) if any(s < 0 for s in cut.steps) else []
     known: dict[str, Any] = {
         name: tuple(value)
         for name in ("axes", "starts", "ends")
         if (value := getattr(cut, name)) is not None
     }
     result = node.add("slice", inputs[0], *operands.values(), **known)
+    if operands and cut.axes is not None:
+        result = node.expected(result, _dims(node, inputs, cut, operands))
     if backwards:
         result = node.add("reverse", result, axes=tuple(backwards))
     if any(abs(s) != 1 for s in cut.steps):
@@ -49,8 +58,37 @@ def slice_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     return result
 
 
+def _dims(
+    node: NodeContext, inputs: list[Instruction], cut: _Cut, operands: dict[str, Instruction]
+) -> list[Dim]:
+    """The dimensions of a slice, by what is known of its bounds."""
+
+    def spans(name: str, known: list[int] | None) -> Sequence[Span]:
+        found = None if name not in operands else node.spans(operands[name])
+        return found or [Span(n, n) for n in known or ()] or [ANYTHING] * len(cut.axes or ())
+
+    dims = list(dims_of(inputs[0].shape))
+    bounds = zip(spans("starts", cut.starts), spans("ends", cut.ends), strict=True)
+    for a, (start, end) in zip(cut.axes or (), bounds, strict=True):
+        axis = node.axis(a, len(dims))
+        dims[axis] = between(start, end, dims[axis])
+    return dims
+
+
+def _count(node: NodeContext, bounds: Instruction) -> int:
+    """How many bounds a list that is computed at run time has."""
+    if bounds.shape.is_dynamic or bounds.shape.ndim != 1:
+        raise node.fail(f"starts {bounds.shape}; expected a list of known length")
+    return bounds.shape.lens[0]
+
+
 def _read(node: NodeContext, inputs: list[Instruction]) -> tuple[_Cut, dict[str, Instruction]]:
+    """What is known of the slice, and the operands for the rest; steps need all to be known."""
     cut, operands = _Cut(), dict[str, Instruction]()
+    steps = node.optional(inputs, 4)
+    if steps is not None:
+        cut.steps = node.constant_ints(steps, "the list of steps")
+    backwards, stepped = any(s < 0 for s in cut.steps), any(s != 1 for s in cut.steps)
     for index, name in enumerate(("starts", "ends", "axes"), 1):
         given = node.optional(inputs, index)
         if given is None:
@@ -58,13 +96,11 @@ def _read(node: NodeContext, inputs: list[Instruction]) -> tuple[_Cut, dict[str,
                 setattr(cut, name, list(node.integers(name)))
             continue
         known = node.constant(given)
-        if known is None:
+        is_needed = backwards or (stepped and name == "axes")
+        if known is None and not is_needed:
             operands[name] = given
         else:
-            setattr(cut, name, [int(v) for v in known.reshape(-1)])
-    steps = node.optional(inputs, 4)
-    if steps is not None:
-        cut.steps = node.constant_ints(steps, "the list of steps")
+            setattr(cut, name, list(node.constant_ints(given, f"the list of {name}")))
     _check(node, cut)
     return cut, operands
 
@@ -77,14 +113,16 @@ def _check(node: NodeContext, cut: _Cut) -> None:
         raise node.fail("a step of 0; expected another one")
 
 
-def _turn(cut: _Cut) -> list[int]:
+def _turn(node: NodeContext, x: Instruction, cut: _Cut) -> list[int]:
     """Make slices with negative steps forward ones; returns the axes to reverse."""
     axes, starts, ends = cut.axes or [], cut.starts or [], cut.ends or []
     backwards: list[int] = []
     for i, step in enumerate(cut.steps):
         if step < 0:
             low = ends[i] + 1 if ends[i] != -1 else _MAX32
-            high = starts[i] + 1 if starts[i] != -1 else _MAX32
+            length = node.lens(x)[node.axis(axes[i], x.shape.ndim)]
+            start = max(starts[i], -length) if isinstance(length, int) else starts[i]
+            high = start + 1 if start != -1 else _MAX32
             starts[i], ends[i] = low, high
             backwards.append(axes[i])
     return backwards
@@ -96,51 +134,29 @@ def split(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     node.expect(inputs, 1, 2)
     x = inputs[0]
     axis = node.axis(node.integer("axis", 0), x.shape.ndim)
-    dims = x.shape.dims
-    if dims is not None and not dims[axis].is_fixed:
-        return _split_dynamic(node, inputs, axis)
-    length = dims[axis].max if dims is not None else x.shape.lens[axis]
+    length = node.lens(x)[axis]
     sizes = _sizes(node, inputs, length)
-    if sum(sizes) != length or min(sizes) < 0:
+    known = all(isinstance(n, int) for n in (length, *sizes))
+    if (known and sum(sizes) != length) or any(n < 0 for n in sizes):
         raise node.fail(f"pieces of {list(sizes)} of a length of {length}; expected that sum")
     pieces: list[Instruction] = []
-    start = 0
+    start: Length = 0
     for size in sizes:
-        pieces.append(node.slice(x, [axis], [start], [start + size]))
+        pieces.append(cut_out(node.module, x, axis, start, size))
         start += size
     return pieces
 
 
-def _sizes(node: NodeContext, inputs: list[Instruction], length: int) -> tuple[int, ...]:
+def _sizes(node: NodeContext, inputs: list[Instruction], length: Length) -> tuple[Length, ...]:
     given = node.optional(inputs, 1)
     if given is not None:
-        return node.constant_ints(given, "the list of sizes")
+        given = node.expected(given, [Dim(node.output_count, node.output_count)])
+        return node.lengths_in(given, "sizes")
     if node.has("split"):
         return node.integers("split")
     count = node.integer("num_outputs", node.output_count)
     if count != node.output_count or count < 1:
         raise node.fail(f"num_outputs={count}; expected the number of outputs, {node.output_count}")
-    size = -(-length // count)
+    size = (length + (count - 1)) // count
     last = length - size * (count - 1)
     return (*[size] * (count - 1), last)
-
-
-def _split_dynamic(node: NodeContext, inputs: list[Instruction], axis: int) -> list[Instruction]:
-    if len(inputs) > 1 or node.has("split"):
-        raise node.fail("sizes for an axis of dynamic length are not supported")
-    x, count = inputs[0], node.output_count
-
-    def number(value: int) -> Instruction:
-        return node.scalar(DType.INT64, value)
-
-    length = node.add("dimensions_of", x, start=axis, end=axis + 1)
-    counted, rest = number(count), number(count - 1)
-    chunk = node.common("div", node.common("add", length, rest), counted)
-    pieces: list[Instruction] = []
-    for i in range(count - 1):
-        start = node.common("mul", chunk, number(i))
-        end = node.common("mul", chunk, number(i + 1))
-        pieces.append(node.add("slice", x, start, end, axes=(axis,)))
-    start = node.common("mul", chunk, number(count - 1))
-    pieces.append(node.add("slice", x, start, axes=(axis,), ends=(_MAX64,)))
-    return pieces
