@@ -11,15 +11,27 @@ from workbench.compiler.ops.elementwise import cast
 from workbench.compiler.ops.special import erf
 
 TOKEN = re.compile(r"\s*(\d+\.?\d*(?:e[-+]?\d+)?|\w+|&&|\|\||[=!<>]=|.)")
-LEVELS = [("||",), ("&&",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("+", "-"), ("*", "/")]
+LEVELS = [
+    ("||",),
+    ("&&",),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("==", "!="),
+    ("<", ">", "<=", ">="),
+    ("+", "-"),
+    ("*", "/"),
+]
 INFIX: dict[str, Callable[..., Any]] = {
+    "|": np.bitwise_or, "^": np.bitwise_xor,
     "||": np.logical_or, "&&": np.logical_and, "&": np.bitwise_and, "==": np.equal,
     "!=": np.not_equal, "<": np.less, ">": np.greater, "<=": np.less_equal,
     ">=": np.greater_equal, "+": np.add, "-": np.subtract, "*": np.multiply,
 }  # fmt: skip
 NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
                "acosh": "arccosh", "atanh": "arctanh", "max": "maximum", "min": "minimum",
-               "nearbyint": "rint", "pow": "power"}  # fmt: skip
+               "nearbyint": "rint", "pow": "power", "shift_left": "left_shift",
+               "shift_right": "right_shift"}  # fmt: skip
 
 
 class Evaluator:
@@ -66,6 +78,8 @@ class Evaluator:
     def prefix(self):
         if self.accept("-"):
             return -self.prefix()
+        if self.accept("~"):
+            return ~self.prefix()
         if self.accept("("):
             value = self.choice()
             self.expect(")")

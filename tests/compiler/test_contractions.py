@@ -265,7 +265,7 @@ def test_shapes_of_ranges():
     op = make("pooling", lengths=(3, 3), stride=(3, 3))
     assert op.compute_shape([y]).dims == (Dim(1, 1), Dim(3, 3), Dim(1, 4, (2,)), Dim(1, 1))
     a, b = Shape.dynamic("float", [Dim(1, 20), 4, 5]), Shape("float", (1, 5, 6))
-    assert dims("dot", a, b) == "dynamic, float_type, {1, 4, 6}"
+    assert dims("dot", a, b) == "float_type, {1, 4, 6}, {24, 6, 1}"
     r = Shape.dynamic("float", [Dim(1, 4), 24, Dim(2, 8), Dim(2, 8)])
     assert (
         dims("reshape", r, dims=(0, 12, 0, -1))
@@ -313,7 +313,7 @@ def test_gathers_and_scatters(axis: int):
         if mode != "none":
             wanted = onnx_run("ScatterElements", x, spots, updates, axis=axis, reduction=mode)
             same(found, wanted)
-    with pytest.raises(IndexError):
+    with pytest.raises(EvaluationError, match="out of range"):
         make("gather", axis=axis).compute(x, np.array([9]))
     with pytest.raises(EvaluationError, match="out of range"):
         make("scatter_add", axis=axis).compute(x, np.full((1, 1, 1), 9), noise(1, 1, 1))

@@ -297,12 +297,16 @@ def test_fused_reduce_keeps_the_layout_of_most_inputs():
         op.compute_shape([turned], [module])
 
 
-def test_if_wants_equal_results_and_one_condition():
+def test_if_wants_results_of_one_rank_and_one_condition():
     program, inputs, _ = branch(True)
     made = next(i for i in program.main if i.name == "if")
     other = program.create_module("other")
     other.add_return(other.add("transpose", other.add_parameter("a", of(X)), permutation=[1, 0]))
-    with pytest.raises(ShapeError, match="expected equal shapes"):
+    joined = made.op.compute_shape([i.shape for i in made.inputs], [made.modules[0], other])
+    assert joined == Shape.tuple_of([Shape.dynamic(DType.FLOAT, [Dim(3, 4), Dim(3, 4)])])
+    other = program.create_module("flat")
+    other.add_return(other.add("reshape", other.add_parameter("a", of(X)), dims=[12]))
+    with pytest.raises(ShapeError, match="one number of dimensions"):
         made.op.compute_shape([i.shape for i in made.inputs], [made.modules[0], other])
     with pytest.raises(EvaluationError, match="one condition"):
         made.op.compute_modules(lambda _m, v: list(v), made.modules, np.array([True, False]), X, Y)

@@ -198,10 +198,12 @@ def test_quantization_keeps_the_layout():
     assert make("dequantizelinear").compute_shape([zero, half]) == Shape("half", (4, 3))
 
 
-def test_dynamic_operands_must_be_equal():
+def test_dynamic_operands_have_the_lengths_that_all_of_them_allow():
     one, other = (Shape.dynamic(DType.FLOAT, [Dim(1, n), 3]) for n in (4, 5))
     assert make("add").compute_shape([one, one]) == one
-    for wrong in (other, f([4, 3])):
+    assert make("add").compute_shape([one, other]) == one
+    assert make("add").compute_shape([one, f([4, 3])]) == f([4, 3])
+    for wrong in (f([5, 3]), Shape.dynamic(DType.FLOAT, [Dim(5, 6), 3]), f([3])):
         with pytest.raises(ShapeError, match="add: input 1 is"):
             make("add").compute_shape([one, wrong])
 
