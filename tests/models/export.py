@@ -129,6 +129,11 @@ def resnet50_raw(path: Path) -> None:
     _export(_resnet50(), {"pixel_values": _image()}, "logits", path, optimize=False)
 
 
+def resnet50_dynamic(path: Path) -> None:
+    """ResNet-50 v1 with a dynamic batch."""
+    _export_images(_resnet50(), path)
+
+
 def resnet50_narrow(path: Path) -> None:
     """ResNet-50 v1 with a sixteenth of the channels: the same graph, small weights."""
     _export(_resnet50(16), {"pixel_values": _image()}, "logits", path)
@@ -137,6 +142,16 @@ def resnet50_narrow(path: Path) -> None:
 def bert_base(path: Path) -> None:
     """BERT-base (12 layers, width 768): token ids and attention mask to hidden states."""
     _bert(path)
+
+
+def bert_base_dynamic(path: Path) -> None:
+    """BERT-base with a dynamic batch and sequence."""
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(initializer_range=SPREAD)
+    module = BertModel(config, add_pooling_layer=False)
+    _randomise(module)
+    _export_tokens(module, config.vocab_size, 512, "last_hidden_state", path)
 
 
 def bert_narrow(path: Path) -> None:
@@ -173,12 +188,27 @@ def gpt2_small(path: Path) -> None:
 
 def gpt2_dynamic(path: Path) -> None:
     """The same GPT-2 with a dynamic batch and sequence, so shapes are computed in the graph."""
+    _export_tokens(_gpt2(), 50257, 256, "logits", path)
+
+
+def _export_tokens(
+    module: "torch.nn.Module", vocabulary: int, length: int, field: str, path: Path
+) -> None:
+    """Exports a transformer that takes tokens in any number of sequences, up to a length."""
     import torch
 
-    batch, sequence = torch.export.Dim("batch", max=16), torch.export.Dim("sequence", max=256)
-    arguments = {k: torch.cat([v, v]) for k, v in _tokens(50257).items()}
+    batch, sequence = torch.export.Dim("batch", max=16), torch.export.Dim("sequence", max=length)
+    arguments = {k: torch.cat([v, v]) for k, v in _tokens(vocabulary).items()}
     shapes = (({0: batch, 1: sequence}, {0: batch, 1: sequence}),)
-    _export(_gpt2(), arguments, "logits", path, dynamic_shapes=shapes)
+    _export(module, arguments, field, path, dynamic_shapes=shapes)
+
+
+def _export_images(module: "torch.nn.Module", path: Path) -> None:
+    """Exports a classifier of any number of images."""
+    import torch
+
+    shapes = (({0: torch.export.Dim("batch", max=16)},),)
+    _export(module, {"pixel_values": _image(2)}, "logits", path, dynamic_shapes=shapes)
 
 
 def vit_base(path: Path) -> None:
@@ -190,17 +220,29 @@ def vit_base(path: Path) -> None:
     _export(module, {"pixel_values": _image()}, "logits", path)
 
 
+def vit_base_dynamic(path: Path) -> None:
+    """ViT-base/16 with a dynamic batch."""
+    from transformers import ViTConfig, ViTForImageClassification
+
+    module = ViTForImageClassification(ViTConfig(initializer_range=SPREAD, num_labels=1000))
+    _randomise(module)
+    _export_images(module, path)
+
+
 EXPORTS: dict[str, Callable[[Path], None]] = {
     function.__name__: function
     for function in (
         resnet50,
         resnet50_raw,
+        resnet50_dynamic,
         resnet50_narrow,
         bert_base,
+        bert_base_dynamic,
         bert_narrow,
         gpt2_small,
         gpt2_dynamic,
         vit_base,
+        vit_base_dynamic,
     )
 }
 

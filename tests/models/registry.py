@@ -94,12 +94,15 @@ def _exports() -> list[Model]:
     inputs: dict[str, Callable[[], Inputs]] = {
         "resnet50": lambda: {"pixel_values": samples.image()},
         "resnet50_raw": lambda: {"pixel_values": samples.image()},
+        "resnet50_dynamic": lambda: {"pixel_values": samples.image()},
         "resnet50_narrow": lambda: {"pixel_values": samples.image()},
         "bert_base": lambda: samples.tokens(30522),
+        "bert_base_dynamic": lambda: samples.tokens(30522, sequence=40, batch=2),
         "bert_narrow": lambda: samples.tokens(1000),
         "gpt2_small": lambda: samples.tokens(50257),
         "gpt2_dynamic": lambda: samples.tokens(50257, sequence=40, batch=2),
         "vit_base": lambda: {"pixel_values": samples.image()},
+        "vit_base_dynamic": lambda: {"pixel_values": samples.image()},
     }
     return [Model(name, "export", make, heavy=True) for name, make in inputs.items()]
 

@@ -68,6 +68,25 @@ RECURRENT = [
     )
 ]  # fmt: skip
 
+_ALL = ["Affine", "HardSigmoid", "ScaledTanh", "LeakyRelu", "ThresholdedRelu", "Elu", "Softsign",
+        "Softplus"]  # fmt: skip
+_ALPHAS = {"Affine": 0.7, "HardSigmoid": 0.3, "ScaledTanh": 0.9, "LeakyRelu": 0.2,
+           "ThresholdedRelu": 0.1, "Elu": 0.5}  # fmt: skip
+_BETAS = {"Affine": 0.1, "HardSigmoid": 0.4, "ScaledTanh": 0.8}
+
+
+def _scaled(op, first):
+    """A network with the activations from this one on, each with scales of its own."""
+    names = [(_ALL * 2)[first + k] for k in range(2 * ACTIVATIONS[op])]
+    alphas, betas = ([s[n] for n in names if n in s] for s in (_ALPHAS, _BETAS))
+    scales = {"activation_alpha": alphas, "activation_beta": betas}
+    scales = {k: v for k, v in scales.items() if v}
+    # Without a bound, onnxruntime's Softplus overflows.
+    return _given(op, directions=2, **_BOTH, activations=names, clip=3.0, **scales)
+
+
+SCALED = [_scaled(op, first) for op in GATES for first in range(len(_ALL))]
+
 RESET = [
     network("GRU", linear_before_reset=1, **more)
     for more in ({}, {"direction": "reverse"}, {"bias": None}, {"clip": 0.2}, {"lens": None})

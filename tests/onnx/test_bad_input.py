@@ -309,9 +309,9 @@ def test_shapes_that_do_not_fit():
 
 def test_inputs_that_are_no_tensors():
     text = helper.make_tensor_value_info("x", TensorProto.STRING, [2])
-    refused(model([node("Identity", ["x"], ["y"])], [text], ["y"]), "'x'", "STRING")
-    many = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [2])
-    refused(model([node("Identity", ["x"], ["y"])], [many], ["y"]), "'x'", "sequence")
+    refused(model([node("Identity", ["x"], ["y"])], [text], ["y"]), "'x'", "strings")
+    few = helper.make_value_info("x", helper.make_sparse_tensor_type_proto(TensorProto.FLOAT, [2]))
+    refused(model([node("Identity", ["x"], ["y"])], [few], ["y"]), "'x'", "sparse_tensor")
 
 
 def test_a_function_that_calls_itself():

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.onnx.models import CONTRIB, floats, imported, model, peer, same
 from workbench.compiler import reference
 from workbench.compiler.dtypes import DType
+from workbench.compiler.errors import EvaluationError
 from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.onnx.broadcast import common_type
 from workbench.compiler.shape import Dim
@@ -224,15 +225,20 @@ def test_loop_with_states_scans_and_an_outer_value():
     assert "Loop_5_loop" in program.modules
 
 
-def test_loop_of_unknown_length_uses_the_option():
+def test_loop_of_unknown_length_has_room_as_the_option_says():
     nodes = [
         node("Neg", ["x"], ["outer"]),
-        node("Loop", ["", "", "x"], ["y", "s", "k"], body=loop_body()),
+        node("Loop", ["n", "", "x"], ["y", "s", "k"], body=loop_body()),
     ]
-    made = model(nodes, [floats("x", 2)], ["y", "s", "k"])
+    count = helper.make_tensor_value_info("n", TensorProto.INT64, [])
+    made = model(nodes, [count, floats("x", 2)], ["y", "s", "k"])
+    inputs = {"n": np.array(2), "x": np.float32([1, 2])}
     program = parse_onnx(made, max_loop_iterations=3)
-    results = reference.run(program, {"x": np.float32([1, 2])})
-    assert [r.shape for r in results] == [(2,), (3, 2), (3,)]
+    assert [r.shape for r in reference.run(program, inputs)] == [(2,), (2, 2), (2,)]
+    with pytest.raises(EvaluationError, match="max_loop_iterations"):
+        reference.run(program, inputs | {"n": np.array(4)})
+    padded = parse_onnx(made, max_loop_iterations=3, use_dyn_output=False)
+    assert [r.shape for r in reference.run(padded, inputs)] == [(2,), (3, 2), (3,)]
 
 
 @pytest.mark.parametrize(("axis", "backwards"), [(0, 0), (1, 0), (1, 1)])

@@ -83,16 +83,16 @@ def test_the_text_is_migraphx_s():
     [
         ({"direction": "sideways"}, "direction='sideways'"),
         ({"hidden_size": 6}, "hidden_size=6"),
-        ({"activations": ["HardSigmoid"] * 3}, "expected"),
+        ({"activations": ["Cosine"] * 3}, "expected"),
         ({"activation_alpha": [0.5]}, "1 values in activation_alpha; 0 activations take one"),
-        ({"activation_beta": [0.5]}, "1 values in activation_beta; no activation takes one"),
+        ({"activation_beta": [0.5]}, "1 values in activation_beta; 0 activations take one"),
         ({"clip": -1.0}, "clip=-1"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(op, attributes, message):
     if "activations" in attributes:
-        attributes = {"activations": ["HardSigmoid"] * {"RNN": 1, "GRU": 2, "LSTM": 3}[op]}
-        message = "activation 'hardsigmoid' is not supported; expected one of elu, leakyrelu"
+        attributes = {"activations": ["Cosine"] * {"RNN": 1, "GRU": 2, "LSTM": 3}[op]}
+        message = "activation 'cosine' is not supported; expected one of affine, elu, hardsigmoid"
     with pytest.raises(ModelError, match=message):
         parse_onnx(network(op, **attributes).model())
 
