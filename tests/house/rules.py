@@ -30,11 +30,11 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
         | {"IPython", "anywidget", "fast_sugiyama", "graphviz", "ipywidgets", "matplotlib"}
         | {"pandas", "traitlets"},
     ),
-    "compat": ({"compat", "compiler", "gpu", "knobs", "numerics"}, NUMERIC),
+    "compat": ({"compat", "compiler", "gpu", "knobs", "numerics"}, NUMERIC | {"onnx"}),
 }
 # Tables and plots are made when they are asked for, and only then is their package loaded; a type
 # that only a type checker reads loads nothing.
-ON_REQUEST = {"pandas", "matplotlib", "tqdm"}
+ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
 # The doors to the views: an object opens its own picture when a notebook asks for it, not before.
 DOORS = {f"workbench.widgets.{room}" for room in ("display", "explorer", "graph_view")}
 

@@ -1,0 +1,146 @@
+"""onnx's backend test suite, as the installed onnx has it, over a backend; and the cases known to fail."""
+
+import io
+import unittest
+import warnings
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.backend.test
+from onnx.backend.base import Backend, BackendRep
+from onnx.backend.test.loader import load_model_tests
+from onnx.reference import ReferenceEvaluator
+
+from workbench.compat.onnx_backend import PreparedModel, WorkbenchBackend
+
+KNOWN_FAILURES = Path(__file__).with_name("known_failures.txt")
+TRAINING = "ai.onnx.preview.training"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test of the suite, for the CPU."""
+
+    kind: str
+    name: str
+    test: unittest.TestCase
+
+
+class WatchedBackend(WorkbenchBackend):
+    """The backend under test, which remembers the model that it prepared last."""
+
+    last: PreparedModel | None = None
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> PreparedModel:
+        cls.last = None
+        cls.last = super().prepare(model, device, **options)
+        return cls.last
+
+
+class ReferenceBackend(Backend):
+    """onnx's own ReferenceEvaluator as a backend: what it fails, nobody is expected to pass."""
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **_: Any) -> BackendRep:  # noqa: ARG003
+        return _ReferenceModel(model)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return device == "CPU"
+
+
+class _ReferenceModel(BackendRep):
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.evaluator = ReferenceEvaluator(model)
+
+    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+        names = self.evaluator.input_names
+        return tuple(self.evaluator.run(None, dict(zip(names, inputs, strict=False))))
+
+
+def test_cases(backend: type[Backend], **options: Any) -> dict[str, type[unittest.TestCase]]:
+    """The suite's own test cases without those for other devices, known failures marked as such."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        suite = onnx.backend.test.BackendTest(backend, __name__, options)
+    for name in known_failures():
+        suite.xfail(f"^{name}$")
+    groups = suite.test_cases
+    for group in groups.values():
+        for name in [n for n in vars(group) if n.endswith("_cuda")]:
+            delattr(group, name)
+    return groups
+
+
+def cases(backend: type[Backend], **options: Any) -> Iterator[Case]:
+    """Every case that a CPU runs, none marked."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        suite = onnx.backend.test.BackendTest(backend, __name__, options)
+    for kind, group in suite.test_cases.items():
+        short = kind.removeprefix("OnnxBackend").removesuffix("ModelTest")
+        for name in unittest.TestLoader().getTestCaseNames(group):
+            if name.endswith("_cpu"):
+                yield Case(short, name, group(name))
+
+
+def outcome(case: Case) -> str | None:
+    """None if a case passes, else what it fails with."""
+    try:
+        with (
+            warnings.catch_warnings(),
+            np.errstate(all="ignore"),
+            redirect_stdout(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            getattr(case.test, case.name)()
+    except unittest.SkipTest as error:
+        return f"skipped: {error}"
+    except Exception as error:  # whatever it fails with is what is counted
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return None
+
+
+@cache
+def known_failures() -> dict[str, str]:
+    """Cases that are known to fail, each with its reason: strings, training or reference."""
+    found: dict[str, str] = {}
+    for line in KNOWN_FAILURES.read_text("utf-8").splitlines():
+        text = line.partition("#")[0].split(None, 1)
+        if text:
+            found[text[0]] = text[1]
+    return found
+
+
+@cache
+def models() -> dict[str, onnx.ModelProto]:
+    """The models of the node and simple cases by the name of the case."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [case for kind in ("node", "simple") for case in load_model_tests(kind=kind)]
+    return {f"{case.name}_cpu": case.model or _stored(case.model_dir) for case in found}
+
+
+def _stored(folder: str | None) -> onnx.ModelProto:
+    assert folder is not None
+    return onnx.load(Path(folder, "model.onnx"))
+
+
+def uses_strings(model: onnx.ModelProto) -> bool:
+    """Whether an input, output, tensor or attribute of a model holds strings."""
+    values = [*model.graph.input, *model.graph.output, *model.graph.value_info]
+    typed = any(v.type.tensor_type.elem_type == onnx.TensorProto.STRING for v in values)
+    tensors = [a.t for n in model.graph.node for a in n.attribute if a.HasField("t")]
+    return typed or any(t.data_type == onnx.TensorProto.STRING for t in tensors)
+
+
+def is_training(model: onnx.ModelProto) -> bool:
+    """Whether a model has operators that only serve training."""
+    return any(node.domain == TRAINING for node in model.graph.node)
