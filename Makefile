@@ -8,10 +8,10 @@ WORKERS ?= auto
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check format docs models bench golden nightly lock clean
+.PHONY: help lab test check conformance format docs models bench golden nightly lock clean
 
 help: ## list the tasks
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.lab: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
@@ -59,7 +59,11 @@ models: $(VENV)/.models ## export the full-size models and test them (torch on t
 bench: $(VENV)/.models ## measure beside the peers
 	$(BIN)/python -m tests.bench $(ARGS)
 
-docs: $(VENV)/.docs ## build the documentation into build/docs
+conformance: $(VENV)/.dev ## count the cases of onnx's backend test suite that pass, into docs/conformance.md
+	$(BIN)/python -m tests.conformance.count --write docs/conformance.md $(ARGS)
+
+docs: $(VENV)/.docs ## write the pages of operators and build the documentation into build/docs
+	$(BIN)/python -m tests.pages
 	$(BIN)/python -m sphinx -W -q docs build/docs
 
 lock: ## pin what a fresh environment resolves to

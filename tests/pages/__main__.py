@@ -1,0 +1,24 @@
+"""Writes docs/operators, and removes what is no page any more."""
+
+import sys
+
+from tests.pages.write import FOLDER, pages
+
+
+def main() -> int:
+    """Write every page that changed."""
+    made = pages()
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.glob("*.md"):
+        if old.name not in made:
+            old.unlink()
+    for name, text in made.items():
+        path = FOLDER / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
