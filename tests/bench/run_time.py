@@ -11,6 +11,7 @@ SUBJECTS = (
     "resnet50", "bert_base", "gpt2_small", "vit_base", "pplcnet_orient", "magika", "blazeface128",
     "mtcnn_p", "silero_16k_static",
 )  # fmt: skip
+BURST = 5
 EVALUATOR, RUNTIME, OURS = "onnx ReferenceEvaluator", "onnxruntime CPU", "workbench ref"
 
 
@@ -25,7 +26,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:
     if with_ours:
         contenders[OURS] = ours.run(path, inputs, "ref")
         contenders["workbench cpu"] = ours.run(path, inputs, "cpu")
-    found = race("run", subject, contenders, seconds=seconds)
+    found = race("run", subject, contenders, seconds=seconds, burst=BURST)
     if not with_ours:
         return Outcome(tuple(found.values()))
     faster = found[EVALUATOR].median / found[OURS].median

@@ -27,7 +27,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(elementwise, "LARGE", 1)
     monkeypatch.setattr(elementwise, "_PART", 2)
     monkeypatch.setattr(elementwise, "BLOCK", 2)
-    monkeypatch.setattr(parallel, "SHARED", 0)
+    monkeypatch.setattr(parallel, "WAKING", 0)
     with knobs.scope(threads=3):
         yield
 
@@ -183,19 +183,19 @@ def test_threads_may_run_one_interpreter():
 def test_every_part_is_done_once(threads: int):
     done: list[int] = []
     with knobs.scope(threads=threads):
-        parallel.spread(done.append, 7, parallel.SHARED)
+        parallel.spread(done.append, 7, parallel.WAKING)
     assert sorted(done) == list(range(7))
 
 
 def test_parts_may_be_spread_within_parts_and_fail():
     def outer(i: int) -> None:
-        parallel.spread(lambda k: inner.append((i, k)), 3, parallel.SHARED)
+        parallel.spread(lambda k: inner.append((i, k)), 3, parallel.WAKING)
         if i == 3:
             raise ArithmeticError("part 3")
 
     inner: list[tuple[int, int]] = []
     with knobs.scope(threads=2), pytest.raises(ArithmeticError, match="part 3"):
-        parallel.spread(outer, 4, parallel.SHARED)
+        parallel.spread(outer, 4, parallel.WAKING)
     assert len(inner) == 12
 
 

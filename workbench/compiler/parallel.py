@@ -27,6 +27,9 @@ def _cores() -> int:
 
 
 SHARED = 1 << 18
+"""Elements from which an array is cut into parts."""
+
+WAKING = 1 << 22
 """Simple operations on an element from which it pays to wake other threads up."""
 
 
@@ -35,7 +38,7 @@ def spread(work: Callable[[int], None], count: int, operations: int) -> None:
 
     How the work is cut into parts must not depend on the number of threads; then no result does.
     """
-    alone = operations < SHARED or getattr(_within, "busy", False)
+    alone = operations < WAKING or getattr(_within, "busy", False)
     shares = 1 if alone else min(threads(), count)
     if shares < 2:
         for part in range(count):

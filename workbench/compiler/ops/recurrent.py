@@ -47,6 +47,9 @@ Function: TypeAlias = Callable[[Array], Array]
 
 _SEQUENCE, _W, _R, _BIAS, _LENS, _HIDDEN, _CELL, _PEEPHOLE = range(8)
 
+_FEW = 4
+"""Steps below which it does not pay to lay the weights out for them."""
+
 
 class HiddenStates(np.ndarray[Any, np.dtype[Any]]):
     """The hidden states of every step, with the states after the last one.
@@ -139,6 +142,16 @@ class Recurrent(Operation):
             kind = "an integer type" if i == _LENS else wanted.type_name
             expect(self, same, f"input {i} is {shape.type.type_name}; expected {kind}")
 
+    def _check_lens(self, inputs: Sequence[Array]) -> None:
+        """Refuse operands whose lengths differ, which only a run knows where they are ranges."""
+        x, d, h = inputs[_SEQUENCE], self.direction.directions, self.hidden_size
+        weights = [(d, self.gates * h, x.shape[2]), (d, self.gates * h, h)]
+        states = [(d, x.shape[1], h)] * 2
+        fit = inputs[_W].shape == weights[0] and inputs[_R].shape == weights[1]
+        given = [i.shape for i in inputs[_HIDDEN : _HIDDEN + 2] if i.size]
+        if not (fit and given == states[: len(given)]):
+            self._check_operands([Shape(DType.of(i.dtype), i.shape) for i in inputs])
+
     def _dims(self, sequence: Shape) -> list[tuple[Dim, ...]]:
         """The dimensions of every operand."""
         own, count = dims_of(sequence), self.direction.directions
@@ -162,7 +175,7 @@ class Recurrent(Operation):
     @quiet
     def compute(self, *inputs: Any) -> Any:
         """Step by step, in float32 at least; rounded once."""
-        self._check_operands([Shape(DType.of(i.dtype), i.shape) for i in inputs])
+        self._check_lens(inputs)
         x: Array = inputs[_SEQUENCE]
         lens = lengths(self, inputs[_LENS], len(x)) if _given(inputs, _LENS) else None
         every: list[Array] = []
@@ -209,7 +222,8 @@ class Recurrent(Operation):
         if _given(inputs, _PEEPHOLE):
             peephole = widened(inputs[_PEEPHOLE][index]).reshape(3, -1)
         functions = tuple(a.compute for a in self.activations(index))
-        return _Cell(product, np.ascontiguousarray(r.T), bias, peephole, functions)
+        turned = np.ascontiguousarray(r.T) if steps > _FEW else r.T
+        return _Cell(product, turned, bias, peephole, functions)
 
     def bounded(self, x: Array) -> Array:
         """What ``clip`` leaves of the operand of an activation."""

@@ -195,6 +195,8 @@ class Unsqueeze(Operation):
         x: Array = inputs[0]
         if x.ndim == 0:
             return x.reshape(1)
+        if not self.steps:
+            return np.expand_dims(x, self.axes)
         return x.reshape(self._placed(Shape(DType.FLOAT, x.shape))[0])
 
     @classmethod
