@@ -12,8 +12,6 @@ from workbench.compat import onnx_backend
 from workbench.compat.onnx_backend import WorkbenchBackend
 from workbench.compiler.errors import InputError, ModelError, OperationError
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 globals().update(suite.test_cases(WorkbenchBackend))
 globals().update(
     {f"Cpu{name}": case for name, case in suite.test_cases(WorkbenchBackend, target="cpu").items()}

@@ -355,3 +355,22 @@ def test_a_model_is_not_changed_by_its_import():
     parse_onnx(made)
     assert made == before
     assert CONTRIB in {o.domain for o in made.opset_import}
+
+
+@pytest.mark.parametrize("option", ["map_input_dims", "map_dyn_input_dims", "constant_inputs"])
+def test_an_option_for_an_input_that_is_not_there(option):
+    made = model([node("Relu", ["x"], ["y"])], [floats("x", 2)], ["y"])
+    with pytest.raises(ModelError, match=f"{option}: no input 'z'; inputs are 'x'"):
+        parse_onnx(made, **{option: {"z": [2]}})
+
+
+@pytest.mark.parametrize(
+    "value", [np.zeros(2), np.zeros(3, np.float32), np.zeros((1, 2), np.float32), "two", None]
+)
+def test_a_constant_input_of_another_kind(value):
+    made = model([node("Relu", ["x"], ["y"])], [floats("x", 2)], ["y"])
+    with pytest.raises(ModelError, match="constant_inputs: 'x'"):
+        parse_onnx(made, constant_inputs={"x": value})
+    fixed = parse_onnx(made, constant_inputs={"x": np.float32([-1, 2])})
+    assert not fixed.parameters
+    np.testing.assert_array_equal(reference.run(fixed)[0], [0, 2])

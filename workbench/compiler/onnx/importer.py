@@ -16,7 +16,7 @@ from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.onnx import functions, registry
 from workbench.compiler.onnx.constants import Constants
 from workbench.compiler.onnx.context import NodeContext, is_absent
-from workbench.compiler.onnx.inputs import input_shape, named
+from workbench.compiler.onnx.inputs import expect_inputs, input_shape, input_value, named
 from workbench.compiler.onnx.lengths import Lengths
 from workbench.compiler.onnx.literals import argument, literal, sparse
 from workbench.compiler.onnx.options import ParseOptions
@@ -95,6 +95,7 @@ class Importer:
         opsets = {o.domain: o.version for o in model.opset_import}
         if not self.options.skip_unknown_operators:
             self._refuse_unknown(model)
+        expect_inputs(model.graph, self.options)
         scope = Scope(opsets=opsets or {"": 1})
         names = [output.name for output in model.graph.output]
         outputs = self.graph(model.graph, self.program.main, scope)
@@ -208,7 +209,7 @@ class Importer:
                 continue
             is_main, code = module is self.program.main, value.type.tensor_type.elem_type
             if is_main and value.name in self.options.constant_inputs:
-                fixed = self._fixed(value.name, module)
+                fixed = self._fixed(value, module)
                 scope.values[value.name] = self.declared(fixed, code)
                 continue
             shape = shapes.get(value.name)
@@ -220,14 +221,10 @@ class Importer:
             self._named.append(made)
             scope.values[value.name] = self.declared(made, code)
 
-    def _fixed(self, name: str, module: Module) -> Instruction:
+    def _fixed(self, value: onnx.ValueInfoProto, module: Module) -> Instruction:
         """An input that the caller gave a value for."""
-        try:
-            value = Argument.of(self.options.constant_inputs[name])
-        except (TypeError, ValueError) as error:
-            raise ModelError(f"constant_inputs: {name!r}: {error}") from error
-        with self.program.source(self.provenance.initializer(name)):
-            return module.add_literal(value)
+        with self.program.source(self.provenance.initializer(value.name)):
+            return module.add_literal(input_value(value, self.options))
 
     def _output(self, name: str, scope: Scope, where: str) -> Instruction:
         found = scope.find(name)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import onnx
 
+from workbench.compiler.argument import Argument
 from workbench.compiler.errors import ModelError
 from workbench.compiler.onnx.options import ParseOptions
 from workbench.compiler.onnx.tensors import checked_lens, element_type
@@ -21,6 +22,45 @@ def input_shape(value: onnx.ValueInfoProto, options: ParseOptions, *, is_main: b
     """
     given = _given(value.name, options) if is_main else None
     return _shape(value.type, given, options, f"input {value.name!r}")
+
+
+def input_value(value: onnx.ValueInfoProto, options: ParseOptions) -> Argument:
+    """The value that a caller gave for an input.
+
+    Raises:
+        ModelError: It is no array, or not of the element type and lens that the model declares.
+    """
+    where = f"constant_inputs: {value.name!r}"
+    try:
+        found = Argument.of(options.constant_inputs[value.name])
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{where}: {error}") from error
+    tensor = value.type.tensor_type
+    type, dims = element_type(tensor.elem_type, where), tensor.shape.dim
+    scalar = found.shape == Shape.scalar(type)
+    lens = () if scalar and not dims else found.shape.lens
+    known = not tensor.HasField("shape") or (
+        len(lens) == len(dims)
+        and all(d.dim_value in {n, 0} for d, n in zip(dims, lens, strict=True))
+    )
+    if found.shape.type is not type or not known:
+        wanted = ", ".join(d.dim_param or str(d.dim_value) for d in dims)
+        raise ModelError(f"{where}: found {found.shape}; expected {type.type_name} of [{wanted}]")
+    return found
+
+
+def expect_inputs(graph: onnx.GraphProto, options: ParseOptions) -> None:
+    """Refuse options for inputs that a model does not have.
+
+    Raises:
+        ModelError: There is such an option.
+    """
+    names = {value.name for value in graph.input}
+    for option in ("map_input_dims", "map_dyn_input_dims", "constant_inputs"):
+        for name in getattr(options, option):
+            if name not in names:
+                listed = ", ".join(map(repr, sorted(names))) or "none"
+                raise ModelError(f"{option}: no input {name!r}; inputs are {listed}")
 
 
 def _shape(
