@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -192,3 +193,18 @@ def test_what_needs_a_fixed_length_says_so():
     made = model(nodes, [floats("x", 1, 1, 4, 4), floats("g", 1, 2, 2, 2)], ["y"])
     with pytest.raises(ModelError, match=r"sampler.*spatial axes.*expected fixed"):
         parse_onnx(made, map_dyn_input_dims={"x": [1, 1, Dim(1, 4), 4], "g": [1, 2, 2, 2]})
+
+
+def test_computed_sizes_of_a_split_have_to_add_up():
+    made = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]> agraph (float[6] x, int64[2] s) => '
+        "(float[a] p, float[b] q) { p, q = Split <axis = 0> (x, s) }"
+    )
+    program = parse_onnx(made)
+    x = np.arange(6, dtype=np.float32)
+    for count in (0, 2, 6):
+        parts = reference.run(program, {"x": x, "s": np.array([count, 6 - count])})
+        assert [len(p) for p in parts] == [count, 6 - count]
+    for sizes in ([2, 3], [5, 2]):
+        with pytest.raises(EvaluationError, match="Split_0"):
+            reference.run(program, {"x": x, "s": np.array(sizes)})

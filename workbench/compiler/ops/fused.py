@@ -48,11 +48,6 @@ def expect_modules(op: Operation, modules: Sequence[Module], count: int) -> None
         raise ShapeError(f"{op.name}: expected {count} modules, found {len(modules)}")
 
 
-def sorted_parameters(module: Module) -> list[Instruction]:
-    """The module's parameters in the order in which a fused operation's inputs bind to them."""
-    return [p for _, p in sorted(module.parameters.items())]
-
-
 def bind(op: Operation, module: Module, inputs: Sequence[Any]) -> dict[str, Any]:
     """Inputs by the name of the parameter that each binds to.
 

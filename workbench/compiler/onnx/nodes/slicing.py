@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.onnx.context import NodeContext
-from workbench.compiler.onnx.dynamic import between, cut_out
+from workbench.compiler.onnx.dynamic import between, cut_out, expected, reshaped, sliced
 from workbench.compiler.onnx.lengths import ANYTHING, Span
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.onnx.sizes import Length
+from workbench.compiler.onnx.sizes import Length, lengths
 from workbench.compiler.ops.ranges import dims_of
 from workbench.compiler.shape import Dim
 
@@ -141,10 +141,20 @@ def split(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
         raise node.fail(f"pieces of {list(sizes)} of a length of {length}; expected that sum")
     pieces: list[Instruction] = []
     start: Length = 0
-    for size in sizes:
-        pieces.append(cut_out(node.module, x, axis, start, size))
+    computed = not known and node.optional(inputs, 1) is not None
+    for i, size in enumerate(sizes, 1):
+        cut = _rest if computed and i == len(sizes) else cut_out
+        pieces.append(cut(node.module, x, axis, start, size))
         start += size
     return pieces
+
+
+def _rest(module: Module, x: Instruction, axis: int, start: Length, size: Length) -> Instruction:
+    """All that is left, which a run refuses to be of another size."""
+    lens = list(lengths(module, x))
+    left = sliced(module, x, [axis], [start], [lens[axis]])
+    lens[axis] = size
+    return expected(module, reshaped(module, left, lens), dims_of(left.shape))
 
 
 def _sizes(node: NodeContext, inputs: list[Instruction], length: Length) -> tuple[Length, ...]:
