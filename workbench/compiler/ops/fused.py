@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Values = list[Any]
 
 _BODY_BLOCK = 1 << 15
-_LONG_BODY = 3
+_LONG_BODY = 10
 """Operations from which a body makes temporaries enough for blocks to pay (measured)."""
 
 
