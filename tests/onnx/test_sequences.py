@@ -7,7 +7,8 @@ import pytest
 import workbench as wb
 from workbench.compiler.errors import EvaluationError, InputError, ModelError
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.shape import Dim, Shape, joined
+from workbench.compiler.ops.ranges import joined
+from workbench.compiler.shape import Dim, Shape
 from workbench.compiler.validate import validate
 
 PAIR = Shape("float_type", [2])

@@ -9,7 +9,7 @@ from typing import Any
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.onnx import dynamic
-from workbench.compiler.shape import Dim, Shape, broadcast_lens
+from workbench.compiler.shape import broadcast_lens
 
 _SMALL = {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16}
 _RANK = [DType.INT32, DType.UINT32, DType.INT64, DType.UINT64]
@@ -68,8 +68,3 @@ def converted(module: Module, value: Instruction, type: DType) -> Instruction:
     if value.shape.type is type:
         return value
     return module.add("convert", value, target_type=type)
-
-
-def dims_of(shape: Shape) -> tuple[Dim, ...]:
-    """The dimensions as ranges, fixed ones too."""
-    return shape.dims if shape.dims is not None else tuple(Dim(n, n) for n in shape.lens)

@@ -357,6 +357,11 @@ class NodeContext:
         """The value with this element type: itself, or a convert of it."""
         return broadcast.converted(self.module, value, type)
 
+    def standard(self, value: Instruction) -> Instruction:
+        """The value laid out row by row: itself, or a contiguous copy; what has ranges stays as it is."""
+        fixed = value.shape.is_tensor and not value.shape.is_dynamic
+        return self.add("contiguous", value) if fixed and not value.shape.standard else value
+
     def transpose(self, value: Instruction, *permutation: int) -> Instruction:
         """Append a transpose."""
         return self.add("transpose", value, permutation=permutation)

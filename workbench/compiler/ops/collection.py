@@ -13,7 +13,8 @@ import numpy as np
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.operation import Operation, expect_count, normalize_axis, operation
-from workbench.compiler.shape import Dim, Shape, joined
+from workbench.compiler.ops.ranges import dims_of, joined, ranged
+from workbench.compiler.shape import Dim, Shape
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module
@@ -178,13 +179,12 @@ class SplitToSequence(Operation):
         if not x.is_tensor:
             raise ShapeError(f"split_to_sequence: input 0 is {x}; expected a tensor")
         axis = normalize_axis(self, self.axis, x.ndim)
-        dims = [Dim(n, n) for n in x.lens] if x.dims is None else list(x.dims)
+        dims = list(dims_of(x))
         if len(inputs) == 1 and not self.keepdims:
             del dims[axis]
         else:
             dims[axis] = Dim(0, dims[axis].max) if len(inputs) > 1 else Dim(1, 1)
-        plain = [d.min if d.is_fixed else d for d in dims]
-        return Shape.sequence_of(Shape.dynamic(x.type, plain) if dims else Shape.scalar(x.type))
+        return Shape.sequence_of(ranged(x.type, dims))
 
     def compute(self, *inputs: Any) -> Any:
         """The slices."""
@@ -222,12 +222,12 @@ class ConcatFromSequence(Operation):
         """The elements' shape with any length on the axis."""
         expect_count(self, inputs, 1)
         element = element_of(self, inputs[0])
-        dims = [Dim(n, n) for n in element.lens] if element.dims is None else list(element.dims)
+        dims = list(dims_of(element))
         axis = normalize_axis(self, self.axis, len(dims) + self.new_axis)
         if self.new_axis:
             dims.insert(axis, Dim(0, MAX_LENGTH))
         dims[axis] = Dim(0, MAX_LENGTH)
-        return Shape.dynamic(element.type, dims)
+        return ranged(element.type, dims)
 
     def compute(self, *inputs: Any) -> Array:
         """The elements joined."""

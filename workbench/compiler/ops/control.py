@@ -22,13 +22,15 @@ from workbench.compiler.operation import (
 from workbench.compiler.ops.fused import bind, call, expect_modules, infer_body
 from workbench.compiler.ops.ranges import (
     ONE,
+    dims_of,
     expect,
     expect_integers,
     expect_tensors,
+    joined,
     ranged,
     unnamed,
 )
-from workbench.compiler.shape import Dim, Shape, joined
+from workbench.compiler.shape import Dim, Shape
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module
@@ -134,8 +136,8 @@ class Loop(Operation):
         if not scan.is_tensor:
             raise ShapeError(f"loop: a scan of {scan}; expected a tensor")
         scan = unnamed(scan)
-        dims: list[Dim | int] = list(scan.lens if scan.dims is None else scan.dims)
-        return Shape.dynamic(scan.type, [self.max_iterations, *dims])
+        rows = Dim(self.max_iterations, self.max_iterations)
+        return ranged(scan.type, [rows, *dims_of(scan)])
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
         """The carried values and scans after the last iteration; scan slots not reached are 0."""
@@ -164,8 +166,7 @@ class Loop(Operation):
 
     def _stack(self, index: int, rows: Sequence[Array], shape: Shape, limit: int) -> Array:
         dtype = rows[0].dtype if rows else shape.type.numpy
-        least = shape.lens if shape.dims is None else [d.min for d in shape.dims]
-        lens = rows[0].shape if rows else least
+        lens = rows[0].shape if rows else [d.min for d in dims_of(shape)]
         result = np.zeros((self.max_iterations, *lens), dtype)
         backward = index < len(self.scan_output_directions) and self.scan_output_directions[index]
         for k, row in enumerate(rows):

@@ -30,6 +30,30 @@ def ranged(type: DType, dims: Iterable[Dim]) -> Shape:
     return Shape.dynamic(type, found)
 
 
+def joined(a: Shape, b: Shape) -> Shape:
+    """The shape of a value that is of one shape or the other.
+
+    Raises:
+        ShapeError: There is none: element types, ranks or kinds differ.
+    """
+    if a == b and _names(a) == _names(b):
+        return a
+    if a.kind and a.kind == b.kind:
+        parts = [*(a.subs or ()), *(b.subs or ())]
+        element = joined(parts[0], parts[-1]) if parts else None
+        return Shape.sequence_of(element, a.kind)
+    if not (a.is_tensor and b.is_tensor and a.type is b.type and a.ndim == b.ndim):
+        raise ShapeError(f"{a} and {b}: expected one element type and one number of dimensions")
+    if a.dims is None and b.dims is None and a.lens == b.lens:
+        return Shape(a.type, a.lens)
+    pairs = zip(dims_of(a), dims_of(b), strict=True)
+    return Shape.dynamic(a.type, [Dim(min(x.min, y.min), max(x.max, y.max)) for x, y in pairs])
+
+
+def _names(shape: Shape) -> Sequence[str]:
+    return [d.name for d in shape.dims or ()]
+
+
 def unnamed(shape: Shape) -> Shape:
     """The shape without names for its lengths, which mean nothing where they come from another place."""
     if shape.dims is None:

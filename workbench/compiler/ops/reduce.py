@@ -33,6 +33,7 @@ from workbench.compiler.ops.accumulate import (
 from workbench.compiler.ops.elementwise import BLOCK, blocks_of
 from workbench.compiler.ops.ranges import (
     ONE,
+    dims_of,
     expect,
     expect_integers,
     expect_rank,
@@ -66,8 +67,8 @@ class Reduction(Operation):
         if not self.axes:
             expect_integers(self, inputs, 1)
             expect_rank(self, inputs[1:], 1, 1)
-            dims = x.dims if x.dims is not None else [Dim(n, n) for n in x.lens]
-            return ranged(x.type, (Dim(min(1, d.min), max(1, d.max), d.optimals) for d in dims))
+            spans = [Dim(min(1, d.min), max(1, d.max), d.optimals) for d in dims_of(x)]
+            return ranged(x.type, spans)
         return reduced_shape(self, x, self.axes)
 
     @quiet

@@ -16,8 +16,8 @@ from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import dim_of, same
 from workbench.compiler.operation import make
 from workbench.compiler.ops.collection import MAX_LENGTH
-from workbench.compiler.ops.ranges import dims_of, fixed, unnamed
-from workbench.compiler.shape import Dim, Shape, joined
+from workbench.compiler.ops.ranges import dims_of, fixed, joined, unnamed
+from workbench.compiler.shape import Dim, Shape
 
 MAX_ITERATIONS = 65535
 """More iterations of a loop are cut off, for its scan outputs are made as long as they may get."""
@@ -87,7 +87,7 @@ def loop(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     condition = node.optional(inputs, 1)
     if condition is None:
         condition = node.scalar(DType.BOOL, True)
-    states = [_standard(node, i) for i in inputs[2:]]
+    states = [node.standard(i) for i in inputs[2:]]
     module = _settled(node, states)
     room = node.importer.options.max_loop_iterations if known is None else known
     room = min(max(room, 0), MAX_ITERATIONS)
@@ -106,11 +106,6 @@ def _limit(node: NodeContext, given: Instruction | None) -> tuple[Instruction, i
         return node.scalar(DType.INT64, np.iinfo(np.int64).max), None
     known = node.constant(given)
     return given, None if known is None else int(node.element(known, "the trip count"))
-
-
-def _standard(node: NodeContext, value: Instruction) -> Instruction:
-    fixed = value.shape.is_tensor and not value.shape.is_dynamic
-    return node.add("contiguous", value) if fixed and not value.shape.standard else value
 
 
 def _settled(node: NodeContext, states: list[Instruction]) -> Module:
@@ -256,7 +251,7 @@ def _scan(
     node: NodeContext, inputs: list[Instruction], directions: tuple[int, ...]
 ) -> list[Instruction]:
     body, count = node.graph("body"), len(directions)
-    states = [_standard(node, i) for i in inputs]
+    states = [node.standard(i) for i in inputs]
     states, scanned = states[: len(inputs) - count], inputs[len(inputs) - count :]
     outputs = len(body.output) - len(states)
     if not all(x.shape.is_tensor for x in scanned):

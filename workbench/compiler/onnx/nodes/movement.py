@@ -87,11 +87,6 @@ def _axes(node: NodeContext, inputs: list[Instruction]) -> tuple[int, ...]:
     return node.integers("axes", ())
 
 
-def _standard(node: NodeContext, x: Instruction) -> Instruction:
-    fixed = not x.shape.is_dynamic
-    return node.add("contiguous", x) if fixed and not x.shape.standard else x
-
-
 @onnx_op("Squeeze")
 def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value without some axes of length 1."""
@@ -100,7 +95,7 @@ def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     open_ = [d for d in x.shape.dims or () if d.min <= 1 <= d.max and not d.is_fixed]
     if open_ and not axes:
         x = node.literal(node.required_constant(x, "a value whose axes of length 1 are to go"))
-    return node.squeeze(_standard(node, x), *axes)
+    return node.squeeze(node.standard(x), *axes)
 
 
 @onnx_op("Unsqueeze")
@@ -110,7 +105,7 @@ def unsqueeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     axes = _axes(node, inputs)
     if inputs[0].shape == Shape.scalar(inputs[0].shape.type) and len(axes) > 1:
         return node.reshape(inputs[0], *[1] * len(axes))
-    return node.unsqueeze(_standard(node, inputs[0]), *axes)
+    return node.unsqueeze(node.standard(inputs[0]), *axes)
 
 
 @onnx_op("Flatten")
