@@ -58,3 +58,11 @@ def inputs_for(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
         name: random.uniform(-2, 2, shape.lens).astype(shape.type.numpy)
         for name, shape in program.parameters.items()
     }
+
+
+def with_buffers(program: Program, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs that a pass left, and zeros for the buffers that it made parameters of."""
+    return {
+        name: inputs[name] if name in inputs else np.zeros(shape.lens, shape.type.numpy)
+        for name, shape in program.parameters.items()
+    }

@@ -44,10 +44,14 @@ def _read(path: Path) -> list[Sample]:
     for number, case in enumerate(cases):
         head, _, body = case.partition("\n")
         kind, _, note = head.partition(": ")
-        text = "\n".join(_line(line) for line in body.splitlines())
-        text = text if text.startswith("module") else f'module: "main"\n{text}'
-        found.append(Sample(path.stem, number, kind, note, text))
+        found.append(Sample(path.stem, number, kind, note, written_out(body)))
     return found
+
+
+def written_out(body: str) -> str:
+    """A program's text without what the short form leaves out: strides, and the name of `main`."""
+    text = "\n".join(_line(line) for line in body.splitlines())
+    return text if text.startswith("module") else f'module: "main"\n{text}'
 
 
 def _line(line: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from workbench.compiler.edits import Edit, Step
     from workbench.compiler.recording import Recording
 
 
@@ -56,3 +57,12 @@ class EvaluationError(WorkbenchError, RuntimeError):
 
 class RewriteError(WorkbenchError, RuntimeError):
     """A pass or rule that misbehaved: it raised, returned a wrong value, or never came to rest."""
+
+
+class MeaningError(RewriteError):
+    """A pass after which a program computes something else."""
+
+    step: Step | None = None
+    """The step of the recording that went wrong."""
+    edit: Edit | None = None
+    """The edit of that step after which results differ."""

@@ -98,6 +98,11 @@ class Instruction:
         return list(self._users)
 
     @property
+    def is_used(self) -> bool:
+        """Whether any instruction takes this one as input."""
+        return bool(self._users)
+
+    @property
     def following(self) -> Instruction | None:
         """The instruction after this one in its module."""
         return self._next
@@ -133,13 +138,28 @@ def learn_constant(instruction: Instruction) -> None:
     stack = [instruction]
     while stack:
         current = stack.pop()
-        op, inputs = current.op, current.inputs
-        known = current.literal is not None or (
-            bool(inputs)
-            and op.context_free
-            and not op.takes_modules
-            and all(i.constant for i in inputs)
-        )
+        known = _is_known(current)
         if known != current.constant:
             current.constant = known
             stack.extend(current._users)
+
+
+def _is_known(instruction: Instruction) -> bool:
+    if instruction.literal is not None:
+        return True
+    for given in instruction.inputs:  # a loop, as it runs at every change of inputs
+        if not given.constant:
+            return False
+    op = instruction.op
+    return bool(instruction.inputs) and op.context_free and not op.takes_modules
+
+
+def inherit_sources(instruction: Instruction, sources: tuple[str, ...]) -> None:
+    """Give ``sources`` to an instruction and to its inputs that have none of their own."""
+    stack = [instruction] if sources else []
+    while stack:
+        current = stack.pop()
+        if not current.sources and current.parameter is None and current.literal is None:
+            current.sources = sources
+            current.module.program.tell_touched(current)
+            stack.extend(current.inputs)

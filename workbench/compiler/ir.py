@@ -14,6 +14,7 @@ from workbench.compiler.instruction import (
     Instruction,
     Listener,
     SourceNode,
+    inherit_sources,
     is_constant,
     learn_constant,
 )
@@ -116,9 +117,19 @@ class Module:
             GraphError: An input comes later than the place of insertion, or is of another program.
         """
         operation = op if isinstance(op, Operation) else make(op, **attributes)
-        self._check_inputs(operation, inputs, before)
-        shape = infer(operation, inputs, modules)
-        made = self._new(operation, shape)
+        return self.insert_as(None, before, operation, inputs, modules)
+
+    def insert_as(
+        self,
+        shape: Shape | None,
+        before: Instruction | None,
+        op: Operation,
+        inputs: Sequence[Instruction],
+        modules: Sequence[Module] = (),
+    ) -> Instruction:
+        """As ``insert``; a ``shape`` that is known, as that of what is replaced, is not inferred."""
+        self._check_inputs(op, inputs, before)
+        made = self._new(op, infer(op, inputs, modules) if shape is None else shape)
         self._link(made, before)
         made.modules = tuple(modules)
         self.connect(made, inputs)
@@ -172,7 +183,7 @@ class Module:
         if old is self._last and not self._put_last(new, old):
             new = self.insert(None, _IDENTITY, new)
         self.program.tell_replaced(old, new)
-        _inherit_sources(new, old.sources)
+        inherit_sources(new, old.sources)
         for user in old.users:
             if user is not new:
                 self._set_inputs(user, [new if i is old else i for i in user.inputs])
@@ -189,7 +200,10 @@ class Module:
         return True
 
     def prune(self, instruction: Instruction) -> None:
-        """Remove an instruction without users, and then its inputs that lost their last user."""
+        """Remove an instruction without users, and then its inputs that lost their last user.
+
+        Modules that only it called go too; the bodies of kernels are left to those who move them.
+        """
         stack = [instruction]
         while stack:
             dead = stack.pop()
@@ -197,7 +211,8 @@ class Module:
                 continue
             inputs = dead.inputs
             dead.module.remove(dead)
-            stack.extend(i for i in dict.fromkeys(inputs) if not i._users)
+            lost = [i for m in dict.fromkeys(dead.modules) for i in _released(m)]
+            stack.extend(i for i in dict.fromkeys((*inputs, *lost)) if not i._users)
 
     def remove(self, instruction: Instruction) -> None:
         """Remove an instruction that nobody uses.
@@ -209,7 +224,9 @@ class Module:
         if instruction._users:
             user = next(iter(instruction._users))
             raise GraphError(f"{instruction!r} cannot be removed: {user!r} uses it")
-        self.connect(instruction, ())
+        for given in instruction.inputs:
+            given._users.pop(instruction, None)
+        instruction.inputs = ()
         self._unlink(instruction)
         if instruction.parameter is not None:
             del self._parameters[instruction.parameter]
@@ -232,6 +249,20 @@ class Module:
         self._link(instruction, before)
         self.program.tell_touched(instruction)
 
+    def sort(self) -> None:
+        """Put what each result needs right before it, depth first, inputs from left to right.
+
+        What nobody uses keeps its order. Values that a module argument captures count as inputs.
+        """
+        done: set[Instruction] = set()
+        order = [i for sink in self if not sink._users for i in _depth_first(sink, self, done)]
+        if [i for i in self if i in done] == order:
+            return
+        for instruction in order:
+            self._unlink(instruction)
+            self._link(instruction, None)
+            self.program.tell_touched(instruction)
+
     def set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
         """Give an instruction other inputs; shapes that follow from it are inferred anew."""
         self._check_member(instruction)
@@ -253,7 +284,6 @@ class Module:
         With ``keep_shape``, its shape is right for those users until ``reinfer``.
         """
         known = [i.shape for i in instruction.inputs]
-        instruction.module.connect(instruction, ())
         instruction.module._unlink(instruction)
         instruction.module = self
         front = self._first if instruction.literal is not None else None
@@ -406,6 +436,50 @@ class Module:
         return f"<Module {self.name!r}, {len(self)} instructions>"
 
 
+def _released(module: Module) -> list[Instruction]:
+    """Remove a module that nobody calls, and those that only it called; what they had captured."""
+    program = module.program
+    if module.bypass or any(module in i.modules for i in program.instructions):
+        return []
+    values, inner = captured(module), [m for i in module for m in i.modules]
+    program.remove_module(module)
+    return values + [i for m in dict.fromkeys(inner) for i in _released(m)]
+
+
+def _depth_first(root: Instruction, module: Module, done: set[Instruction]) -> list[Instruction]:
+    """What ``root`` needs of a module and itself, needed ones first; ``done`` are left out."""
+    found: list[Instruction] = []
+    stack = [root]
+    while stack:
+        current = stack[-1]
+        if current in done:
+            stack.pop()
+            continue
+        needed = [*current.inputs, *[c for m in current.modules for c in captured(m)]]
+        waiting = [i for i in needed if i.module is module and i not in done]
+        if waiting:
+            stack += reversed(waiting)
+        else:
+            done.add(stack.pop())
+            found.append(current)
+    return found
+
+
+def captured(module: Module) -> list[Instruction]:
+    """Values of other modules that a module, and those that it calls, use; each once."""
+    found: dict[Instruction, None] = {}
+    inner: set[Module] = set()
+    stack = [module]
+    while stack:
+        one = stack.pop()
+        if one not in inner:
+            inner.add(one)
+            for instruction in one:
+                found.update(dict.fromkeys(instruction.inputs))
+                stack += instruction.modules
+    return [i for i in found if i.module not in inner]
+
+
 def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module] = ()) -> Shape:
     """The shape of an operation on these inputs.
 
@@ -423,14 +497,3 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
 
 def _parameter_order(instruction: Instruction) -> int:
     return instruction.op.order if isinstance(instruction.op, Param) else 0
-
-
-def _inherit_sources(instruction: Instruction, sources: tuple[str, ...]) -> None:
-    """Give ``sources`` to an instruction and to its inputs that have none of their own."""
-    stack = [instruction] if sources else []
-    while stack:
-        current = stack.pop()
-        if not current.sources and current.parameter is None and current.literal is None:
-            current.sources = sources
-            current.module.program.tell_touched(current)
-            stack.extend(current.inputs)

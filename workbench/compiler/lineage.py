@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.compiler.recording import Edit
+    from workbench.compiler.edits import Edit
 
 
 @dataclass(frozen=True)

@@ -168,13 +168,20 @@ def make(name: str, **attributes: Any) -> Operation:
     Raises:
         OperationError: The name or an attribute is unknown.
     """
+    if not attributes and name in _PLAIN:
+        return _PLAIN[name]
     cls = find(name)
     known = attribute_names(cls)
     for key in attributes:
         if key not in known:
             listed = ", ".join(known) or "none"
             raise OperationError(f"{name}: no attribute {key!r}; it has {listed}")
-    return cls(**{k: _attribute(v, getattr(cls, k, None)) for k, v in attributes.items()})
+    made = cls(**{k: _attribute(v, getattr(cls, k, None)) for k, v in attributes.items()})
+    return made if attributes else _PLAIN.setdefault(name, made)
+
+
+_PLAIN: dict[str, Operation] = {}
+"""Operations with all attributes at their defaults, which are made often; they are values."""
 
 
 def _attribute(value: Any, default: object) -> Any:

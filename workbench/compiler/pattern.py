@@ -6,16 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from workbench.compiler.instruction import Instruction, is_constant
+from workbench.compiler.operation import Operation
 
 Predicate = Callable[[Instruction], bool]
 Condition = tuple[Predicate, str]
+Kind = Callable[[type[Operation]], bool]
 
 
 @dataclass(frozen=True)
 class Pattern:
     """What an instruction must look like.
 
-    Structure either fits or not; where it fits and a condition fails, that is a near miss.
+    Structure either fits or not; where it fits and a condition fails, that is a near miss. What follows
+    from operations alone is asked once for each combination of operations, not for each instruction:
+    that the operation is one of ``ops``, that its class is of a ``kind``, that it ``reads`` one of some
+    operations, and the ``ops`` of its inputs.
     """
 
     ops: frozenset[str] | None = None
@@ -24,6 +29,8 @@ class Pattern:
     structure: Predicate | None = None
     conditions: tuple[Condition, ...] = ()
     choices: tuple[Pattern, ...] = ()
+    kind: Kind | None = None
+    reads: frozenset[str] | None = None
 
     def named(self, binding: str) -> Pattern:
         """This pattern, its instruction bound to a name; one name means one instruction."""
@@ -42,16 +49,48 @@ class Pattern:
 
         return replace(self, structure=test if before is None else both)
 
+    def reading(self, names: frozenset[str]) -> Pattern:
+        """This pattern for an instruction of which one input at least comes from these operations."""
+        return replace(self, reads=names)
+
     @property
     def once(self) -> Pattern:
         """This pattern for an instruction with one user; otherwise its work would be done twice."""
         return self.where(lambda i: i.only_user is not None, "its value has other users")
+
+    def suits(self, instruction: Instruction) -> bool:
+        """Whether an instruction is what is wanted, whatever else the pattern asks of its inputs."""
+        return _is_kind(self, instruction) and (
+            self.structure is None or self.structure(instruction)
+        )
+
+    def may_be(self, op: type[Operation]) -> bool:
+        """Whether an instruction of this operation can fit, whatever its inputs are."""
+        return (self.ops is None or op.name in self.ops) and (self.kind is None or self.kind(op))
+
+    def may_fit(self, op: type[Operation], inputs: tuple[str, ...]) -> bool:
+        """Whether this operation can fit on inputs that operations of these names make."""
+        if not self.may_be(op) or not (self.reads is None or self.reads.intersection(inputs)):
+            return False
+        if self.choices and not any(c.may_fit(op, inputs) for c in self.choices):
+            return False
+        if self.inputs is None:
+            return True
+        swapped = len(inputs) == 2 and op.commutative
+        return _may_fit(self.inputs, inputs) or (swapped and _may_fit(self.inputs, inputs[::-1]))
 
     def names(self) -> list[str]:
         """All bound names, in the order of the pattern."""
         own = [] if self.binding is None else [self.binding]
         inner = [n for p in (*(self.inputs or ()), *self.choices) for n in p.names()]
         return list(dict.fromkeys(own + inner))
+
+
+def _may_fit(patterns: tuple[Pattern, ...], names: tuple[str, ...]) -> bool:
+    """Whether operations of these names can fit some patterns, one each."""
+    return len(patterns) == len(names) and all(
+        p.ops is None or n in p.ops for p, n in zip(patterns, names, strict=True)
+    )
 
 
 def op(names: str, *inputs: Pattern, name: str | None = None) -> Pattern:
@@ -88,7 +127,12 @@ def literal(name: str, test: Predicate | None = None) -> Pattern:
 
 def pointwise(name: str | None = None) -> Pattern:
     """Any pointwise operation."""
-    return Pattern(binding=name, structure=lambda i: i.op.pointwise)
+    return Pattern(binding=name, kind=is_pointwise)
+
+
+def is_pointwise(op: type[Operation]) -> bool:
+    """Whether a class of operations is elementwise."""
+    return op.pointwise
 
 
 def behind_broadcasts(instruction: Instruction) -> Instruction:
@@ -96,6 +140,16 @@ def behind_broadcasts(instruction: Instruction) -> Instruction:
     while instruction.name in ("broadcast", "multibroadcast", "contiguous"):
         instruction = instruction.inputs[0]
     return instruction
+
+
+def _is_kind(pattern: Pattern, instruction: Instruction) -> bool:
+    op = instruction.op
+    if pattern.ops is not None and op.name not in pattern.ops:
+        return False
+    if pattern.kind is not None and not pattern.kind(type(op)):
+        return False
+    reads = pattern.reads
+    return reads is None or not reads.isdisjoint([i.op.name for i in instruction.inputs])
 
 
 class Match:
@@ -111,8 +165,10 @@ class Match:
 
     def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
         """Whether the structure fits; ``reason`` then says which condition does not hold, if any."""
-        if pattern.ops is not None and instruction.op.name not in pattern.ops:
-            return False
+        return _is_kind(pattern, instruction) and self.meets_within(pattern, instruction)
+
+    def meets_within(self, pattern: Pattern, instruction: Instruction) -> bool:
+        """As ``meets``, for an instruction of which ``Pattern.may_fit`` holds."""
         if pattern.choices and not self._meets_one(pattern.choices, instruction):
             return False
         if pattern.inputs is not None and not self._meets_inputs(pattern.inputs, instruction):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir import Instruction, Listener, Module, SourceNode
+from workbench.compiler.operation import Operation
 from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Program:
         """The next number of each series of module names; a pass that numbers modules clears it first."""
         self._instructions: dict[int, Instruction] = {}
         self._next_id = 0
+        self._reached: tuple[int, tuple[Module, ...]] | None = None
+        """What ``reachable_modules`` found, and the version for which that holds."""
+        self._operations: tuple[int, frozenset[type[Operation]]] | None = None
+        """What ``operations`` found, and the version for which that holds."""
         self.main = self.create_module("main")
 
     # Modules and instructions
@@ -104,6 +109,8 @@ class Program:
 
     def reachable_modules(self) -> list[Module]:
         """The main module, then the modules it calls, depth first in the order of first use."""
+        if self._reached is not None and self._reached[0] == self.version:
+            return list(self._reached[1])
         found: dict[Module, None] = {}
         stack = [self.main]
         while stack:
@@ -112,7 +119,17 @@ class Program:
                 found[module] = None
                 called = [m for i in module if i.modules for m in i.modules]
                 stack.extend(m for m in reversed(called) if m not in found)
+        self._reached = self.version, tuple(found)
         return list(found)
+
+    @property
+    def operations(self) -> frozenset[type[Operation]]:
+        """The classes of all operations that the reachable modules have, but for fused bodies."""
+        if self._operations is None or self._operations[0] != self.version:
+            modules = [m for m in self.reachable_modules() if not m.bypass]
+            found = frozenset(type(i.op) for m in modules for i in m)
+            self._operations = self.version, found
+        return self._operations[1]
 
     def instruction(self, id: int) -> Instruction:
         """The instruction with this id.
@@ -151,6 +168,13 @@ class Program:
         from workbench.compiler.rows import build, rows_of  # noqa: PLC0415
 
         return build(rows_of(self))
+
+    def clear(self) -> None:
+        """Remove all modules and instructions, but no listener; ids are not used again."""
+        self.modules.clear()
+        self._instructions.clear()
+        self.main = self.create_module("main")
+        self.version += 1
 
     # Plumbing for modules
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workbench.compiler.edits import Edit, NearMiss, Step
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.lineage import Lineage, Relations
@@ -23,43 +23,6 @@ if TYPE_CHECKING:
 _OWN_FILES = ("ir.py", "program.py", "recording.py", "rewrite.py", "contextlib.py")
 
 
-@dataclass(slots=True)
-class Edit:
-    """One change of a program, made by one rule (or one statement of a pass) at one place."""
-
-    index: int
-    rule: str
-    law: str
-    file: str
-    line: int
-    rows: dict[int, Row | None]
-    """The new row of every instruction that changed; None where it is gone."""
-    added: tuple[int, ...]
-    removed: tuple[int, ...]
-    changed: tuple[int, ...]
-    moved: tuple[int, ...]
-    replaced: tuple[tuple[int, int], ...]
-    """Pairs of ids: the second computes what the first computed."""
-    seconds: float
-    modules: dict[int, ModuleRow | None] = field(default_factory=dict[int, "ModuleRow | None"])
-
-    @property
-    def label(self) -> str:
-        """The rule's name and place."""
-        return f"{self.rule} ({self.file}:{self.line})"
-
-
-class NearMiss(NamedTuple):
-    """A place where a rule's pattern was met but the rule did not apply, and why."""
-
-    rule: str
-    law: str
-    instruction: int
-    reason: str
-    file: str
-    line: int
-
-
 class _Entry(NamedTuple):
     """What an edit left behind, as it was heard; ``Recording.digest`` makes an Edit of it."""
 
@@ -70,63 +33,6 @@ class _Entry(NamedTuple):
     removed: list[int]
     pairs: list[tuple[int, int]]
     modules: dict[int, ModuleRow | None]
-
-
-class Step:
-    """What one pass did."""
-
-    def __init__(
-        self, recording: Recording, pass_: Pass | None, name: str, size_before: int
-    ) -> None:
-        """A step that is about to begin."""
-        self.recording = recording
-        self.index = len(recording.steps)
-        self.pass_ = pass_
-        self.name = name
-        self.size_before = size_before
-        self.size_after = size_before
-        self.seconds = 0.0
-        self.error = ""
-        self.made: list[Edit] = []
-        self.missed: list[tuple[Rule, int, str]] = []
-
-    @property
-    def edits(self) -> list[Edit]:
-        """The pass's edits, in order."""
-        self.recording.digest()
-        return self.made
-
-    @cached_property
-    def near_misses(self) -> list[NearMiss]:
-        """Where a rule of the pass almost applied, each once."""
-        return [
-            NearMiss(r.name, r.law, id, reason, r.file, r.line)
-            for r, id, reason in dict.fromkeys(self.missed)
-        ]
-
-    @property
-    def changed(self) -> bool:
-        """Whether the pass changed anything."""
-        return bool(self.edits)
-
-    @property
-    def before(self) -> Program:
-        """The program before the pass; rebuilt, with the ids that it had."""
-        return self.recording.program_after(self.index - 1)
-
-    @property
-    def after(self) -> Program:
-        """The program after the pass; rebuilt, with the ids that it had."""
-        return self.recording.program_after(self.index)
-
-    def after_edit(self, index: int) -> Program:
-        """The program after edit ``index`` of this step (-1: before the first)."""
-        return self.recording.program_after(self.index - 1, self.edits[: index + 1])
-
-    def __repr__(self) -> str:
-        """Name and sizes."""
-        sizes = f"{self.size_before} → {self.size_after} instructions"
-        return f"<Step {self.index} {self.name}: {sizes}, {len(self.edits)} edits>"
 
 
 class Recording:
@@ -150,6 +56,8 @@ class Recording:
         self._now = dict(self.start.instructions)
         self._heard: list[tuple[Step, _Entry]] = []
         self._programs: dict[int, Program] = {}
+        self.undone: list[tuple[Step, Edit]] = []
+        """Edits that were taken back, the last one made last; new edits forget them."""
         self._step: Step | None = None
         self._open = 0
         self._reset()
@@ -197,6 +105,37 @@ class Recording:
     def _tables(self, rows: dict[int, Row], modules: dict[int, ModuleRow]) -> Rows:
         p = self.program
         return Rows(p.name, p.output_names, p.source_nodes, modules, rows)
+
+    def rows_now(self) -> Rows:
+        """The program at the end, as rows."""
+        return self._replay(len(self.steps) - 1, ())
+
+    def undo(self, edits: int = 1) -> None:
+        """Take the last edits back, in the program itself; ``redo`` makes them again.
+
+        Raises:
+            GraphError: There are fewer edits, or the program was changed since.
+        """
+        from workbench.compiler.stepping import undo  # noqa: PLC0415
+
+        undo(self, edits)
+
+    def redo(self, edits: int = 1) -> None:
+        """Make edits again that were taken back, in the program itself.
+
+        Raises:
+            GraphError: Fewer were taken back, or the program was changed since.
+        """
+        from workbench.compiler.stepping import redo  # noqa: PLC0415
+
+        redo(self, edits)
+
+    def rebase(self, rows: Rows, modules: dict[int, Module]) -> None:
+        """Go on from these rows; ``modules`` are the program's by their keys."""
+        self._now = dict(rows.instructions)
+        self._keys = {module: key for key, module in modules.items()}
+        self._programs.clear()
+        self.__dict__.pop("relations", None)
 
     def table(self) -> DataFrame:
         """A row a pass: instructions before and after, edits, near misses, milliseconds."""
@@ -386,19 +325,23 @@ class Recording:
 
     def _store(self) -> None:
         """Keep the rows as they are now; what has changed is worked out when somebody asks."""
+        if not (self._touched or self._removed or self._pairs or self._module_rows):
+            self._rule = self._place = None  # a rule declined
+            return
         seconds = perf_counter() - self._began
         keys = self._keys
         rows = [row_of(i, keys) for i in self._touched.values()]
         entry = _Entry(
             self._rule, self._place, seconds, rows, self._removed, self._pairs, self._module_rows
         )
-        if rows or self._removed or self._pairs or self._module_rows:
-            self._heard.append((self._current_step(), entry))
+        self._heard.append((self._current_step(), entry))
         self._reset()
 
     def digest(self) -> None:
         """Make edits of what was heard since the last time."""
         heard, self._heard = self._heard, []
+        if heard:
+            self.undone.clear()
         for step, entry in heard:
             edit = self._edit_of(step, entry)
             if edit.rows or edit.modules or edit.replaced:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+
+from workbench.compiler.argument import Argument
+from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import RewriteError, WorkbenchError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.operation import Operation
@@ -21,16 +25,19 @@ from workbench.compiler.pattern import (
     behind_broadcasts,
     constant,
     either,
+    is_pointwise,
     literal,
     op,
     pointwise,
     var,
 )
 from workbench.compiler.program import Program
+from workbench.compiler.shape import Shape
 
 __all__ = [
-    "Condition", "Decline", "Pattern", "Predicate", "Rewriter", "Rule", "behind_broadcasts", "change",
-    "constant", "drive", "either", "law", "literal", "op", "pointwise", "rule", "var",
+    "Condition", "Decline", "Match", "Pattern", "Predicate", "Rewriter", "Rule", "attempt",
+    "behind_broadcasts", "candidates", "change", "constant", "drive", "either", "is_pointwise", "law",
+    "literal", "op", "pointwise", "rule", "var",
 ]  # fmt: skip
 
 
@@ -65,6 +72,15 @@ class Rewriter:
         """Add a literal to the module."""
         return self.module.add_literal(value)
 
+    def scalar(self, value: float, type: DType) -> Instruction:
+        """Add a literal of one value: lens {1}, strides {0}."""
+        return self.module.add_literal(scalar_argument(value, type))
+
+
+def scalar_argument(value: float, type: DType) -> Argument:
+    """One value of a type: lens {1}, strides {0}."""
+    return Argument(Shape.scalar(type), np.array([value]).astype(type.numpy))
+
 
 @dataclass(frozen=True, eq=False)
 class Rule:
@@ -84,14 +100,6 @@ class Rule:
         """Names of the operations that the root may have; None for any."""
         return self.pattern.ops
 
-    @cached_property
-    def needs(self) -> frozenset[str]:
-        """Operations of which the root must have one as an input; none where any input may do."""
-        for one in self.pattern.inputs or ():
-            if one.ops:
-                return one.ops
-        return frozenset()
-
     def match(self, instruction: Instruction) -> dict[str, Instruction] | str | None:
         """The bindings at this root; or the reason of a near miss; or None."""
         found = Match()
@@ -108,7 +116,10 @@ class Rule:
         Raises:
             RewriteError: The rule raised, or returned something else.
         """
-        return _apply(self, instruction, Match())
+        names = tuple(i.op.name for i in instruction.inputs)
+        if not self.pattern.may_fit(type(instruction.op), names):
+            return None
+        return attempt(self, instruction, Match())
 
     def __repr__(self) -> str:
         """Name and law."""
@@ -163,7 +174,8 @@ def change(
     """Make every call of a function one edit, for passes that find their places themselves.
 
     Its first argument is the instruction that the edit is about, its docstring's first line the law.
-    What it inserts comes from the same source nodes as that instruction.
+    What it inserts comes from the same source nodes as that instruction. A Decline that it returns
+    is told as a near miss.
 
     Raises:
         RewriteError: There is no law.
@@ -174,15 +186,20 @@ def change(
     def call(root: Instruction, *args: P.args, **kwargs: P.kwargs) -> R:
         program = root.module.program
         with program.edit(stated, root, root.sources):
-            return function(root, *args, **kwargs)
+            answer = function(root, *args, **kwargs)
+        if isinstance(answer, Decline):
+            for listener in program.listeners:
+                listener.near_miss(stated, root, answer.reason)
+        return answer
 
     return call
 
 
-def _apply(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline | None:
+def attempt(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline | None:
+    """Apply a rule, as ``Rule.apply_at`` does, at an instruction that it is a candidate for."""
     if root.shape.dims is not None and not rule.dynamic:
         return None
-    if not match.meets(rule.pattern, root):
+    if not match.meets_within(rule.pattern, root):
         return None
     if not rule.dynamic and any(map(_is_dynamic, (root, *match.bound.values()))):
         return None
@@ -196,13 +213,15 @@ def _apply(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline
 
 def _is_dynamic(instruction: Instruction) -> bool:
     """Whether a value, or one that it is computed from, has dimensions that are ranges."""
-    return any(i.shape.dims is not None for i in (instruction, *instruction.inputs))
+    if instruction.shape.dims is not None:
+        return True
+    return any([i.shape.dims is not None for i in instruction.inputs])  # noqa: C419 (faster)
 
 
 def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
     module = root.module
     program = module.program
-    sources = _sources([*match.seen, root])
+    sources = _sources({*match.seen, root})
     with program.edit(rule, root, sources):
         try:
             answer = rule.function(Rewriter(root), **{n: match.bound[n] for n in rule.parameters})
@@ -237,36 +256,70 @@ def _expect_shape(rule: Rule, root: Instruction, answer: Instruction) -> None:
         )
 
 
-def _sources(seen: Iterable[Instruction]) -> tuple[str, ...]:
+def _sources(seen: set[Instruction]) -> tuple[str, ...]:
     """The source nodes of what was matched, each once, in the order of the program."""
+    if len(seen) == 1:
+        (only,) = seen
+        return () if only.literal is not None or only.parameter is not None else only.sources
     found: dict[str, None] = {}
-    for instruction in sorted(dict.fromkeys(seen), key=lambda i: i.id):
+    for instruction in sorted(seen, key=_id_of):
         if instruction.literal is None and instruction.parameter is None:
             found.update(dict.fromkeys(instruction.sources))
     return tuple(found)
 
 
+def _id_of(instruction: Instruction) -> int:
+    return instruction.id
+
+
+class Candidates:
+    """The rules that operations allow at an instruction; most are out before any of them is tried."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        """Of these rules, in this order."""
+        self.rules = tuple(rules)
+        self._rooted: dict[type[Operation], bool] = {}
+        self._found: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+
+    def rooted(self, op: type[Operation]) -> bool:
+        """Whether any rule may be rooted at an operation of this class, whatever its inputs."""
+        found = self._rooted.get(op)
+        if found is None:
+            found = self._rooted[op] = any(r.pattern.may_be(op) for r in self.rules)
+        return found
+
+    def at(self, instruction: Instruction) -> tuple[Rule, ...]:
+        """The rules that may be rooted here, in order."""
+        inputs = tuple([i.op.name for i in instruction.inputs])
+        key = (instruction.op.name, *inputs)
+        found = self._found.get(key)
+        if found is None:
+            kind = type(instruction.op)
+            found = tuple(r for r in self.rules if r.pattern.may_fit(kind, inputs))
+            self._found[key] = found
+        return found
+
+
+@lru_cache(maxsize=64)
+def candidates(rules: tuple[Rule, ...]) -> Candidates:
+    """The candidates among some rules, kept for the next time: passes run again and again."""
+    return Candidates(rules)
+
+
 class _Worklist:
     """Instructions to look at, each at most once at a time: those that some rule may be rooted at."""
 
-    def __init__(self, module: Module, rules: Sequence[Rule]) -> None:
+    def __init__(self, module: Module, rules: Candidates) -> None:
         self.module = module
-        self.rules = rules
-        self.table: dict[str, list[Rule]] = {}
-        self.queue = deque(i for i in module if self.rules_for(i.op.name))
+        self.candidates = rules
+        roots = set(filter(rules.rooted, module.program.operations))
+        self.queue = deque([i for i in module if type(i.op) in roots])
         self.queued = set(self.queue)
-
-    def rules_for(self, name: str) -> list[Rule]:
-        """The rules that may be rooted at an operation of that name, in order."""
-        found = self.table.get(name)
-        if found is None:
-            found = self.table[name] = [r for r in self.rules if r.roots is None or name in r.roots]
-        return found
 
     def push(self, instruction: Instruction) -> None:
         if instruction in self.queued or instruction.module is not self.module:
             return
-        if self.rules_for(instruction.op.name):
+        if self.candidates.rooted(type(instruction.op)):
             self.queued.add(instruction)
             self.queue.append(instruction)
 
@@ -316,11 +369,14 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
     Raises:
         RewriteError: The rules did not come to rest within ``max_edits``; it names the busiest ones.
     """
+    among = candidates(tuple(rules))
+    if not any(map(among.rooted, program.operations)):
+        return 0
     limit = max_edits or 1000 + 20 * sum(map(len, program.modules.values()))
     made: Counter[str] = Counter()
     for module in reversed(program.reachable_modules()):
         if not module.bypass:
-            _drive_module(_Worklist(module, rules), made, limit)
+            _drive_module(_Worklist(module, among), made, limit)
     return made.total()
 
 
@@ -331,33 +387,32 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int) -> None:
     try:
         while work.queue:
             root = work.pop()
-            if (
-                program.find(root.id) is root
-                and root.module is module
-                and _applied(root, work, fresh, made)
-            ):
+            if root.module is not module or program.find(root.id) is not root:
+                continue
+            rules = work.candidates.at(root)
+            if rules and _applied(rules, root, work, fresh, made):
                 _check_rest(module, made, limit)
     finally:
         program.listeners.remove(fresh)
 
 
-def _applied(root: Instruction, work: _Worklist, fresh: _Fresh, made: Counter[str]) -> bool:
+def _applied(
+    rules: Sequence[Rule], root: Instruction, work: _Worklist, fresh: _Fresh, made: Counter[str]
+) -> bool:
     """Try the rules at one root; whether one applied."""
     find = root.module.program.find
-    inputs = {i.op.name for i in root.inputs}
-    for one in work.rules_for(root.op.name):
-        if one.needs and one.needs.isdisjoint(inputs):
-            continue  # most rules end here: it is not worth a Match
+    operands = root.inputs
+    for one in rules:
         match = Match()
         if fresh.instructions:
             fresh.instructions.clear()
-        answer = _apply(one, root, match)
+        answer = attempt(one, root, match)
         if isinstance(answer, Instruction):
             made[one.name] += 1
             for touched in (*fresh.instructions, answer):
                 if find(touched.id) is touched:
                     work.push_around(touched)
-            for seen in (*match.seen, *match.bound.values()):
+            for seen in (*match.seen, *match.bound.values(), *operands):
                 # Others look at how many users it has only to learn whether there is one left.
                 if seen.only_user is not None and find(seen.id) is seen:
                     work.push_around(seen)

@@ -88,6 +88,12 @@ def build(rows: Rows) -> Program:
     program = Program(rows.name)
     program.output_names = rows.output_names
     program.source_nodes = rows.source_nodes
+    fill(program, rows)
+    return program
+
+
+def fill(program: Program, rows: Rows) -> dict[int, Module]:
+    """Put what the tables describe into a program without instructions; the modules by key."""
     modules = {k: _module(program, m) for k, m in sorted(rows.modules.items())}
     made: dict[int, Instruction] = {}
     ordered = sorted(rows.instructions.values(), key=_place)
@@ -95,7 +101,7 @@ def build(rows: Rows) -> Program:
         made[row.id] = modules[row.module].restore(row.id, row.op, row.shape, row.order)
     for row in ordered:
         _fill(made[row.id], row, made, modules)
-    return program
+    return modules
 
 
 def _module(program: Program, row: ModuleRow) -> Module:

@@ -19,11 +19,12 @@ import numpy as np
 
 from workbench.compiler.argument import Argument
 from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.edits import Edit, NearMiss, Step
 from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
 from workbench.compiler.ir import SourceNode
 from workbench.compiler.operation import Operation, find
 from workbench.compiler.program import Program
-from workbench.compiler.recording import Edit, NearMiss, Recording, Step
+from workbench.compiler.recording import Recording
 from workbench.compiler.rows import ModuleRow, Row, Rows, build, rows_of
 from workbench.compiler.shape import Dim, Shape
 

@@ -39,14 +39,14 @@ OUTPUT_PREFIX = "#output_"
 """Begins the name of a module's parameter that is a buffer for a result."""
 
 
-def _expect_standard(op: Operation, inputs: Sequence[Shape]) -> None:
-    for i, shape in enumerate(inputs):
-        if shape.is_tensor and not shape.is_dynamic and not shape.standard:
-            raise ShapeError(f"{op.name}: input {i} is {shape}; expected a standard shape")
-
-
 def _shapes(module: Module) -> list[Shape]:
-    return [o.shape for o in module.outputs]
+    """Shapes of what a module returns, row-major: a rewrite inside may lay it out otherwise."""
+    return [_row_major(o.shape) for o in module.outputs]
+
+
+def _row_major(shape: Shape) -> Shape:
+    kept = not shape.is_tensor or shape.is_dynamic or shape.elements == 1
+    return shape if kept else shape.as_standard()
 
 
 @operation
@@ -63,7 +63,6 @@ class If(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The tuple of the modules' results; a range where their lengths differ."""
         expect_modules(self, modules, 2)
-        _expect_standard(self, inputs)
         names = _union(modules)
         if len(inputs) != len(names) + 1:
             raise ShapeError(
@@ -115,7 +114,6 @@ class Loop(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The carried values, then each scan with ``max_iterations`` before its lens."""
         expect_modules(self, modules, 1)
-        _expect_standard(self, inputs)
         body = modules[0]
         if len(inputs) < 2 or len(body.parameters) != len(inputs):
             raise ShapeError(
@@ -129,7 +127,7 @@ class Loop(Operation):
                 f"loop: module {body.name!r} gives {len(results)} results; expected the condition "
                 f"and {carried} carried values at least"
             )
-        last = map(joined, results[1 : carried + 1], inputs[2:])
+        last = map(joined, results[1 : carried + 1], map(_row_major, inputs[2:]))
         return Shape.tuple_of([*last, *map(self._stacked_shape, results[carried + 1 :])])
 
     def _stacked_shape(self, scan: Shape) -> Shape:

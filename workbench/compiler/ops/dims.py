@@ -161,7 +161,7 @@ class PadBy(Operation):
         """``pad`` with these pads."""
         x, given, value = inputs
         pads = [0] * (2 * x.ndim)
-        for i, axis in enumerate(self.axes):
+        for i, axis in enumerate(a % x.ndim for a in self.axes):
             pads[axis], pads[axis + x.ndim] = int(given[i]), int(given[i + len(self.axes)])
         made = Pad(mode=self.mode, pads=tuple(pads), value=value.reshape(-1)[0])
         try:

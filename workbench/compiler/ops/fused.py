@@ -27,7 +27,7 @@ from workbench.compiler.ops.elementwise import (
     expect_tensors,
     in_blocks,
 )
-from workbench.compiler.shape import Shape, common_permutation
+from workbench.compiler.shape import Shape, common_permutation, row_major
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Instruction, Module
@@ -154,6 +154,9 @@ class PointwiseModule(Fused):
         expect_same_dims(self, inputs)
         bound = bind(self, modules[0], inputs)
         _expect_types(self, modules[0], bound)
+        if _is_plain(modules[0], inputs):
+            lens = inputs[0].lens
+            return together([Shape(o.shape.type, lens) for o in modules[0].outputs])
         bound = dict(zip(bound, _settled(inputs), strict=True))
         return together(infer_body(modules[0], bound, inputs[0]))
 
@@ -189,6 +192,20 @@ def _expect_types(op: Operation, module: Module, bound: Mapping[str, Shape]) -> 
                 f"{op.name}: parameter {name!r} of module {module.name!r} is "
                 f"{parameter.shape.type.type_name}, but its input is {bound[name]}"
             )
+
+
+def _is_plain(body: Module, inputs: Sequence[Shape]) -> bool:
+    """Whether results are row-major: inputs are, or count as such, and there are no literals.
+
+    This is what ``infer_body`` finds step by step; most kernels are such, and they are made often.
+    """
+    lens = inputs[0].lens
+    if len(lens) < 2 or 0 in lens:
+        return False
+    strides = row_major(lens)
+    if not all(s.dims is None and (s.strides == strides or s.broadcasted) for s in inputs):
+        return False
+    return all(i.literal is None for i in body)
 
 
 def _settled(inputs: Sequence[Shape]) -> Sequence[Shape]:

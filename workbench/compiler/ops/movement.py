@@ -391,10 +391,16 @@ class Allocate(Operation):
             return np.zeros(lens, (kind or DType.FLOAT).numpy)
         if self.shape is None or self.shape.dims is not None:
             raise EvaluationError(f"{self}: the lens are not known without an input")
-        return np.zeros(self.shape.lens, self.shape.type.numpy)
+        return _zeros(self.shape)
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
         """A known shape, and lens from an input."""
         yield cls(shape=Shape(DType.HALF, (2, 3))), []
         yield cls(buf_type=DType.INT32), [np.array([2, 0, 3])]
+
+
+def _zeros(shape: Shape) -> Any:
+    if shape.subs is not None:
+        return tuple(map(_zeros, shape.subs))
+    return np.zeros(shape.lens, shape.type.numpy)

@@ -126,8 +126,15 @@ class Resize(Operation):
         lens = self.sizes if given is None else tuple(int(n) for n in given)
         return lens, [m / n if n else 1.0 for m, n in zip(lens, x.shape, strict=True)]
 
-    def _along(self, x: Array, axis: int, m: int, scale: float) -> Array:
-        n = x.shape[axis]
+    def positions(self, n: int, m: int, scale: float) -> Array:
+        """Where along an axis of n elements the m elements of the result lie; not beyond either end.
+
+        Raises:
+            EvaluationError: The coordinate transformation mode is unknown.
+        """
+        return np.clip(self._coordinates(n, m, scale), 0, n - 1)
+
+    def _coordinates(self, n: int, m: int, scale: float) -> Array:
         try:
             where = _COORDINATES[self.coordinate_transformation_mode]
         except KeyError:
@@ -136,10 +143,13 @@ class Resize(Operation):
                 f"resize: coordinate_transformation_mode {self.coordinate_transformation_mode!r}; "
                 f"expected one of {known}"
             ) from None
-        at = where(np.arange(m, dtype=np.float64), scale, n, m)
+        return where(np.arange(m, dtype=np.float64), scale, n, m)
+
+    def _along(self, x: Array, axis: int, m: int, scale: float) -> Array:
+        n = x.shape[axis]
         if self.mode == "cubic":
-            return self._cubic(x, axis, at)
-        at = np.clip(at, 0, n - 1)
+            return self._cubic(x, axis, self._coordinates(n, m, scale))
+        at = self.positions(n, m, scale)
         if self.mode == "linear":
             low = np.floor(at).astype(np.int64)
             return _weighted(x, axis, [low, np.minimum(low + 1, n - 1)], [1 - (at - low), at - low])

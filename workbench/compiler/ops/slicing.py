@@ -54,10 +54,9 @@ class Slice(Operation):
         """Axes counted from the front; starts and ends too, where the lengths are known."""
         x = inputs[0]
         axes = distinct_axes(self, self.axes, x.ndim)
-        dims = [dims_of(x)[a] for a in axes]
-        if not axes or not all(d.is_fixed for d in dims):
+        if not axes or not (x.dims is None or all(x.dims[a].is_fixed for a in axes)):
             return self if axes == self.axes else Slice(axes, self.starts, self.ends)
-        lens = [d.min for d in dims]
+        lens = [x.lens[a] if x.dims is None else x.dims[a].min for a in axes]
         starts = tuple(_clipped(s, n) for s, n in zip(self.starts, lens, strict=False))
         ends = tuple(_clipped(e, n) for e, n in zip(self.ends, lens, strict=False))
         changed = (axes, starts, ends) != (self.axes, self.starts, self.ends)
@@ -83,13 +82,18 @@ class Slice(Operation):
         return self._shape_of_inputs(inputs) if len(inputs) > 1 else self._shape(inputs[0])
 
     def _shape(self, x: Shape) -> Shape:
-        dims = list(dims_of(x))
-        for a, start, end in zip(self.axes, self.starts, self.ends, strict=True):
+        bounds = list(zip(self.axes, self.starts, self.ends, strict=True))
+        if x.dims is None:
+            lens = list(x.lens)
+            for a, start, end in bounds:
+                axis = normalize_axis(self, a, x.ndim, "axes")
+                lens[axis] = max(_clipped(end, lens[axis]) - _clipped(start, lens[axis]), 0)
+            return Shape(x.type, lens, x.strides)
+        dims = list(x.dims)
+        for a, start, end in bounds:
             axis = normalize_axis(self, a, x.ndim, "axes")
             dims[axis] = _cut(dims[axis], start, end)
-        if x.dims is not None:
-            return ranged(x.type, dims)
-        return Shape(x.type, [d.min for d in dims], x.strides)
+        return ranged(x.type, dims)
 
     def _shape_of_inputs(self, inputs: Sequence[Shape]) -> Shape:
         x = inputs[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -263,7 +265,7 @@ def over_memory(flat: Array, shape: Shape) -> Array:
         return np.empty(lens, flat.dtype)
     bits = flat.view(f"u{flat.itemsize}")  # NumPy cannot restride every small float
     strides = [s * flat.itemsize for s in shape.strides]
-    return as_strided(bits, lens, strides, writeable=False).view(flat.dtype)
+    return as_strided(bits, lens, strides).view(flat.dtype)
 
 
 @operation
@@ -315,21 +317,29 @@ class Load(Operation):
         expect_static(self, inputs)
         x = inputs[0]
         expect(self, x.standard, f"input 0 is {x}; expected a standard shape")
-        static = self.shape.dims is None and self.shape.subs is None
-        expect(self, static, f"shape {self.shape}; expected a static tensor")
+        for part in self.shape.subs or (self.shape,):
+            static = part.dims is None and part.subs is None
+            expect(self, static, f"shape {self.shape}; expected static tensors")
         return self.shape
 
     def compute(self, *inputs: Any) -> Any:
-        """A view of the bytes."""
+        """A view of the bytes; of a tuple, the parts lie one after another."""
         memory: Array = np.ascontiguousarray(inputs[0]).reshape(-1).view(np.uint8)
         end = self.offset + self.shape.bytes
         if self.offset < 0 or end > memory.size:
             raise EvaluationError(f"load: bytes {self.offset} to {end} of {memory.size}")
-        return over_memory(memory[self.offset : end].view(self.shape.type.numpy), self.shape)
+        if self.shape.subs is None:
+            return self._part(memory, self.shape, self.offset)
+        starts = accumulate((s.bytes for s in self.shape.subs), initial=self.offset)
+        return tuple(map(partial(self._part, memory), self.shape.subs, starts))
+
+    def _part(self, memory: Array, shape: Shape, start: int) -> Array:
+        return over_memory(memory[start : start + shape.bytes].view(shape.type.numpy), shape)
 
     def widened(self) -> Operation:
         """Refused for floats: as float64 they have no place in a buffer laid out for their type."""
-        if self.shape.type.is_float and self.shape.type is not DType.DOUBLE:
+        types = [s.type for s in self.shape.subs or (self.shape,)]
+        if any(t.is_float and t is not DType.DOUBLE for t in types):
             raise EvaluationError("load: the bytes of narrow floats are not known in float64 mode")
         return self
 

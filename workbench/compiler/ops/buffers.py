@@ -1,0 +1,161 @@
+"""Work whose results are written into given buffers, and where buffers come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import EvaluationError, ShapeError
+from workbench.compiler.operation import (
+    Evaluate,
+    Family,
+    Operation,
+    Sample,
+    expect_count,
+    expect_static,
+    operation,
+)
+from workbench.compiler.ops.builtin import Identity
+from workbench.compiler.ops.elementary import Exp
+from workbench.compiler.ops.sampling import grid
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+
+class Written(Operation):
+    """Base of what writes its result into its last input."""
+
+    family: ClassVar[Family] = Family.KERNEL
+    alias: ClassVar[int | None] = -1
+    context_free: ClassVar[bool] = False
+
+    def _expect_fits(self, result: Shape, buffer: Shape) -> Shape:
+        expect_static(self, [result, buffer])
+        if (result.type, result.lens) != (buffer.type, buffer.lens):
+            raise ShapeError(f"{self.name}: a result {result} does not fit the buffer {buffer}")
+        return result
+
+    def _written(self, value: Array, buffer: Array) -> Array:
+        """The buffer with the value in it."""
+        if value.dtype != buffer.dtype:
+            raise EvaluationError(
+                f"{self.name}: {value.dtype} into a buffer of {buffer.dtype}; float64 mode needs a "
+                "program without buffers"
+            )
+        if not buffer.flags.writeable:
+            raise EvaluationError(
+                f"{self.name}: the buffer is read-only: a constant, or an input that is"
+            )
+        buffer[...] = value.reshape(buffer.shape)
+        return buffer
+
+
+@operation
+class Write(Written):
+    """The result of ``op`` on all inputs but the last, written into the last: a buffer."""
+
+    name: ClassVar[str] = "write"
+    op: Operation = Identity()
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape that ``op`` gives; the buffer has its type and lens, perhaps other strides."""
+        if len(inputs) < 2:
+            raise ShapeError(f"write: expected an operand and a buffer, found {len(inputs)} inputs")
+        try:
+            result = self.op.compute_shape(inputs[:-1], modules)
+        except ShapeError as error:
+            raise ShapeError(f"write: {error}") from error
+        return self._expect_fits(result, inputs[-1])
+
+    def compute(self, *inputs: Any) -> Any:
+        """The buffer, written."""
+        return self._written(np.asarray(self.op.compute(*inputs[:-1])), inputs[-1])
+
+    def compute_as(self, shape: Shape, *inputs: Any) -> Any:
+        """The buffer, written."""
+        return self._written(np.asarray(self.op.compute_as(shape, *inputs[:-1])), inputs[-1])
+
+    def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
+        """The buffer, written."""
+        value = self.op.compute_modules(evaluate, modules, *inputs[:-1])
+        return self._written(np.asarray(value), inputs[-1])
+
+    def normalized(self, inputs: Sequence[Shape]) -> Operation:
+        """The same with the operation's attributes resolved."""
+        return Write(self.op.normalized(inputs[:-1]))
+
+    def widened(self) -> Operation:
+        """The same with the wide operation."""
+        return Write(self.op.widened())
+
+    def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """Those of the operation."""
+        return self.op.flops(inputs[:-1], output)
+
+    def bytes(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """Those of the operation: the buffer is written once."""
+        return self.op.bytes(inputs[:-1], output)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """An exponential, and a plain copy from a transposed operand."""
+        yield cls(Exp()), [grid(2, 3), grid(2, 3)]
+        yield cls(), [grid(3, 2, type=np.float16).T, grid(2, 3, type=np.float16)]
+
+
+@operation
+class Copy(Written):
+    """The first input, copied into the second: a buffer."""
+
+    name: ClassVar[str] = "copy"
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The buffer's shape."""
+        expect_count(self, inputs, 2)
+        self._expect_fits(inputs[0], inputs[1])
+        return inputs[1]
+
+    def compute(self, *inputs: Any) -> Any:
+        """The buffer, written."""
+        return self._written(inputs[0], inputs[1])
+
+    def bytes(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """Each element is read once and written once."""
+        return inputs[0].bytes + output.bytes
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Into a buffer of another layout, and of the same."""
+        yield cls(), [grid(2, 3), grid(3, 2).T]
+        yield cls(), [grid(4, type=np.int8), grid(4, type=np.int8)]
+
+
+@operation
+class Preallocate(Operation):
+    """A buffer of zeros that is made before a run; ``id`` tells what it is for."""
+
+    name: ClassVar[str] = "preallocate"
+    family: ClassVar[Family] = Family.MOVEMENT
+    context_free: ClassVar[bool] = False
+    shape: Shape = Shape()
+    id: str = ""
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The given shape."""
+        expect_count(self, inputs, 0)
+        expect_static(self, [self.shape])
+        return self.shape
+
+    def compute(self, *inputs: Any) -> Any:
+        """``numpy.zeros``."""
+        return np.zeros(self.shape.lens, self.shape.type.numpy)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Scratch memory."""
+        yield cls(Shape("int8", (64,)), "main:scratch"), []

@@ -1,0 +1,60 @@
+"""Marks of a schedule: which stream works on what follows, and which waits for which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.operation import Family, Operation, Sample, expect_count, operation
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+
+class _Mark(Operation):
+    """Base of what stands in a program for its effect on streams alone; it has no elements."""
+
+    family: ClassVar[Family] = Family.CONTROL
+    context_free: ClassVar[bool] = False
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """A float tensor without dimensions."""
+        expect_count(self, inputs, 0)
+        return Shape(DType.FLOAT)
+
+    def compute(self, *inputs: Any) -> Any:
+        """No elements: the reference works on everything in order."""
+        return np.empty(0, np.float32)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """The one there is."""
+        yield cls(), []
+
+
+@operation
+class SetStream(_Mark):
+    """What follows is the work of this stream, until the next mark of that kind."""
+
+    name: ClassVar[str] = "set_stream"
+    stream: int = 0
+
+
+@operation
+class RecordEvent(_Mark):
+    """The event is over when the stream's work so far is done."""
+
+    name: ClassVar[str] = "record_event"
+    event: int = 0
+
+
+@operation
+class WaitEvent(_Mark):
+    """The stream goes on when the event is over."""
+
+    name: ClassVar[str] = "wait_event"
+    event: int = 0
