@@ -12,11 +12,11 @@ from typing import ClassVar
 import numpy as np
 
 from workbench.compiler.dtypes import DType
+from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir import Instruction
-from workbench.compiler.ops.broadcast import Broadcast
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.broadcasting import (
-    common,
+    UNIFORM,
     is_broadcast,
     moving,
     spread,
@@ -24,7 +24,28 @@ from workbench.compiler.passes.broadcasting import (
     uniform,
     unsteady,
 )
-from workbench.compiler.passes.linear import LINEAR_RULES
+from workbench.compiler.passes.concat_op import find_concat_op
+from workbench.compiler.passes.convolutions import (
+    find_conv_broadcast_input,
+    find_mul_conv,
+    find_mul_slice_conv,
+)
+from workbench.compiler.passes.horizontal import (
+    find_add_convs,
+    find_concat_conv,
+    find_conv_dot_horiz_fusion,
+)
+from workbench.compiler.passes.inner_broadcast import find_dot_broadcast, find_inner_broadcast
+from workbench.compiler.passes.linear import (
+    find_conv_add,
+    find_dot_add,
+    find_dot_mul,
+    find_dot_slice,
+    find_mul_dot,
+)
+from workbench.compiler.passes.splits import SPLIT_RULES
+from workbench.compiler.program import Program
+from workbench.compiler.reference import evaluate_constant
 from workbench.compiler.rewrite import (
     Decline,
     Rewriter,
@@ -33,60 +54,9 @@ from workbench.compiler.rewrite import (
     constant,
     literal,
     op,
-    pointwise,
     rule,
     var,
 )
-from workbench.compiler.shape import broadcast_lens
-
-
-def _repeats(instruction: Instruction) -> bool:
-    """Whether every input of an operation is a value repeated by a broadcast."""
-    size = instruction.shape.elements
-    return bool(instruction.inputs) and all(
-        is_broadcast(i) and i.inputs[0].shape.elements < size for i in instruction.inputs
-    )
-
-
-@rule(pointwise().when(lambda i: i.op.name != "layout" and _repeats(i)))
-def find_inner_broadcast(b: Rewriter) -> Instruction | Decline:
-    """f(broadcast(x), broadcast(y)) → broadcast(f(x, y))"""
-    inner = [i.inputs[0] for i in b.root.inputs]
-    many = [i for i in b.root.inputs if not _single(i)]
-    alike = len({(i.op, i.inputs[0].shape.ndim) for i in many}) == 1
-    same = alike and isinstance(many[0].op, Broadcast)
-    if not same:
-        inner = [_right_aligned(b, i) for i in b.root.inputs] if _gains(b.root) else []
-    if not inner:
-        return Decline("together, its inputs vary along every axis")
-    value = common(b, b.root.op, *inner)
-    return b(many[0].op, value) if same else spread(b, value, b.root.shape.lens)
-
-
-def _single(broadcast: Instruction) -> bool:
-    return broadcast.inputs[0].shape.elements == 1 and broadcast.inputs[0].shape.ndim == 1
-
-
-def _gains(root: Instruction) -> bool:
-    lens = broadcast_lens(*[_aligned_lens(i) for i in root.inputs])
-    return int(np.prod(lens)) < root.shape.elements
-
-
-def _aligned_lens(broadcast: Instruction) -> tuple[int, ...]:
-    """Lens of what is broadcast, with ones behind them where it is not laid along the last axes."""
-    lens = broadcast.inputs[0].shape.lens
-    op = broadcast.op
-    return (
-        (*lens, *[1] * (len(op.out_lens) - op.axis - len(lens)))
-        if isinstance(op, Broadcast)
-        else lens
-    )
-
-
-def _right_aligned(b: Rewriter, broadcast: Instruction) -> Instruction:
-    value, lens = broadcast.inputs[0], _aligned_lens(broadcast)
-    added = tuple(range(value.shape.ndim, len(lens)))
-    return b("unsqueeze", value, axes=added) if added else value
 
 
 @rule(
@@ -98,9 +68,15 @@ def _right_aligned(b: Rewriter, broadcast: Instruction) -> Instruction:
 )
 def find_double_add_lit_broadcast(
     b: Rewriter, x: Instruction, y: Instruction, a: Instruction, c: Instruction
-) -> Instruction:
+) -> Instruction | Decline:
     """add(add(x, a), add(y, b)) → add(add(x, y), add(a, b)), for constants a and b"""
-    return b("add", b("add", x, y), b("add", a, c))
+    if not a.name == c.name == "broadcast" or not is_broadcast(a) or not is_broadcast(c):
+        total = b("add", a, c)
+    elif a.op != c.op or a.inputs[0].shape.lens != c.inputs[0].shape.lens:
+        return Decline(f"#{a.id} and #{c.id} are laid out differently")
+    else:
+        total = b(a.op, b("add", a.inputs[0], c.inputs[0]))
+    return b("add", b("add", x, y), total)
 
 
 @rule(op("add", op("add", unsteady("x"), steady("a")), steady("c")))
@@ -149,7 +125,9 @@ def _full(instruction: Instruction) -> bool:
 
 
 def _scale(instruction: Instruction) -> bool:
-    return instruction.constant and is_broadcast(instruction)
+    if not instruction.constant or not is_broadcast(instruction):
+        return False
+    return instruction.inputs[0].shape.elements < instruction.shape.elements
 
 
 @rule(op("mul", op("mul", var("w").when(_full), var("a").when(_scale)), var("c").when(_scale)))
@@ -171,10 +149,30 @@ def _once(instruction: Instruction) -> bool:
     return instruction.only_user is not None
 
 
-@rule(op("mul", constant("a"), op("add", moving("x"), var("c").when(_added)).once))
-def find_mul_add(b: Rewriter, a: Instruction, x: Instruction, c: Instruction) -> Instruction:
-    """mul(a, add(x, b)) → add(mul(a, x), mul(a, b)), for a constant a and b"""
+@rule(
+    op("mul", constant("a"), op("add", var("x"), var("c").when(_added)).once).when(
+        lambda i: not i.constant
+    )
+)
+def find_mul_add(
+    b: Rewriter, a: Instruction, x: Instruction, c: Instruction
+) -> Instruction | Decline:
+    """mul(a, add(x, b)) → add(mul(a, x), mul(a, b)), for a finite constant a, and b"""
+    if not _finite(a):
+        return Decline(f"{a.name} #{a.id} has infinite elements, or NaN: a · x + a · b may be NaN")
     return b("add", b("mul", a, x), b("mul", a, c))
+
+
+def _finite(constant: Instruction) -> bool:
+    """Whether a constant is finite everywhere; one of many elements is taken to be."""
+    value = behind_broadcasts(constant)
+    if not value.shape.type.is_float or value.shape.elements > _FEW:
+        return True
+    try:
+        array = evaluate_constant(value)
+    except EvaluationError:
+        return False
+    return bool(np.isfinite(np.asarray(array).astype(np.float64)).all())
 
 
 def _operand(instruction: Instruction, unit: float) -> int | None:
@@ -189,7 +187,7 @@ def _unit_operand(instruction: Instruction) -> int | None:
     return _operand(instruction, 1 if instruction.name in ("mul", "div") else 0)
 
 
-@rule(op("mul|div|add|sub").when(lambda i: _unit_operand(i) is not None))
+@rule(op("mul|div|add|sub").reading(UNIFORM).when(lambda i: _unit_operand(i) is not None))
 def find_unit_ops(b: Rewriter) -> Instruction:
     """x · 1 → x; x / 1 → x; x + 0 → x; x - 0 → x"""
     return b.root.inputs[1 - (_unit_operand(b.root) or 0)]
@@ -210,18 +208,21 @@ def _negates(instruction: Instruction) -> int | None:
     return _operand(instruction, -1)
 
 
-@rule(op("mul|div|sub").when(lambda i: _negates(i) is not None))
+@rule(op("mul|div|sub").reading(UNIFORM).when(lambda i: _negates(i) is not None))
 def find_neg_unit_ops(b: Rewriter) -> Instruction:
     """x · -1 → neg(x); x / -1 → neg(x); 0 - x → neg(x)"""
-    return b("neg", b.root.inputs[1 - (_negates(b.root) or 0)])
+    value = b("neg", b.root.inputs[1 - (_negates(b.root) or 0)])
+    return b("identity", value) if b.root is b.module.last else value
 
 
 _ZERO = literal("zero", lambda i: uniform(i, 0))
 
 
 @rule(op("quantizelinear|dequantizelinear", var("x"), var("scale"), _ZERO))
-def eliminate_zero_point(b: Rewriter, x: Instruction, scale: Instruction) -> Instruction:
+def eliminate_zero_point(b: Rewriter, x: Instruction, scale: Instruction) -> Instruction | Decline:
     """quantizelinear(x, scale, 0) → quantizelinear(x, scale)"""
+    if b.root.shape.type is DType.BOOL:
+        return Decline("out_type cannot say bool_type: its code, 0, stands for none")
     if b.root.name == "dequantizelinear":
         return b(b.root.op, x, scale)
     return b("quantizelinear", x, scale, out_type=b.root.shape.type)
@@ -233,14 +234,15 @@ def _zero_operand(instruction: Instruction) -> int | None:
     return _operand(instruction, 0)
 
 
-@rule(op("mul|div").when(lambda i: _zero_operand(i) is not None))
+@rule(op("mul|div").reading(UNIFORM).when(lambda i: _zero_operand(i) is not None))
 def find_zero_ops(b: Rewriter) -> Instruction | Decline:
     """0 · x → 0; 0 / x → 0, for integers: a float x may be NaN or infinite"""
     if b.root.shape.type.is_float:
         return Decline(
             "the result is NaN where the other operand is NaN, infinite or a zero divisor"
         )
-    return b.root.inputs[_zero_operand(b.root) or 0]
+    zero = b.root.inputs[_zero_operand(b.root) or 0]
+    return b("reshape", zero, dims=b.root.shape.lens) if zero.shape.is_scalar else zero
 
 
 @rule(op("div", moving("x"), constant("c")).when(_is_float))
@@ -248,7 +250,14 @@ def find_div_const(b: Rewriter, x: Instruction, c: Instruction) -> Instruction |
     """div(x, c) → mul(x, recip(c)), for a constant c"""
     if not _has_recip(c):
         return Decline("1 / c is not finite in this type for some element of c")
-    return b("mul", x, b("recip", c))
+    return b("mul", x, _right_after(b, c)("recip", c))
+
+
+def _right_after(b: Rewriter, c: Instruction) -> Rewriter:
+    """What builds right after a constant; before the root where that is in another module."""
+    near = Rewriter(b.root)
+    near.before = c.following if c.module is b.module else b.root
+    return near
 
 
 def _has_recip(c: Instruction) -> bool:
@@ -264,7 +273,7 @@ def _has_recip(c: Instruction) -> bool:
 @rule(op("sub", moving("x"), constant("c")).when(_has_negatives))
 def find_sub_const(b: Rewriter, x: Instruction, c: Instruction) -> Instruction:
     """sub(x, c) → add(x, neg(c)), for a constant c"""
-    return b("add", x, b("neg", c))
+    return b("add", x, _right_after(b, c)("neg", c))
 
 
 @rule(op("recip", op("sqrt", var("x")).once).when(_is_float))
@@ -280,8 +289,8 @@ def find_log_exp(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
 
 
 def _exponential(instruction: Instruction) -> bool:
-    """Whether a value is positive by its making: an exp, or a sum of such."""
-    if is_broadcast(instruction):
+    """Whether a value is positive by its making: an exp, or a sum of such, perhaps repeated."""
+    if instruction.name == "multibroadcast" and instruction.inputs[0].name == "reduce_sum":
         instruction = instruction.inputs[0]
     if instruction.name == "reduce_sum":
         instruction = instruction.inputs[0]
@@ -313,35 +322,47 @@ def find_pow2(b: Rewriter, x: Instruction) -> Instruction:
     return b("mul", x, x)
 
 
-@rule(op("pow", var("x"), literal("n", lambda i: uniform(i, 3))).when(_is_float))
-def find_pow3(b: Rewriter, x: Instruction) -> Instruction:
-    """pow(x, 3) → mul(x, mul(x, x)), for floats: a power of integers ends at the largest"""
-    return b("mul", x, b("mul", x, x))
-
-
 @register
 class SimplifyAlgebra(RewritePass):
     """Regroup arithmetic so that constants meet, and move factors and terms into dots and convolutions."""
 
     name: ClassVar[str] = "simplify_algebra"
     rules: ClassVar[tuple[Rule, ...]] = (
+        find_conv_broadcast_input,
         find_inner_broadcast,
+        find_dot_broadcast,
         find_double_add_lit_broadcast,
         find_add_lit_broadcast,
         find_mul_lit_broadcast,
         find_mul_weights,
-        *LINEAR_RULES,
+        find_add_convs,
+        find_conv_dot_horiz_fusion,
+        find_mul_conv,
+        find_mul_slice_conv,
+        find_mul_dot,
+        find_dot_slice,
+        find_dot_mul,
         find_mul_add,
         find_unit_ops,
         find_neg_unit_ops,
         eliminate_zero_point,
         find_zero_ops,
+        find_dot_add,
+        find_conv_add,
         find_div_const,
         find_sub_const,
         find_rsqrt,
         find_log_exp,
         find_log_div,
+        find_concat_conv,
         find_concat_same_input,
+        find_concat_op,
+        *SPLIT_RULES,
         find_pow2,
-        find_pow3,
     )
+
+    def apply(self, program: Program) -> None:
+        """Apply the rules; those that look at all users of a value again, as one of several may have gone."""
+        self.drive(program, self.rules)
+        while self.drive(program, SPLIT_RULES):
+            self.drive(program, self.rules)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import SequenceMatcher
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from workbench.compiler.errors import OperationError, RewriteError, WorkbenchError
 from workbench.compiler.ir import Module
 from workbench.compiler.program import Program
 from workbench.compiler.rewrite import Rule, drive
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from workbench.compiler.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -24,10 +31,37 @@ class Pass:
     name: ClassVar[str] = ""
     rests: ClassVar[bool] = False
     """Whether it finds nothing to do on its own result, so that a pipeline need not run it again."""
+    once: ClassVar[str] = ""
+    """Why it does find something to do on its own result; empty for all passes that do not."""
 
     def apply(self, program: Program) -> None:
         """Transform the program in place."""
         raise OperationError(f"pass {self.name!r} does nothing: it declares no apply")
+
+    def run(self, program: Program, edits: int | None = None) -> Recording:
+        """Run on a program in place and record it; ``undo`` of the recording takes it back.
+
+        Args:
+            program: What to change.
+            edits: Stop after that many edits; by default run to the end.
+
+        Returns:
+            The recording, of one step for each pass that ran.
+        """
+        from workbench.compiler.stepping import run_recorded  # noqa: PLC0415
+
+        return run_recorded(self, program, edits)
+
+    def would_change(self, program: Program) -> DataFrame:
+        """What the pass could do now, each edit alone; the program is left as it is.
+
+        Returns:
+            A row for each place where a rule applies, or for each edit of a pass without rules:
+            the instruction's id and text, the rule, its law and its source line.
+        """
+        from workbench.compiler.stepping import possible_changes  # noqa: PLC0415
+
+        return possible_changes(self, program)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -68,7 +102,12 @@ class RewritePass(Pass):
 
     def apply(self, program: Program) -> None:
         """Apply the rules."""
-        drive(program, self.active)
+        self.drive(program, self.rules)
+
+    def drive(self, program: Program, rules: Sequence[Rule]) -> int:
+        """Apply some of the pass's rules, but those that are left out; the number of edits made."""
+        active = self.active
+        return drive(program, [r for r in rules if r in active])
 
     @property
     def active(self) -> tuple[Rule, ...]:
@@ -82,7 +121,12 @@ class RewritePass(Pass):
             raise OperationError(
                 f"pass {self.name} has no rule {unknown[0]!r}; it has {', '.join(names)}"
             )
-        return tuple(r for r in self.rules if r.name not in self.without)
+        return tuple(r for r in self.allowed if r.name not in self.without)
+
+    @property
+    def allowed(self) -> tuple[Rule, ...]:
+        """The rules that the options allow."""
+        return self.rules
 
 
 @dataclass(frozen=True)
@@ -118,10 +162,146 @@ class Pipeline(Pass):
                 if one.rests or program.version == before:
                     rested[one] = program.version
 
+    # Reading and editing
+
+    def names(self) -> list[str]:
+        """Names of all passes in order, those of nested pipelines included."""
+        return [n for one in self.passes for n in _names(one)]
+
+    def table(self) -> DataFrame:
+        """A row a pass: its options, the pipelines that it is in, and what it does."""
+        import pandas as pd  # noqa: PLC0415
+
+        rows = [(p.name, _options_text(p), within, p.summary) for p, within in self._flat("")]
+        columns = pd.Index(["pass", "options", "within", "what it does"])
+        return pd.DataFrame(rows, columns=columns)
+
+    def _flat(self, within: str) -> list[tuple[Pass, str]]:
+        here = f"{within} / {self._title}" if within else self._title
+        return [
+            pair
+            for one in self.passes
+            for pair in (one._flat(here) if isinstance(one, Pipeline) else [(one, here)])
+        ]
+
+    @property
+    def _title(self) -> str:
+        return f"{self.label} ×{self.repeat}" if self.repeat > 1 else self.label
+
+    def without(self, *names: str) -> Pipeline:
+        """This pipeline without some passes, nested pipelines, or rules (``"pass.rule"``).
+
+        Raises:
+            OperationError: The pipeline has no such pass, or the pass no such rule.
+        """
+        found = self
+        for name in names:
+            found = found._without(name)
+        return found
+
+    def _without(self, name: str) -> Pipeline:
+        owner, _, rule_name = name.partition(".")
+        self._expect(owner, "be left out")
+        if rule_name:
+            return self._edited(owner, lambda p: (_without_rule(p, rule_name),))
+        return self._edited(owner, lambda _: ())
+
+    def before(self, name: str, *passes: Pass | str) -> Pipeline:
+        """This pipeline with passes put before every one of that name.
+
+        Raises:
+            OperationError: The pipeline has no such pass, or a new one does not exist.
+        """
+        self._expect(name, "have a pass before it")
+        made = tuple(passes_of(passes))
+        return self._edited(name, lambda p: (*made, p))
+
+    def after(self, name: str, *passes: Pass | str) -> Pipeline:
+        """This pipeline with passes put after every one of that name.
+
+        Raises:
+            OperationError: The pipeline has no such pass, or a new one does not exist.
+        """
+        self._expect(name, "have a pass after it")
+        made = tuple(passes_of(passes))
+        return self._edited(name, lambda p: (p, *made))
+
+    def replaced(self, name: str, *passes: Pass | str) -> Pipeline:
+        """This pipeline with passes in place of every one of that name.
+
+        Raises:
+            OperationError: The pipeline has no such pass, or a new one does not exist.
+        """
+        self._expect(name, "be replaced")
+        made = tuple(passes_of(passes))
+        return self._edited(name, lambda _: made)
+
+    def _expect(self, name: str, what: str) -> None:
+        known = [*self.names(), *self._labels()]
+        if name not in known:
+            listed = ", ".join(dict.fromkeys(known))
+            raise OperationError(f"{name!r} cannot {what}: {self.label} runs {listed}")
+
+    def _labels(self) -> list[str]:
+        inner = [p for p in self.passes if isinstance(p, Pipeline)]
+        return [label for p in inner for label in (p.label, *p._labels())]
+
+    def _edited(self, name: str, edit: Callable[[Pass], tuple[Pass, ...]]) -> Pipeline:
+        passes: list[Pass] = []
+        for one in self.passes:
+            own = one.label if isinstance(one, Pipeline) else one.name
+            if own == name:
+                passes += edit(one)
+            else:
+                passes.append(one._edited(name, edit) if isinstance(one, Pipeline) else one)
+        return replace(self, passes=tuple(passes))
+
+    def compare(self, other: Pipeline) -> DataFrame:
+        """The passes of two pipelines side by side: ``=`` in both, ``-`` only here, ``+`` only there."""
+        import pandas as pd  # noqa: PLC0415
+
+        ours, theirs = ([str(p) for p, _ in one._flat("")] for one in (self, other))
+        rows: list[tuple[str, str, str]] = []
+        for tag, i, j, k, n in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+            if tag == "equal":
+                rows += [("=", a, b) for a, b in zip(ours[i:j], theirs[k:n], strict=True)]
+            else:
+                rows += [("-", a, "") for a in ours[i:j]] + [("+", "", b) for b in theirs[k:n]]
+        theirs_label = f"{other.label} (other)" if other.label == self.label else other.label
+        return pd.DataFrame(rows, columns=pd.Index(["change", self.label, theirs_label]))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        table = self.table()
+        return {"text/plain": self.tree(), "text/html": table.to_html(border=0)}
+
+    def tree(self) -> str:
+        """The passes line by line, nested pipelines indented."""
+        lines = [self._title]
+        for one in self.passes:
+            text = one.tree() if isinstance(one, Pipeline) else str(one)
+            lines += [f"  {line}" for line in text.split("\n")]
+        return "\n".join(lines)
+
     def __str__(self) -> str:
         """The label and its passes."""
         times = f" up to {self.repeat} times" if self.repeat > 1 else ""
         return f"{self.label}{times}: {', '.join(map(str, self.passes))}"
+
+
+def _names(pass_: Pass) -> list[str]:
+    return pass_.names() if isinstance(pass_, Pipeline) else [pass_.name]
+
+
+def _options_text(pass_: Pass) -> str:
+    return str(pass_).removeprefix(pass_.name).strip("()")
+
+
+def _without_rule(pass_: Pass, rule_name: str) -> Pass:
+    if not isinstance(pass_, RewritePass):
+        raise OperationError(f"pass {pass_} has no rules, so {rule_name!r} cannot be left out")
+    made = replace(pass_, without=(*pass_.without, rule_name))
+    _ = made.active  # raises where there is no such rule
+    return made
 
 
 def run_pass(pass_: Pass, program: Program) -> None:
@@ -177,13 +357,20 @@ def pass_named(name: str, **options: Any) -> Pass:
         OperationError: There is no such pass, or it has no such option.
     """
     known = all_passes()
-    if name not in known:
-        raise OperationError(f"unknown pass {name!r}; passes are {', '.join(known)}")
+    made = known.get(name) or pipeline_makers().get(name)
+    if made is None:
+        names = ", ".join([*known, *pipeline_makers()])
+        raise OperationError(f"unknown pass {name!r}; passes and pipelines are {names}")
     try:
-        return known[name](**options)
+        return made(**options)
     except TypeError as error:
-        has = ", ".join(f.name for f in fields(known[name])) or "none"
+        has = ", ".join(signature(made).parameters) or "none"
         raise OperationError(f"pass {name}: {error}; its options are {has}") from error
+
+
+def pipeline_makers() -> dict[str, Callable[..., Pipeline]]:
+    """Functions that make the named pipelines; their parameters are the pipelines' options."""
+    return importlib.import_module("workbench.compiler.passes.pipelines").MAKERS
 
 
 def passes_of(

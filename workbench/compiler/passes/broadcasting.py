@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.operation import Operation
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.rewrite import Pattern, Rewriter, behind_broadcasts, var
-from workbench.compiler.shape import broadcast_lens
+from workbench.compiler.shape import Shape, broadcast_lens
 
 
 def is_broadcast(instruction: Instruction) -> bool:
@@ -45,32 +46,68 @@ def is_steady(instruction: Instruction) -> bool:
     return instruction.constant or instruction.name == "broadcast"
 
 
+def used_once(instruction: Instruction) -> bool:
+    """Whether an instruction has one user, or is what its module returns."""
+    if instruction.users:
+        return instruction.only_user is not None
+    return instruction is instruction.module.last
+
+
+UNIFORM = frozenset({"@literal", "broadcast", "contiguous", "convert", "multibroadcast"})
+"""Operations whose value may be ``uniform``."""
+
+
 def uniform(instruction: Instruction, value: float) -> bool:
-    """Whether an instruction is a literal, perhaps behind broadcasts, whose elements are all ``value``."""
-    literal = behind_broadcasts(instruction).literal
+    """Whether an instruction is a literal, perhaps behind broadcasts, whose elements are all ``value``.
+
+    Conversions to types that have the value do not hide it.
+    """
+    found = behind_broadcasts(instruction)
+    while found.name == "convert":
+        if found.shape.dims is not None or not _has(found.shape.type, value):
+            return False
+        found = behind_broadcasts(found.inputs[0])
+    literal = found.literal
     if literal is None or not literal.shape.elements:
         return False
     array = literal.numpy()
     return bool(array.flat[0] == value) and bool(np.all(array == value))
 
 
+def _has(type: DType, value: float) -> bool:
+    """Whether a type has a small whole number, so that a conversion keeps it."""
+    if type is DType.BOOL:
+        return value in (0, 1)
+    return type.is_float or value >= 0 or np.issubdtype(type.numpy, np.signedinteger)
+
+
+_VIEWS = ("broadcast", "multibroadcast", "slice", "squeeze", "transpose", "unsqueeze")
+
+
 def varying_axes(instruction: Instruction) -> list[int]:
-    """Axes along which a broadcast value varies."""
-    shape = instruction.shape
-    return [
-        i for i, (n, s) in enumerate(zip(shape.lens, shape.strides, strict=True)) if n > 1 and s
-    ]
+    """Axes along which a value varies, as far as its broadcasts tell."""
+    base, shape = instruction, instruction.shape
+    while base.name in _VIEWS:
+        base = base.inputs[0]
+    sure = base.literal is not None or not repeats(base.shape)
+    pairs = zip(shape.lens, shape.strides, strict=True)
+    return [i for i, (n, s) in enumerate(pairs) if n > 1 and (s or not sure)]
+
+
+def repeats(shape: Shape) -> bool:
+    """Whether a shape says that elements repeat. A ``clip`` has its first operand's, but need not."""
+    return any(n > 1 and not s for n, s in zip(shape.lens, shape.strides, strict=True))
 
 
 def laid(b: Rewriter, broadcast: Instruction, lens: Sequence[int]) -> Instruction:
     """The input of a broadcast, laid out by an operation of its kind to other lens."""
-    op, value = broadcast.op, broadcast.inputs[0]
-    if value.shape.elements == 1:
-        return spread(b, value if value.shape.ndim == 1 else b("reshape", value, dims=(1,)), lens)
+    op, value, lens = broadcast.op, broadcast.inputs[0], tuple(lens)
     if isinstance(op, Broadcast):
-        return b(
-            Broadcast(axis=op.axis - len(op.out_lens) + len(lens), out_lens=tuple(lens)), value
-        )
+        axis = op.axis - len(op.out_lens) + len(lens)
+        if axis >= 0 and lens[axis : axis + value.shape.ndim] == value.shape.lens:
+            return b(Broadcast(axis=axis, out_lens=lens), value)
+    if value.shape.elements == 1 and value.shape.ndim > len(lens):
+        value = b("squeeze", value)
     return spread(b, value, lens)
 
 

@@ -49,8 +49,8 @@ class DeadCodeElimination(Pass):
     def apply(self, program: Program) -> None:
         """Remove what is unused; then modules that lost their last call, and what only they used."""
         _sweep(program)
-        if unreachable := _unreachable(program):
-            for module in unreachable:
+        while lost := unreachable(program):
+            for module in lost:
                 with program.edit(remove_module, None):
                     program.remove_module(module)
             _sweep(program)
@@ -58,10 +58,24 @@ class DeadCodeElimination(Pass):
 
 def _sweep(program: Program) -> None:
     for module in open_modules(program):
-        for instruction in list(reversed(module)):
-            unused = not instruction.users and instruction is not module.last
-            if unused and instruction.parameter is None and program.find(instruction.id):
+        unused = [i for i in reversed(module) if not i.is_used]
+        for instruction in unused:
+            alive = instruction is not module.last and program.find(instruction.id)
+            if alive and not _stays(instruction):
                 remove_unused(instruction)
+
+
+def _stays(instruction: Instruction) -> bool:
+    """Whether an instruction is there for something else than its value.
+
+    Parameters and remarks are, and what has no dimensions, as it is done for its effect.
+    """
+    shape, name = instruction.shape, instruction.op.name
+    if instruction.parameter is not None or name == "@comment":
+        return True
+    if not shape.is_tensor or shape.is_dynamic or shape.ndim:
+        return False
+    return not name.startswith("@") and name not in ("undefined", "identity", "allocate")
 
 
 @change
@@ -75,7 +89,7 @@ def remove_module() -> None:
     """a module that nobody calls → nothing"""
 
 
-def _unreachable(program: Program) -> list[Module]:
+def unreachable(program: Program) -> list[Module]:
     """Modules that cannot be reached from main, those that are called before those that call them."""
     reached = set(program.reachable_modules())
     found: dict[Module, None] = {}

@@ -49,33 +49,39 @@ def find_concat_slice(b: Rewriter, root: Instruction, joined: Instruction) -> In
 @rule(_all_named("transpose"))
 def find_concat_transpose(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """concat(transpose(x), transpose(y)…) → transpose(concat(x, y…))"""
-    first = root.inputs[0].op
-    if different := next((i for i in root.inputs if i.op != first), None):
-        return Decline(f"#{root.inputs[0].id} is {first}, but #{different.id} is {different.op}")
-    axis = first.attributes()["permutation"][axis_of(root)]
-    return b(first, b("concat", *[i.inputs[0] for i in root.inputs], axis=axis))
+    order = root.inputs[0].shape.permutation
+    if other := next((i for i in root.inputs if i.shape.permutation != order), None):
+        return Decline(
+            f"the axes of #{root.inputs[0].id} are in the order {list(order)} in memory, "
+            f"those of #{other.id} in the order {list(other.shape.permutation)}"
+        )
+    if list(order) == sorted(order):
+        return Decline(f"the axes of #{root.inputs[0].id} are in their own order in memory")
+    back = [order.index(i) for i in range(len(order))]
+    turned = [b("transpose", i, permutation=order) for i in root.inputs]
+    return b("transpose", b("concat", *turned, axis=back[axis_of(root)]), permutation=back)
 
 
-@rule(_all_named("reshape", "unsqueeze", "squeeze"))
+@rule(_all_named("reshape", "unsqueeze", "squeeze", "reshape_lazy"))
 def find_concat_reshape(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """concat(reshape(x), reshape(y)…) → reshape(concat(x, y…)) where an axis of x is the concat's"""
     sources = [i.inputs[0] for i in root.inputs]
-    lens, wanted, at = sources[0].shape.lens, root.inputs[0].shape.lens, axis_of(root)
+    lens, wanted, at = sources[0].shape.lens, root.shape.lens, axis_of(root)
+    if other := next((s for s in sources if s.shape.lens != lens), None):
+        return Decline(f"#{sources[0].id} has the lens {list(lens)}, #{other.id} has others")
     before, behind = prod(wanted[:at]), prod(wanted[at + 1 :])
-    fits = [
-        j for j in range(len(lens)) if prod(lens[:j]) == before and prod(lens[j + 1 :]) == behind
-    ]
-    if not fits:
+    axis = next((j for j in range(len(lens)) if prod(lens[: j + 1]) > before), None)
+    if (
+        0 in wanted
+        or axis is None
+        or (prod(lens[:axis]), prod(lens[axis + 1 :]))
+        != (
+            before,
+            behind,
+        )
+    ):
         return Decline(f"no axis of {list(lens)} becomes axis {at} of {list(wanted)}")
-    axis = fits[0]
-    for source in sources[1:]:
-        if source.shape.ndim != len(lens) or _others(source.shape.lens, axis) != _others(
-            lens, axis
-        ):
-            return Decline(
-                f"inputs {list(lens)} and {list(source.shape.lens)} differ off axis {axis}"
-            )
-    return b("reshape", b("concat", *sources, axis=axis), dims=root.shape.lens)
+    return b("reshape", b("concat", *sources, axis=axis), dims=wanted)
 
 
 def _along(broadcast: Instruction, axis: int) -> int | None:
@@ -84,19 +90,20 @@ def _along(broadcast: Instruction, axis: int) -> int | None:
     offset: int = broadcast.op.attributes().get("axis", broadcast.shape.ndim - source.ndim)
     inner = axis - offset
     kept = 0 <= inner < source.ndim and source.lens[inner] == broadcast.shape.lens[axis]
-    return inner if kept else None
+    return inner if kept and broadcast.shape.strides[axis] else None
 
 
 @rule(_all_named("broadcast", "multibroadcast"))
 def find_concat_multibroadcasts(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """concat(broadcast(x), broadcast(y)…) → broadcast(concat(x, y…))"""
     at, sources = axis_of(root), [i.inputs[0] for i in root.inputs]
-    kinds = {(i.name, i.op.attributes().get("axis"), _along(i, at)) for i in root.inputs}
+    if repeated := next((i for i in root.inputs if _along(i, at) is None), None):
+        return Decline(f"{repeated.name} #{repeated.id} repeats elements along axis {at}")
+    kinds = {(i.name, i.op.attributes().get("axis"), i.inputs[0].shape.ndim) for i in root.inputs}
     if len(kinds) > 1:
         return Decline("the inputs are broadcast in different ways")
-    ((name, start, axis),) = kinds
-    if axis is None:
-        return Decline(f"elements repeat along axis {at}, the axis of the concat")
+    ((name, start, _),) = kinds
+    axis = _along(root.inputs[0], at) or 0
     rest = {_others(s.shape.lens, axis) for s in sources}
     if len(rest) > 1:
         return Decline(f"what is broadcast differs off axis {axis}: {sorted(rest)}")
@@ -108,7 +115,7 @@ def _flattened(root: Instruction, axis: int) -> list[Instruction]:
     found: list[Instruction] = []
     for value in root.inputs:
         inner = value.name == "concat" and value.only_user is root and axis_of(value) == axis
-        found += _flattened(value, axis) if inner and root.inputs.count(value) == 1 else [value]
+        found += _flattened(value, axis) if inner else [value]
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.program import Program
-from workbench.compiler.reference import is_large
+from workbench.compiler.reference import evaluate_constant, is_large
 from workbench.compiler.rewrite import change
 from workbench.compiler.shape import Shape
 
@@ -94,6 +94,22 @@ def fold(instruction: Instruction, value: Argument) -> None:
     module.replace(instruction, module.add_literal(value))
 
 
+def value_of(instruction: Instruction) -> Argument | None:
+    """The value of a constant, as a literal would hold it; None where it is too large, or fails."""
+    if instruction.literal is not None:
+        return instruction.literal
+    if (
+        not instruction.is_constant
+        or not instruction.shape.is_tensor
+        or instruction.shape.is_dynamic
+    ):
+        return None
+    try:
+        return Argument(literal_shape(instruction.shape), evaluate_constant(instruction))
+    except EvaluationError:
+        return None
+
+
 @dataclass
 class _Evaluator:
     """Values of constants; each instruction is evaluated once."""
@@ -113,12 +129,13 @@ class _Evaluator:
                     self.known[current] = self._compute(current)
         return Argument(literal_shape(instruction.shape), self.known[instruction])
 
-    def _compute(self, instruction: Instruction) -> Array:
+    def _compute(self, instruction: Instruction) -> Any:
         inputs = [
             self.known[i] if i.literal is None else i.literal.numpy() for i in instruction.inputs
         ]
         try:
-            return np.asarray(instruction.op.compute(*inputs))
+            value: Any = instruction.op.compute(*inputs)
+            return value if instruction.shape.is_tuple else np.asarray(value)
         except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
             raise EvaluationError(f"{instruction!r}: {error}") from error
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from workbench.compiler.argument import Argument
 from workbench.compiler.bodies import Body, numbered_name
-from workbench.compiler.errors import EvaluationError, OperationError
+from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir import Instruction
-from workbench.compiler.operation import Family
 from workbench.compiler.passes.base import RewritePass, register
-from workbench.compiler.passes.reshapes import build, chain_to, is_transform, transform_of
-from workbench.compiler.passes.shape_transform import shortest
+from workbench.compiler.passes.cleanup import find_identity
+from workbench.compiler.passes.fuse_outputs import fuse_shared, fuse_siblings
+from workbench.compiler.passes.kernel_pairs import (
+    behind_views,
+    listed,
+    pointwise_obstacle,
+    who,
+)
+from workbench.compiler.passes.kernels_in_common_space import (
+    join_kernels,
+    rewrite_pointwise_reshapes,
+)
+from workbench.compiler.passes.sweep import Sweeps
 from workbench.compiler.program import Program
 from workbench.compiler.reference import evaluate_constant
 from workbench.compiler.rewrite import (
@@ -23,15 +34,12 @@ from workbench.compiler.rewrite import (
     Rule,
     behind_broadcasts,
     drive,
-    op,
+    is_pointwise,
     rule,
 )
 from workbench.compiler.shape import Shape
 
 _SERIES = "pointwise"
-
-LARGEST_BODY = 256
-"""Lines of a body beyond which no more is fused into it: registers and arguments of a kernel are few."""
 
 
 def is_wrappable(instruction: Instruction) -> bool:
@@ -57,7 +65,7 @@ def scalar_constant(value: Instruction) -> Argument | None:
     return Argument(Shape.scalar(shape.type), element)
 
 
-@rule(Pattern(binding="x", structure=is_wrappable), dynamic=True)
+@rule(Pattern(binding="x", kind=is_pointwise, structure=is_wrappable), dynamic=True)
 def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """f(a, b…) → pointwise(a, b…), [f]"""
     found = {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
@@ -66,202 +74,110 @@ def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     program.numbers[stem] = number + 1
     if all(found.values()):
         return Decline("every input is a scalar constant: it is folded, not fused")
+    other = next((i for i in found if i.shape.dims is None and i.shape.lens != x.shape.lens), None)
+    if other is not None and not found[other] and x.shape.dims is None:
+        return Decline(f"{who(other)} has lens {list(other.shape.lens)}, not {list(x.shape.lens)}")
     body = Body(program.create_module(name, bypass=True), scalars=True)
     for value, constant in found.items():
         body.know(value, body.module.add_literal(constant) if constant else body.inner(value))
-    return body.stand_for(x, "pointwise")
+    return body.stand_for(x, "pointwise", x.shape if _is_settled(x, found) else None)
 
 
-def _behind_views(value: Instruction) -> Instruction:
-    while (value.op.family is Family.VIEW and len(value.inputs) == 1) or value.name in (
-        "reshape",
-        "contiguous",
-    ):
-        value = value.inputs[0]
-    return value
+def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -> bool:
+    """Whether a body sees its inputs in the layouts that they have outside: none is broadcast.
+
+    Constants of one element count as broadcast in the body, so they must be so outside.
+    """
+    return x.shape.dims is None and all(
+        i.shape.is_scalar if constant else not i.shape.broadcasted for i, constant in inputs.items()
+    )
 
 
 def _follows_pointwise(instruction: Instruction) -> bool:
-    return any(_behind_views(i).name == "pointwise" for i in instruction.inputs)
-
-
-def _producer(root: Instruction) -> Instruction | Decline:
-    """The first input to fuse with: a ``pointwise`` of the same module that only ``root`` uses."""
-    reasons: list[str] = []
-    for value in dict.fromkeys(root.inputs):
-        source = _behind_views(value)
-        if source.name != "pointwise":
-            continue
-        if reason := _obstacle(root, value, source):
-            reasons.append(reason)
-        else:
-            return source
-    return Decline("; ".join(reasons))
-
-
-def _obstacle(root: Instruction, value: Instruction, source: Instruction) -> str:
-    """Why ``source`` cannot be fused into ``root``, which reads it as ``value``; empty if it can."""
-    who = f"pointwise #{source.id}"
-    if value is not source:
-        return (
-            f"{who} has lens {list(source.shape.lens)}, and {value.name} #{value.id} lies between: "
-            f"it makes them {list(value.shape.lens)}"
-        )
-    if source.module is not root.module:
-        return f"{who} is in module {source.module.name!r}, its user in {root.module.name!r}"
-    if not (source.shape.is_tensor and root.shape.is_tensor):
-        return f"{who} or its user has several results"
-    if (parts := len(source.modules[0]) + len(root.modules[0])) > LARGEST_BODY:
-        return f"{who} and its user would make a body of {parts} lines; at most {LARGEST_BODY}"
-    if (users := source.users) != [root]:
-        others = ", ".join(f"{u.name} #{u.id}" for u in users if u is not root)
-        return f"{who} has other users: {others}"
-    return ""
+    return any(behind_views(i).name == "pointwise" for i in instruction.inputs)
 
 
 @rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_pointwise), dynamic=True)
 def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
     """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
-    producer = _producer(root)
-    if isinstance(producer, Decline):
-        return producer
+    producers = [s for s in map(behind_views, dict.fromkeys(root.inputs)) if s.name == "pointwise"]
+    reasons = [pointwise_obstacle(producer, root) for producer in producers]
+    if all(reasons):
+        return Decline("; ".join(dict.fromkeys(reasons)))
+    producer = producers[reasons.index("")]
     body = Body(producer.modules[0], producer.inputs, scalars=True)
     body.know(producer, body.results[0])
     body.close(*body.absorb(root.modules[0], root.inputs))
     return body.attach(root)
 
 
-def _feeds_pointwise(instruction: Instruction) -> bool:
-    return len(instruction.inputs) == 1 and any(u.name == "pointwise" for u in instruction.users)
-
-
-@rule(
-    Pattern(
-        frozenset({"multibroadcast"}),
-        (op("pointwise", name="inner").once,),
-        "root",
-        structure=_feeds_pointwise,
-    ).once
-)
-def broadcast_inputs(b: Rewriter, root: Instruction, inner: Instruction) -> Instruction | Decline:
-    """multibroadcast(pointwise(x…)) → pointwise(multibroadcast(x)…)"""
-    if not inner.shape.is_tensor:
-        return Decline(f"pointwise #{inner.id} has several results")
-    return b("pointwise", *[b(root.op, x) for x in inner.inputs], modules=inner.modules)
-
-
-def _chain_over_pointwise(value: Instruction) -> tuple[list[Instruction], Instruction] | None:
-    """The transforms that lead from a ``pointwise`` to ``value``, and that ``pointwise``."""
-    if not is_transform(value):
-        return None
-    chain = chain_to(value)
-    source = chain[0].inputs[0]
-    moves = any(i.name not in ("broadcast", "multibroadcast", "contiguous") for i in chain)
-    return (chain, source) if source.name == "pointwise" and moves else None
-
-
-def _chain_obstacle(root: Instruction, chain: list[Instruction], source: Instruction) -> str:
-    """Why work cannot move across the chain; empty if it can."""
-    for one in (source, *chain):
-        if one.only_user is None:
-            return f"{one.name} #{one.id} has other users"
-        if one.name in ("broadcast", "multibroadcast"):
-            return f"{one.name} #{one.id} repeats elements"
-    same = source.module is root.module and all(i.module is root.module for i in chain)
-    tuples = not (source.shape.is_tensor and root.shape.is_tensor)
-    return "" if same and not tuples else "modules differ, or a value has several parts"
-
-
-@rule(
-    Pattern(
-        frozenset({"pointwise"}),
-        binding="root",
-        structure=lambda i: any(_chain_over_pointwise(x) for x in i.inputs),
+def _between_pointwise(instruction: Instruction) -> bool:
+    inputs, users = instruction.inputs, instruction.users
+    return (
+        bool(inputs) and inputs[0].name == "pointwise" and any(u.name == "pointwise" for u in users)
     )
+
+
+@rule(
+    Pattern(frozenset({"multibroadcast"}), binding="root", structure=_between_pointwise),
+    dynamic=True,
 )
-def move_transforms(b: Rewriter, root: Instruction) -> Instruction | Decline:
-    """f(reshape(g(x…)), y…) → f(g(reshape(x)…), y…), or reshape(f(g(x…))) without y"""
-    reasons: list[str] = []
-    for value in dict.fromkeys(root.inputs):
-        found = _chain_over_pointwise(value)
-        if found is None:
-            continue
-        chain, source = found
-        if reason := _chain_obstacle(root, chain, source):
-            reasons.append(reason)
-        elif set(root.inputs) == {value}:
-            return _move_root(b, root, chain, source)
-        else:
-            return _move_source(b, root, chain, source)
-    return Decline("; ".join(reasons))
+def broadcast_inputs(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """multibroadcast(pointwise(x…)) → pointwise(multibroadcast(x)…)"""
+    inner, *like = root.inputs
+    if not inner.shape.is_tensor:
+        return Decline(f"{who(inner)} has several results")
+    for one, user in ((inner, root), (root, root.only_user)):
+        if others := [u for u in one.users if u is not user]:
+            return Decline(f"{who(one)} has other users: {listed(others)}")
+    return b("pointwise", *[b(root.op, x, *like) for x in inner.inputs], modules=inner.modules)
 
 
-def _move_root(
-    b: Rewriter, root: Instruction, chain: list[Instruction], source: Instruction
-) -> Instruction:
-    moved = result = b("pointwise", *[source] * len(root.inputs), modules=root.modules)
-    for one in chain:
-        result = b(one.op, result)
-    root.module.replace(root, result)
-    fuse_chain.apply_at(moved)  # at once: until then, a user of the result may move the chain back
-    return result
-
-
-def _move_source(
-    b: Rewriter, root: Instruction, chain: list[Instruction], source: Instruction
-) -> Instruction:
-    steps = tuple(transform_of(i) for i in chain if i.name != "contiguous")
-    inputs: list[Instruction] = []
-    for value in source.inputs:
-        before = chain_to(value)
-        start = before[0].inputs[0] if before else value
-        whole = tuple(transform_of(i) for i in before if i.name != "contiguous") + steps
-        for one in shortest(start.shape.lens, whole):
-            start = build(b, start, one)
-        inputs.append(start)
-    moved = b("pointwise", *inputs, modules=source.modules)
-    root.module.replace(chain[-1], moved)
-    return root
+JOINS = (fuse_chain, fuse_shared, fuse_siblings)
 
 
 @register
 class FusePointwise(RewritePass):
     """Elementwise operations become bodies of ``pointwise`` kernels, one kernel a chain of them.
 
-    A value with several users is computed once, so it ends a kernel. Scalar constants go into the body.
+    A value with several users is computed once, so it ends a kernel, unless a kernel may have several
+    results. Scalar constants go into the body.
 
     Attributes:
-        rewrite_reshapes: Also fuse across reshapes and transposes, by moving work to their other side.
-        rewrite_broadcasts: Also fuse across a ``multibroadcast``, by broadcasting what lies before it.
-        multi_output: Also fuse what several kernels share, into one with several results. Not available yet.
+        enable_rewrite_reshapes: Also fuse across reshapes and transposes, by doing work in dimensions
+            that the values on both sides can be reshaped to.
+        enable_rewrite_broadcasts: Also fuse across a ``multibroadcast``, by broadcasting what lies before it.
+        enable_multi_output: Also fuse kernels that share what they read, and what others read too, into
+            kernels with several results.
     """
 
     name: ClassVar[str] = "fuse_pointwise"
     rules: ClassVar[tuple[Rule, ...]] = (
-        wrap_pointwise,
-        move_transforms,
-        broadcast_inputs,
-        fuse_chain,
-    )
-    rewrite_reshapes: bool = True
-    rewrite_broadcasts: bool = False
-    multi_output: bool = False
+        wrap_pointwise, rewrite_pointwise_reshapes, broadcast_inputs, fuse_chain, fuse_shared,
+        fuse_siblings,
+    )  # fmt: skip
+    enable_rewrite_reshapes: bool = True
+    enable_rewrite_broadcasts: bool = False
+    enable_multi_output: bool = False
+
+    @property
+    def allowed(self) -> tuple[Rule, ...]:
+        """The rules that the options switch on, and those that they do not concern."""
+        switched = {
+            rewrite_pointwise_reshapes: self.enable_rewrite_reshapes,
+            broadcast_inputs: self.enable_rewrite_broadcasts,
+            fuse_shared: self.enable_multi_output,
+            fuse_siblings: self.enable_multi_output,
+        }
+        return tuple(r for r in self.rules if switched.get(r, True))
 
     def apply(self, program: Program) -> None:
-        """Wrap every elementwise operation, then join the bodies.
-
-        Raises:
-            OperationError: An option that is not available is switched on.
-        """
-        if self.multi_output:
-            raise OperationError(
-                f"{self.name}: multi_output=True is not available yet; leave it out"
-            )
+        """Wrap every elementwise operation, then join the bodies."""
+        drive(program, (find_identity,))
         program.numbers.clear()
-        drive(program, (wrap_pointwise,))
-        rules = [fuse_chain]
-        if self.rewrite_broadcasts:
-            rules.append(broadcast_inputs)
-        if self.rewrite_reshapes:
-            rules.append(move_transforms)
-        drive(program, rules)
+        with Sweeps(program, [r for r in self.active if r is wrap_pointwise]) as wrapping:
+            wrapping.once()
+        rules = [r for r in self.active if r is not wrap_pointwise]
+        join_kernels(
+            program, [r for r in rules if r in JOINS], [r for r in rules if r not in JOINS]
+        )

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from workbench.compiler.bodies import Body, numbered_name, prune_all, unused_name
-from workbench.compiler.errors import OperationError
 from workbench.compiler.ir import Instruction
+from workbench.compiler.operation import Operation
 from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.kernel_pairs import (
+    BETWEEN,
+    Link,
+    axes_of,
+    is_linked,
+    link_obstacle,
+    links,
+)
+from workbench.compiler.passes.kernels_in_common_space import join_kernels, rewrite_reduce_reshapes
+from workbench.compiler.passes.sharing import share
+from workbench.compiler.passes.sweep import Sweeps
 from workbench.compiler.program import Program
-from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, drive, rule
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
 
 
 def is_reduction(instruction: Instruction) -> bool:
     """Whether an instruction reduces its only input: a ``reduce_*``, ``argmin`` or ``argmax``."""
-    name = instruction.name
-    return len(instruction.inputs) == 1 and (
-        name.startswith("reduce_") or name in ("argmin", "argmax")
-    )
+    return len(instruction.inputs) == 1 and _reduces(type(instruction.op))
+
+
+def _reduces(op: type[Operation]) -> bool:
+    return op.name.startswith("reduce_") or op.name in ("argmin", "argmax")
 
 
 def reduced_axes(instruction: Instruction) -> tuple[int, ...]:
@@ -30,7 +41,7 @@ def reduced_axes(instruction: Instruction) -> tuple[int, ...]:
     return tuple(sorted(attributes["axes"])) or tuple(range(shapes[0].ndim))
 
 
-@rule(Pattern(binding="x", structure=is_reduction))
+@rule(Pattern(binding="x", kind=_reduces, structure=is_reduction), dynamic=True)
 def wrap_reduce(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """reduce(a) → fused_reduce(a), [reduce]"""
     if x.inputs[0].shape.is_dynamic or x.shape.is_dynamic:
@@ -43,91 +54,28 @@ def wrap_reduce(b: Rewriter, x: Instruction) -> Instruction | Decline:
     return body.stand_for(x, "fused_reduce", axes=axes)
 
 
-@dataclass(frozen=True)
-class _Link:
-    """What joins a producer to its user: nothing, or a broadcast over the reduced axes."""
-
-    producer: Instruction
-    broadcast: Instruction | None = None
-    dropped: tuple[Instruction, ...] = ()
-    """Instructions named ``contiguous`` around the broadcast."""
-
-
-def _link_of(value: Instruction) -> _Link:
-    """How ``value`` comes from what produces it, looking through one broadcast and contiguous ones."""
-    dropped: list[Instruction] = []
-    broadcast: Instruction | None = None
-    while True:
-        if value.name == "contiguous":
-            dropped.append(value)
-        elif value.name == "multibroadcast" and broadcast is None and len(value.inputs) == 1:
-            broadcast = value
-        else:
-            return _Link(value, broadcast, tuple(dropped))
-        value = value.inputs[0]
-
-
-def _links(root: Instruction, kind: str) -> list[_Link]:
-    """The ways in which inputs of ``root`` come from operations of a kind, direct ones first."""
-    found = [_link_of(i) for i in dict.fromkeys(root.inputs)]
-    return sorted(
-        (k for k in found if k.producer.name == kind), key=lambda k: k.broadcast is not None
+def _rooted(root: str, kind: str) -> Pattern:
+    """A fused operation that uses what one of another kind gives, perhaps behind a broadcast."""
+    return Pattern(
+        frozenset({root}),
+        binding="root",
+        reads=frozenset({kind, *BETWEEN}),
+        structure=lambda i: is_linked(i, kind),
     )
 
 
-def _rooted(root: str, kind: str) -> Pattern:
-    """A fused operation that uses what one of another kind gives, perhaps behind a broadcast."""
-    return Pattern(frozenset({root}), binding="root", structure=lambda i: bool(_links(i, kind)))
-
-
-def _chosen(root: Instruction, kind: str) -> _Link | Decline:
+def _chosen(root: Instruction, kind: str) -> Link | Decline:
     """The first link to a producer of a kind along which fusion is possible, or why there is none."""
     reasons: list[str] = []
-    for link in _links(root, kind):
-        if reason := _obstacle(root, link):
+    for link in links(root, kind):
+        if reason := link_obstacle(root, link):
             reasons.append(reason)
         else:
             return link
     return Decline("; ".join(reasons))
 
 
-def _obstacle(root: Instruction, link: _Link) -> str:
-    """Why ``root`` cannot be fused with the link's producer; empty if it can."""
-    producer, broadcast = link.producer, link.broadcast
-    who = f"{producer.name} #{producer.id}"
-    if producer.module is not root.module:
-        return f"{who} is in module {producer.module.name!r}, its user in {root.module.name!r}"
-    if not (producer.shape.is_tensor and root.shape.is_tensor):
-        return f"{who} or its user has several results"
-    axes = _axes(root) or _axes(producer)
-    if producer.name == "fused_reduce" and _axes(producer) != axes:
-        return f"{who} reduces axes {list(_axes(producer))}; its user reduces {list(axes)}"
-    through = [producer, *link.dropped, *([broadcast] if broadcast else [])]
-    for value in through:
-        others = [u for u in value.users if u is not root and u not in through]
-        if others:
-            listed = ", ".join(f"{u.name} #{u.id}" for u in others)
-            return f"{value.name} #{value.id} has other users: {listed}"
-    return "" if broadcast is None else _broadcast_obstacle(who, broadcast, axes)
-
-
-def _broadcast_obstacle(who: str, broadcast: Instruction, axes: tuple[int, ...]) -> str:
-    source, result = broadcast.inputs[0].shape, broadcast.shape
-    if source.ndim != result.ndim:
-        return f"multibroadcast #{broadcast.id} between adds axes to {who}: {source.ndim} to {result.ndim}"
-    spread = [i for i in range(result.ndim) if result.strides[i] == 0 and result.lens[i] != 1]
-    wanted = [a for a in axes if result.lens[a] != 1]
-    if spread != wanted:
-        where = f"along axes {spread}; the reduction is over {wanted}"
-        return f"multibroadcast #{broadcast.id} repeats {who} {where}"
-    return ""
-
-
-def _axes(instruction: Instruction) -> tuple[int, ...]:
-    return getattr(instruction.op, "axes", ())
-
-
-def _open(link: _Link) -> Body:
+def _open(link: Link) -> Body:
     """The producer's body, opened, with the broadcast behind its result."""
     body = Body(link.producer.modules[0], link.producer.inputs)
     body.know(link.producer, body.results[0])
@@ -135,7 +83,7 @@ def _open(link: _Link) -> Body:
     return body
 
 
-def _take_broadcast(body: Body, link: _Link) -> None:
+def _take_broadcast(body: Body, link: Link) -> None:
     """Drop the contiguous ones, and take the broadcast into the body."""
     for one in link.dropped:
         one.module.replace(one, one.inputs[0])
@@ -152,8 +100,9 @@ def find_reduce_pointwise(b: Rewriter, root: Instruction) -> Instruction | Decli
     name = f"{link.producer.modules[0].name}:{root.modules[0].name}"
     body = _open(link)
     body.module.rename(unused_name(b.program, name))
-    fused = body.stand_for(root, "fused_reduce", axes=_axes(link.producer))
+    fused = body.stand_for(root, "fused_reduce", axes=axes_of(link.producer))
     prune_all([link.producer])
+    share(body.module)
     return fused
 
 
@@ -168,7 +117,9 @@ def find_pointwise_reduce(b: Rewriter, root: Instruction) -> Instruction | Decli
     body.take(link.producer)
     _take_broadcast(body, link)
     body.close(*body.absorb(root.modules[0], root.inputs))
-    return body.attach(root)
+    body.attach(root)
+    share(body.module)
+    return root
 
 
 @rule(_rooted("fused_reduce", "fused_reduce"))
@@ -183,6 +134,7 @@ def find_reduce_reduce(b: Rewriter, root: Instruction) -> Instruction | Decline:
     body.attach(root)
     prune_all([link.producer])
     body.module.rename(unused_name(b.program, name))
+    share(body.module)
     return root
 
 
@@ -194,25 +146,27 @@ class FuseReduce(RewritePass):
     over the reduced axes and used with the whole input again.
 
     Attributes:
-        rewrite_reshapes: Also fuse across reshapes. Not available yet.
+        enable_rewrite_reshapes: Also fuse across reshapes and transposes.
     """
 
     name: ClassVar[str] = "fuse_reduce"
     rules: ClassVar[tuple[Rule, ...]] = (
-        wrap_reduce, find_reduce_pointwise, find_pointwise_reduce, find_reduce_reduce,
+        wrap_reduce, rewrite_reduce_reshapes, find_reduce_pointwise, find_pointwise_reduce,
+        find_reduce_reduce,
     )  # fmt: skip
-    rewrite_reshapes: bool = False
+    enable_rewrite_reshapes: bool = True
+
+    @property
+    def allowed(self) -> tuple[Rule, ...]:
+        """All rules, or all but the one that moves work across reshapes."""
+        moves = self.enable_rewrite_reshapes
+        return tuple(r for r in self.rules if moves or r is not rewrite_reduce_reshapes)
 
     def apply(self, program: Program) -> None:
-        """Wrap every reduction, then join bodies.
-
-        Raises:
-            OperationError: An option that is not available is switched on.
-        """
-        if self.rewrite_reshapes:
-            raise OperationError(
-                f"{self.name}: rewrite_reshapes=True is not available yet; leave it out"
-            )
+        """Wrap every reduction, then join bodies."""
         program.numbers.clear()
-        drive(program, (wrap_reduce,))
-        drive(program, (find_reduce_pointwise, find_pointwise_reduce, find_reduce_reduce))
+        with Sweeps(program, [r for r in self.active if r is wrap_reduce]) as wrapping:
+            wrapping.once()
+        across = [r for r in self.active if r is rewrite_reduce_reshapes]
+        joins = [r for r in self.active if r not in (wrap_reduce, rewrite_reduce_reshapes)]
+        join_kernels(program, joins, across)

@@ -11,6 +11,7 @@ from workbench.compiler.operation import Operation
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.passes.base import Pass, register
 from workbench.compiler.program import Program
+from workbench.compiler.rewrite import change
 
 _KEPT = frozenset({"convert", "get_tuple_elem", "if", "loop", "undefined", "unknown:"})
 
@@ -36,8 +37,7 @@ def _quantize(module: Module, target: DType) -> None:
     narrowed: dict[Instruction, Instruction] = {}
     for instruction in module:
         if _computes_in_float(instruction):
-            with module.program.edit(None, instruction):
-                _narrow(instruction, target, narrowed)
+            narrow(instruction, target, narrowed)
 
 
 def _computes_in_float(instruction: Instruction) -> bool:
@@ -47,15 +47,16 @@ def _computes_in_float(instruction: Instruction) -> bool:
     return instruction.shape.type is DType.FLOAT
 
 
-def _narrow(
+@change
+def narrow(
     instruction: Instruction, target: DType, narrowed: dict[Instruction, Instruction]
 ) -> None:
+    """f(x) → convert[float](f(convert[half](x))), rounded"""
     module, program = instruction.module, instruction.module.program
     to_narrow, to_wide = Convert(target_type=target), Convert(target_type=DType.FLOAT)
-    with program.source(*instruction.sources):
-        inputs = [_converted(i, instruction, to_narrow, narrowed) for i in instruction.inputs]
-        half = module.insert(instruction, instruction.op, *inputs)
-        wide = module.insert(instruction, to_wide, half)
+    inputs = [_converted(i, instruction, to_narrow, narrowed) for i in instruction.inputs]
+    half = module.insert(instruction, instruction.op, *inputs)
+    wide = module.insert(instruction, to_wide, half)
     program.tell_replaced(instruction, half)  # the same value, rounded: what compare() measures
     module.replace(instruction, wide)
     narrowed[wide] = half

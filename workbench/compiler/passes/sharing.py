@@ -29,13 +29,14 @@ class EliminateCommonSubexpression(Pass):
     def apply(self, program: Program) -> None:
         """One walk a module: when an instruction is met, its inputs are merged already."""
         for module in open_modules(program):
-            _share(module)
+            share(module)
 
 
-def _share(module: Module) -> None:
+def share(module: Module) -> None:
+    """Let equal instructions of a module on equal inputs be one."""
     seen: dict[Hashable, list[Instruction]] = {}
     for instruction in module:
-        if instruction.users and instruction.parameter is None and instruction.op.context_free:
+        if instruction.is_used and _is_shareable(instruction):
             same = seen.setdefault(_key(instruction), [])
             for earlier in same:
                 if earlier.literal is None or _same_data(earlier.literal, instruction.literal):
@@ -43,6 +44,13 @@ def _share(module: Module) -> None:
                     break
             else:
                 same.append(instruction)
+
+
+def _is_shareable(instruction: Instruction) -> bool:
+    """Whether an equal instruction gives the same; two buffers that are written to are two."""
+    if instruction.name == "allocate" and not instruction.inputs:
+        return False
+    return instruction.parameter is None and instruction.op.context_free
 
 
 @change

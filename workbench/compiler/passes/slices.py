@@ -42,8 +42,11 @@ def find_nested_slice(
 
 def _slices_of_axis(value: Instruction) -> list[tuple[Instruction, Slice]] | None:
     """The users of a value, if all of them are slices along one and the same axis."""
-    found = [(u, cut) for u in value.users if u.name == "slice" and (cut := slice_of(u))]
-    if len(found) != len(value.users) or len({cut.axes for _, cut in found}) != 1:
+    users = value.users
+    if any(u.name != "slice" for u in users):
+        return None
+    found = [(u, cut) for u in users if (cut := slice_of(u))]
+    if len(found) != len(users) or len({cut.axes for _, cut in found}) != 1:
         return None
     return found if len(found[0][1].axes) == 1 else None
 
@@ -53,7 +56,7 @@ def _slices_of_axis(value: Instruction) -> list[tuple[Instruction, Slice]] | Non
         frozenset({"transpose"}),
         (var("x"),),
         "root",
-        structure=lambda i: len(i.users) > 1 and _slices_of_axis(i) is not None,
+        structure=lambda i: _slices_of_axis(i) is not None,
     )
 )
 def find_transpose_slice(b: Rewriter, root: Instruction, x: Instruction) -> Instruction | Decline:
@@ -66,11 +69,17 @@ def find_transpose_slice(b: Rewriter, root: Instruction, x: Instruction) -> Inst
     n, length = root.shape.lens[axis], lengths.pop()
     if not length or n % length or any(cut.starts[0] % length for _, cut in slices):
         return Decline(f"axis {axis} of length {n} is not cut into equal parts of {length}")
+    if n == length:
+        return Decline(f"slice #{slices[0][0].id} is the whole of axis {axis}")
+    if any(u.module is not root.module for u, _ in slices):
+        return Decline("a slice is in another module")
     if all(d == 1 for d in root.shape.lens[:axis]):
         return Decline(
             f"no axis before axis {axis} is longer than 1, so the slices are whole already"
         )
     place = permutation[axis]
+    if length == 1 and _is_split_off(x, place):
+        return Decline(f"axis {place} of {x.name} #{x.id} is split off already")
     split = b("unsqueeze", x, axes=(place,), steps=(n // length,))
     order = [place, *[p + (p >= place) for p in permutation]]
     turned = b("transpose", split, permutation=order)
@@ -79,6 +88,12 @@ def find_transpose_slice(b: Rewriter, root: Instruction, x: Instruction) -> Inst
         piece = b("slice", turned, axes=(0,), starts=(start,), ends=(start + 1,))
         b.module.replace(user, b("squeeze", piece, axes=(0,)))
     return turned
+
+
+def _is_split_off(x: Instruction, axis: int) -> bool:
+    """Whether a reshape put an axis of length 1 behind another one, as this rule would again."""
+    lens = x.shape.lens
+    return x.name in ("unsqueeze", "reshape") and axis + 1 < len(lens) and lens[axis + 1] == 1
 
 
 def _turned_slices(x: Instruction) -> list[tuple[Instruction, Instruction]]:
@@ -108,8 +123,6 @@ def find_slice_transpose(b: Rewriter, x: Instruction) -> Instruction | Decline:
     pairs = _turned_slices(x)
     counts = Counter(_permutation(turned) for _, turned in pairs)
     common = min(counts, key=lambda p: (-counts[p], p))
-    if len(pairs) != sum(u.name == "slice" for u in x.users):
-        return Decline(f"not every slice of {x.name} #{x.id} has a transpose as its only user")
     if len({u.module for pair in pairs for u in pair} | {x.module}) > 1:
         return Decline("the slices are in different modules")
     b.before = x.following
@@ -122,7 +135,7 @@ def find_slice_transpose(b: Rewriter, x: Instruction) -> Instruction | Decline:
         if (own := _permutation(turned)) != common:
             value = b("transpose", value, permutation=[common.index(a) for a in own])
         b.module.replace(turned, value)
-    return whole
+    return b.root
 
 
 def _permutation(instruction: Instruction) -> tuple[int, ...]:

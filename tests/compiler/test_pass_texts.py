@@ -1,0 +1,143 @@
+"""What each pass makes of small programs: `passes/<pass>.txt` has them before and after, and the laws used.
+
+A case is written as a title, options if any, and the program before; `--update-golden` adds the rest.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.compiler.programs import with_buffers
+from tests.compiler.rule_samples import written_out
+from tests.compiler.test_rules import differing
+from workbench.compiler.build import generated_inputs
+from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.passes.base import all_passes, pass_named, run_pass
+from workbench.compiler.program import Program
+from workbench.compiler.recording import Recording
+from workbench.compiler.reference import run
+from workbench.compiler.text import parse
+from workbench.compiler.validate import validate
+
+FOLDER = Path(__file__).parent / "passes"
+ROUNDING = {"simplify_qdq": 5e-2, "quantize_float": 2e-2}
+"""Passes that round values, or no longer do, and by how much."""
+_CASE = re.compile(r"^# ", re.MULTILINE)
+_PART = re.compile(r"^(options|before|after|laws):[ \n]", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program and what the pass made of it, as the file has it."""
+
+    pass_name: str
+    number: int
+    title: str
+    options: str
+    before: str
+    rest: str
+
+    def __str__(self) -> str:
+        return f"{self.pass_name}-{self.number}"
+
+    def program(self) -> Program:
+        """The program before."""
+        return parse(written_out(self.before), fill_seed=0)
+
+    def written(self) -> str:
+        """The whole case as the file should have it."""
+        program = self.program()
+        with Recording(program) as recording:
+            run_pass(pass_named(self.pass_name, **_options(self.pass_name, self.options)), program)
+        validate(program)
+        laws = dict.fromkeys(e.law for s in recording.steps for e in s.edits)
+        missed = dict.fromkeys(m.reason for m in recording.near_misses())
+        lines = [f"# {self.title}"]
+        lines += [f"options: {self.options}"] if self.options else []
+        lines += ["before:", self.before.strip("\n"), "after:", str(program).strip("\n"), "laws:"]
+        lines += [f"  {text}" for text in laws] or ["  none applies"]
+        lines += [f"  declined: {re.sub('#[0-9]+', '#…', text)}" for text in missed if not laws]
+        return "\n".join(lines) + "\n"
+
+
+def _options(name: str, text: str) -> dict[str, object]:
+    """Options as they are written in a call; a model is made by the class of that name beside the pass."""
+    call = ast.parse(f"f({text})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    module = sys.modules[all_passes()[name].__module__]
+    return {str(k.arg): _value(k.value, module) for k in call.keywords}
+
+
+def _value(node: ast.expr, module: ModuleType) -> object:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return getattr(module, node.func.id)(
+            **{str(k.arg): _value(k.value, module) for k in node.keywords}
+        )
+    return ast.literal_eval(node)
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """All cases of all passes."""
+    return tuple(c for path in sorted(FOLDER.glob("*.txt")) for c in _read(path))
+
+
+def _read(path: Path) -> list[Case]:
+    found: list[Case] = []
+    for number, text in enumerate(_CASE.split(path.read_text(encoding="utf-8"))[1:]):
+        title, _, body = text.partition("\n")
+        _, *parts = _PART.split(body)
+        named = dict(zip(parts[::2], parts[1::2], strict=True))
+        rest = body[body.find("after:") :] if "after" in named else ""
+        options = named.get("options", "").strip()
+        found.append(Case(path.stem, number, title, options, named["before"], rest))
+    return found
+
+
+@pytest.mark.parametrize("name", all_passes())
+def test_every_pass_has_cases(name: str):
+    assert any(c.pass_name == name for c in cases()), f"add tests/compiler/passes/{name}.txt"
+
+
+def test_files_are_of_passes():
+    assert {c.pass_name for c in cases()} <= set(all_passes())
+
+
+@pytest.mark.parametrize("name", sorted({c.pass_name for c in cases()}))
+def test_programs_after_each_pass(name: str, request: pytest.FixtureRequest):
+    own = [c for c in cases() if c.pass_name == name]
+    text = "\n".join(c.written() for c in own)
+    path = FOLDER / f"{name}.txt"
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), "`make golden` accepts the new text; read it"
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_the_meaning_stays(case: Case):
+    program = case.program()
+    try:
+        inputs = generated_inputs(program, 1)
+    except WorkbenchError:
+        pytest.xfail("inputs of such a shape cannot be made up")
+    before = run(program, inputs)
+    run_pass(pass_named(case.pass_name, **_options(case.pass_name, case.options)), program)
+    after = run(program, with_buffers(program, inputs))
+    for one, other in zip(_arrays(before), _arrays(after), strict=True):
+        exact = 2e-2 if one.dtype == np.float16 else 1e-4
+        limit = ROUNDING.get(case.pass_name, exact)
+        assert one.shape == other.shape
+        assert one.size == 0 or differing(one, other) <= limit, str(program)
+
+
+def _arrays(values: Iterable[Any]) -> list[np.ndarray]:
+    return [a for v in values for a in (_arrays(v) if isinstance(v, tuple) else [v])]
