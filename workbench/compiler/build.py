@@ -8,26 +8,31 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.compiler.errors import GraphError, InputError, OperationError, WorkbenchError
+from workbench.compiler.checking import MeaningCheck, Validation
+from workbench.compiler.edits import NearMiss
+from workbench.compiler.errors import InputError, OperationError, WorkbenchError
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
 from workbench.compiler.program import Program
-from workbench.compiler.recording import NearMiss, Recording
+from workbench.compiler.recording import Recording
 from workbench.compiler.reference import Interpreter
 from workbench.compiler.result import Result
 from workbench.compiler.rows import build as build_program
 from workbench.compiler.rows import rows_of
 from workbench.compiler.shape import Shape
 from workbench.compiler.targets import Target, target_named
-from workbench.compiler.validate import validate
 from workbench.knobs import knobs
 
 MAX_GENERATED_BYTES = 1 << 34
 """The largest input that is made up for a parameter that was given none."""
+
+if TYPE_CHECKING:
+    from workbench.compiler.memory_plan import MemoryPlan
+    from workbench.compiler.why_not import Named
 
 PRECISIONS = {"float32": False, "float64": True}
 
@@ -63,6 +68,30 @@ class Build:
     def near_misses(self) -> list[NearMiss]:
         """Where a rule almost applied, and which condition failed."""
         return self.recording.near_misses()
+
+    def why_not(self, a: Named, b: Named) -> str:
+        """Why two instructions are not one kernel of the compiled program, or how they are.
+
+        Args:
+            a: An instruction of any step, its id, or the name of a node of the model.
+            b: Another one.
+
+        Returns:
+            The condition that stands between them, with the instructions that it is about: a second user,
+            a shape, axes, what lies between them, a pass that did not run.
+
+        Raises:
+            GraphError: There was no such instruction in any step, or the model has no such node.
+        """
+        from workbench.compiler.why_not import why_not  # noqa: PLC0415
+
+        return why_not(self, a, b)
+
+    def memory(self) -> MemoryPlan:
+        """The memory that the compiled program needs: which buffers live when, and where in one arena."""
+        from workbench.compiler.memory_plan import plan  # noqa: PLC0415
+
+        return plan(self.program)
 
     def explore(self, **options: Any) -> Any:
         """The pass explorer widget."""
@@ -133,26 +162,33 @@ def compile(
     program: Program,
     target: str = "auto",
     *,
-    passes: Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
+    passes: Pass | str | Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
     disable: str | Iterable[str] = (),
     precision: str | None = None,
     record: bool = True,
-    check: bool | None = None,
+    check: bool | Mapping[str, Any] | None = None,
+    tolerance: float | None = None,
 ) -> Build:
     """Compile a program for a target; the program itself is left as it was.
 
     Args:
         program: What to compile.
         target: ``ref``, ``cpu``, ``gpu`` or ``auto``.
-        passes: Passes (or names, or names with options) to run instead of the target's pipeline.
-        disable: Names of passes of the pipeline to leave out.
+        passes: Passes (or names of passes and pipelines, or names with options) to run instead of
+            the target's pipeline.
+        disable: Names of passes of the pipeline to leave out, and of rules: ``"pass.rule"``.
         precision: ``"fp16"`` or ``"bf16"`` makes every float32 computation one of that type.
         record: Whether to record what the passes do.
-        check: Whether to validate the program after every pass; by default as ``WORKBENCH_VALIDATE`` says.
+        check: Whether to validate the program after every pass; by default as ``WORKBENCH_VALIDATE``
+            says. Inputs by name (those left out are generated) also run it after every pass that
+            changed something, and stop at the first one after which a result differs.
+        tolerance: Relative RMS up to which results are equal for ``check``; by default by the
+            narrowest float type in the program, 1e-4 for float.
 
     Raises:
         OperationError: The target, a pass or an option is unknown or cannot be used here.
         RewriteError: A pass or rule misbehaved; ``error.recording`` shows what was done until then.
+        MeaningError: A result differs after a pass; the message names the pass and the rewrite.
     """
     chosen = target_named(target)
     pipeline = pipeline_of(chosen, passes, disable, precision)
@@ -160,21 +196,38 @@ def compile(
     with _collector_paused():
         rows = rows_of(program)
         work = build_program(rows)
-        recording = Recording(work, rows) if record else None
+        recording = Recording(work, rows) if record or isinstance(check, Mapping) else None
         try:
-            _run(pipeline, work, recording, knobs.validate if check is None else check)
+            _run(pipeline, work, recording, knobs.validate if check is None else check, tolerance)
         except WorkbenchError as error:
             error.recording = recording
             raise
-    return Build(program, work, chosen, recording, perf_counter() - started)
+    seconds = perf_counter() - started
+    return Build(program, work, chosen, recording if record else None, seconds)
 
 
-def _run(pipeline: Pipeline, work: Program, recording: Recording | None, check: bool) -> None:
+def _run(
+    pipeline: Pipeline,
+    work: Program,
+    recording: Recording | None,
+    check: bool | Mapping[str, Any],
+    tolerance: float | None,
+) -> None:
+    """Run the passes; what watches them hears of each only after it is recorded."""
     with nullcontext() if recording is None else recording:
-        for one in pipeline.passes:
-            run_pass(one, work)
-            if check:
-                _validated(work, one)
+        watch: list[Validation] = []
+        if isinstance(check, Mapping):
+            assert recording is not None
+            watch = [MeaningCheck(recording, completed_inputs(work, check), tolerance)]
+        elif check:
+            watch = [Validation(work)]
+        work.listeners += watch
+        try:
+            for one in pipeline.passes:
+                run_pass(one, work)
+        finally:
+            for listener in watch:
+                work.listeners.remove(listener)
 
 
 @contextmanager
@@ -191,48 +244,22 @@ def _collector_paused() -> Generator[None]:
 
 def pipeline_of(
     target: Target,
-    passes: Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
+    passes: Pass | str | Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
     disable: str | Iterable[str] = (),
     precision: str | None = None,
 ) -> Pipeline:
     """The pipeline that ``compile`` would run."""
-    chosen = (
-        PIPELINES[target.pipeline]
-        if passes is None
-        else Pipeline("custom", tuple(passes_of(passes)))
-    )
+    chosen = PIPELINES[target.pipeline] if passes is None else _custom(passes_of(passes))
     if precision is not None:
         quantize = passes_of([("quantize_float", {"type": precision})])
         chosen = Pipeline(f"{chosen.label} in {precision}", (*quantize, *chosen.passes))
-    for name in [disable] if isinstance(disable, str) else disable:
-        chosen = _without(chosen, name)
-    return chosen
+    return chosen.without(*([disable] if isinstance(disable, str) else disable))
 
 
-def _without(pipeline: Pipeline, name: str) -> Pipeline:
-    if name not in _names(pipeline):
-        listed = ", ".join(dict.fromkeys(_names(pipeline)))
-        raise OperationError(f"cannot disable {name!r}: the pipeline runs {listed}")
-    kept = [
-        _without(p, name) if isinstance(p, Pipeline) and name in _names(p) else p
-        for p in pipeline.passes
-        if isinstance(p, Pipeline) or p.name != name
-    ]
-    return Pipeline(pipeline.label, tuple(kept), pipeline.repeat)
-
-
-def _names(pipeline: Pipeline) -> list[str]:
-    found: list[str] = []
-    for one in pipeline.passes:
-        found += _names(one) if isinstance(one, Pipeline) else [one.name]
-    return found
-
-
-def _validated(program: Program, pass_: Pass) -> None:
-    try:
-        validate(program)
-    except GraphError as error:
-        raise GraphError(f"after pass {pass_}: {error}") from error
+def _custom(passes: list[Pass]) -> Pipeline:
+    """The passes as a pipeline; one that is a pipeline already is taken as it is."""
+    first = passes[0] if len(passes) == 1 else None
+    return first if isinstance(first, Pipeline) else Pipeline("custom", tuple(passes))
 
 
 def generated_inputs(program: Program, seed: int = 0) -> dict[str, Any]:

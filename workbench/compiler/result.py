@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.compiler.errors import InputError
 from workbench.compiler.ir import Instruction
+from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.ops.fused import Fused
 from workbench.compiler.program import Program
 
@@ -44,7 +45,9 @@ def work_of(instruction: Instruction) -> Work:
 
 
 def kernel_text(instruction: Instruction) -> str:
-    """The operation, or the parts of a fused one: ``add · relu``."""
+    """The operation, or the parts of a fused one: ``add · relu``; one result of several says which."""
+    if isinstance(instruction.op, GetTupleElem) and instruction.inputs[0].modules:
+        return f"{kernel_text(instruction.inputs[0])} [{instruction.op.index}]"
     if not instruction.modules:
         return instruction.name
     parts = [i for m in instruction.modules for i in m if not i.name.startswith("@")]

@@ -78,6 +78,7 @@ def lasting(module: Module) -> set[int]:
     for instruction in module:
         if instruction.literal is not None or (
             instruction.is_constant
+            and instruction.op.name != "allocate"  # it may be written to
             and not instruction.modules
             and all(x.id in found for x in instruction.inputs)
             and _is_no_larger(instruction)
