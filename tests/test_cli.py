@@ -83,6 +83,18 @@ def test_compile_as_json_with_chosen_passes(model, capsys):
     assert any(row["operation"] == "relu" for row in facts["program"])
 
 
+def test_compile_by_a_pipeline_without_a_rule_and_checked(model, capsys):
+    options = ["--passes", "gpu", "--disable", "simplify_algebra.find_div_const", "--check"]
+    assert "fuse_pointwise" in printed(capsys, "compile", model, *options)
+
+
+def test_a_pipeline_is_printed(capsys):
+    text = printed(capsys, "passes", "--pipeline", "optimize_module")
+    assert text.splitlines()[:2] == ["optimize_module ×2", "  simplify ×4"]
+    rows = json.loads(printed(capsys, "passes", "--pipeline", "gpu", "--json"))
+    assert rows[0]["pass"] == "split_single_dyn_dim"
+
+
 def test_compile_writes_the_explorer(model, tmp_path, capsys):
     out = tmp_path / "explorer.html"
     assert printed(capsys, "compile", model, "--html", str(out)) == ""
@@ -140,6 +152,11 @@ def test_passes_and_targets_are_listed(capsys):
         (["read", "{text}"], "notes.onnx"),
         (["compile", "{model}", "--target", "tpu"], "unknown target 'tpu'"),
         (["compile", "{model}", "--passes", "fuse_everything"], "unknown pass 'fuse_everything'"),
+        (
+            ["compile", "{model}", "--disable", "fuse_everything"],
+            "'fuse_everything' cannot be left",
+        ),
+        (["passes", "--pipeline", "fuse_everything"], "unknown pipeline 'fuse_everything'"),
         (["run", "{model}", "--precision", "fp7"], "fp7"),
         (["run", "{model}", "missing.npz"], "missing.npz"),
         (["run", "{model}", "{text}"], "expected an .npz file"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workbench.compiler.errors import WorkbenchError as WorkbenchError
     from workbench.compiler.ir import Instruction as Instruction
     from workbench.compiler.ir import Module as Module
+    from workbench.compiler.laws import check_rule as check_rule
     from workbench.compiler.onnx import parse_onnx as parse_onnx
     from workbench.compiler.operation import Operation as Operation
     from workbench.compiler.passes.base import Pass as Pass
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from workbench.compiler.text_parse import parse as parse
     from workbench.front import open as open
     from workbench.front import passes as passes
+    from workbench.front import pipelines as pipelines
     from workbench.numerics.compare import compare as compare
     from workbench.numerics.report import Report as Report
 
@@ -51,6 +53,7 @@ _HOME = {
     "Result": "compiler.result",
     "Shape": "compiler.shape",
     "WorkbenchError": "compiler.errors",
+    "check_rule": "compiler.laws",
     "compare": "numerics.compare",
     "compile": "compiler.build",
     "load": "compiler.serialize",
@@ -58,6 +61,7 @@ _HOME = {
     "parse": "compiler.text_parse",
     "parse_onnx": "compiler.onnx",
     "passes": "front",
+    "pipelines": "front",
     "rule": "compiler.rewrite",
     "save": "compiler.serialize",
     "targets": "compiler.targets",

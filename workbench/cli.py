@@ -15,6 +15,8 @@ import typer
 from workbench.knobs import OptionError, knobs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pandas import DataFrame
 
     from workbench.compiler.build import Build
@@ -34,6 +36,13 @@ Target = Annotated[str, typer.Option(help="What to compile for; `workbench targe
 Passes = Annotated[
     str | None, typer.Option(help="Passes in order, separated by commas, in place of the target's.")
 ]
+Disable = Annotated[
+    str | None, typer.Option(help="Passes, or rules as pass.rule, to leave out; commas between.")
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Run after every pass, and stop where a result changes.")
+]
+Pipe = Annotated[str | None, typer.Option(help="Print this pipeline's passes in order.")]
 Precision = Annotated[
     str | None, typer.Option(help="fp16 or bf16: the type of every float32 computation.")
 ]
@@ -124,13 +133,15 @@ def compile(
     model: Model,
     target: Target = "auto",
     passes: Passes = None,
+    disable: Disable = None,
     precision: Precision = None,
+    check: Check = False,
     json: Json = False,
     html: Annotated[Path | None, typer.Option(help="Write the pass explorer, offline.")] = None,
     text: Annotated[bool, typer.Option("--text", help="Print the compiled program.")] = False,
 ) -> None:
     """Compiles a model and prints what each pass did."""
-    build = _build(model, target, passes, precision)
+    build = _build(model, target, passes, precision, _names(disable), check)
     if html:
         _write(html, build.explore().to_html)
     if json:
@@ -190,10 +201,19 @@ def run(
 
 
 @app.command()
-def passes(json: Json = False) -> None:
-    """Lists every pass, what it does and its options."""
+def passes(pipeline: Pipe = None, json: Json = False) -> None:
+    """Lists every pass, what it does and its options; or the passes of one pipeline, in order."""
     import workbench as wb
 
+    if pipeline is not None:
+        from workbench.compiler.passes.pipelines import pipeline_named
+
+        found = pipeline_named(pipeline)
+        if json:
+            _print_json(_rows(found.table()))
+        else:
+            typer.echo(found.tree())
+        return
     rows: list[dict[str, Any]] = [
         {
             "pass": name,
@@ -229,13 +249,26 @@ def _program(model: Path) -> "Program":
     return wb.parse_onnx(model)
 
 
-def _build(model: Path, target: str, passes: str | None, precision: str | None) -> "Build":
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _build(
+    model: Path,
+    target: str,
+    passes: str | None,
+    precision: str | None,
+    disable: "Sequence[str]" = (),
+    check: bool = False,
+) -> "Build":
     import workbench as wb
 
     program = _program(model)
-    options: dict[str, Any] = {"target": target}
+    options: dict[str, Any] = {"target": target, "disable": disable}
     if passes is not None:
-        options["passes"] = [name.strip() for name in passes.split(",") if name.strip()]
+        options["passes"] = _names(passes)
+    if check:
+        options["check"] = {}  # every input is generated
     if precision is not None:
         options["precision"] = precision
     return wb.compile(program, **options)

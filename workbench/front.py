@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.compiler.passes.base import Pass
+    from workbench.compiler.passes.base import Pass, Pipeline
 
 
 def open(model: str | Path, target: str = "auto", **options: Any) -> Any:
@@ -29,3 +29,10 @@ def passes() -> "dict[str, type[Pass]]":
     from workbench.compiler.passes.base import all_passes  # noqa: PLC0415
 
     return all_passes()
+
+
+def pipelines() -> "dict[str, Pipeline]":
+    """Every named pipeline: values that print, compare, and are edited by name."""
+    from workbench.compiler.passes.pipelines import PIPELINES  # noqa: PLC0415
+
+    return dict(PIPELINES)

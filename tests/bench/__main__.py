@@ -9,6 +9,8 @@ from types import ModuleType
 
 from tests.bench import (
     compile_time,
+    counts,
+    growth,
     import_time,
     memory,
     ours,
@@ -21,6 +23,8 @@ from tests.bench.measure import Outcome
 
 MEASURES: dict[str, ModuleType] = {
     "compile": compile_time,
+    "growth": growth,
+    "counts": counts,
     "recording": recording_cost,
     "run": run_time,
     "memory": memory,

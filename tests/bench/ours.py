@@ -12,7 +12,11 @@ def present() -> bool:
     return importlib.util.find_spec("workbench.compiler.build") is not None
 
 
-def parse(path: Path, inputs: dict[str, Any]) -> Any:
+Program = Any
+"""A program of the workbench."""
+
+
+def parse(path: Path, inputs: dict[str, Any]) -> Program:
     """The program of a file, its symbolic dimensions set to those of the inputs."""
     import workbench as wb
 
@@ -24,6 +28,20 @@ def compiled(path: Path, inputs: dict[str, Any], target: str) -> Any:
     import workbench as wb
 
     return wb.compile(parse(path, inputs), target=target)
+
+
+def after_pipeline(program: Any, pipeline: str) -> Any:
+    """The program after a named pipeline."""
+    import workbench as wb
+
+    return wb.compile(program, target="cpu", passes=pipeline, record=False).program
+
+
+def compile_with(program: Any, pipeline: str) -> Contender:
+    """`wb.compile` with recording, by a named pipeline."""
+    import workbench as wb
+
+    return Contender(lambda _: wb.compile(program, target="cpu", passes=pipeline))
 
 
 def compile_only(path: Path, inputs: dict[str, Any], record: bool = True) -> Contender:

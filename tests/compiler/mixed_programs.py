@@ -1,13 +1,19 @@
 """Random programs over many operations and element types: what rules and fusion have to get right."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from hypothesis import strategies as st
 
+import workbench.compiler.ops  # noqa: F401  # registers every operation
+from workbench.compiler.argument import Argument
 from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.operation import OPERATIONS
+from workbench.compiler.passes.cleanup import unreachable
 from workbench.compiler.program import Program
 from workbench.compiler.shape import Shape
 
@@ -34,8 +40,12 @@ JUMPS = {
 KINDS = [
     "unary", "unary", "binary", "binary", "binary", "constant", "constant", "transpose", "broadcast",
     "reduce", "reshape", "squeeze", "convert", "where", "clip", "softmax", "concat", "slice", "gather",
-    "dot", "pad",
+    "dot", "pad", "sampled", "sampled", "branch", "repeated",
 ]  # fmt: skip
+
+
+GIVEN: "WeakKeyDictionary[Program, dict[str, np.ndarray]]" = WeakKeyDictionary()
+"""Values of parameters that stand for samples of operations."""
 
 
 def build(pick: Pick, size: int) -> Program:
@@ -52,12 +62,14 @@ def build(pick: Pick, size: int) -> Program:
                 made = _GROW[kind](pick, main, values)
             except (WorkbenchError, IndexError):
                 continue
-            if made.shape.elements <= 200:
+            if made.shape.is_tensor and not made.shape.is_dynamic and made.shape.elements <= 200:
                 values.append(made)
     outputs = {values[-1]: None}
     for _ in range(pick([0, 1, 2])):
         outputs[pick(values)] = None
     main.add_return(*outputs)
+    for module in unreachable(program):  # of an operation that was refused
+        program.remove_module(module)
     return program
 
 
@@ -82,7 +94,8 @@ def mixed_inputs(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
             shape.type.numpy
         )
 
-    return {name: one(shape) for name, shape in program.parameters.items()}
+    given = GIVEN.get(program, {})
+    return {n: given[n] if n in given else one(s) for n, s in program.parameters.items()}
 
 
 def _like(pick, values, x):
@@ -240,6 +253,80 @@ def _pad(pick, main, values):
     x = pick(values)
     pads = [pick([0, 0, 1]) for _ in range(2 * x.shape.ndim)]
     return main.add("pad", x, pads=pads, value=0.0)
+
+
+def _sampled(pick, main, values):  # noqa: ARG001
+    """Any operation at all, on operands that its declaration holds to be worth trying."""
+    op, operands = pick(operation_samples())
+    inputs = []
+    for operand in operands:
+        array = operand.numpy() if isinstance(operand, Argument) else operand
+        if isinstance(operand, Argument) or pick([True, False]):
+            inputs.append(main.add_literal(operand))
+        elif array.flags.c_contiguous or not array.ndim:
+            inputs.append(_parameter(main, array))
+        else:
+            inputs.append(
+                main.add("transpose", _parameter(main, array.T), permutation=_turned(array))
+            )
+    made = main.add(op, *inputs)
+    return made if made.shape.subs is None else main.add("get_tuple_elem", made, index=0)
+
+
+def _turned(array):
+    return tuple(reversed(range(array.ndim)))
+
+
+def _parameter(main, array):
+    """A parameter whose value is that of the sample, for values may matter: indices, scales."""
+    name = f"s{len(main.parameters)}"
+    GIVEN.setdefault(main.program, {})[name] = np.ascontiguousarray(array)
+    return main.add_parameter(name, Shape(DType.of(array.dtype), array.shape))
+
+
+def _branch(pick, main, values):
+    """An `if` on a parameter; both branches capture values, and one is transposed."""
+    x = pick(values)
+    y = _like(pick, values, x)
+    flag = _parameter(main, np.array([pick([True, False])]))
+    branches = []
+    for i, name in enumerate(("then", "else")):
+        module = main.program.create_module(f"{name}{len(main.program.modules)}")
+        value = module.add(_named(pick, UNARY[:-1], x), pick([x, y]))
+        value = module.add(pick(["add", "mul", "max"]), value, y if i else x)
+        module.add_return(module.add("contiguous", value))
+        branches.append(module)
+    made = main.add("if", flag, modules=branches)
+    return main.add("get_tuple_elem", made, index=0) if made.shape.subs else made
+
+
+def _repeated(pick, main, values):
+    """A `loop` that adds a captured value some times."""
+    x = main.add("contiguous", pick(values))
+    module = main.program.create_module(f"loop{len(main.program.modules)}")
+    shapes = [Shape(DType.INT64, (1,)), Shape(DType.BOOL, (1,)), x.shape]
+    inner = [module.add_parameter(f"i{k}", s) for k, s in enumerate(shapes)]
+    value = module.add(pick(["add", "sub", "max"]), inner[2], x)
+    module.add_return(inner[1], module.add("contiguous", value))
+    count = main.add_literal(np.array([pick([0, 1, 3])], np.int64))
+    condition = main.add_literal(np.array([True]))
+    made = main.add("loop", count, condition, x, modules=[module], max_iterations=4)
+    return main.add("get_tuple_elem", made, index=0) if made.shape.subs else made
+
+
+@cache
+def operation_samples():
+    """Samples of all operations that give one small tensor, in the order of their names."""
+    found = []
+    for name, declared in sorted(OPERATIONS.items()):
+        if declared.takes_modules or name.startswith("@") or not declared.context_free:
+            continue
+        found += [s for s in declared.samples() if all(np.size(_array(v)) <= 200 for v in s[1])]
+    return found
+
+
+def _array(operand):
+    return operand.numpy() if isinstance(operand, Argument) else operand
 
 
 _GROW = {name[1:]: made for name, made in list(globals().items()) if name[1:] in KINDS}

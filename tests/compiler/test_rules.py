@@ -26,6 +26,8 @@ KINDS = ("fires", "declines", "ignores")
 
 def differing(a: np.ndarray, b: np.ndarray) -> float:
     """Relative RMS difference."""
+    if not a.size:
+        return 0.0
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     x, y = (np.where(same, 0.5, v.astype(np.float64)) for v in (a, b))
     return float(np.sqrt(np.mean((x - y) ** 2)) / max(np.sqrt(np.mean(x**2)), 1e-30))

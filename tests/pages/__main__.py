@@ -1,7 +1,8 @@
-"""Writes docs/operators, and removes what is no page any more."""
+"""Writes docs/operators and docs/passes.md, and removes what is no page any more."""
 
 import sys
 
+from tests.pages import passes
 from tests.pages.write import FOLDER, pages
 
 
@@ -17,6 +18,7 @@ def main() -> int:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             print(f"wrote {path.name}")
+    passes.PAGE.write_text(passes.page(), encoding="utf-8")
     return 0
 
 

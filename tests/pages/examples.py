@@ -166,7 +166,12 @@ def _of_samples(name: str) -> Example | None:
         program.main.add_parameter(f"x{i}", a.shape)
     given = [program.main.parameters[f"x{i}"] for i in range(len(arguments))]
     program.main.add_return(program.main.add(op, *given))
-    return Example(program, {f"x{i}": a.numpy() for i, a in enumerate(arguments)}, name)
+    return Example(program, {f"x{i}": _own(a) for i, a in enumerate(arguments)}, name)
+
+
+def _own(argument: Argument) -> Any:
+    """A copy, for what writes into its operand."""
+    return argument.numpy().copy(order="K")
 
 
 def _cost_of_reading(sample: Sample) -> float:
@@ -174,7 +179,7 @@ def _cost_of_reading(sample: Sample) -> float:
     arguments = [Argument.of(x) for x in operands]
     sizes = [a.shape.elements for a in arguments]
     shapes = [a.shape for a in arguments]
-    result = op.normalized(shapes).compute(*[a.numpy() for a in arguments])
+    result = op.normalized(shapes).compute(*map(_own, arguments))
     parts = result if isinstance(result, tuple) else (result,)
     dull = 0 if all(sizes) and all(np.size(p) for p in parts) else 1000
     strided = sum(not s.standard for s in shapes)

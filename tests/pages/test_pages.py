@@ -4,10 +4,12 @@ import re
 
 import pytest
 
+from tests.pages import passes
 from tests.pages.examples import example
 from tests.pages.imports import table
 from tests.pages.write import FOLDER, MADE, PICTURE, drawn, meaning, pages
 from workbench.compiler.operation import OPERATIONS
+from workbench.compiler.passes.base import RewritePass, all_passes
 
 # What an unknown operator or a note computes is not known, so there is nothing to show.
 WITHOUT_EXAMPLE = {"unknown:", "@outline", "outline"}
@@ -25,6 +27,17 @@ def test_the_pages_are_up_to_date(request: pytest.FixtureRequest):
     assert sorted(written) == sorted(made), "`python -m tests.pages` writes them anew"
     old = [name for name in made if written[name] != made[name]]
     assert not old, "`python -m tests.pages` writes them anew"
+
+
+def test_the_page_of_passes_is_up_to_date(request: pytest.FixtureRequest):
+    if request.config.getoption("--update-golden"):
+        passes.PAGE.write_text(passes.page(), encoding="utf-8")
+    written = passes.PAGE.read_text(encoding="utf-8")
+    assert written == passes.page(), "`python -m tests.pages` writes it anew"
+    for name, kind in all_passes().items():
+        assert f"\n## {name}\n" in written
+        for rule in kind.rules if issubclass(kind, RewritePass) else ():
+            assert f"| `{rule.name}` |" in written
 
 
 @pytest.mark.xdist_group("pages")

@@ -141,7 +141,8 @@ def _section(name: str) -> str:
     traits = [op.family.value]
     traits += ["commutative"] if op.commutative else []
     traits += ["takes modules"] if op.takes_modules else []
-    traits += [f"shares the memory of input {op.alias}"] if op.alias is not None else []
+    shared = "the last input" if op.alias == -1 else f"input {op.alias}"
+    traits += [f"shares the memory of {shared}"] if op.alias is not None else []
     traits += ["takes dynamic dimensions"] if op.dynamic else []
     traits += [] if op.context_free else ["equal inputs may give other results"]
     parts.append(f"*{', '.join(traits)}*")

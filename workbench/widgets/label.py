@@ -45,7 +45,9 @@ def _dim(dim: Any) -> str:
 
 
 def title(op: Any) -> str:
-    """First line: the operation, or the name of a parameter."""
+    """First line: the operation, or the name of a parameter; a group is called by what its tag says."""
+    if op.name == "group" and op.tag:
+        return clipped(f"{op.tag} group", 32)
     if op.name == "@param":
         return clipped(str(getattr(op, "parameter", "") or "parameter"), 32)
     return clipped(str(op.name).removeprefix("@"), 32)

@@ -1,0 +1,83 @@
+"""Every pass and pipeline on random programs over all operations, and on the small models."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.compiler.mixed_programs import mixed_inputs, mixed_programs
+from tests.models.registry import MODELS
+from workbench.compiler.build import generated_inputs
+from workbench.compiler.checking import Validation, difference, narrowest_tolerance
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.passes.base import Pass, all_passes, run_pass
+from workbench.compiler.passes.pipelines import PIPELINES
+from workbench.compiler.program import Program
+from workbench.compiler.reference import Interpreter
+
+EXAMPLES = max(100, settings.default.max_examples if settings.default else 0)
+"""100, and what the profile says in a nightly run."""
+
+SMALL = [n for n, m in MODELS.items() if m.kind == "small"]
+AS_TYPED = {"lowering", "backend"}
+"""What puts values into buffers, which have no room for wider ones."""
+PASSES: dict[str, Pass] = {n: p() for n, p in all_passes().items()} | dict(PIPELINES)
+
+
+def results(program: Program, inputs: dict[str, Any], float64: bool = True) -> list[Any] | None:
+    """What a program computes; None where an operation refuses the values."""
+    missing = set(program.parameters) - set(inputs)
+    made = generated_inputs(program) if missing else {}  # buffers that a pass has asked for
+    given = {n: inputs[n] if n in inputs else made[n] for n in program.parameters}
+    try:
+        with np.errstate(all="ignore"):
+            return Interpreter(program, float64=float64).run(given)
+    except EvaluationError:
+        return None
+
+
+def change(
+    before: Program, after: Program, inputs: dict[str, Any], modes: tuple[bool, ...] = (True, False)
+) -> str:
+    """How results differ, in float64 and as typed too: what is folded is folded as typed."""
+    narrow = narrowest_tolerance(after)
+    tolerance = narrow if narrow > 1e-3 else 1e-5
+    found = ""
+    for float64 in modes:
+        wanted, got = results(before, inputs, float64), results(after, inputs, float64)
+        if wanted is None:
+            return ""  # a refused value may be gone with what nobody needs
+        if got is None:
+            return "a run fails"
+        parts = [difference(a, b, tolerance) for a, b in zip(wanted, got, strict=True)]
+        found = next((p for p in parts if p), "")
+        if not found:
+            return ""
+    return found
+
+
+def keeps_meaning(pass_: Pass, program: Program, inputs: dict[str, Any]) -> None:
+    """Run it, with the program valid after every pass, and compare what is computed before and after."""
+    work = program.clone()
+    work.listeners.append(Validation(work))
+    run_pass(pass_, work)
+    modes = (False,) if getattr(pass_, "label", pass_.name) in AS_TYPED else (True, False)
+    assert change(program, work, inputs, modes) == "", f"{program}\n{work}"
+
+
+@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
+@given(program=mixed_programs())
+def test_random_programs(name: str, program: Program):
+    keeps_meaning(PASSES[name], program, mixed_inputs(program))
+
+
+@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("model", SMALL)
+def test_small_models(name: str, model: str):
+    inputs = MODELS[model].inputs()
+    lens = {n: v.shape for n, v in inputs.items()}
+    keeps_meaning(PASSES[name], parse_onnx(MODELS[model].path, map_input_dims=lens), inputs)

@@ -1,0 +1,60 @@
+"""The second notebook in a real JupyterLab: passes taken apart, a rule of one's own, and memory."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.jupyter.lab import Lab, Notebook
+
+pytestmark = [pytest.mark.jupyter, pytest.mark.xdist_group("jupyter")]
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "02-watch-it-think.ipynb"
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab) -> Notebook:
+    """The notebook after all its cells have run."""
+    notebook = lab.open(NOTEBOOK)
+    notebook.run_all()
+    return notebook
+
+
+def text(notebook: Notebook, code: str) -> str:
+    """What a cell printed, and the text form of what it showed."""
+    outputs = notebook.outputs(notebook.find(code))
+    shown = [o.get("text", "") or o.get("data", {}).get("text/plain", "") for o in outputs]
+    return "\n".join("".join(s) for s in shown)
+
+
+def test_every_cell_runs(opened: Notebook):
+    assert opened.errors() == []
+
+
+def test_each_answer_is_there(opened: Notebook):
+    assert "fuse_attention(attn_enabled=True)" in text(opened, "pipelines = wb.pipelines()")
+    assert "find_div_const" in text(opened, "would_change")
+    assert "→" in text(opened, "edits=1")
+    assert "fused_reduce #" in text(opened, "why_not(")
+    assert "the law holds" in text(opened, "check_rule(find_relu)")
+    assert "FAILED" in text(opened, "check_rule(find_sub)")
+    assert "by find_sub" in text(opened, "class Wrong")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("block", "def block("), ("kernels", 'passes="gpu")'), ("own-pass", "build.explore()")],
+)
+def test_a_widget_is_drawn(opened: Notebook, pictures: Path, name: str, code: str):
+    cell = opened.cell(opened.find(code))
+    canvas = cell.locator(".wb-canvas").first
+    canvas.wait_for(state="visible", timeout=20_000)
+    opened.page.wait_for_timeout(1000)
+    cell.screenshot(path=pictures / f"notebook-{name}.png")
+    assert canvas.bounding_box()["height"] > 100
+
+
+def test_the_memory_plan_is_a_table_and_a_picture(opened: Notebook, pictures: Path):
+    outputs = opened.outputs(opened.find("memory.plot()"))
+    found = {mime for o in outputs for mime in o.get("data", {})}
+    assert {"text/html", "image/png"} <= found
+    opened.cell(opened.find("memory.plot()")).screenshot(path=pictures / "notebook-memory.png")

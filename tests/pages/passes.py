@@ -1,0 +1,59 @@
+"""The page of passes: pipelines, and for each pass its options, its rules with their laws, and a program."""
+
+from dataclasses import fields
+from pathlib import Path
+
+from tests.compiler.test_pass_texts import Case, cases
+from workbench.compiler.passes.base import Pass, Pipeline, RewritePass, all_passes
+from workbench.compiler.passes.pipelines import MAKERS, PIPELINES
+
+PAGE = Path(__file__).parents[2] / "docs" / "passes.md"
+_HEAD = """# Passes
+
+Every pass, with its options, the rules that it applies and their laws, and one program before and after.
+`workbench passes` lists them on the command line, `wb.passes()` in Python. Made by `python -m tests.pages`.
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_HEAD, "## Pipelines\n\n", *map(_pipeline, PIPELINES.values())]
+    return "".join(parts + [_section(name, kind) for name, kind in all_passes().items()])
+
+
+def _pipeline(pipeline: Pipeline) -> str:
+    said = (MAKERS[pipeline.label].__doc__ or "").strip().split("\n")[0]
+    return f"`{pipeline.label}`: {said}\n\n```\n{pipeline.tree()}\n```\n\n"
+
+
+def _section(name: str, kind: type[Pass]) -> str:
+    lines = [f"## {name}\n\n", f"{(kind.__doc__ or '').strip().split(chr(10))[0]}\n\n"]
+    options = [f"`{f.name}={f.default!r}`" for f in fields(kind) if f.name != "without"]
+    lines += [f"Options: {', '.join(options)}.\n\n"] if options else []
+    runs = [p.label for p in PIPELINES.values() if name in p.names()]
+    lines += [f"Runs in {', '.join(f'`{r}`' for r in runs)}.\n\n"] if runs else []
+    lines += [f"On its own result: {kind.once}\n\n"] if kind.once else []
+    if issubclass(kind, RewritePass):
+        rows = [f"| `{r.name}` | {_escaped(r.law)} |\n" for r in kind.rules]
+        lines += ["| rule | law |\n|---|---|\n", *rows, "\n"]
+    return "".join([*lines, _example(_shortest(name))])
+
+
+def _escaped(law: str) -> str:
+    return law.replace("|", "\\|").replace("<", "\\<").replace("*", "\\*")
+
+
+def _shortest(name: str) -> Case:
+    """The case with the fewest lines of those on which the pass does something."""
+    own = [c for c in cases() if c.pass_name == name]
+    active = [c for c in own if "none applies" not in c.rest]
+    return min(active or own, key=lambda c: len(c.before.splitlines()) + len(c.rest.splitlines()))
+
+
+def _example(case: Case) -> str:
+    options = f", with `{case.options}`" if case.options else ""
+    after = case.rest.partition("laws:")[0].removeprefix("after:").strip()
+    before = case.before.strip()
+    title = case.title[:1].upper() + case.title[1:]
+    return f"{title}{options}:\n\n```\n{before}\n```\n\n```\n{after}\n```\n\n"
