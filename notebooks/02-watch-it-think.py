@@ -1,0 +1,219 @@
+# ---
+# jupyter:
+#   jupytext:
+#     cell_metadata_filter: -all
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Watch it think
+#
+# This notebook takes the compiler apart: which passes run, what each could do and did, why two kernels stayed two, where buffers lie
+# in memory, and how to add a pass of your own and have it checked.
+#
+# The program is one block of a transformer: attention over 16 tokens, a layer normalisation, and a GELU between two products.
+
+# %%
+import numpy as np
+
+import workbench as wb
+
+rng = np.random.default_rng(0)
+
+
+def block(tokens=16, width=32):
+    """One block of a transformer as a program."""
+    program = wb.Program("block")
+    m = program.main
+
+    def weights(*lens):
+        return m.add_literal((rng.standard_normal(lens) / np.sqrt(lens[0])).astype(np.float32))
+
+    def repeated(value, lens):
+        return m.add("multibroadcast", m.add_literal(np.array([value], np.float32)), out_lens=lens)
+
+    def norm(x):
+        lens = x.shape.lens
+        mean = m.add("multibroadcast", m.add("reduce_mean", x, axes=(-1,)), out_lens=lens)
+        centred = m.add("sub", x, mean)
+        variance = m.add("reduce_mean", m.add("mul", centred, centred), axes=(-1,))
+        deviation = m.add("sqrt", m.add("add", variance, repeated(1e-5, variance.shape.lens)))
+        return m.add("div", centred, m.add("multibroadcast", deviation, out_lens=lens))
+
+    def gelu(x):
+        inner = m.add("erf", m.add("div", x, repeated(2**0.5, x.shape.lens)))
+        whole = m.add("mul", x, m.add("add", inner, repeated(1, x.shape.lens)))
+        return m.add("mul", whole, repeated(0.5, x.shape.lens))
+
+    x = m.add_parameter("x", wb.Shape("float", (tokens, width)))
+    with program.source("attention"):
+        q, k, v = [m.add("dot", x, weights(width, width)) for _ in range(3)]
+        scores = m.add("dot", q, m.add("transpose", k, permutation=(1, 0)))
+        scores = m.add("div", scores, repeated(width**0.5, scores.shape.lens))
+        attended = m.add("dot", m.add("softmax", scores, axis=1), v)
+    with program.source("norm"):
+        y = norm(m.add("add", x, attended))
+    with program.source("feed forward"):
+        z = m.add(
+            "dot", gelu(m.add("dot", y, weights(width, 4 * width))), weights(4 * width, width)
+        )
+        m.add_return(m.add("add", y, z))
+    return program
+
+
+program = block()
+program
+
+# %% [markdown]
+# ## 1. Pipelines are values
+#
+# A pipeline is a list of passes with their options. It prints, it can be edited by name, and two can be laid side by side.
+
+# %%
+pipelines = wb.pipelines()
+pipelines["gpu"]
+
+# %%
+mine = pipelines["gpu"].without("fuse_attention", "simplify_algebra.find_div_const")
+pipelines["gpu"].compare(mine).query("change != '='")
+
+# %% [markdown]
+# Compiled by all passes for a device, the block is five kernels: attention is one group, the layer normalisation one reduction.
+
+# %%
+build = wb.compile(program, passes="gpu")
+build.program
+
+# %% [markdown]
+# ## 2. One edit at a time
+#
+# What could a pass do now? Each row is a place where a rule applies, with the law that it follows.
+
+# %%
+algebra = wb.passes()["simplify_algebra"]()
+algebra.would_change(program)
+
+# %% [markdown]
+# Run only its first edit, look, take it back. The recording can also be replayed to any edit: `step.after_edit(k)`.
+
+# %%
+work = program.clone()
+recording = algebra.run(work, edits=1)
+edit = recording[0].edits[0]
+print(edit.label, edit.law, sep="\n")
+
+recording.undo()
+assert str(work) == str(program)
+
+# %% [markdown]
+# ## 3. Why, and why not
+#
+# Every rule that almost applied has left its reason.
+
+# %%
+for miss in build.recording.near_misses()[:8]:
+    print(f"{miss.rule} at #{miss.instruction}: {miss.reason}")
+
+# %% [markdown]
+# Two instructions, or two nodes of a model, and the question why they are not one kernel:
+
+# %%
+softmax = next(i for i in program.main if i.name == "softmax")
+erf = next(i for i in program.main if i.name == "erf")
+print(build.why_not(softmax, erf))
+print(build.why_not("attention", "norm"))
+
+# %% [markdown]
+# ## 4. Memory
+#
+# When is each buffer alive, and where does it lie if buffers that are not alive together share memory?
+
+# %%
+memory = build.memory()
+memory.plot()
+memory.table()
+
+# %% [markdown]
+# ## 5. A pass of your own
+#
+# A rule is a pattern and a few lines. Its docstring is its law. This one is for a network whose ReLU is written as a maximum with 0.
+
+
+# %%
+from workbench.compiler.rewrite import literal, op, var
+
+
+@wb.rule(op("max", var("x"), literal("zero", lambda i: not np.any(i.literal.numpy()))))
+def find_relu(b, x):
+    """max(x, 0) → relu(x)"""
+    return b("relu", x)
+
+
+wb.check_rule(find_relu)
+
+# %% [markdown]
+# It was tried on programs that were made for its pattern, in many types and shapes, and it held. A wrong rule is caught with the
+# program that shows it:
+
+
+# %%
+@wb.rule(op("sub", var("x"), var("y")))
+def find_sub(b, x, y):
+    """sub(x, y) → sub(y, x)"""
+    return b("add", b("neg", x), y)
+
+
+wb.check_rule(find_sub)
+
+# %% [markdown]
+# The right one in a pass, and the pass in a pipeline: recorded and explored like the built-in ones.
+
+# %%
+from typing import ClassVar
+
+from workbench.compiler.passes.base import RewritePass
+
+
+class FindRelu(RewritePass):
+    """Maxima with zero as what they are."""
+
+    name: ClassVar[str] = "find_relu"
+    rules: ClassVar = (find_relu,)
+
+
+small = wb.Program("small")
+x = small.main.add_parameter("x", wb.Shape("float", (2, 3)))
+zeros = small.main.add_literal(np.zeros((2, 3), np.float32))
+small.main.add_return(small.main.add("max", x, zeros))
+
+build = wb.compile(small, passes=pipelines["optimize"].before("simplify_reshapes", FindRelu()))
+build.explore()
+
+# %% [markdown]
+# ## 6. Which pass made it wrong?
+#
+# With inputs to check by, the program is run after every pass, and the compilation stops at the first one after which a result
+# differs. The message names the rewrite.
+
+
+# %%
+class Wrong(RewritePass):
+    """A pass with a mistake in it."""
+
+    name: ClassVar[str] = "wrong"
+    rules: ClassVar = (find_sub,)
+
+
+try:
+    wb.compile(program, passes=["normalize_ops", "simplify_algebra", Wrong()], check={})
+except wb.WorkbenchError as error:
+    print(error)
