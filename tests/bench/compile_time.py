@@ -23,7 +23,7 @@ SUBJECTS = (
     "small_encoder",
     "small_decoder",
 )
-SESSION_LIMIT = {"resnet50": 2.0, "bert_base": 2.0}
+SESSION_LIMIT = {"resnet50": 1.5, "bert_base": 1.5}
 RECORDED, WHOLE = "workbench compile", "workbench parse + compile"
 SESSION, SESSION_BYTES = "onnxruntime session", "onnxruntime session of bytes"
 OPTIMIZER = "onnxscript optimizer"
