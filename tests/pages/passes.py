@@ -35,13 +35,14 @@ def _section(name: str, kind: type[Pass]) -> str:
     lines += [f"Runs in {', '.join(f'`{r}`' for r in runs)}.\n\n"] if runs else []
     lines += [f"On its own result: {kind.once}\n\n"] if kind.once else []
     if issubclass(kind, RewritePass):
-        rows = [f"| `{r.name}` | {_escaped(r.law)} |\n" for r in kind.rules]
+        rows = [f"| `{r.name}` | {_code(r.law)} |\n" for r in kind.rules]
         lines += ["| rule | law |\n|---|---|\n", *rows, "\n"]
     return "".join([*lines, _example(_shortest(name))])
 
 
-def _escaped(law: str) -> str:
-    return law.replace("|", "\\|").replace("<", "\\<").replace("*", "\\*")
+def _code(law: str) -> str:
+    """A law as it stands: brackets and stars in it mean nothing to Markdown."""
+    return "`" + law.replace("|", "\\|").replace("`", "") + "`"
 
 
 def _shortest(name: str) -> Case:
