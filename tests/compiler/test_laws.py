@@ -76,6 +76,11 @@ def test_a_rule_that_raises_or_returns_another_shape():
     assert "other lens" in wb.check_rule(reshaped).failure
 
 
+def test_what_is_no_rule_is_refused():
+    with pytest.raises(wb.WorkbenchError, match="3 is no rule"):
+        wb.check_rule(3)
+
+
 def test_a_rule_that_is_never_met_says_so():
     @wb.rule(op("relu", var("x").when(lambda i: i.shape.ndim == 17)))
     def never(b: Rewriter, x: X) -> X:  # noqa: ARG001

@@ -79,6 +79,12 @@ def test_an_operation_that_stands_alone():
     assert "stands alone" in why(text, "exp", "gather")
 
 
+def test_an_input_is_no_kernel():
+    build = built(X + "a = exp(x)\nr = @return(a)\n")
+    x = build.source.main.parameters["x"]
+    assert "is given, not computed" in build.why_not(x, named(build, "exp"))
+
+
 def test_a_pass_that_did_not_run():
     text = X + "a = exp(x)\nb = neg(a)\nr = @return(b)\n"
     found = why(text, "exp", "neg", passes="optimize_module")

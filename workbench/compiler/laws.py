@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.compiler.checking import difference, narrowest_tolerance
-from workbench.compiler.errors import EvaluationError, WorkbenchError
+from workbench.compiler.errors import EvaluationError, RewriteError, WorkbenchError
 from workbench.compiler.growing import Grower, Unfit, numbers
 from workbench.compiler.program import Program
 from workbench.compiler.recording import Recording
@@ -86,7 +86,12 @@ def check_rule(
 
     Returns:
         The report; where the law is broken, with the program, its inputs, and what the rule made of it.
+
+    Raises:
+        RewriteError: What was given is no rule.
     """
+    if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise RewriteError(f"{rule!r} is no rule; make one of a function with @wb.rule(pattern)")
     report = RuleReport(rule)
     random = Random(seed)
     for program in programs:

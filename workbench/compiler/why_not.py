@@ -171,6 +171,8 @@ def _alone(instruction: Instruction) -> str:
     name, op = instruction.name, instruction.op
     if name == "@return":
         return "a program's result is written to memory by the kernel that computes it: nothing follows it"
+    if name.startswith("@"):
+        return f"{who(instruction)} is given, not computed: whatever reads it is a kernel with it as input"
     if name in (*KERNELS, *fuse_gemm_epilogue.TAGS, "group", "concat", "fused_concat"):
         return ""
     if op.pointwise or is_reduction(instruction):
