@@ -10,6 +10,7 @@ from workbench.compiler.ir import Instruction
 from workbench.compiler.ops.fused import Group
 from workbench.compiler.passes.attention import VIEWS
 from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.kernel_pairs import LARGEST_BODY
 from workbench.compiler.program import Program
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, drive, rule
 
@@ -31,10 +32,6 @@ _CHEAP = frozenset({"@param", "@literal", "@return", "dequantizelinear"})
 
 _NAMED = 3
 """Users that a reason names; of more, it gives the number."""
-
-LARGEST_BODY = 256
-"""Lines of elementwise work beyond which no more is fused into a kernel."""
-
 
 # From a product to its user
 
