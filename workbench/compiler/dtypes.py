@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -72,11 +72,13 @@ class DType(IntEnum):
             return value
         if isinstance(value, str) and (named := _BY_NAME.get(value)) is not None:
             return named
-        if isinstance(value, int) and value in cls._value2member_map_:
-            return cls(value)
+        if not isinstance(value, np.dtype | type) and isinstance(value, SupportsIndex):
+            code = value.__index__()
+            if code in cls._value2member_map_:
+                return cls(code)
         try:
             return _BY_NUMPY[np.dtype(value)]  # pyright: ignore[reportArgumentType, reportCallIssue]
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             known = ", ".join(sorted(_BY_NAME))
             raise OperationError(
                 f"unknown element type {value!r}; expected one of {known}"

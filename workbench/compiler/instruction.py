@@ -67,7 +67,7 @@ class Instruction:
 
     # fmt: off
     __slots__ = ("_next", "_previous", "_users", "constant", "id", "inputs", "literal", "module",
-                 "modules", "op", "order", "shape", "sources", "target_id")
+                 "modules", "op", "order", "shape", "sources", "symbols", "target_id")
     # fmt: on
 
     def __init__(self, id: int, op: Operation, shape: Shape, module: Module) -> None:
@@ -80,6 +80,7 @@ class Instruction:
         self.modules: tuple[Module, ...] = ()
         self.literal: Argument | None = None
         self.sources: tuple[str, ...] = ()
+        self.symbols: tuple[str, ...] = ()
         self.target_id = 0
         self.order = 0
         self.constant = False
@@ -151,7 +152,13 @@ def _is_known(instruction: Instruction) -> bool:
         if not given.constant:
             return False
     op = instruction.op
-    return bool(instruction.inputs) and op.context_free and not op.takes_modules
+    return (
+        bool(instruction.inputs)
+        and op.context_free
+        and not op.takes_modules
+        and not instruction.modules
+        and not instruction.shape.is_symbolic  # symbols have values in a run only
+    )
 
 
 def inherit_sources(instruction: Instruction, sources: tuple[str, ...]) -> None:
@@ -163,3 +170,37 @@ def inherit_sources(instruction: Instruction, sources: tuple[str, ...]) -> None:
             current.sources = sources
             current.module.program.tell_touched(current)
             stack.extend(current.inputs)
+
+
+def depth_first(root: Instruction, module: Module, done: set[Instruction]) -> list[Instruction]:
+    """What ``root`` needs of a module and itself, needed ones first; ``done`` are left out."""
+    found: list[Instruction] = []
+    stack = [root]
+    while stack:
+        current = stack[-1]
+        if current in done:
+            stack.pop()
+            continue
+        needed = [*current.inputs, *[c for m in current.modules for c in captured(m)]]
+        waiting = [i for i in needed if i.module is module and i not in done]
+        if waiting:
+            stack += reversed(waiting)
+        else:
+            done.add(stack.pop())
+            found.append(current)
+    return found
+
+
+def captured(module: Module) -> list[Instruction]:
+    """Values of other modules that a module, and those that it calls, use; each once."""
+    found: dict[Instruction, None] = {}
+    inner: set[Module] = set()
+    stack = [module]
+    while stack:
+        one = stack.pop()
+        if one not in inner:
+            inner.add(one)
+            for instruction in one:
+                found.update(dict.fromkeys(instruction.inputs))
+                stack += instruction.modules
+    return [i for i in found if i.module not in inner]

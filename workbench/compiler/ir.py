@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from workbench.compiler.argument import Argument
@@ -14,20 +15,26 @@ from workbench.compiler.instruction import (
     Instruction,
     Listener,
     SourceNode,
+    captured,
+    depth_first,
     inherit_sources,
     is_constant,
     learn_constant,
 )
 from workbench.compiler.operation import Operation, expect_unpacked, make
 from workbench.compiler.ops.builtin import Identity, Literal, Param, Return
+from workbench.compiler.ops.ranges import kept_fixed
 from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
     from workbench.compiler.program import Program
 
-__all__ = ["Instruction", "Listener", "Module", "SourceNode", "infer", "is_constant"]
+__all__ = [
+    "Instruction", "Listener", "Module", "SourceNode", "captured", "infer", "is_constant",
+]  # fmt: skip
 
 _GAP = 1 << 64
+_NO_SYMBOLS = nullcontext()
 _LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
@@ -133,6 +140,8 @@ class Module:
         self._link(made, before)
         made.modules = tuple(modules)
         self.connect(made, inputs)
+        if (tally := self.program.tally) is not None:
+            tally.made(made)
         self.program.tell_touched(made)
         return made
 
@@ -182,12 +191,15 @@ class Module:
                 raise GraphError(f"{new!r} comes after {user!r}, a user of what it replaces")
         if old is self._last and not self._put_last(new, old):
             new = self.insert(None, _IDENTITY, new)
-        self.program.tell_replaced(old, new)
-        inherit_sources(new, old.sources)
-        for user in old.users:
-            if user is not new:
-                self._set_inputs(user, [new if i is old else i for i in user.inputs])
-        self.prune(old)
+        with self.program.tally or _NO_SYMBOLS as tally:
+            if tally is not None:
+                tally.replaced(old, new)
+            self.program.tell_replaced(old, new)
+            inherit_sources(new, old.sources)
+            for user in old.users:
+                if user is not new:
+                    self._set_inputs(user, [new if i is old else i for i in user.inputs])
+            self.prune(old)
 
     def _put_last(self, new: Instruction, old: Instruction) -> bool:
         """Move ``new`` behind ``old``, the last instruction, if nothing but ``old`` uses it."""
@@ -227,6 +239,8 @@ class Module:
         for given in instruction.inputs:
             given._users.pop(instruction, None)
         instruction.inputs = ()
+        if (tally := self.program.tally) is not None:
+            tally.lost(instruction)
         self._unlink(instruction)
         if instruction.parameter is not None:
             del self._parameters[instruction.parameter]
@@ -255,9 +269,12 @@ class Module:
         What nobody uses keeps its order. Values that a module argument captures count as inputs.
         """
         done: set[Instruction] = set()
-        order = [i for sink in self if not sink._users for i in _depth_first(sink, self, done)]
-        if [i for i in self if i in done] == order:
-            return
+        order = [i for sink in self if not sink._users for i in depth_first(sink, self, done)]
+        if [i for i in self if i in done] != order:
+            self.arrange(order)
+
+    def arrange(self, order: Iterable[Instruction]) -> None:
+        """Put these behind all others, in this order, in which each comes after what it uses."""
         for instruction in order:
             self._unlink(instruction)
             self._link(instruction, None)
@@ -272,6 +289,8 @@ class Module:
     def set_modules(self, instruction: Instruction, modules: Sequence[Module]) -> None:
         """Give an instruction other module arguments."""
         instruction.modules = tuple(modules)
+        if (tally := self.program.tally) is not None:
+            tally.made(instruction)
         self.program.tell_touched(instruction)
 
     def take(
@@ -284,6 +303,8 @@ class Module:
         With ``keep_shape``, its shape is right for those users until ``reinfer``.
         """
         known = [i.shape for i in instruction.inputs]
+        if (tally := self.program.tally) is not None:
+            tally.taken(instruction, hidden=self.bypass, was_hidden=instruction.module.bypass)
         instruction.module._unlink(instruction)
         instruction.module = self
         front = self._first if instruction.literal is not None else None
@@ -316,11 +337,13 @@ class Module:
 
     def reverse_parameters(self) -> None:
         """Number the parameters the other way round; text lists the last one first."""
-        found = list(self._parameters.values())
-        for i, instruction in enumerate(reversed(found)):
-            name = instruction.parameter or ""
+        self.order_parameters(list(reversed(self._parameters)))
+
+    def order_parameters(self, names: Sequence[str]) -> None:
+        """Number the parameters in the order of these names, which are all that there are."""
+        self._parameters = {name: self._parameters[name] for name in names}
+        for i, (name, instruction) in enumerate(self._parameters.items()):
             instruction.op = Param(parameter=name, order=i)
-        self._parameters = {p.parameter or "": p for p in reversed(found)}
 
     # Plumbing
 
@@ -446,40 +469,6 @@ def _released(module: Module) -> list[Instruction]:
     return values + [i for m in dict.fromkeys(inner) for i in _released(m)]
 
 
-def _depth_first(root: Instruction, module: Module, done: set[Instruction]) -> list[Instruction]:
-    """What ``root`` needs of a module and itself, needed ones first; ``done`` are left out."""
-    found: list[Instruction] = []
-    stack = [root]
-    while stack:
-        current = stack[-1]
-        if current in done:
-            stack.pop()
-            continue
-        needed = [*current.inputs, *[c for m in current.modules for c in captured(m)]]
-        waiting = [i for i in needed if i.module is module and i not in done]
-        if waiting:
-            stack += reversed(waiting)
-        else:
-            done.add(stack.pop())
-            found.append(current)
-    return found
-
-
-def captured(module: Module) -> list[Instruction]:
-    """Values of other modules that a module, and those that it calls, use; each once."""
-    found: dict[Instruction, None] = {}
-    inner: set[Module] = set()
-    stack = [module]
-    while stack:
-        one = stack.pop()
-        if one not in inner:
-            inner.add(one)
-            for instruction in one:
-                found.update(dict.fromkeys(instruction.inputs))
-                stack += instruction.modules
-    return [i for i in found if i.module not in inner]
-
-
 def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module] = ()) -> Shape:
     """The shape of an operation on these inputs.
 
@@ -489,6 +478,8 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
     shapes = [i.shape for i in inputs]
     expect_unpacked(op, shapes)
     try:
+        if inputs and inputs[0].module.program.keeps_fixed:
+            return kept_fixed(op, shapes, modules, inputs[0].module.program.strict)
         return op.compute_shape(shapes, modules)
     except (IndexError, ZeroDivisionError, AttributeError) as error:
         found = "; ".join(map(str, shapes)) or "no inputs"

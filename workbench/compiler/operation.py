@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, datac
 
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError, OperationError, ShapeError
+from workbench.compiler.quoting import word_text
 from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ def find(name: str) -> type[Operation]:
     except KeyError:
         near = difflib.get_close_matches(name, OPERATIONS, 3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise OperationError(f"unknown operation {name!r}{hint}") from None
+        own = " (one of your own is declared by workbench.operation)"
+        raise OperationError(f"unknown operation {name!r}{hint}{own}") from None
 
 
 def make(name: str, **attributes: Any) -> Operation:
@@ -176,7 +178,7 @@ def make(name: str, **attributes: Any) -> Operation:
         if key not in known:
             listed = ", ".join(known) or "none"
             raise OperationError(f"{name}: no attribute {key!r}; it has {listed}")
-    made = cls(**{k: _attribute(v, getattr(cls, k, None)) for k, v in attributes.items()})
+    made = cls(**{k: _attribute(cls, k, v) for k, v in attributes.items()})
     return made if attributes else _PLAIN.setdefault(name, made)
 
 
@@ -184,9 +186,23 @@ _PLAIN: dict[str, Operation] = {}
 """Operations with all attributes at their defaults, which are made often; they are values."""
 
 
-def _attribute(value: Any, default: object) -> Any:
-    """An attribute's value: lists as tuples, and names of element types as these."""
-    return DType.of(value) if isinstance(default, DType) else _frozen(value)
+def forget_plain(name: str) -> None:
+    """Drop what is kept of an operation whose declaration changes."""
+    _PLAIN.pop(name, None)
+
+
+def _attribute(cls: type[Operation], key: str, value: Any) -> Any:
+    """An attribute's value: lists as tuples, names of element types and of members as these."""
+    default = getattr(cls, key, None)
+    if isinstance(default, DType):
+        return DType.of(value)
+    if not isinstance(default, Enum):
+        return _frozen(value)
+    try:
+        return type(default)(value)
+    except ValueError:
+        known = ", ".join(str(m.value) for m in type(default))
+        raise OperationError(f"{cls.name}: {key}={value!r}; expected one of {known}") from None
 
 
 def _frozen(value: Any) -> Any:
@@ -205,6 +221,8 @@ def attribute_text(value: object) -> str:
         return float_text(value)
     if isinstance(value, Enum):
         return str(value.value)
+    if isinstance(value, str):
+        return word_text(value)
     return "nullopt" if value is None else str(value)
 
 

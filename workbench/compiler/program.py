@@ -13,6 +13,7 @@ from workbench.compiler.operation import Operation
 from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
+    from workbench.compiler.debug_symbols import Tally
     from workbench.compiler.rewrite import Rule
 
 
@@ -40,10 +41,14 @@ class Edit:
         for listener in self.program.listeners:
             listener.edit_began(self.rule, self.root)
         self.program.current_sources = self.sources
+        if (tally := self.program.tally) is not None:
+            tally.__enter__()
 
     def __exit__(self, *_: object) -> None:
         """Tell them that it is complete."""
         self.program.current_sources = self.before
+        if (tally := self.program.tally) is not None:
+            tally.__exit__()
         for listener in self.program.listeners:
             listener.edit_ended()
 
@@ -57,8 +62,16 @@ class Program:
         self.modules: dict[str, Module] = {}
         self.source_nodes: dict[str, SourceNode] = {}
         """The nodes of the model that the program was made from, by name."""
+        self.keeps_fixed = False
+        """Whether shapes whose ranges are all single lengths stay dynamic, as they do in MIGraphX."""
+        self.strict = False
+        """Whether operations refuse what MIGraphX refuses of dynamic shapes; with ``keeps_fixed`` only."""
         self.output_names: tuple[str, ...] = ()
         """The model's names for the outputs; empty when it had none."""
+        self.targets: tuple[str, ...] = ()
+        """Names of the targets that the program is compiled for; empty before it is compiled."""
+        self.tally: Tally | None = None
+        """Hands debug symbols on when instructions are replaced; None while there are none."""
         self.current_sources: tuple[str, ...] = ()
         """Source nodes that instructions made from now on come from."""
         self.listeners: list[Listener] = []

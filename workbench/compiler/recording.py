@@ -104,7 +104,9 @@ class Recording:
 
     def _tables(self, rows: dict[int, Row], modules: dict[int, ModuleRow]) -> Rows:
         p = self.program
-        return Rows(p.name, p.output_names, p.source_nodes, modules, rows)
+        made = Rows(p.name, p.output_names, p.targets, p.source_nodes, modules, rows)
+        made.keeps_fixed, made.strict = p.keeps_fixed, p.strict
+        return made
 
     def rows_now(self) -> Rows:
         """The program at the end, as rows."""

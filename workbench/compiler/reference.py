@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.compiler import memory
+from workbench.compiler.bindings import bindings, bound
 from workbench.compiler.dtypes import Array, DType, held
 from workbench.compiler.errors import EvaluationError, InputError, WorkbenchError
 from workbench.compiler.ir import Instruction, Module
@@ -46,6 +47,8 @@ class Interpreter:
         self.float64 = float64
         self._plans: dict[tuple[Module, bool], Plan] = {}
         self._literals: dict[int, Array] = {}
+        shapes = program.parameters.items()
+        self._symbolic = [(name, s) for name, s in shapes if s.dims is not None or s.subs]
         self.idle: list[memory.Buffers] = []
         """Memory that waits for the next run."""
 
@@ -73,10 +76,12 @@ class Interpreter:
         plan = self._plan(self.program.main, whole=hook is not None)
         buffers = self.idle.pop() if self.idle else memory.Buffers()
         outer = _scope.set(())
+        symbols = bound.set(bindings((k, s, checked[k]) for k, s in self._symbolic))
         try:
             with memory.using(buffers), progress_bar(plan.steps, progress, "run") as steps:
                 outputs = self._evaluate(self.program.main, values, plan, steps, hook, times)
         finally:
+            bound.reset(symbols)
             _scope.reset(outer)
             buffers.release()
             self.idle.append(buffers)
@@ -337,6 +342,8 @@ def _check_names(wanted: Mapping[str, Shape], found: Mapping[str, Value]) -> Non
 
 
 def _checked(name: str, value: Any, shape: Shape) -> Value:
+    if shape.is_tuple:
+        return _checked_tuple(name, value, shape.subs or ())
     if not shape.kind:
         return _checked_array(name, value, shape)
     if shape.kind == "optional":
@@ -351,6 +358,15 @@ def _checked(name: str, value: Any, shape: Shape) -> Value:
     parts = enumerate(cast("Sequence[Any]", value))
     element = shape.subs[0] if shape.subs else Shape()
     return tuple(_checked(f"{name}[{i}]", one, element) for i, one in parts)
+
+
+def _checked_tuple(name: str, value: Any, shapes: Sequence[Shape]) -> Value:
+    parts = cast("Sequence[Any] | None", value if isinstance(value, list | tuple) else None)
+    if parts is None or len(parts) != len(shapes):
+        found = type(cast("object", value)).__name__ if parts is None else str(len(parts))
+        raise InputError(f"input {name!r}: expected a tuple of {len(shapes)} values, found {found}")
+    pairs = zip(parts, shapes, strict=True)
+    return tuple(_checked(f"{name}[{i}]", one, shape) for i, (one, shape) in enumerate(pairs))
 
 
 def _checked_array(name: str, value: Any, shape: Shape) -> Array:

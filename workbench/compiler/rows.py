@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from workbench.compiler.argument import Argument
+from workbench.compiler.debug_symbols import restore_debug_symbols
 from workbench.compiler.ir import Instruction, Module, SourceNode
 from workbench.compiler.operation import Operation
 from workbench.compiler.program import Program
@@ -26,6 +27,7 @@ class Row(NamedTuple):
     sources: tuple[str, ...]
     literal: Argument | None
     target_id: int = 0
+    symbols: tuple[str, ...] = ()
 
 
 class ModuleRow(NamedTuple):
@@ -44,9 +46,12 @@ class Rows:
 
     name: str = ""
     output_names: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     source_nodes: dict[str, SourceNode] = field(default_factory=dict[str, SourceNode])
     modules: dict[int, ModuleRow] = field(default_factory=dict[int, ModuleRow])
     instructions: dict[int, Row] = field(default_factory=dict[int, Row])
+    keeps_fixed: bool = False
+    strict: bool = False
 
 
 def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
@@ -68,6 +73,7 @@ def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
             i.sources,
             i.literal,
             i.target_id,
+            i.symbols,
         ),
     )
 
@@ -75,7 +81,8 @@ def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
 def rows_of(program: Program) -> Rows:
     """A program as tables."""
     keys = {module: k for k, module in enumerate(program.modules.values())}
-    rows = Rows(program.name, program.output_names, program.source_nodes)
+    rows = Rows(program.name, program.output_names, program.targets, program.source_nodes)
+    rows.keeps_fixed, rows.strict = program.keeps_fixed, program.strict
     rows.modules = {k: ModuleRow(m.name, m.bypass) for m, k in keys.items()}
     for module in keys:
         for instruction in module:
@@ -83,11 +90,14 @@ def rows_of(program: Program) -> Rows:
     return rows
 
 
-def build(rows: Rows) -> Program:
-    """The program that the tables describe, with the same ids and order."""
-    program = Program(rows.name)
+def build(rows: Rows, program: Program | None = None) -> Program:
+    """The program that the tables describe, with the same ids and order; in an empty one, if given."""
+    program = Program() if program is None else program
+    program.name = rows.name
     program.output_names = rows.output_names
+    program.targets = rows.targets
     program.source_nodes = rows.source_nodes
+    program.keeps_fixed, program.strict = rows.keeps_fixed, rows.strict
     fill(program, rows)
     return program
 
@@ -120,5 +130,7 @@ def _fill(
     made.literal = row.literal
     made.sources = row.sources
     made.target_id = row.target_id
+    if row.symbols or made.symbols:
+        restore_debug_symbols(made, row.symbols)
     made.modules = tuple([modules[k] for k in row.modules]) if row.modules else ()
     made.module.connect(made, [instructions[k] for k in row.inputs])

@@ -176,6 +176,8 @@ def _check_constant(instruction: Instruction) -> None:
         bool(instruction.inputs)
         and op.context_free
         and not op.takes_modules
+        and not instruction.modules
+        and not instruction.shape.is_symbolic
         and all(i.is_constant for i in instruction.inputs)
     )
     if known != instruction.is_constant:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from workbench.compiler.bindings import bound
 from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.operation import (
@@ -19,7 +20,9 @@ from workbench.compiler.operation import (
 )
 from workbench.compiler.ops.ranges import (
     ANY,
+    aligned,
     any_dynamic,
+    any_symbolic,
     broadcast_dims,
     dims_of,
     expect,
@@ -27,9 +30,11 @@ from workbench.compiler.ops.ranges import (
     expect_rank,
     expect_tensors,
     ranged,
+    symbolic,
 )
 from workbench.compiler.ops.sampling import grid
 from workbench.compiler.shape import Dim, Shape, broadcast_lens
+from workbench.compiler.sym import lit
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module
@@ -44,6 +49,21 @@ def broadcast_shape(x: Shape, lens: Sequence[int]) -> Shape:
         s if n == want else 0 for n, s, want in zip(x.lens, x.strides, lens[skip:], strict=True)
     ]
     return Shape(x.type, lens, [0] * skip + kept)
+
+
+def symbolic_target(op: Operation, x: Shape, dims: Sequence[Dim]) -> tuple[Sequence[Dim], Shape]:
+    """The symbolic dimensions that one input is laid over, and the input as a symbolic shape.
+
+    Raises:
+        ShapeError: There are none, or the input or one of them is known as a range only.
+    """
+    loose = [d for d in dims if d.sym is None and not d.is_fixed]
+    expect(
+        op, bool(dims) and not loose, f"out_dyn_dims {list(map(str, dims))} for the symbolic {x}"
+    )
+    known = x.dims is None or x.is_symbolic
+    expect(op, known, f"input 0 is {x}; expected it static or symbolic")
+    return [d if d.sym is not None else Dim.of(d.min) for d in dims], symbolic(x)
 
 
 def _common(op: Operation, *lens: Sequence[int]) -> Ints:
@@ -72,8 +92,10 @@ class Multibroadcast(Operation):
         expect_rank(self, inputs[:1], 1)
         if len(inputs) > 1:
             return self._shape_of_many(inputs)
-        expect_static(self, inputs)
         x = inputs[0]
+        if self.out_dyn_dims or x.is_symbolic:
+            return self._symbolic_shape(x)
+        expect_static(self, inputs)
         fits = x.ndim <= len(self.out_lens) and all(
             n in (1, want)
             for n, want in zip(reversed(x.lens), reversed(self.out_lens), strict=False)
@@ -85,22 +107,47 @@ class Multibroadcast(Operation):
             )
         return broadcast_shape(x, self.out_lens)
 
+    def _symbolic_shape(self, x: Shape) -> Shape:
+        """One input over symbolic dimensions: each of its own is the same expression, or 1."""
+        dims, x = symbolic_target(self, x, self.out_dyn_dims)
+        own = x.dims or ()
+        pairs = list(zip(reversed(own), reversed(dims), strict=False))
+        fits = len(own) <= len(dims) and all(d.min == d.max == 1 or d == e for d, e in pairs)
+        expect(
+            self, fits, f"{x} does not broadcast to {list(map(str, dims))}; give equal ones or 1"
+        )
+        skip = len(dims) - len(own)
+        kept = zip(own, x.dyn_strides, dims[skip:], strict=True)
+        strides = [*[lit(0)] * skip, *(s if d == e else lit(0) for d, s, e in kept)]
+        return Shape.dynamic(x.type, dims, strides)
+
     def _shape_of_many(self, inputs: Sequence[Shape]) -> Shape:
         x = inputs[0]
         if not any_dynamic(inputs):
             return broadcast_shape(x, _common(self, *(s.lens for s in inputs)))
-        dims = self.out_dyn_dims or dims_of(x)
-        if not self.out_dyn_dims:
-            for other in inputs[1:]:
-                dims = broadcast_dims(self, dims, dims_of(other))
+        if self.out_dyn_dims:
+            return ranged(x.type, self.out_dyn_dims)
+        dims, *others = aligned(inputs)
+        for other in others:
+            dims = broadcast_dims(self, dims, other)
         return ranged(x.type, dims)
+
+    def compute_as(self, shape: Shape, *inputs: Any) -> Any:
+        """The same, over the lens that the symbols have in the run."""
+        x: Array = inputs[0]
+        if len(inputs) > 1 or not shape.is_symbolic:
+            return self.compute(*inputs)
+        return np.broadcast_to(x, shape.to_static(bound.get()).lens)
 
     def compute(self, *inputs: Any) -> Any:
         """``numpy.broadcast_to``."""
         x: Array = inputs[0]
         if len(inputs) == 1:
             return np.broadcast_to(x, self.out_lens)
-        return np.broadcast_to(x, np.broadcast_shapes(*(i.shape for i in inputs)))
+        lens, dims = np.broadcast_shapes(*(i.shape for i in inputs)), self.out_dyn_dims
+        if len(dims) == len(lens):  # a length that is known there holds
+            lens = tuple(d.min if d.is_fixed else n for d, n in zip(dims, lens, strict=True))
+        return np.broadcast_to(x, lens)
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -129,6 +176,8 @@ class Broadcast(Operation):
         """``out_lens``, or the lens of the second input; stride 0 on all axes but the input's."""
         expect_count(self, inputs, 1, 2)
         expect_tensors(self, inputs)
+        if any_symbolic(inputs) or (len(inputs) == 1 and self.out_dyn_dims):
+            return self._symbolic_shape(inputs)
         if len(inputs) == 2 and inputs[1].dims is not None:
             return self._dynamic_shape(inputs[0], inputs[1], inputs[1].dims)
         expect_static(self, inputs)
@@ -146,6 +195,19 @@ class Broadcast(Operation):
         strides[self.axis : end] = x.strides
         return Shape(x.type, lens, strides)
 
+    def _symbolic_shape(self, inputs: Sequence[Shape]) -> Shape:
+        if len(inputs) == 2:
+            expect_rank(self, inputs[:1], 1, 1)
+            x, dims = symbolic(inputs[0]), dims_of(symbolic(inputs[1]))
+        else:
+            dims, x = symbolic_target(self, inputs[0], self.out_dyn_dims)
+        own, end = x.dims or (), self.axis + x.ndim
+        fits = self.axis >= 0 and end <= len(dims) and tuple(dims[self.axis : end]) == own
+        expect(self, fits, f"{x} does not lie along {list(map(str, dims))} from axis {self.axis}")
+        strides = [lit(0)] * len(dims)
+        strides[self.axis : end] = x.dyn_strides
+        return Shape.dynamic(x.type, dims, strides)
+
     def _dynamic_shape(self, x: Shape, like: Shape, dims: Sequence[Dim]) -> Shape:
         expect_static(self, [x])
         expect_rank(self, [x], 1, 1)
@@ -153,10 +215,18 @@ class Broadcast(Operation):
             raise ShapeError(f"broadcast: {x} does not lie along axis {self.axis} of {like}")
         return like
 
+    def compute_as(self, shape: Shape, *inputs: Any) -> Any:
+        """The same, over the lens that the symbols have in the run."""
+        x: Array = inputs[0]
+        if len(inputs) > 1 or not shape.is_symbolic:
+            return self.compute(*inputs)
+        return self._laid(x, shape.to_static(bound.get()).lens)
+
     def compute(self, *inputs: Any) -> Any:
         """A reshape, then ``numpy.broadcast_to``."""
-        x: Array = inputs[0]
-        lens = self.out_lens if len(inputs) == 1 else inputs[1].shape
+        return self._laid(inputs[0], self.out_lens if len(inputs) == 1 else inputs[1].shape)
+
+    def _laid(self, x: Array, lens: Ints) -> Any:
         tail = len(lens) - self.axis - x.ndim
         return np.broadcast_to(x.reshape(x.shape + (1,) * tail), lens)
 
@@ -185,7 +255,7 @@ class BroadcastForDot(Operation):
         expect_rank(self, inputs, 2)
         a, b = inputs
         if any_dynamic(inputs):
-            x, y = dims_of(a), dims_of(b)
+            x, y = aligned(inputs)
             return ranged(a.type, broadcast_dims(self, x[:-2], y[:-2]) + x[-2:])
         if a.ndim == b.ndim == 2:
             return a

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
+from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.operation import Family, Operation, Sample, expect_count, operation
 from workbench.compiler.ops.sampling import grid
+from workbench.compiler.quoting import value_text, word_text
 from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class Param(Operation):
 
     def __str__(self) -> str:
         """``@param:x``."""
-        return f"@param:{self.parameter}"
+        return f"@param:{value_text(self.parameter)}"
 
 
 @operation
@@ -159,7 +161,7 @@ class Unknown(Operation):
 
     def __str__(self) -> str:
         """``unknown:Foo``."""
-        return f"unknown:{self.op}"
+        return f"unknown:{word_text(self.op)}"
 
 
 class _First(Operation):
@@ -191,9 +193,19 @@ class Identity(_First):
     name: ClassVar[str] = "identity"
 
 
+watcher: ContextVar[Callable[[int, Array], None] | None] = ContextVar("watcher", default=None)
+"""Hears what every ``capture`` sees that is evaluated: its number and the value."""
+
+
 @operation
 class Capture(_First):
     """Its first input, unchanged; calibration looks at its values here. ``ins_index`` tells which."""
 
     name: ClassVar[str] = "capture"
     ins_index: int = 0
+
+    def compute(self, *inputs: Any) -> Any:
+        """The first input, after whoever watches was told."""
+        if (hear := watcher.get()) is not None:
+            hear(self.ins_index, inputs[0])
+        return inputs[0]

@@ -53,15 +53,25 @@ class _Property(Unary):
         return np.zeros(inputs[0].shape, np.bool_)
 
 
+_FNUZ = (DType.FP8E4M3FNUZ.numpy, DType.FP8E5M2FNUZ.numpy)
+
+
+def _equal(x: Array, y: Array) -> Array:
+    """Equality of values; that of codes where each value has but one, and NaN too."""
+    if x.dtype in _FNUZ and y.dtype == x.dtype:
+        return np.equal(x.view(np.uint8), y.view(np.uint8))
+    return np.equal(x, y)
+
+
 @operation
 class Equal(_Test):
-    """Whether x = y; infinities equal themselves, NaN equals nothing."""
+    """Whether x = y; infinities equal themselves, NaN equals nothing but in the fnuz types of fp8."""
 
     name: ClassVar[str] = "equal"
     expression: ClassVar[str | None] = "T({0} == {1})"
     commutative: ClassVar[bool] = True
     domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
-    function: ClassVar[Function] = np.equal
+    function: ClassVar[Function] = _equal
 
 
 @operation

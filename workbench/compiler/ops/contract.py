@@ -20,8 +20,8 @@ from workbench.compiler.operation import (
 )
 from workbench.compiler.ops.accumulate import quiet, rounded, working_type
 from workbench.compiler.ops.ranges import (
+    aligned,
     any_dynamic,
-    dims_of,
     expect,
     expect_rank,
     expect_same_rank,
@@ -147,7 +147,7 @@ def product_shape(op: Operation, a: Shape, b: Shape, type: DType) -> Shape:
         if a.lens[:-2] != b.lens[:-2] or a.lens[-1] != b.lens[-2]:
             raise ShapeError(f"{op.name}: {a} times {b}: {_mismatch(a.lens, b.lens)}")
         return Shape(type, (*a.lens[:-1], b.lens[-1]))
-    x, y = dims_of(a), dims_of(b)
+    x, y = aligned([a, b])
     outer = [intersection(p, q) for p, q in zip(x[:-2], y[:-2], strict=True)]
     found = [d for d in outer if d is not None]
     if len(found) < len(outer) or intersection(x[-1], y[-2]) is None:

@@ -220,6 +220,9 @@ class ScanSlice(Operation):
         assert isinstance(op, ScanSlice)
         if inputs[0].dims is not None:
             dims = list(inputs[0].dims)
+            if inputs[0].is_symbolic:
+                dims[op.axis] = Dim.of(1)
+                return Shape.dynamic(inputs[0].type, dims, inputs[0].dyn_strides)
             dims[op.axis] = ONE
             return ranged(inputs[0].type, dims)
         lens = list(inputs[0].lens)

@@ -22,6 +22,7 @@ from workbench.compiler.operation import (
 from workbench.compiler.ops.accumulate import quiet, rounded, working_type
 from workbench.compiler.ops.contract import FP8, expect_scale
 from workbench.compiler.ops.ranges import (
+    aligned,
     any_dynamic,
     dims_of,
     expect,
@@ -37,6 +38,7 @@ from workbench.compiler.ops.windows import (
     Window,
     both_sides,
     doubled,
+    laid_out,
     output_dims,
     window_of,
 )
@@ -71,8 +73,8 @@ class Convolution(Operation):
         expect_operands(self, inputs)
         x, w = inputs
         if any_dynamic(inputs):
-            a, b = dims_of(x), dims_of(w)
-            return ranged(x.type, (a[0], b[0], *output_dims(self, a[2:], b[2:])))
+            a, b = aligned(inputs)
+            return laid_out(x, (a[0], b[0], *output_dims(self, a[2:], b[2:])))
         if x.lens[1] != w.lens[1] * self.group or w.lens[0] % self.group:
             raise ShapeError(
                 f"convolution: input {x} has {x.lens[1]} channels; "
@@ -142,9 +144,9 @@ class QuantConvolution(Operation):
         )
         exact = len(inputs) == 2 and x.type.is_integral
         if any_dynamic(inputs):
-            a, b = dims_of(x), dims_of(w)
+            a, b = aligned([x, w])
             type = DType.INT32 if exact else DType.FLOAT
-            return ranged(type, (a[0], b[0], *output_dims(self, a[2:], b[2:])))
+            return laid_out(x, (a[0], b[0], *output_dims(self, a[2:], b[2:]))).with_type(type)
         fits = x.lens[1] == w.lens[1] * self.group and w.lens[0] % self.group == 0
         expect(self, fits, f"input {x} and weights {w} in {self.group} groups")
         for i, scale in enumerate(inputs[2:]):

@@ -21,9 +21,9 @@ from workbench.compiler.operation import (
     expect_same_lens,
     expect_same_type,
 )
-from workbench.compiler.ops.ranges import any_dynamic, dims_of, intersection, ranged
+from workbench.compiler.ops.ranges import any_dynamic, dims_of, intersection, ranged, strict
 from workbench.compiler.parallel import SHARED, spread
-from workbench.compiler.shape import Dim, Shape, common_permutation
+from workbench.compiler.shape import Dim, Shape, common_permutation, from_permutation
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module
@@ -189,6 +189,13 @@ def packed(shape: Shape) -> Shape:
     return shape.as_standard() if shape.broadcasted else shape.with_lens(shape.lens)
 
 
+def repacked(shape: Shape) -> Shape:
+    """A shape of the same lens and order of axes without gaps; one known by ranges as it is."""
+    if shape.dims is not None:
+        return shape.with_dims(shape.dims) if shape.is_symbolic else shape
+    return shape.with_lens(shape.lens)
+
+
 def winner(op: Operation, first: Shape, second: Shape, standard: bool = False) -> Shape:
     """The shape of a result of two operands.
 
@@ -200,18 +207,20 @@ def winner(op: Operation, first: Shape, second: Shape, standard: bool = False) -
             axes that most of them have is kept.
     """
     dims = expect_same_dims(op, (first, second))
-    if dims is not None:
+    if dims is not None and not (first.is_symbolic and second.is_symbolic):
         return ranged(first.type, dims)
     if first == second and first.packed:
         return first
     if first.packed != second.packed:
         return first if first.packed else second
     if first.broadcasted != second.broadcasted:
-        kept = second if first.broadcasted else first
-        return kept.with_lens(kept.lens)
+        return repacked(second if first.broadcasted else first)
     if standard:
         return first.as_standard()
-    return Shape.permuted(first.type, first.lens, common_permutation((first, second)))
+    order = common_permutation((first, second))
+    if dims is not None:
+        return from_permutation(first.type, dims, order)
+    return Shape.permuted(first.type, first.lens, order)
 
 
 def expect_same_dims(op: Operation, inputs: Sequence[Shape]) -> tuple[Dim, ...] | None:
@@ -225,6 +234,10 @@ def expect_same_dims(op: Operation, inputs: Sequence[Shape]) -> tuple[Dim, ...] 
         return None
     found = dims_of(inputs[0])
     for i, shape in enumerate(inputs[1:], 1):
+        if strict.get() and (shape.dims is None) != (inputs[0].dims is None):
+            raise ShapeError(f"{op.name}: {inputs[0]} and {shape}: static and dynamic operands")
+        if strict.get() and dims_of(shape) != found:
+            raise ShapeError(f"{op.name}: input {i} is {shape}; expected the dimensions {found}")
         both = [intersection(a, b) for a, b in zip(found, dims_of(shape), strict=False)]
         if shape.ndim != len(found) or None in both:
             raise ShapeError(

@@ -27,7 +27,7 @@ from workbench.compiler.ops.elementwise import (
     expect_tensors,
     in_blocks,
 )
-from workbench.compiler.shape import Shape, common_permutation, row_major
+from workbench.compiler.shape import Shape, common_permutation, from_permutation, row_major
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Instruction, Module
@@ -94,7 +94,8 @@ def _spread(literal: Shape, over: Shape | None) -> Shape:
     if over is None or literal.elements != 1:
         return literal
     if over.dims is not None:
-        return Shape.dynamic(literal.type, over.dims)
+        strides = [0] * over.ndim if over.is_symbolic else None
+        return Shape.dynamic(literal.type, over.dims, strides)
     return Shape(literal.type, over.lens, [0] * over.ndim)
 
 
@@ -210,11 +211,17 @@ def _is_plain(body: Module, inputs: Sequence[Shape]) -> bool:
 
 def _settled(inputs: Sequence[Shape]) -> Sequence[Shape]:
     """The inputs, with broadcast ones laid out as most of the others are."""
-    static = inputs[0].dims is None
-    if not static or inputs[0].ndim < 2 or not any(s.broadcasted for s in inputs):
+    known = all(s.dims is None or s.is_symbolic for s in inputs)
+    if not known or inputs[0].ndim < 2 or not any(s.broadcasted for s in inputs):
         return inputs
     order = common_permutation(inputs)
-    return [Shape.permuted(s.type, s.lens, order) if s.broadcasted else s for s in inputs]
+    return [_permuted(s, order) if s.broadcasted else s for s in inputs]
+
+
+def _permuted(shape: Shape, order: Sequence[int]) -> Shape:
+    if shape.dims is not None:
+        return from_permutation(shape.type, shape.dims, order)
+    return Shape.permuted(shape.type, shape.lens, order)
 
 
 # Bodies of whole tensors

@@ -21,7 +21,7 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.elementwise import cast, finfo
+from workbench.compiler.ops.elementwise import cast, finfo, repacked
 from workbench.compiler.ops.ranges import (
     ANY,
     any_dynamic,
@@ -34,6 +34,7 @@ from workbench.compiler.ops.ranges import (
     intersection,
     plus,
     ranged,
+    strict,
     total,
 )
 from workbench.compiler.ops.sampling import digits, grid
@@ -135,7 +136,8 @@ class Pad(Operation):
         )
         added = [b + e for b, e in self._sides()]
         if x.dims is not None:
-            return ranged(x.type, (plus(d, n) for d, n in zip(x.dims, added, strict=True)))
+            dims = [plus(d, n) for d, n in zip(x.dims, added, strict=True)]
+            return x.with_dims(dims) if x.is_symbolic else ranged(x.type, dims)
         lens = [n + more for n, more in zip(x.lens, added, strict=True)]
         expect(self, min(lens, default=0) >= 0, f"pads {self.pads} crop more than {x} has")
         copies = self.mode == PadMode.CONSTANT or 0 not in x.lens or 0 in lens
@@ -274,6 +276,11 @@ class Concat(Operation):
     def _dynamic_shape(self, inputs: Sequence[Shape], axis: int) -> Shape:
         dims = [dims_of(s) for s in inputs]
         found = list(dims[0])
+        if strict.get():
+            mixed = any(s.dims is None for s in inputs)
+            expect(self, not mixed, "static and dynamic inputs; expected all of one kind")
+            equal = all(_without(d, axis) == _without(found, axis) for d in dims)
+            expect(self, equal, f"{inputs[0]} and others; expected equal ranges beside axis {axis}")
         for i, other in enumerate(dims[1:], 1):
             both = [intersection(a, b) for a, b in zip(found, other, strict=True)]
             wrong = [at for at, d in enumerate(both) if d is None and at != axis]
@@ -315,7 +322,7 @@ class Reverse(Operation):
         expect_tensors(self, inputs)
         x = inputs[0]
         distinct_axes(self, self.axes, x.ndim)
-        return x if x.dims is not None else x.with_lens(x.lens)
+        return repacked(x)
 
     def compute(self, *inputs: Any) -> Any:
         """``numpy.flip``."""

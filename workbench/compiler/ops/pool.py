@@ -27,7 +27,6 @@ from workbench.compiler.ops.ranges import (
     expect_floats,
     expect_rank,
     expect_tensors,
-    ranged,
 )
 from workbench.compiler.ops.sampling import digits, noise
 from workbench.compiler.ops.windows import (
@@ -35,6 +34,7 @@ from workbench.compiler.ops.windows import (
     Window,
     both_sides,
     doubled,
+    laid_out,
     output_dims,
     window_of,
 )
@@ -122,9 +122,10 @@ class Pooling(Operation):
 
     def _dynamic_shape(self, x: Shape, dims: Sequence[Dim]) -> Shape:
         if self.dyn_global:
-            return ranged(x.type, (*dims[:2], *[ONE] * (len(dims) - 2)))
-        size = [Dim(n, n) for n in self.lengths]
-        return ranged(x.type, (*dims[:2], *output_dims(self, dims[2:], size, self.ceil_mode)))
+            one = Dim.of(1) if x.is_symbolic else ONE
+            return laid_out(x, (*dims[:2], *[one] * (len(dims) - 2)))
+        size = [Dim.of(n) if x.is_symbolic else Dim(n, n) for n in self.lengths]
+        return laid_out(x, (*dims[:2], *output_dims(self, dims[2:], size, self.ceil_mode)))
 
     def _window(self, lens: Ints) -> Window:
         if self.dyn_global:

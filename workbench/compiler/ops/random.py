@@ -27,7 +27,6 @@ from workbench.compiler.ops.ranges import (
     broadcast_dim,
     dims_of,
     expect,
-    expect_floats,
     expect_rank,
     expect_tensors,
     ranged,
@@ -108,8 +107,8 @@ def _spread(raw: Array, dtype: np.dtype[Any]) -> Array:
         below_one = 1 - float(finfo(dtype).epsneg)
         return rounded(np.minimum(unit, below_one), dtype)
     if raw.shape[1] == 2:
-        whole: Array = raw[:, 1] << np.uint64(32) | raw[:, 0]
-        return (whole >> np.uint64(dtype.kind == "i")).astype(dtype)
+        high: Array = raw[:, 0] >> np.uint64(dtype.kind == "i")
+        return (high << np.uint64(32) | raw[:, 1]).astype(dtype)
     bits = 8 * dtype.itemsize - (dtype.kind == "i" and dtype.itemsize > 1)
     return (raw[:, 0] >> np.uint64(32 - bits)).astype(dtype)
 
@@ -132,11 +131,14 @@ class Multinomial(Operation):
         expect_tensors(self, inputs)
         expect_rank(self, inputs[:1], 2, 2)
         expect_rank(self, inputs[1:], 1, 2)
-        expect_floats(self, inputs, 0, 1)
+        plain = [s.type.is_float or s.type.is_integral for s in inputs]
+        plain += [s.type not in (DType.BOOL, DType.FP4X2) for s in inputs]
+        expect(self, all(plain), f"inputs {inputs[0]} and {inputs[1]}; expected numbers")
         expect(self, self.dtype is not DType.BOOL, "dtype bool; expected a number")
         (batch, classes), samples = dims_of(inputs[0]), dims_of(inputs[1])
         rows = ONE if len(samples) == 1 else samples[0]
-        fits = classes.max > 0 and broadcast_dim(batch, rows) is not None
+        fits = any_dynamic(inputs) or broadcast_dim(batch, rows) is not None
+        fits = fits and classes.max > 0
         expect(self, fits, f"cumulative sums {inputs[0]} and samples {inputs[1]}")
         dims = (batch, samples[-1])
         if any_dynamic(inputs) and not all(d.is_fixed for d in dims):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from math import prod
+from typing import TYPE_CHECKING
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ShapeError
@@ -12,6 +14,15 @@ from workbench.compiler.shape import Dim, Shape
 
 UNBOUNDED = (1 << 64) - 1
 """The largest length: what a dimension may be when nothing is known about it."""
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir import Module
+
+keeps_fixed: ContextVar[bool] = ContextVar("keeps_fixed", default=False)
+"""Whether shapes whose ranges are all single lengths stay dynamic, as they do in MIGraphX."""
+
+strict: ContextVar[bool] = ContextVar("strict", default=False)
+"""Whether what MIGraphX refuses of dynamic shapes is refused, though it could be computed."""
 
 ONE = Dim(1, 1)
 ANY = Dim(0, UNBOUNDED)
@@ -23,11 +34,49 @@ def dims_of(shape: Shape) -> tuple[Dim, ...]:
 
 
 def ranged(type: DType, dims: Iterable[Dim]) -> Shape:
-    """A shape with range-based dimensions; static where every one is fixed."""
+    """A shape with dynamic dimensions; static where every one is fixed, and not all are symbolic."""
     found = tuple(dims)
-    if all(d.is_fixed for d in found):
-        return Shape(type, [d.min for d in found]) if found else Shape.scalar(type)
-    return Shape.dynamic(type, found)
+    settles = all(d.is_fixed for d in found) and not all(d.sym is not None for d in found)
+    if settles and not keeps_fixed.get():
+        return Shape(type, [d.min for d in found])
+    return Shape.dynamic(type, found) if found else Shape.scalar(type)
+
+
+def kept_fixed(
+    op: Operation, inputs: Sequence[Shape], modules: Sequence[Module], as_strict: bool
+) -> Shape:
+    """The shape of an operation where ranges of single lengths stay dynamic; by strict rules, or not."""
+    tokens = keeps_fixed.set(any_dynamic(inputs)), strict.set(as_strict)
+    try:
+        return op.compute_shape(inputs, modules)
+    finally:
+        keeps_fixed.reset(tokens[0])
+        strict.reset(tokens[1])
+
+
+def unsymbolic(dim: Dim) -> Dim:
+    """A dimension as the range that its expression has."""
+    return dim if dim.sym is None else Dim(dim.min, dim.max, dim.optimals)
+
+
+def any_symbolic(inputs: Sequence[Shape]) -> bool:
+    """Whether some input is symbolic, and none known by ranges only: then all have strides."""
+    found = [s for s in inputs if s.dims is not None]
+    return bool(found) and all(s.dyn_strides for s in found)
+
+
+def symbolic(shape: Shape) -> Shape:
+    """A static shape with literals for lens and strides; a symbolic one as it is."""
+    if shape.dims is not None:
+        return shape
+    return Shape.dynamic(shape.type, [Dim.of(n) for n in shape.lens], shape.strides)
+
+
+def aligned(inputs: Sequence[Shape]) -> list[tuple[Dim, ...]]:
+    """The dimensions of tensors in one form: expressions, unless one is known by ranges only."""
+    if any_symbolic(inputs):
+        return [dims_of(symbolic(s)) for s in inputs]
+    return [tuple(map(unsymbolic, dims_of(s))) for s in inputs]
 
 
 def joined(a: Shape, b: Shape) -> Shape:
@@ -70,12 +119,16 @@ def intersection(a: Dim, b: Dim) -> Dim | None:
     """The lengths that both allow; None if there is none. Optimals survive only where a equals b."""
     if a == b:
         return a if a.name else b
+    if a.sym is not None and b.sym is not None and a.sym != b.sym:
+        return None
     low, high = max(a.min, b.min), min(a.max, b.max)
     return Dim(low, high, (), a.name or b.name) if low <= high else None
 
 
 def same_length(a: Dim, b: Dim) -> bool:
     """Whether two dimensions are sure to have one length."""
+    if a.sym is not None and a.sym == b.sym:
+        return True
     return (a.is_fixed and a == b) or (bool(a.name) and a.name == b.name)
 
 
@@ -94,6 +147,8 @@ def plus(dim: Dim, n: int) -> Dim:
     """``dim + n``; optimals move along."""
     if not n:
         return dim
+    if dim.sym is not None:
+        return Dim.of(dim.sym + n)
     best = tuple(o + n for o in dim.optimals)
     name = dim.name and f"({_inner(dim.name)}{n:+})"
     return Dim(max(0, dim.min + n), _top(dim.max, dim.max + n), best, name)
@@ -103,6 +158,8 @@ def over(dim: Dim, n: int) -> Dim:
     """``dim / n``, truncating; optimals are divided too."""
     if n == 1:
         return dim
+    if dim.sym is not None:
+        return Dim.of(dim.sym // n)
     best = tuple(o // n for o in dim.optimals)
     name = dim.name and f"({_inner(dim.name)}//{n})"
     return Dim(dim.min // n, _top(dim.max, dim.max // n), best, name)
@@ -115,6 +172,8 @@ def _inner(name: str) -> str:
 
 def minus(a: Dim, b: Dim) -> Dim:
     """``a - b``, at least 0; optimals survive where one side is fixed."""
+    if a.sym is not None and b.sym is not None:
+        return Dim.of(a.sym - b.sym)
     if b.is_fixed:
         if a.min >= b.min:
             return plus(a, -b.min)
@@ -123,11 +182,12 @@ def minus(a: Dim, b: Dim) -> Dim:
 
 
 def total(dims: Sequence[Dim]) -> Dim:
-    """The sum of dimensions."""
+    """The sum of dimensions, as a range without optimals."""
     loose = [d for d in dims if not d.is_fixed]
     fixed = sum(d.min for d in dims if d.is_fixed)
     if len(loose) == 1:
-        return plus(loose[0], fixed)
+        one = plus(unsymbolic(loose[0]), fixed)
+        return Dim(one.min, one.max, (), one.name)
     names = sorted(_inner(d.name) for d in loose)
     more = f"{fixed:+}" if fixed else ""
     low, high = sum(d.min for d in dims), min(sum(d.max for d in dims), UNBOUNDED)
@@ -208,8 +268,10 @@ def broadcast_dim(a: Dim, b: Dim) -> Dim | None:
 
     Two ranges that both allow 1 give every length of either: one of the two may be 1 in a run.
     """
-    if ONE in (a, b):
-        return a if b == ONE else b
+    if _is_one(a) or _is_one(b):
+        return a if _is_one(b) else b
+    if strict.get() or (a.sym is not None and b.sym is not None):
+        return intersection(a, b)
     if (same_length(a, b) and a == b) or (a.min > 1 and b.min > 1):
         return intersection(a, b)
     if a.min > 1 or b.min > 1:
@@ -217,6 +279,10 @@ def broadcast_dim(a: Dim, b: Dim) -> Dim | None:
         return wide if narrow.min <= 1 <= narrow.max else intersection(a, b)
     name = a.name if same_length(a, b) else ""
     return Dim(min(a.min, b.min), max(a.max, b.max), a.optimals if a == b else (), name)
+
+
+def _is_one(dim: Dim) -> bool:
+    return dim.min == dim.max == 1
 
 
 def expect_rank(

@@ -135,6 +135,8 @@ class Recurrent(Operation):
         for i, (shape, dims) in enumerate(zip(inputs, self._dims(inputs[0]), strict=False)):
             if i > _R and shape.dims is None and not shape.elements:
                 continue
+            if i == _LENS and agree(dims_of(shape), self._dims(inputs[0])[_HIDDEN]):
+                continue  # a state in place of the lens: as in MIGraphX, only a run refuses it
             fits = agree(dims_of(shape), dims)
             expect(self, fits, f"input {i} is {shape}; expected lens [{', '.join(map(str, dims))}]")
             wanted = inputs[0].type
@@ -178,6 +180,8 @@ class Recurrent(Operation):
         self._check_lens(inputs)
         x: Array = inputs[_SEQUENCE]
         lens = lengths(self, inputs[_LENS], len(x)) if _given(inputs, _LENS) else None
+        if lens is not None and lens.shape != x.shape[1:2]:
+            raise EvaluationError(f"{self.name}: lens {list(lens.shape)}; expected one a sequence")
         every: list[Array] = []
         last: list[State] = []
         for index in range(self.direction.directions):

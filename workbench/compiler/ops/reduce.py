@@ -30,7 +30,7 @@ from workbench.compiler.ops.accumulate import (
     sum_type,
     widened,
 )
-from workbench.compiler.ops.elementwise import BLOCK, blocks_of
+from workbench.compiler.ops.elementwise import BLOCK, blocks_of, repacked
 from workbench.compiler.ops.ranges import (
     ONE,
     dims_of,
@@ -59,6 +59,11 @@ class Reduction(Operation):
     axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
     axes: Ints = ()
 
+    def __post_init__(self) -> None:
+        """An axis that is named again is the same one."""
+        if len(set(self.axes)) < len(self.axes):
+            object.__setattr__(self, "axes", tuple(dict.fromkeys(self.axes)))
+
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The reduced dimensions are 1; standard."""
         expect_count(self, inputs, 1 if self.axes else 2)
@@ -67,7 +72,7 @@ class Reduction(Operation):
         if not self.axes:
             expect_integers(self, inputs, 1)
             expect_rank(self, inputs[1:], 1, 1)
-            spans = [Dim(min(1, d.min), max(1, d.max), d.optimals) for d in dims_of(x)]
+            spans = [Dim(min(1, d.min), max(1, d.max)) for d in dims_of(x)]
             return ranged(x.type, spans)
         return reduced_shape(self, x, self.axes)
 
@@ -112,7 +117,8 @@ def reduced_shape(op: Operation, x: Shape, axes: Sequence[int], type: DType | No
     """``x`` with the named axes of length 1, standard."""
     gone = distinct_axes(op, axes, x.ndim)
     if x.dims is not None:
-        return ranged(type or x.type, (ONE if i in gone else d for i, d in enumerate(x.dims)))
+        one = Dim.of(1) if x.is_symbolic else ONE
+        return ranged(type or x.type, (one if i in gone else d for i, d in enumerate(x.dims)))
     return Shape(type or x.type, [1 if i in gone else n for i, n in enumerate(x.lens)])
 
 
@@ -277,7 +283,7 @@ class Normalisation(Operation):
         expect_tensors(self, inputs)
         x = inputs[0]
         normalize_axis(self, self.axis, x.ndim)
-        return x if x.packed or x.dims is not None else x.with_lens(x.lens)
+        return x if x.packed else repacked(x)
 
     def compute(self, *inputs: Any) -> Any:
         """The definition for lines along the axis, a few at a time so that they stay in cache."""
@@ -357,9 +363,7 @@ class _PrefixScan(Operation):
         expect_tensors(self, inputs)
         x = inputs[0]
         normalize_axis(self, self.axis, x.ndim)
-        if x.dims is not None:
-            return x
-        return x.as_standard() if x.broadcasted else x.with_lens(x.lens)
+        return x.as_standard() if x.broadcasted else repacked(x)
 
     @quiet
     def compute(self, *inputs: Any) -> Any:

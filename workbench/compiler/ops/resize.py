@@ -92,12 +92,10 @@ class Resize(Operation):
     def _dynamic_shape(self, x: Shape, target: Shape) -> Shape:
         expect_static(self, [target])
         expect(self, target.lens == (x.ndim,), f"input 1 is {target}; expected {x.ndim} values")
-        if not self.scales:
-            return ranged(x.type, [ANY] * x.ndim)
-        pairs = zip(dims_of(x), self.scales, strict=True)
-        return ranged(
-            x.type, (Dim(int(d.min * s), min(int(d.max * s), UNBOUNDED)) for d, s in pairs)
-        )
+        dims = [ANY] * x.ndim
+        for k, (d, scale) in enumerate(zip(dims_of(x), self.scales, strict=False)):
+            dims[k] = Dim(int(d.min * scale), min(int(d.max * scale), UNBOUNDED))
+        return ranged(x.type, dims)
 
     def _lens(self, lens: Sequence[int]) -> tuple[int, ...]:
         return scaled(lens, self.scales)
@@ -259,7 +257,7 @@ class RoiAlign(Operation):
 
     def _region(self, x: Array, region: Array) -> Array:
         shift = 0.5 if self.coordinate_transformation_mode == "half_pixel" else 0.0
-        least = 0.0 if shift else 1.0
+        least = None if shift else 1.0
         rows = self._axis(
             region[1] - shift, region[3] - shift, least, self.output_height, x.shape[1]
         )
@@ -280,10 +278,10 @@ class RoiAlign(Operation):
         return np.max(np.stack([c.max(axis=(2, 4)) for c in cells]), axis=0)
 
     def _axis(
-        self, start: float, end: float, least: float, cells: int, n: int
+        self, start: float, end: float, least: float | None, cells: int, n: int
     ) -> list[tuple[Array, Array]]:
-        """The two neighbours of each sample along one axis, and their weights."""
-        extent = max(end - start, least)
+        """The two neighbours of each sample along one axis, and their weights; it may run backwards."""
+        extent = end - start if least is None else max(end - start, least)
         grid = self.sampling_ratio or max(int(np.ceil(extent / cells)), 1)
         at = start + (np.arange(cells * grid) + 0.5) * (extent / (cells * grid))
         inside = (at >= -1) & (at <= n)

@@ -36,6 +36,7 @@ from workbench.compiler.ops.ranges import (
     intersection,
     product,
     ranged,
+    strict,
 )
 from workbench.compiler.ops.sampling import digits, noise
 from workbench.compiler.shape import Dim, Shape
@@ -206,6 +207,7 @@ class Unique(Operation):
         expect_tensors(self, inputs)
         x = inputs[0]
         axis = None if self.axis is None else normalize_axis(self, self.axis, x.ndim)
+        expect(self, not (axis and strict.get()), f"axis {self.axis} of {x}; expected the first")
         lens = dims_of(x)
         count = product(lens) if axis is None else lens[axis]
         dim = Dim(min(1, count.min), count.max)

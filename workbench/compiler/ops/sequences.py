@@ -46,8 +46,10 @@ def lengths(op: Operation, lens: Array, most: int) -> Array:
     """The lens of the sequences of a batch.
 
     Raises:
-        EvaluationError: One is negative, or more than there are steps.
+        EvaluationError: One is negative, or more than there are steps; they are no integers.
     """
+    if lens.dtype.kind not in "iu":
+        raise EvaluationError(f"{op.name}: lens of {lens.dtype}; expected integers")
     wrong = (lens < 0) | (lens > most)
     if wrong.any():
         found = lens[wrong].flat[0]

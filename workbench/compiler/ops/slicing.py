@@ -25,6 +25,8 @@ from workbench.compiler.ops.ranges import (
     expect_integers,
     expect_tensors,
     ranged,
+    strict,
+    unsymbolic,
 )
 from workbench.compiler.ops.sampling import grid
 from workbench.compiler.shape import Dim, Shape
@@ -89,16 +91,18 @@ class Slice(Operation):
                 axis = normalize_axis(self, a, x.ndim, "axes")
                 lens[axis] = max(_clipped(end, lens[axis]) - _clipped(start, lens[axis]), 0)
             return Shape(x.type, lens, x.strides)
-        dims = list(x.dims)
+        dims = [Dim(d.min, d.max, (), d.name) for d in x.dims]
         for a, start, end in bounds:
             axis = normalize_axis(self, a, x.ndim, "axes")
+            known = dims[axis].is_fixed or not strict.get()
+            expect(self, known, f"axis {axis} of {x} is a range; give the bounds as inputs")
             dims[axis] = _cut(dims[axis], start, end)
         return ranged(x.type, dims)
 
     def _shape_of_inputs(self, inputs: Sequence[Shape]) -> Shape:
         x = inputs[0]
         cut = {normalize_axis(self, a, x.ndim, "axes") for a in self.axes} or set(range(x.ndim))
-        dims = enumerate(dims_of(x))
+        dims = enumerate(map(unsymbolic, dims_of(x)))
         return ranged(x.type, (Dim(0, d.max) if i in cut else d for i, d in dims))
 
     def compute(self, *inputs: Any) -> Any:

@@ -31,9 +31,11 @@ from workbench.compiler.ops.ranges import (
     over,
     plus,
     ranged,
+    strict,
 )
 from workbench.compiler.ops.sampling import grid
 from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.sym import Expr
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module
@@ -59,7 +61,10 @@ class Transpose(Operation):
         if sorted(order) != list(range(x.ndim)):
             raise ShapeError(f"transpose: permutation {order} does not permute the axes of {x}")
         if x.dims is not None:
-            return ranged(x.type, (x.dims[i] for i in order))
+            dims, strides = [x.dims[i] for i in order], x.dyn_strides
+            if strides:
+                return Shape.dynamic(x.type, dims, [strides[i] for i in order])
+            return ranged(x.type, dims)
         return Shape(x.type, [x.lens[i] for i in order], [x.strides[i] for i in order])
 
     def compute(self, *inputs: Any) -> Any:
@@ -97,10 +102,13 @@ class Squeeze(Operation):
             if intersection(dims[axis], ONE) is None:
                 raise ShapeError(f"squeeze: axis {axis} of {x} has length {dims[axis]}; expected 1")
         if not self.axes:
-            gone = {i for i, d in enumerate(dims) if d == ONE}
-            unsure = any(d.min <= 1 <= d.max and not d.is_fixed for d in dims)
+            gone = {i for i, d in enumerate(dims) if d.min == d.max == 1}
+            unsure = not strict.get() and any(d.min <= 1 <= d.max and not d.is_fixed for d in dims)
             expect(self, not unsure, f"{x} may have length 1 on other axes; name the axes")
         kept = [i for i in range(x.ndim) if i not in gone]
+        if x.is_symbolic and kept:
+            strides = [x.dyn_strides[i] for i in kept]
+            return Shape.dynamic(x.type, [dims[i] for i in kept], strides)
         if x.dims is not None:
             return ranged(x.type, (dims[i] for i in kept))
         if not kept:
@@ -235,6 +243,8 @@ class Step(Operation):
             for a, step in zip(self.axes, self.steps, strict=True):
                 axis = normalize_axis(self, a, x.ndim, "axes")
                 dims[axis] = over(plus(dims[axis], step - 1), step)
+            if x.is_symbolic:
+                return Shape.dynamic(x.type, dims, self._stepped(x))
             return ranged(x.type, dims)
         lens, strides = list(x.lens), list(x.strides)
         for a, step in zip(self.axes, self.steps, strict=True):
@@ -242,6 +252,12 @@ class Step(Operation):
             lens[axis] = -(-lens[axis] // step)
             strides[axis] *= step
         return Shape(x.type, lens, strides)
+
+    def _stepped(self, x: Shape) -> list[Expr]:
+        strides = list(x.dyn_strides)
+        for axis, step in zip(self.axes, self.steps, strict=True):
+            strides[axis] = strides[axis] * step
+        return strides
 
     def compute(self, *inputs: Any) -> Any:
         """A slice with steps."""
@@ -275,15 +291,20 @@ class AsShape(Operation):
     name: ClassVar[str] = "as_shape"
     family: ClassVar[Family] = Family.VIEW
     alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
     shape: Shape = Shape()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The given shape."""
         expect_count(self, inputs, 1)
-        expect_static(self, inputs)
+        expect_tensors(self, inputs)
         x = inputs[0]
         expect(self, x.standard, f"input 0 is {x}; expected a standard shape")
-        expect(self, not self.shape.is_dynamic, f"shape {self.shape}; expected a static one")
+        known = self.shape.dims is None or self.shape.is_symbolic
+        expect(self, known, f"shape {self.shape}; expected a static or a symbolic one")
+        if x.dims is not None or self.shape.dims is not None:
+            expect(self, x.type is self.shape.type, f"{x} has not the type of {self.shape}")
+            return self.shape
         fits = x.type is self.shape.type and self.shape.element_space <= x.elements
         expect(self, fits, f"{x} does not hold the elements of {self.shape}")
         return self.shape

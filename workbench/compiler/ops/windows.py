@@ -14,8 +14,8 @@ from numpy.lib.stride_tricks import as_strided
 from workbench.compiler import memory
 from workbench.compiler.dtypes import Array
 from workbench.compiler.operation import Operation
-from workbench.compiler.ops.ranges import expect, minus, over, plus
-from workbench.compiler.shape import Dim
+from workbench.compiler.ops.ranges import expect, minus, over, plus, ranged
+from workbench.compiler.shape import Dim, Shape, from_permutation
 
 Ints: TypeAlias = tuple[int, ...]
 
@@ -183,10 +183,23 @@ def output_dims(
 
 def _fitting(output: Dim, padded: Dim, span: Dim) -> Dim:
     """The output lengths, with 0 among them where the kernel may not fit into the padded input."""
-    if padded.min >= span.max:
+    if padded.min >= span.max or (output.sym is not None and padded.max >= span.min):
         return output
+    if output.sym is not None:
+        return Dim.of(0)
     return Dim(0, output.max if padded.max >= span.min else 0, output.optimals)
 
 
+def laid_out(x: Shape, dims: Sequence[Dim]) -> Shape:
+    """The output of windows over ``x``: where it is symbolic, its order of axes in memory is kept."""
+    if not all(d.is_symbolic for d in dims):
+        return ranged(x.type, dims)
+    if all(d.is_fixed for d in dims):
+        return Shape.permuted(x.type, [d.min for d in dims], x.permutation)
+    return from_permutation(x.type, dims, x.permutation)
+
+
 def _span(size: Dim, dilation: int) -> Dim:
+    if size.sym is not None:
+        return Dim.of((size.sym - 1) * dilation + 1)
     return Dim((size.min - 1) * dilation + 1, (size.max - 1) * dilation + 1)

@@ -32,6 +32,8 @@ def find_recurrent(b: Rewriter) -> Instruction | Decline:
     if isinstance(network, Lstm) and network.input_forget:
         return Decline("its input and forget gates are coupled (input_forget)")
     lens = _operand(b.root, _LENS)
+    if lens is not None and not lens.shape.type.is_integral:
+        return Decline(f"the lens of its sequences, #{lens.id}, are no integers")
     if lens is not None and is_large(lens):
         return Decline(f"the lens of its sequences, #{lens.id}, are too large to be computed here")
     steps = _steps(b.root, lens)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from workbench.compiler.bindings import specialised
 from workbench.compiler.bodies import prune_all, unused_name
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.ir import Instruction, Module, captured
@@ -13,6 +14,7 @@ from workbench.compiler.passes.base import Pass, register
 from workbench.compiler.program import Program
 from workbench.compiler.rewrite import Decline, change
 from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.sym import Expr
 
 MOST_LENGTHS = 64
 """How many lengths a range may have: there is a copy of the whole program for each."""
@@ -45,14 +47,16 @@ def split(last: Instruction, ranged: list[Instruction]) -> Decline | None:
         return Decline(
             f"the range has {len(sizes)} lengths; at most {MOST_LENGTHS} modules are made"
         )
+    if dim.sym is not None and dim.sym not in dim.sym.symbols:
+        return Decline(f"the dimension {dim} is no single symbol")
     for size in sizes:
-        if reason := _refused(main, size):
+        if reason := _refused(main, size, _values(dim, size)):
             return Decline(f"a length of {size}: {reason}")
     made: list[Module] = []
     for size in sizes:
         made.append(main.program.create_module(unused_name(main.program, f"dim_{size}")))
         try:
-            _copy_of(main, made[-1], size)
+            _copy_of(main, made[-1], size, _values(dim, size))
         except WorkbenchError as error:
             _remove_uncalled(main.program)
             return Decline(f"a length of {size}: {error}")
@@ -60,26 +64,33 @@ def split(last: Instruction, ranged: list[Instruction]) -> Decline | None:
     return None
 
 
-def _refused(main: Module, size: int) -> str:
+def _values(dim: Dim, size: int) -> Mapping[Expr, int]:
+    return {} if dim.sym is None else {dim.sym: size}
+
+
+def _refused(main: Module, size: int, values: Mapping[Expr, int]) -> str:
     """What an operation says against a length; only the copy tells of those behind a call."""
     shapes: dict[Instruction, Shape] = {}
     for instruction in main:
         if any(not m.bypass for m in instruction.modules):
             break
         if instruction.parameter is not None or instruction.literal is not None:
-            shapes[instruction] = _with_length(instruction.shape, size)
+            shapes[instruction] = _with_length(instruction.shape, size, values)
             continue
         given = [shapes[i] for i in instruction.inputs]
         try:
-            shapes[instruction] = instruction.op.compute_shape(given, instruction.modules)
+            op = specialised(instruction.op, values)
+            shapes[instruction] = op.compute_shape(given, instruction.modules)
         except WorkbenchError as error:
             return str(error)
     return ""
 
 
-def _with_length(shape: Shape, size: int) -> Shape:
+def _with_length(shape: Shape, size: int, values: Mapping[Expr, int]) -> Shape:
     if shape.dims is None:
         return shape
+    if shape.is_symbolic:
+        return shape.to_static(values)
     return Shape(shape.type, [d.min if d.is_fixed else size for d in shape.dims])
 
 
@@ -102,43 +113,56 @@ def _single_range(ranged: list[Instruction]) -> Dim | str:
     return next(iter(found))
 
 
-def _copy_of(main: Module, module: Module, size: int) -> None:
+def _copy_of(main: Module, module: Module, size: int, values: Mapping[Expr, int]) -> None:
     """Copy a module into an empty one, with ranges of the parameters replaced by a length."""
     inner: dict[Instruction, Instruction] = {}
     for name, parameter in main.parameters.items():
         if parameter.shape.dims is not None:
-            inner[parameter] = module.add_parameter(name, _with_length(parameter.shape, size))
-    _copy_body(main, module, inner)
+            shape = _with_length(parameter.shape, size, values)
+            inner[parameter] = module.add_parameter(name, shape)
+    _copy_body(main, module, inner, values)
     if not module.has_return:
         module.add_return(*(inner[o] for o in main.outputs))
 
 
 def _copy_body(
-    source: Module, target: Module, inner: dict[Instruction, Instruction]
+    source: Module,
+    target: Module,
+    inner: dict[Instruction, Instruction],
+    values: Mapping[Expr, int],
 ) -> dict[Instruction, Instruction]:
     """Copy what is not known yet; literals and parameters come to the front, one after another."""
     for instruction in source:
         if instruction not in inner:
             with source.program.source(*instruction.sources):
-                inner[instruction] = _copied(instruction, target, inner)
+                inner[instruction] = _copied(instruction, target, inner, values)
     return inner
 
 
 def _copied(
-    instruction: Instruction, target: Module, inner: Mapping[Instruction, Instruction]
+    instruction: Instruction,
+    target: Module,
+    inner: Mapping[Instruction, Instruction],
+    values: Mapping[Expr, int],
 ) -> Instruction:
     if instruction.literal is not None:
         return target.add_literal(instruction.literal)
     if instruction.parameter is not None:
         return target.add_parameter(instruction.parameter, instruction.shape)
     inputs = [inner.get(i, i) for i in instruction.inputs]
-    modules = [_called(m, target, inner) for m in instruction.modules]
-    made = target.insert(None, instruction.op, *inputs, modules=modules)
+    modules = [_called(m, target, inner, values) for m in instruction.modules]
+    op = specialised(instruction.op, values)
+    made = target.insert(None, op, *inputs, modules=modules)
     made.target_id = instruction.target_id
     return made
 
 
-def _called(module: Module, caller: Module, inner: Mapping[Instruction, Instruction]) -> Module:
+def _called(
+    module: Module,
+    caller: Module,
+    inner: Mapping[Instruction, Instruction],
+    values: Mapping[Expr, int],
+) -> Module:
     """A called module for a copy of its caller: the same, or a copy where it captures what was copied."""
     if not any(i in inner for i in captured(module)):
         return module
@@ -147,7 +171,7 @@ def _called(module: Module, caller: Module, inner: Mapping[Instruction, Instruct
         unused_name(program, f"{caller.name}:{module.name}"), module.bypass
     )
     own = {p: copy.add_parameter(n, p.shape) for n, p in module.parameters.items()}
-    _copy_body(module, copy, {**inner, **own})
+    _copy_body(module, copy, {**inner, **own}, values)
     return copy
 
 

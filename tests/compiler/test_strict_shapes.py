@@ -1,0 +1,117 @@
+"""Dynamic shapes by MIGraphX's rules to the letter, as programs of the drop-in have them."""
+
+import pytest
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.errors import ShapeError
+from workbench.compiler.operation import make
+from workbench.compiler.ops.recurrent import Direction
+from workbench.compiler.program import Program
+from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.text import parse
+
+MOST = (1 << 64) - 1
+
+
+def ranges(*dims, type=DType.FLOAT):
+    return Shape.dynamic(type, [Dim(*d) for d in dims])
+
+
+def static(*lens, type=DType.FLOAT):
+    return Shape(type, lens)
+
+
+def added(program, name, inputs, attributes):
+    values = [program.main.add_parameter(f"x{i}", s) for i, s in enumerate(inputs)]
+    return program.main.add(make(name, **attributes), *values).shape
+
+
+def strict_program():
+    program = Program()
+    program.keeps_fixed = program.strict = True
+    return program
+
+
+WIDE = ranges((1, 4), (2, 4, (2,)), (2, 4))
+CASES = [
+    ("dot", [ranges((1, 20), (5, 5)), static(5, 8)], {}, ranges((1, 20), (8, 8))),
+    ("dot", [ranges((1, 20), (5, 5), (5, 5)), static(1, 5, 8)], {}, ranges((1, 1), (5, 5), (8, 8))),
+    ("dot", [ranges((0, MOST), (5, 5)), ranges((5, 5), (6, 8, (8,)))], {}, None),
+    ("multibroadcast", [static(3, 6), ranges((0, MOST), (6, 6))], {}, ranges((3, 3), (6, 6))),
+    ("multibroadcast", [WIDE, ranges((2, 5, (2,)), (2, 4))], {}, ranges((1, 4), (2, 4), (2, 4))),
+    ("multibroadcast", [static(5, 1, 1, 1), WIDE], {}, Shape.dynamic(WIDE.type, [5, *WIDE.dims])),
+    ("reduce_sum", [ranges((2, 3), (2, 4))], {"axes": (0, 1)}, ranges((1, 1), (1, 1))),
+    ("squeeze", [ranges((1, 4), (1, 1), (3, 3))], {}, ranges((1, 4), (3, 3))),
+    ("gathernd", [ranges((2, 2), (2, 2)), static(2, 2, type=DType.INT64)], {}, ranges((2, 2))),
+    (
+        "gathernd",
+        [ranges((6, 7, (7,)), (3, 3), (1, 4)), static(2, 5, 1, type=DType.INT64)],
+        {"batch_dims": 1},
+        ranges((2, 2), (5, 5), (1, 4)),
+    ),
+    (
+        "concat",
+        [ranges((1, 3, (3,)), (1, 5, (5,))), ranges((1, 3, (3,)), (1, 4, (4,)))],
+        {"axis": 1},
+        ranges((1, 3, (3,)), (2, 9)),
+    ),
+    (
+        "pooling",
+        [ranges((4, 4), (3, 3), (4, 12, (8,)))],
+        {"lengths": (1,), "stride": (3,), "padding": (0,), "dilations": (1,)},
+        ranges((4, 4), (3, 3), (2, 4, (3,))),
+    ),
+    (
+        "slice",
+        [ranges((2, 3, (3,)), (7, 7))],
+        {"axes": (1,), "starts": (1,), "ends": (10,)},
+        ranges((2, 3), (6, 6)),
+    ),
+    (
+        "roialign",
+        [static(3, 4, 5, 6), static(2, 4), static(2, type=DType.INT64)],
+        {},
+        static(2, 4, 1, 1),
+    ),
+    (
+        "gru",
+        [static(2, 2, 3), static(1, 12, 3), static(1, 12, 4), static(1, 24), static(1, 2, 4)],
+        {"hidden_size": 4, "direction": Direction.REVERSE},
+        static(2, 1, 2, 4),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "inputs", "attributes", "expected"), CASES)
+def test_shapes_of_ranges(name, inputs, attributes, expected):
+    found = added(strict_program(), name, inputs, attributes)
+    assert found == (expected or ranges((0, MOST), (6, 8, (8,))))
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "attributes"),
+    [
+        ("add", [static(1, 4, 4), ranges((1, 1), (4, 4), (4, 4))], {}),
+        ("where", [static(2, 2, type=DType.BOOL), static(2, 2), ranges((2, 2), (2, 2))], {}),
+        ("mul", [ranges((2, 3), (3, 3)), ranges((2, 3), (2, 3))], {}),
+        ("multibroadcast", [static(3, 6), ranges((1, 2), (6, 6))], {}),
+        ("concat", [ranges((1, 3), (4, 4)), static(3, 4)], {"axis": 1}),
+        ("concat", [ranges((1, 5), (4, 4)), ranges((1, 4), (4, 4))], {"axis": 1}),
+        ("slice", [ranges((2, 3), (7, 8))], {"axes": (1,), "starts": (0,), "ends": (1,)}),
+        ("unique", [static(10, 4, 3)], {"axis": -1}),
+    ],
+)
+def test_what_is_refused_of_ranges_here_only(name, inputs, attributes):
+    assert added(Program(), name, inputs, attributes)
+    with pytest.raises(ShapeError, match=name):
+        added(strict_program(), name, inputs, attributes)
+
+
+def test_single_lengths_are_static_but_where_a_text_says_otherwise():
+    program = strict_program()
+    added(program, "dot", [ranges((1, 20), (5, 5), (5, 5)), static(1, 5, 8)], {})
+    assert "dot(x0,x1) -> dynamic, float_type, {1, 5, 8}" in str(program)
+    assert str(parse(str(program))) == str(program)
+    assert program.clone().strict
+    settled = added(Program(), "dot", [ranges((1, 20), (5, 5), (5, 5)), static(1, 5, 8)], {})
+    assert settled == static(1, 5, 8)
