@@ -365,6 +365,18 @@ def test_lrn_topk_and_prefix_sums():
             same(checked(op, x), wanted)
 
 
+def test_roialign_of_a_region_that_runs_backwards():
+    op = make(
+        "roialign", output_height=3, output_width=2, sampling_ratio=2, spatial_scale=0.9,
+        mode=PoolingMode.AVERAGE,
+    )  # fmt: skip
+    x = np.arange(12, dtype=np.float32).reshape(1, 1, 4, 3)
+    region = np.array([[0.1, 1.73, 0.8, 1.13]], np.float32)
+    found = op.compute(x, region, np.array([0]))
+    expected = [[2.9009998, 2.9716249], [2.3609998, 2.4316247], [1.8209997, 1.8916247]]
+    assert np.allclose(found[0, 0], expected, rtol=1e-5)  # as onnxruntime has it
+
+
 def test_roialign_and_suppression():
     x, rois = (
         noise(2, 3, 9, 8),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,12 @@ def parse_onnx(
     default_dyn_dim_value: Dim | None = None,
     skip_unknown_operators: bool = False,
     max_loop_iterations: int = 10,
+    limit_max_iterations: int = 65535,
     use_dyn_output: bool = True,
     constant_inputs: Mapping[str, Any] | None = None,
     external_data_path: str | Path | None = None,
+    use_debug_symbols: bool = False,
+    print_program_on_error: bool = False,
 ) -> Program:
     """Import an ONNX model.
 
@@ -45,11 +49,15 @@ def parse_onnx(
         default_dyn_dim_value: The range of a dimension that the model leaves open.
         skip_unknown_operators: Keep unknown operators as ``unknown:Op`` instead of failing.
         max_loop_iterations: Iterations of a loop whose number is only known at run time.
+        limit_max_iterations: More iterations of any loop are cut off.
         use_dyn_output: Give results whose length is data (NonZero, NonMaxSuppression) their exact length,
             with a dynamic dimension. False pads them with zeros to the most that there can be.
         constant_inputs: Arrays for inputs that become constants of the program, by the input's name. What a
             model computes from them (the lengths of a Reshape, the k of a TopK) is then known at import.
         external_data_path: The folder of tensors stored outside of the model file.
+        use_debug_symbols: Give every instruction the name of its node as a debug symbol. Nodes without a
+            name are called ``migx_uid:<operator>_<place>``, outputs ``@output_0:<name>``.
+        print_program_on_error: Print what was made of the model so far, on stderr, where it is refused.
 
     Raises:
         ModelError: The model is missing, damaged, hostile or uses something that is not supported.
@@ -62,14 +70,19 @@ def parse_onnx(
         default_dyn_dim_value,
         skip_unknown_operators,
         max_loop_iterations,
+        limit_max_iterations,
         use_dyn_output,
         constant_inputs or {},
         external_data_path,
+        use_debug_symbols,
     )
     source = read(model)
+    importer = Importer(source, options)
     try:
-        return Importer(source, options).run()
+        return importer.run()
     except Exception as error:  # a damaged file may break any assumption
+        if print_program_on_error:
+            sys.stderr.write(f"{importer.program}\n")
         name = source.name or "the model"
         if (broken := broken_text(source.model)) is not None:
             raise ModelError(f"{name}: {broken}; the file is damaged") from None

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.macros.emit import common_type
 from workbench.compiler.onnx import dynamic
 from workbench.compiler.shape import broadcast_lens
 
-_SMALL = {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16}
-_RANK = [DType.INT32, DType.UINT32, DType.INT64, DType.UINT64]
-
-
-def common_type(types: Sequence[DType]) -> DType:
-    """The type that values of these types meet in: C++'s usual arithmetic conversions."""
-    return reduce(_common, types)
-
-
-def _common(a: DType, b: DType) -> DType:
-    if a is b:
-        return a
-    if DType.DOUBLE in (a, b):
-        return DType.DOUBLE
-    if a.is_float or b.is_float:
-        return DType.FLOAT
-    if a in _SMALL and b in _SMALL:
-        return DType.INT32
-    return max((t for t in (a, b) if t not in _SMALL), key=_RANK.index)
+__all__ = ["aligned", "broadcasted", "broadcasted_alike", "common", "common_type", "converted"]
 
 
 def common(module: Module, op: str, *inputs: Instruction, **attributes: Any) -> Instruction:

@@ -346,6 +346,14 @@ class NodeContext:
             return dynamic.spread(self.module, value, lens)
         return broadcast.broadcasted(self.module, value, fixed)
 
+    def fit_like(self, value: Instruction, like: Instruction) -> Instruction:
+        """The value with the lens of another one: itself, or a multibroadcast of it."""
+        return self.fit(value, self.lens(like))
+
+    def spread_like(self, value: Instruction, like: Instruction) -> Instruction:
+        """A multibroadcast of the value to the lens of another one, even where they are equal."""
+        return self.multibroadcast(value, self.lens(like))
+
     def common_lens(self, *lens: Sequence[Length]) -> tuple[Length, ...]:
         """The lens that several broadcast to."""
         fixed = [f for f in map(sizes.known, lens) if f is not None]

@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 
 from workbench.compiler.argument import Argument
+from workbench.compiler.debug_symbols import add_debug_symbols
 from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir import Instruction, Module
@@ -99,7 +100,7 @@ class Importer:
         scope = Scope(opsets=opsets or {"": 1})
         names = [output.name for output in model.graph.output]
         outputs = self.graph(model.graph, self.program.main, scope)
-        self.program.main.add_return(*outputs)
+        self._return(self.program.main, outputs, names)
         if self.options.skip_unknown_operators:
             self._drop_unused_modules()
         self.program.output_names = tuple(names)
@@ -164,6 +165,8 @@ class Importer:
             where = f"initializer {tensor.name!r}"
             with self.program.source(self.provenance.initializer(tensor.name)):
                 value = literal(module, tensor, where, self.folder, payloads.get(index))
+            if self.options.use_debug_symbols:
+                add_debug_symbols(value.inputs[0] if value.inputs else value, [tensor.name])
             scope.values[tensor.name] = self.declared(value, tensor.data_type)
         for tensor in graph.sparse_initializer:
             name = tensor.values.name
@@ -249,7 +252,10 @@ class Importer:
             source = self.provenance.node(node, index, scope.prefix, scope.path)
             with self.program.source(source):
                 inputs = [self._input(name, node, module, scope) for name in node.input]
+                called = node.name or f"migx_uid:{unique_name(node, module)}"
                 results = self._node(node, source, inputs, module, scope)
+            if self.options.use_debug_symbols:
+                name_made(results, inputs, called)
             self._check_results(node, results)
             for name, result in zip(node.output, results, strict=False):
                 if name and name not in scope.values:
@@ -370,8 +376,16 @@ class Importer:
         """Import a subgraph as a module of its own, which returns its outputs."""
         module = self.new_module(name)
         outputs = self.graph(graph, module, scope.inner(), shapes)
-        module.add_return(*outputs)
+        self._return(module, outputs, [o.name for o in graph.output])
         return module
+
+    def _return(self, module: Module, outputs: list[Instruction], names: list[str]) -> None:
+        made = module.add_return(*outputs)
+        if self.options.use_debug_symbols:
+            width = len(str(len(names) - 1))
+            add_debug_symbols(
+                made, [f"@output_{i:0{width}}:{name}" for i, name in enumerate(names)]
+            )
 
     def inlined(self, graph: onnx.GraphProto, module: Module, scope: Scope) -> list[Instruction]:
         """Import a subgraph into the module that it is used in."""
@@ -384,6 +398,19 @@ class Importer:
             name = f"{base}_{count}"
             count += 1
         return self.program.create_module(name)
+
+
+def name_made(results: Iterable[Instruction], inputs: Iterable[Instruction], symbol: str) -> None:
+    """Give a debug symbol to what a node made: what its results need that its inputs do not give."""
+    seen = set(inputs)
+    stack = list(results)
+    while stack:
+        current = stack.pop()
+        if current not in seen:
+            seen.add(current)
+            stack += current.inputs
+            if current.parameter is None:
+                add_debug_symbols(current, [symbol])
 
 
 def _nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

@@ -31,6 +31,8 @@ class ParseOptions:
     """Keep unknown operators as ``unknown:Op`` instructions, which cannot run, instead of failing."""
     max_loop_iterations: int = 10
     """Iterations of a loop whose number of iterations is only known at run time."""
+    limit_max_iterations: int = 65535
+    """More iterations of any loop are cut off, for its scan outputs are made as long as they may get."""
     use_dyn_output: bool = True
     """Whether results whose length is data (NonZero, NonMaxSuppression) are exactly as long as they should
     be, with a dynamic dimension; otherwise they are padded with zeros to the most that there can be."""
@@ -38,6 +40,8 @@ class ParseOptions:
     """Arrays for inputs that are to be constants of the program, by name."""
     external_data_path: str | Path | None = None
     """The folder that tensors stored outside of the model file lie in; the model's own by default."""
+    use_debug_symbols: bool = False
+    """Whether instructions carry the names of the model's nodes as debug symbols, which print."""
 
     def __post_init__(self) -> None:
         """Refuse options that contradict each other.
@@ -57,6 +61,10 @@ class ParseOptions:
             raise ModelError(f"default_dim_value={self.default_dim_value}; expected 1 or more")
         if self.max_loop_iterations < 0:
             raise ModelError(f"max_loop_iterations={self.max_loop_iterations}; expected 0 or more")
+        if self.limit_max_iterations < 0:
+            raise ModelError(
+                f"limit_max_iterations={self.limit_max_iterations}; expected 0 or more"
+            )
 
     @property
     def fills(self) -> bool:

@@ -31,8 +31,7 @@ def _spread(
         if broadcast_dim(scale[0], dim_of(lens[axis])) is None:
             raise node.fail(f"{scale[0]} scales for axis {axis} of length {dim_of(lens[axis])}")
         axes = [i for i in range(len(lens)) if i != axis]
-        spread = [node.unsqueeze(v, *axes) if axes else v for v in given]
-        return [node.multibroadcast(v, lens) for v in spread]
+        return [node.multibroadcast(node.unsqueeze(v, *axes), lens) for v in given]
     return [_blocked(node, x, v, axis, block_size) for v in given]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
+from workbench.compiler.macros import compositions
 from workbench.compiler.onnx import builders
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
@@ -39,14 +40,7 @@ def hard_swish(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def celu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
     node.expect(inputs, 1)
-    x, alpha = inputs[0], node.number("alpha", 1.0)
-    if alpha == 0:
-        raise node.fail("alpha=0; expected another value")
-    zero, one, slope = (_spread(node, x, v) for v in (0.0, 1.0, alpha))
-    above = node.common("max", zero, x)
-    raised = node.add("exp", node.common("div", x, slope))
-    below = node.common("mul", slope, node.common("sub", raised, one))
-    return node.common("add", above, node.common("min", zero, below))
+    return compositions.celu(node, inputs[0], node.number("alpha", 1.0))
 
 
 @onnx_op("Selu")
@@ -116,14 +110,14 @@ def gelu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if x.shape.type not in builders.FLOATS:
         raise node.fail(f"element type {x.shape.type.type_name}; expected a float")
     if node.op_type == "QuickGelu":
-        return builders.gelu_quick(node, x, node.number("alpha", 1.702))
+        return compositions.gelu_quick(node, x, node.number("alpha", 1.702))
     bias = node.optional(inputs, 1)
     if bias is not None:
         x = node.common("add", x, bias)
     if node.op_type == "BiasSplitGelu":
         return builders.gelu_split(node, x)
     if node.op_type == "FastGelu":
-        return builders.gelu_tanh(node, x, fast=True)
+        return compositions.gelu_tanh(node, x, fast=True)
     if node.text("approximate", "none") == "tanh":
-        return builders.gelu_tanh(node, x)
-    return builders.gelu_erf(node, x)
+        return compositions.gelu_tanh(node, x)
+    return compositions.gelu_erf(node, x)

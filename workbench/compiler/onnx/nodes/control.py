@@ -19,9 +19,6 @@ from workbench.compiler.ops.collection import MAX_LENGTH
 from workbench.compiler.ops.ranges import dims_of, fixed, joined, unnamed
 from workbench.compiler.shape import Dim, Shape
 
-MAX_ITERATIONS = 65535
-"""More iterations of a loop are cut off, for its scan outputs are made as long as they may get."""
-
 MAX_ATTEMPTS = 5
 """Imports of a loop's body until the shapes of its states settle."""
 
@@ -90,7 +87,7 @@ def loop(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     states = [node.standard(i) for i in inputs[2:]]
     module = _settled(node, states)
     room = node.importer.options.max_loop_iterations if known is None else known
-    room = min(max(room, 0), MAX_ITERATIONS)
+    room = min(max(room, 0), node.importer.options.limit_max_iterations)
     counted = node.importer.options.use_dyn_output and len(module.outputs) > len(states) + 1
     if not counted or (known is not None and known <= room and _runs_on(node, module, condition)):
         made = node.add("loop", limit, condition, *states, modules=[module], max_iterations=room)
@@ -101,9 +98,14 @@ def loop(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
 
 
 def _limit(node: NodeContext, given: Instruction | None) -> tuple[Instruction, int | None]:
-    """The trip count, and its value if that is known; without one, the condition alone decides."""
+    """The trip count, and its value if that is known; without one, the condition alone decides.
+
+    Where scans are as long as they may get, it is what a loop without a trip count runs at most.
+    """
     if given is None:
-        return node.scalar(DType.INT64, np.iinfo(np.int64).max), None
+        options = node.importer.options
+        most = np.iinfo(np.int64).max if options.use_dyn_output else options.max_loop_iterations
+        return node.scalar(DType.INT64, most), None
     known = node.constant(given)
     return given, None if known is None else int(node.element(known, "the trip count"))
 
@@ -268,7 +270,8 @@ def _scan(
     name = f"{unique_name(node.node, node.module)}_scan"
     module = _scan_module(node, name, states, list(zip(scanned, axes, directions, strict=True)))
     length = lengths[0]
-    most = length if isinstance(length, int) else min(length.dim.max, MAX_ITERATIONS)
+    limit = node.importer.options.limit_max_iterations
+    most = length if isinstance(length, int) else min(length.dim.max, limit)
     turned = _per_value(node, "scan_output_directions", outputs)
     if any(turned) and not isinstance(length, int):
         raise node.fail(f"backward scans of a length of {length.dim}; expected a fixed one")

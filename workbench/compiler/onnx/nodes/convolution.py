@@ -141,25 +141,28 @@ def conv_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         x, x_zero = (_shifted(node, v, shift) for v in (x, x_zero))
         weights, w_zero = (_shifted(node, v, shift) for v in (weights, w_zero))
     assert x is not None and weights is not None  # noqa: PT018  # a value stays one
-    result = convolve(node, x, weights, "quant_convolution")
-    spread_x = None if x_zero is None else node.multibroadcast(x_zero, node.lens(x))
-    spread_w = None if w_zero is None else _spread(node, w_zero, weights)
-    if spread_x is not None:
-        lowered = convolve(node, spread_x, weights, "quant_convolution")
+    result = _convolved(node, x, weights)
+    if x_zero is not None:
+        lowered = _convolved(node, _spread(node, x_zero, x), weights)
         result = node.common("sub", result, lowered)
-    if spread_w is not None:
-        lowered = convolve(node, x, spread_w, "quant_convolution")
+    if w_zero is not None:
+        lowered = _convolved(node, x, _spread(node, w_zero, weights))
         result = node.common("sub", result, lowered)
-    if spread_x is not None and spread_w is not None:
-        raised = convolve(node, spread_x, spread_w, "quant_convolution")
-        result = node.common("add", result, raised)
+    if x_zero is not None and w_zero is not None:
+        both = _spread(node, x_zero, x), _spread(node, w_zero, weights)
+        result = node.common("add", result, _convolved(node, *both))
     return result
 
 
-def _spread(node: NodeContext, zero: Instruction, weights: Instruction) -> Instruction:
+def _convolved(node: NodeContext, x: Instruction, weights: Instruction) -> Instruction:
+    return convolve(node, x, weights, "quant_convolution")
+
+
+def _spread(node: NodeContext, zero: Instruction, value: Instruction) -> Instruction:
+    """A zero point with the lens of what it is of."""
     if zero.shape.elements == 1:
-        return node.multibroadcast(zero, node.lens(weights))
-    return node.broadcast(zero, 0, node.lens(weights))
+        return node.multibroadcast(zero, node.lens(value))
+    return node.broadcast(zero, 0, node.lens(value))
 
 
 def _zero_point(
@@ -171,11 +174,15 @@ def _zero_point(
         raise node.fail(f"element type {type.type_name}; expected int8 or uint8")
     middle = 128 if type is DType.UINT8 else 0
     if zero is None:
-        return node.scalar(type, 0) if middle else None
+        absent = node.scalar(type, 0)
+        return absent if middle else None
     if zero.shape.type is not type:
         raise node.fail(f"a zero point of {zero.shape.type.type_name}; expected {type.type_name}")
     known = node.constant(zero)
-    return None if known is not None and bool(np.all(known == middle)) else zero
+    if known is None or not bool(np.all(known == middle)):
+        return zero
+    node.scalar(type, middle)  # MIGraphX's literal for it, of which nothing follows
+    return None
 
 
 def _shifted(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 
 from workbench.compiler.dtypes import DType
-from workbench.compiler.errors import ShapeError
+from workbench.compiler.errors import OperationError, ShapeError
 from workbench.compiler.ir import Instruction
+from workbench.compiler.macros import expand
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, same
@@ -28,6 +30,11 @@ def einsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Sums of products over named axes."""
     node.expect(inputs, 1, len(inputs))
     terms, output = _parsed(node, inputs)
+    if all(map(_is_plain, terms, inputs)):
+        with suppress(OperationError):  # an output without the ellipsis of its inputs
+            return expand(node.module, None, "einsum", inputs, {"equation": node.text("equation")})[
+                0
+            ]
     columns = sorted({label for t in [*terms, output] for label in t}, key=_order)
     rows = [{columns.index(label) for label in t} for t in [*terms, output]]
     result: _Term | None = None
@@ -40,6 +47,16 @@ def einsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     assert result is not None  # there is an input
     result = _summed(node, result, result.present - rows[-1])
     return _ordered(node, result, [columns.index(label) for label in output])
+
+
+def _is_plain(labels: Sequence[str], x: Instruction) -> bool:
+    """Whether MIGraphX's instructions are right for a term: fixed lengths, one diagonal, at the end."""
+    if x.shape.is_dynamic or not x.shape.elements or not _rank(x):
+        return False
+    repeated = [i for i, label in enumerate(labels) if labels.count(label) > 1]
+    names, lens = ({of[i] for i in repeated} for of in (labels, x.shape.lens))
+    is_last = repeated == [*range(len(labels) - len(repeated), len(labels))]
+    return not repeated or (len(names) == len(lens) == 1 and is_last)
 
 
 def _order(label: str) -> tuple[int, str]:

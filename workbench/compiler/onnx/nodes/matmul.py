@@ -6,6 +6,7 @@ import numpy as np
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
+from workbench.compiler.macros import compositions
 from workbench.compiler.onnx import builders
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.quantization import dequantized
@@ -16,7 +17,7 @@ from workbench.compiler.onnx.registry import onnx_op
 def gemm(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """``alpha * A @ B + beta * C``."""
     node.expect(inputs, 2, 3)
-    return builders.gemm(
+    return compositions.gemm(
         node,
         inputs[0],
         inputs[1],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
+from workbench.compiler.macros import compositions
 from workbench.compiler.onnx import builders
 from workbench.compiler.onnx.context import NodeContext, Result, is_absent
 from workbench.compiler.onnx.registry import onnx_op
@@ -23,7 +24,7 @@ def batch_normalization(node: NodeContext, inputs: list[Instruction]) -> Result:
     node.expect(inputs, 5)
     if node.flag("training_mode"):
         return _trained_batch_normalization(node, *inputs)
-    return builders.batchnorm(node, inputs[0], inputs[1:], node.number("epsilon", 1e-5))
+    return compositions.batchnorm(node, inputs[0], inputs[1:], node.number("epsilon", 1e-5))
 
 
 def _trained_batch_normalization(
@@ -39,7 +40,7 @@ def _trained_batch_normalization(
     batch_mean = node.add("reduce_mean", x, axes=axes)
     batch_variance = node.add("reduce_mean", node.common("sqdiff", x, batch_mean), axes=axes)
     found = [node.squeeze(v, *axes) for v in (batch_mean, batch_variance)]
-    y = builders.batchnorm(node, x, [scale, bias, *found], node.number("epsilon", 1e-5))
+    y = compositions.batchnorm(node, x, [scale, bias, *found], node.number("epsilon", 1e-5))
     momentum = node.number("momentum", 0.9)
     moved: list[Instruction] = []
     for old, new in zip((mean, variance), found, strict=True):
@@ -193,11 +194,5 @@ def _of_channels(
 def mean_variance_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value less its mean, over its deviation."""
     node.expect(inputs, 1)
-    x, axes = inputs[0], node.integers("axes", (0, 2, 3))
-    mean = node.add("reduce_mean", x, axes=axes)
-    squared_mean = node.common("mul", mean, mean)
-    mean_square = node.add("reduce_mean", node.common("mul", x, x), axes=axes)
-    deviation = node.add("sqrt", node.common("sub", mean_square, squared_mean))
-    centred = node.common("sub", x, mean)
-    epsilon = node.scalar(x.shape.type, 1e-7 if x.shape.type is DType.HALF else 1e-9)
-    return node.common("div", centred, node.common("add", deviation, epsilon))
+    axes = node.integers("axes", (0, 2, 3))
+    return compositions.mean_variance_normalization(node, inputs[0], axes)

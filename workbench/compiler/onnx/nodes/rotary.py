@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.ir import Instruction
+from workbench.compiler.macros import expand
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes.attention import MICROSOFT, heads_first, merged
 from workbench.compiler.onnx.registry import onnx_op
@@ -47,11 +48,14 @@ def turned(
     if width > size:
         raise node.fail(f"tables for {width} elements; expected at most {size}, the size of a head")
     if width < size:
-        rest = node.slice(x, [3], [width], [size])
-        front = node.slice(x, [3], [0], [width])
+        rest = node.slice(x, [-1], [width], [size])
+        front = node.slice(x, [-1], [0], [width])
         front = turned(node, front, positions, tables, interleaved=interleaved)
-        return node.add("concat", front, rest, axis=3)
-    lens = node.lens(x)
+        return node.add("concat", front, rest, axis=-1)
+    given, lens = [x, positions, *tables], node.lens(x)
+    if not any(v.shape.is_dynamic or not v.shape.elements for v in given):
+        options = {"interleaved": interleaved}
+        return expand(node.module, None, "rotary_embedding", given, options)[0]
     batch, _, length, _ = lens
     index = _positions(node, positions, batch, length)
     cosine, sine = (node.unsqueeze(node.add("gather", t, index, axis=0), 1) for t in tables)

@@ -1,0 +1,13 @@
+"""Macros: what MIGraphX calls op builders; ``expand`` inserts the instructions that a name stands for."""
+
+from workbench.compiler.macros import (
+    contractions,  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    convolution,  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    einsum,  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    elementwise,  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    quantization,  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    rotary,  # pyright: ignore[reportUnusedImport]  # noqa: F401
+)
+from workbench.compiler.macros.table import MACROS, Macro, expand, macro
+
+__all__ = ["MACROS", "Macro", "expand", "macro"]
