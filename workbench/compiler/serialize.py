@@ -17,16 +17,19 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from workbench.compiler import mxr
 from workbench.compiler.argument import Argument
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.edits import Edit, NearMiss, Step
 from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
 from workbench.compiler.ir import SourceNode
+from workbench.compiler.mxr.files import SUFFIXES
 from workbench.compiler.operation import Operation, find
 from workbench.compiler.program import Program
 from workbench.compiler.recording import Recording
 from workbench.compiler.rows import ModuleRow, Row, Rows, build, rows_of
 from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.sym_values import from_value, to_value
 
 FORMAT = "graph-workbench"
 VERSION = 1
@@ -38,8 +41,12 @@ Json = Any
 def save(what: Program | Recording, path: str | Path) -> None:
     """Write a program or a recording to a file; an existing file is replaced once the new one is whole.
 
+    The name of the file says its form: a program can be MIGraphX's ``.mxr`` or ``.json``; any other name
+    stands for the workbench's own form, which also keeps the ids of instructions.
+
     Raises:
-        OperationError: It is something else; of a build, save ``recording`` or ``program``.
+        OperationError: It is something else, or a recording for a form that has none; of a build, save
+            ``recording`` or ``program``.
         OSError: The file cannot be written.
     """
     path = Path(path)
@@ -48,6 +55,13 @@ def save(what: Program | Recording, path: str | Path) -> None:
             f"a {type(what).__name__} cannot be saved; expected a program or a recording, such as "
             "build.program or build.recording"
         )
+    if (form := SUFFIXES.get(path.suffix)) is not None:
+        if isinstance(what, Recording):
+            raise OperationError(
+                f"{path}: a recording has no form of MIGraphX's; save it under a name without {path.suffix}"
+            )
+        mxr.save(what, path, form)
+        return
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
     pool = _Literals()
@@ -72,11 +86,13 @@ def save(what: Program | Recording, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Program | Recording:
-    """Read a file that ``save`` wrote.
+    """Read a file that ``save`` wrote, or MIGraphX: ``.mxr`` and ``.json``.
 
     Raises:
         ModelError: The file is missing, damaged, of another kind or version.
     """
+    if (form := SUFFIXES.get(Path(path).suffix)) is not None:
+        return mxr.load(path, form)
     try:
         with zipfile.ZipFile(path) as file:
             document = json.loads(file.read(_DOCUMENT))
@@ -158,14 +174,19 @@ def _shape(shape: Shape) -> Json:
         "dims": None if shape.dims is None else [_dim(d) for d in shape.dims],
         "subs": None if shape.subs is None else [_shape(s) for s in shape.subs],
         "kind": shape.kind,
+        **({"dyn_strides": [to_value(s) for s in shape.dyn_strides]} if shape.dyn_strides else {}),
     }
 
 
 def _dim(dim: Dim) -> Json:
+    if dim.sym is not None:
+        return {"sym": to_value(dim.sym)}
     return [dim.min, dim.max, dim.optimals, dim.name]
 
 
 def _read_dim(value: Json) -> Dim:
+    if isinstance(value, Mapping):
+        return Dim.of(from_value(cast("Mapping[str, Json]", value).get("sym")))
     low, high, best, *name = value
     return Dim(low, high, tuple(best), *name)
 
@@ -177,7 +198,8 @@ def _read_shape(value: Json) -> Shape:
     if value["subs"] is not None:
         return Shape.tuple_of([_read_shape(s) for s in value["subs"]])
     if value["dims"] is not None:
-        return Shape.dynamic(type, [_read_dim(d) for d in value["dims"]])
+        strides = [from_value(s) for s in value.get("dyn_strides", [])]
+        return Shape.dynamic(type, [_read_dim(d) for d in value["dims"]], strides or None)
     return Shape(type, value["lens"], value["strides"])
 
 
@@ -191,7 +213,7 @@ def _encoded(value: Any) -> Json:
     if isinstance(value, Shape):
         return _shape(value)
     if isinstance(value, Dim):
-        return [value.min, value.max, value.optimals]
+        return _dim(value)
     return _operation(value) if isinstance(value, Operation) else value
 
 
@@ -206,7 +228,7 @@ def _decoded(value: Json, hint: Any) -> Any:
     if hint is Shape:
         return _read_shape(value)
     if hint is Dim:
-        return Dim(value[0], value[1], tuple(value[2]))
+        return _read_dim(value)
     if isinstance(hint, type) and issubclass(hint, Operation):
         return _read_operation(value)
     return hint(value) if isinstance(hint, type) else value
@@ -233,16 +255,16 @@ def _hints(cls: type[Operation]) -> dict[str, Any]:
 def _row(row: Row, pool: _Literals) -> Json:
     return [
         row.id, row.module, row.order, _operation(row.op), _shape(row.shape), row.inputs, row.modules,
-        row.sources, pool.number(row.literal), row.target_id,
+        row.sources, pool.number(row.literal), row.target_id, row.symbols,
     ]  # fmt: skip
 
 
 def _read_row(value: Json, literals: list[Argument]) -> Row:
-    id, module, order, op, shape, inputs, modules, sources, literal, target = value
+    id, module, order, op, shape, inputs, modules, sources, literal, target, *symbols = value
     data = None if literal is None else literals[int(literal)]
     return Row(
         id, module, order, _read_operation(op), _read_shape(shape), tuple(inputs), tuple(modules),
-        tuple(sources), data, target,
+        tuple(sources), data, target, tuple(symbols[0]) if symbols else (),
     )  # fmt: skip
 
 
@@ -250,6 +272,8 @@ def _tables(rows: Rows, pool: _Literals) -> Json:
     return {
         "name": rows.name,
         "output_names": rows.output_names,
+        "targets": rows.targets,
+        "keeps_fixed": rows.keeps_fixed,
         "source_nodes": [asdict(s) for s in rows.source_nodes.values()],
         "modules": [[k, *m] for k, m in rows.modules.items()],
         "instructions": [_row(r, pool) for r in rows.instructions.values()],
@@ -257,7 +281,8 @@ def _tables(rows: Rows, pool: _Literals) -> Json:
 
 
 def _rows(body: Json, literals: list[Argument]) -> Rows:
-    rows = Rows(body["name"], tuple(body["output_names"]))
+    rows = Rows(body["name"], tuple(body["output_names"]), tuple(body.get("targets", ())))
+    rows.keeps_fixed = bool(body.get("keeps_fixed", False))
     nodes = [_source_node(n) for n in body["source_nodes"]]
     rows.source_nodes = {n.name: n for n in nodes}
     rows.modules = {k: ModuleRow(name, bypass) for k, name, bypass in body["modules"]}

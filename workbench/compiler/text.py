@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import DType
+from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.operation import float_text
 from workbench.compiler.ops.builtin import Literal, Param, Return
 from workbench.compiler.program import Program
+from workbench.compiler.quoting import module_text, quoted, symbol_text, value_text
 from workbench.compiler.text_parse import parse
 
-__all__ = ["Line", "instruction_text", "lines", "names", "parse", "to_text"]
+__all__ = ["Line", "instruction_text", "lines", "literals", "names", "parse", "to_text"]
 
 _INLINE_ELEMENTS = 10
 
@@ -29,12 +30,37 @@ class Line(NamedTuple):
 def names(program: Program) -> dict[int, str]:
     """The printed name of every instruction: parameters by name, others ``@`` and their position."""
     found: dict[int, str] = {}
+    taken: set[str] = set()
     for module in program.modules.values():
         prefix = "" if module is program.main else f"{module.name}:"
+        plain = not prefix or value_text(prefix) == prefix
         for position, instruction in enumerate(module):
             own = instruction.parameter
-            found[instruction.id] = prefix + (f"@{position}" if own is None else own)
+            if own is None:
+                found[instruction.id] = _placed(f"{prefix}@{position}", plain)
+                continue
+            name = prefix + own
+            shown = value_text(name)
+            while shown in taken:  # a parameter of another module prints so too
+                name += "'"
+                shown = quoted(name)
+            taken.add(shown)
+            found[instruction.id] = shown
     return found
+
+
+def _placed(name: str, plain: bool) -> str:
+    """The name of what is called by its place; the module's own name may be an odd one."""
+    return name if plain else quoted(name)
+
+
+def literals(program: Program) -> dict[str, Array]:
+    """The elements of every literal, by printed name: with them ``parse`` gives back the very program.
+
+    The text alone has the elements of small literals only, to six digits.
+    """
+    named = names(program)
+    return {named[i.id]: i.literal.numpy() for i in program.instructions if i.literal is not None}
 
 
 def printed_modules(program: Program) -> list[Module]:
@@ -48,7 +74,9 @@ def lines(program: Program) -> list[Line]:
     named = names(program)
     found: list[Line] = []
     for module in printed_modules(program):
-        found.append(Line(None, module.name, f'module: "{module.name}"'))
+        shown = module_text(module.name)
+        header = shown if shown.startswith('"') else f'"{shown}"'
+        found.append(Line(None, module.name, f"module: {header}"))
         found += [Line(i.id, module.name, instruction_text(i, named)) for i in module]
         found.append(Line(None, module.name, ""))
     return found
@@ -66,10 +94,12 @@ def instruction_text(instruction: Instruction, named: dict[int, str]) -> str:
     if i.inputs:
         text += "(" + ",".join([named[x.id] for x in i.inputs]) + ")"
     if i.modules:
-        text += ", [" + ", ".join([m.name for m in i.modules]) + "]"
+        text += ", [" + ", ".join([module_text(m.name) for m in i.modules]) + "]"
     if not isinstance(i.op, Return):
         text += f" -> {i.shape}"
-    return text if i.target_id == 0 else f"{text}, target_id={i.target_id}"
+    if i.target_id:
+        text += f", target_id={i.target_id}"
+    return f"{text} # {', '.join(map(symbol_text, i.symbols))}" if i.symbols else text
 
 
 def operator_text(instruction: Instruction) -> str:
@@ -77,7 +107,7 @@ def operator_text(instruction: Instruction) -> str:
     if isinstance(instruction.op, Literal):
         return "@literal" + literal_text(instruction.literal)
     if isinstance(instruction.op, Param):
-        return f"@param:{instruction.op.parameter}"
+        return f"@param:{value_text(instruction.op.parameter)}"
     return str(instruction.op)
 
 

@@ -12,15 +12,25 @@ from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from workbench.compiler.argument import Argument
+from workbench.compiler.debug_symbols import add_debug_symbols
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import TextError, WorkbenchError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.operation import Operation, find, make
 from workbench.compiler.program import Program
+from workbench.compiler.quoting import unquoted
 from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.sym_text import (
+    is_symbolic,
+    read_dim,
+    read_dims,
+    read_shape,
+    symbols_of_text,
+)
 
-_LINE = re.compile(r"(?P<name>\S+) = (?P<rest>.*)$", re.DOTALL)
-_MODULE = re.compile(r'module: "(?P<name>.*)"$')
+_LINE = re.compile(r"(?P<name>\S.*?) = (?P<rest>.*)$", re.DOTALL)
+_MODULE = re.compile(r'module: (?P<name>".*")$')
+_FIXED = re.compile(r"dynamic, \w+, \{\d+(, \d+)*\}")
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -31,13 +41,15 @@ def parse(
 
     Args:
         text: What ``str(program)`` gave.
-        literals: Data of literals whose elements are elided (``{ ... }``), by printed name.
+        literals: Data of literals by printed name, needed of those whose elements are elided
+            (``{ ... }``); ``text.literals(program)`` gives all.
         fill_seed: Fill the other elided literals with normal random numbers from this seed.
 
     Raises:
         TextError: A line does not parse, or an elided literal has no data; the message names the line.
     """
-    return _Reader(text, dict(literals or {}), fill_seed).read()
+    with symbols_of_text(text):
+        return _Reader(text, dict(literals or {}), fill_seed).read()
 
 
 class _Reader:
@@ -45,6 +57,7 @@ class _Reader:
 
     def __init__(self, text: str, literals: dict[str, Array], fill_seed: int | None) -> None:
         self.program = Program()
+        self.text = text
         self.blocks = self._blocks(text)
         self.done: dict[str, Module] = {}
         self.named: dict[str, Instruction] = {}
@@ -53,6 +66,7 @@ class _Reader:
         self.at = (0, "")
 
     def read(self) -> Program:
+        self.program.keeps_fixed = _FIXED.search(self.text) is not None
         if "main" not in self.blocks:
             raise TextError('expected a line module: "main"; found none')
         for name in self.blocks:
@@ -65,9 +79,11 @@ class _Reader:
         for number, line in enumerate(text.split("\n"), 1):
             self.at = (number, line)
             if header := _MODULE.match(line):
-                current = blocks.setdefault(header["name"], [])
+                shown = header["name"]
+                name = unquoted(shown) if "\\" in shown else shown[1:-1]
+                current = blocks.setdefault(name, [])
                 if current:
-                    self._fail(f"module {header['name']!r} is defined twice")
+                    self._fail(f"module {name!r} is defined twice")
             elif line.strip():
                 if current is None:
                     self._fail('expected a line module: "name" first')
@@ -98,17 +114,20 @@ class _Reader:
         if not found:
             self._fail("expected `name = operation(inputs) -> shape`")
         body, arrow, shape_text = found["rest"].rpartition(" -> ")
-        body, shape_text = (body, shape_text) if arrow else (shape_text, "")
+        rest, _, symbols = (shape_text if arrow else found["rest"]).partition(" # ")
+        body, shape_text = (body, rest) if arrow else (rest, "")
         shape_text, _, target = shape_text.partition(", target_id=")
         made = self._instruction(module, found["name"], body, shape_text)
+        add_debug_symbols(made, [unquoted(s) for s in symbols.split(", ")] if symbols else [])
         made.target_id = int(target or 0)
-        if made.shape != (shape := parse_shape(shape_text)) and shape_text:
+        shape = parse_shape(shape_text)
+        if shape_text and made.shape != shape and str(made.shape) != str(shape):
             self._fail(f"the line says {shape}, but the operation gives {made.shape}")
         self.named[found["name"]] = made
 
     def _instruction(self, module: Module, name: str, body: str, shape: str) -> Instruction:
         if body.startswith("@param:"):
-            own = body.removeprefix("@param:")
+            own = unquoted(body.removeprefix("@param:"))
             made = module.add_parameter(own, parse_shape(shape))
             module.move(made, None)
             return made
@@ -120,7 +139,7 @@ class _Reader:
             return module.insert(None, make("@comment", text=body.removeprefix("@comment:")[1:]))
         head, _, modules = _split_modules(body)
         op, inputs = _split_call(head)
-        called = [self._module(m) for m in modules.split(", ")] if modules else []
+        called = [self._module(unquoted(m)) for m in modules.split(", ")] if modules else []
         operation = _loaded(op, shape) if op.startswith("load[") else parse_operation(op)
         if operation.name in BYPASSED:
             for one in called:
@@ -136,11 +155,11 @@ class _Reader:
 
     def _literal(self, name: str, body: str, shape: Shape) -> Argument:
         inner = body.removeprefix("@literal").strip("{}").strip()
+        if name in self.literals:
+            return Argument(shape, np.asarray(self.literals[name], shape.type.numpy))
         if inner != "...":
             values = [v.strip() for v in inner.split(",")] if inner else []
             return literal_of(values, shape)
-        if name in self.literals:
-            return Argument(shape, np.asarray(self.literals[name], shape.type.numpy))
         if self.random is None:
             self._fail(
                 f"the elements of literal {name} are elided; give them with literals={{{name!r}: array}}, "
@@ -180,7 +199,9 @@ def parse_shape(text: str) -> Shape:
         return Shape.sequence_of(parse_shape(inner) if inner else None, kind)
     parts = split_top(text)
     if parts[0] == "dynamic":
-        return Shape.dynamic(DType.of(parts[1]), [_dim(d) for d in split_top(parts[2][1:-1])])
+        return Shape.dynamic(DType.of(parts[1]), [read_dim(d) for d in split_top(parts[2][1:-1])])
+    if is_symbolic(dims := split_top(parts[1][1:-1])):
+        return read_shape(DType.of(parts[0]), dims, split_top(parts[2][1:-1]))
     return Shape(DType.of(parts[0]), _ints(parts[1]), _ints(parts[2]))
 
 
@@ -194,11 +215,6 @@ def _tuple_parts(text: str) -> list[Shape]:
     return shapes
 
 
-def _dim(text: str) -> Dim:
-    low, _, high = text.strip("[]").partition("..")
-    return Dim(int(low), int(high or low))
-
-
 def _ints(text: str) -> list[int]:
     return [int(v) for v in split_top(text[1:-1])]
 
@@ -206,7 +222,7 @@ def _ints(text: str) -> list[int]:
 def parse_operation(text: str) -> Operation:
     """The operation that ``str(op)`` printed."""
     if text.startswith("unknown:"):
-        return make("unknown:", op=text.removeprefix("unknown:"))
+        return make("unknown:", op=unquoted(text.removeprefix("unknown:")))
     name, bracket, inner = text.partition("[")
     if not bracket:
         return make(name)
@@ -243,13 +259,16 @@ def convert(text: str, hint: Any) -> Any:
             None if text == "nullopt" else convert(text, next(a for a in args if a is not NoneType))
         )
     if origin is tuple:
-        return tuple(convert(v, args[0]) for v in split_top(text[1:-1]))
+        parts = split_top(text[1:-1])
+        return tuple(read_dims(parts) if args[0] is Dim else [convert(v, args[0]) for v in parts])
     if hint is Shape:
         return parse_shape(text)
     if hint is Dim:
-        return _dim(text)
+        return read_dim(text)
     if hint is bool:
         return text == "1"
+    if hint is str:
+        return unquoted(text)
     return _convert_simple(text, hint)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from workbench.widgets import label
@@ -146,9 +147,7 @@ class Steps:
 
 
 def _copied(rows: Any) -> Any:
-    return type(rows)(
-        rows.name, rows.output_names, rows.source_nodes, dict(rows.modules), dict(rows.instructions)
-    )
+    return replace(rows, modules=dict(rows.modules), instructions=dict(rows.instructions))
 
 
 def _replayed(rows: Any, edits: Iterable[Any]) -> Any:

@@ -1,0 +1,119 @@
+"""Programs as files: ``.mxr`` holds msgpack, ``.json`` JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
+from workbench.compiler.mxr.json_form import read_json, write_json
+from workbench.compiler.mxr.msgpack_form import read_msgpack, write_msgpack
+from workbench.compiler.mxr.reading import from_value
+from workbench.compiler.mxr.writing import to_value
+from workbench.compiler.program import Program
+
+SUFFIXES = {".mxr": "msgpack", ".json": "json"}
+"""The form of a file by the end of its name."""
+
+T = TypeVar("T")
+
+
+def _json_bytes(value: Any) -> bytes:
+    return write_json(value).encode("utf-8", "surrogatepass")
+
+
+_WRITE: dict[str, Callable[[Any], bytes]] = {"msgpack": write_msgpack, "json": _json_bytes}
+_READ: dict[str, Callable[[Any], Any]] = {"msgpack": read_msgpack, "json": read_json}
+
+
+def save_buffer(program: Program, format: str = "msgpack") -> bytes:
+    """A program as the bytes of a file.
+
+    Raises:
+        OperationError: The format is neither ``msgpack`` nor ``json``.
+    """
+    return _of(_WRITE, format)(to_value(program))
+
+
+def load_buffer(
+    data: bytes | bytearray | memoryview, format: str = "msgpack", name: str = "the buffer"
+) -> Program:
+    """The program that the bytes of a file hold.
+
+    Args:
+        data: The bytes.
+        format: ``msgpack`` or ``json``.
+        name: What an error calls the file.
+
+    Raises:
+        ModelError: The file is damaged, hostile or something else; the message says what and where.
+        OperationError: The format is neither ``msgpack`` nor ``json``.
+    """
+    read = _of(_READ, format)
+    try:
+        return from_value(read(data))
+    except RecursionError as error:
+        raise ModelError(f"{name}: what it holds lies too deep in itself") from error
+    except MemoryError as error:
+        raise ModelError(f"{name}: what it holds needs more memory than there is") from error
+    except WorkbenchError as error:
+        raise ModelError(f"{name}: {error}") from error
+
+
+def save(program: Program, path: str | Path, format: str = "msgpack") -> None:
+    """Write a program to a file; an existing file is replaced once the new one is whole.
+
+    Raises:
+        OperationError: The format is neither ``msgpack`` nor ``json``.
+        OSError: The file cannot be written.
+    """
+    data = save_buffer(program, format)
+    write_whole(Path(path), data)
+
+
+def load(path: str | Path, format: str = "msgpack") -> Program:
+    """Read a program from a file.
+
+    Raises:
+        ModelError: The file is missing, damaged, hostile or something else.
+        OperationError: The format is neither ``msgpack`` nor ``json``.
+    """
+    _of(_READ, format)
+    return load_buffer(read_whole(Path(path)), format, str(path))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file; an existing one is replaced once the new one is whole."""
+    if "\0" in str(path):
+        raise FileNotFoundError(f"{str(path)!r}: expected a name without null characters")
+    if not path.name or path.is_dir():
+        raise IsADirectoryError(f"{path}: expected the name of a file, found a folder")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_whole(path: Path) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        ModelError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or error
+        shown = str(path).replace("\0", "\\0")
+        raise ModelError(f"{shown}: cannot be read: {said}") from error
+
+
+def _of(table: dict[str, T], format: str) -> T:
+    if format not in table:
+        raise OperationError(f"unknown format {format!r}; expected {' or '.join(table)}")
+    return table[format]

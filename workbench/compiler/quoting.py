@@ -1,0 +1,66 @@
+"""Names in the text form: as they are where that reads back, and otherwise between quotation marks."""
+
+from __future__ import annotations
+
+import json
+import re
+
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+_ALWAYS = rf'^$|^\s|\s$|^"|\\| = | -> | # |^#|{_CONTROL}'
+_VALUE = re.compile(rf"{_ALWAYS}|,|(^|:)@\d+$")
+_MODULE = re.compile(rf'{_ALWAYS}|[,"\[\]]')
+_SYMBOL = re.compile(rf"{_ALWAYS}|, ")
+_WORD = re.compile(rf'{_CONTROL}|[,="\\()\[\]{{}}]| -> | # |^\s|\s$|^nullopt$')
+_STRUCTURE = re.compile(rf"[^ !-~]|[,=()\[\]{{}}>#]|{_CONTROL}")
+
+
+def value_text(name: str) -> str:
+    """The name of a parameter, or of a value with its module's before it, as lines show it."""
+    return quoted(name) if _VALUE.search(name) or _unbalanced(name) else name
+
+
+def module_text(name: str) -> str:
+    """The name of a module as a line shows it that calls it."""
+    return quoted(name) if _MODULE.search(name) or _unbalanced(name) else name
+
+
+def symbol_text(symbol: str) -> str:
+    """A debug symbol as it stands behind a line."""
+    return quoted(symbol) if _SYMBOL.search(symbol) else symbol
+
+
+def word_text(value: str) -> str:
+    """A text that is an attribute's value, or part of an operation's name."""
+    return quoted(value) if _WORD.search(value) else value
+
+
+def quoted(text: str) -> str:
+    """A text as a JSON string without any character that means something between names."""
+    shown = json.dumps(text, ensure_ascii=False)
+    return _STRUCTURE.sub(_escaped, shown)
+
+
+def unquoted(text: str) -> str:
+    """The name that one of the functions above shows as ``text``.
+
+    Raises:
+        ValueError: It begins with a quotation mark and is not a whole JSON string.
+    """
+    return str(json.loads(text)) if text.startswith('"') else text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    if char.isascii():
+        return f"\\u{ord(char):04x}"
+    return char if char.isprintable() else json.dumps(char)[1:-1]
+
+
+def _unbalanced(name: str) -> bool:
+    """Whether parentheses do not pair up, from left to right."""
+    depth = 0
+    for char in name:
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            return True
+    return depth > 0
