@@ -61,8 +61,14 @@ def inputs_for(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def with_buffers(program: Program, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inputs that a pass left, and zeros for the buffers that it made parameters of."""
+    """The inputs in the types that a pass left, and zeros for the buffers that it made parameters of."""
     return {
-        name: inputs[name] if name in inputs else np.zeros(shape.lens, shape.type.numpy)
+        name: _typed(inputs[name], shape)
+        if name in inputs
+        else np.zeros(shape.lens, shape.type.numpy)
         for name, shape in program.parameters.items()
     }
+
+
+def _typed(value: np.ndarray, shape: Shape) -> np.ndarray:
+    return value.astype(shape.type.numpy, copy=False) if isinstance(value, np.ndarray) else value

@@ -23,7 +23,11 @@ EXAMPLES = max(100, settings.default.max_examples if settings.default else 0)
 SMALL = [n for n, m in MODELS.items() if m.kind == "small"]
 IN_BUFFERS = {"load", "write"}
 """Operations of programs that run as typed only: a buffer has no room for wider values."""
-PASSES: dict[str, Pass] = {n: p() for n, p in all_passes().items()} | dict(PIPELINES)
+ROUNDS = {"quantize_int4"}
+"""What rounds values, in float64 too."""
+PASSES: dict[str, Pass] = {n: p() for n, p in all_passes().items() if n not in ROUNDS} | dict(
+    PIPELINES
+)
 
 
 def results(program: Program, inputs: dict[str, Any], float64: bool = True) -> list[Any] | None:

@@ -28,7 +28,13 @@ from workbench.compiler.text import parse
 from workbench.compiler.validate import validate
 
 FOLDER = Path(__file__).parent / "passes"
-ROUNDING = {"simplify_qdq": 5e-2, "quantize_float": 2e-2}
+ROUNDING = {
+    "simplify_qdq": 5e-2,
+    "quantize_float": 2e-2,
+    "truncate_float": 2e-2,
+    "quantize_8bits": 5e-2,
+    "quantize_int4": 2e-1,
+}
 """Passes that round values, or no longer do, and by how much."""
 _CASE = re.compile(r"^# ", re.MULTILINE)
 _PART = re.compile(r"^(options|before|after|laws):[ \n]", re.MULTILINE)

@@ -25,7 +25,7 @@ from workbench.compiler.text import parse
 from workbench.compiler.validate import validate
 
 FLOAT = Shape(DType.FLOAT, (2, 3))
-CHANGES_TYPES = {"quantize_float"}
+CHANGES_TYPES = {"quantize_float", "truncate_float", "quantize_int4"}
 
 
 def names(program: Program, module: str = "main") -> list[str]:

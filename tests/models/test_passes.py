@@ -13,7 +13,7 @@ from workbench.compiler.passes.pipelines import PIPELINES
 from workbench.compiler.program import Program
 from workbench.compiler.reference import Interpreter
 
-ROUNDS = {"quantize_float"}
+ROUNDS = {"quantize_float", "truncate_float", "quantize_int4"}
 """What computes in a narrower type on purpose: how far that leads is the model's affair."""
 PASSES: dict[str, Pass] = {n: p() for n, p in all_passes().items() if n not in ROUNDS} | dict(
     PIPELINES

@@ -14,6 +14,7 @@ from workbench.compiler.errors import OperationError, RewriteError, WorkbenchErr
 from workbench.compiler.ir import Module
 from workbench.compiler.program import Program
 from workbench.compiler.rewrite import Rule, drive
+from workbench.knobs import knobs
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -307,11 +308,15 @@ def _without_rule(pass_: Pass, rule_name: str) -> Pass:
 def run_pass(pass_: Pass, program: Program) -> None:
     """Run a pass, and tell the program's listeners when it begins and ends.
 
+    One of the ``disabled_passes`` is left out.
+
     Raises:
         RewriteError: The pass raised something that is no error of the workbench.
     """
     if isinstance(pass_, Pipeline):
         pass_.apply(program)
+        return
+    if pass_.name in disabled_passes():
         return
     listeners = list(program.listeners)
     for listener in listeners:
@@ -325,6 +330,14 @@ def run_pass(pass_: Pass, program: Program) -> None:
     finally:
         for listener in listeners:
             listener.pass_ended(pass_)
+
+
+def disabled_passes() -> frozenset[str]:
+    """Names of passes that are left out, by any of the options that say so."""
+    named = set(knobs.disable_passes)
+    named |= {"fuse_pointwise"} if knobs.disable_pointwise_fusion else set()
+    named |= {"fuse_reduce"} if knobs.disable_reduce_fusion else set()
+    return frozenset(named | {"schedule"} if knobs.disable_schedule_pass else named)
 
 
 PASSES: dict[str, type[Pass]] = {}

@@ -46,7 +46,7 @@ class EliminateDataType(Pass):
     def __post_init__(self) -> None:
         """Keep names of any collection as a tuple, those of a set in alphabetical order."""
         for key in ("unsupported_types", "unsupported_ops"):
-            object.__setattr__(self, key, _names(getattr(self, key)))
+            object.__setattr__(self, key, names_of(getattr(self, key)))
 
     def apply(self, program: Program) -> None:
         """Convert the inputs of each operation, apply it to them, and convert its results back."""
@@ -69,10 +69,16 @@ class EliminateDataType(Pass):
         )
 
 
-def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+def names_of(given: str | Iterable[str]) -> tuple[str, ...]:
+    """One name, or any collection of names, as a tuple; those of a set in alphabetical order."""
     if isinstance(given, str):
         return (given,)
     return tuple(sorted(given) if isinstance(given, set | frozenset) else given)
+
+
+def type_text(type: object) -> str:
+    """The name of an element type, however it was given; a name stays as it is."""
+    return type if isinstance(type, str) else DType.of(type).type_name
 
 
 def _has_type(instruction: Instruction, types: frozenset[DType]) -> bool:
