@@ -8,7 +8,7 @@ WORKERS ?= auto
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check conformance format docs models bench golden nightly lock clean
+.PHONY: help lab test check conformance format docs models tensorflow bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ lab: $(VENV)/.lab ## open JupyterLab on the first notebook
 	$(BIN)/workbench lab notebooks/01-first-look.ipynb
 
 test: $(VENV)/.dev ## run all tests but those of full-size models
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m 'not models and not gpu' $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m 'not models and not gpu and not tensorflow' $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint, types and the rules of the house
 	$(BIN)/ruff format --check .
@@ -48,13 +48,18 @@ format: $(VENV)/.dev ## format the code and fix what the linter can
 	$(BIN)/ruff check --fix .
 
 golden: $(VENV)/.dev ## rewrite the golden transcripts from what the code prints now
-	$(PYTEST) -q -n $(WORKERS) -m 'not models and not gpu and not browser and not jupyter' --update-golden $(ARGS)
+	$(PYTEST) -q -n $(WORKERS) -m 'not models and not gpu and not tensorflow and not browser and not jupyter' --update-golden $(ARGS)
 
 nightly: $(VENV)/.dev ## property tests with many more examples
-	$(PYTEST) -n $(WORKERS) -m 'not models and not gpu' --hypothesis-profile=deep $(ARGS)
+	$(PYTEST) -n $(WORKERS) -m 'not models and not gpu and not tensorflow' --hypothesis-profile=deep $(ARGS)
 
 models: $(VENV)/.models ## export the full-size models and test them (torch on the CPU)
 	$(PYTEST) -m models $(ARGS)
+
+tensorflow: $(VENV)/.dev ## compare with TensorFlow, installed apart into build/tensorflow
+	$(PYTHON) -m venv build/tensorflow
+	build/tensorflow/bin/python -m pip --disable-pip-version-check install --quiet 'tensorflow-cpu>=2.20,<3'
+	WORKBENCH_TENSORFLOW=build/tensorflow/bin/python $(PYTEST) -m tensorflow $(ARGS)
 
 bench: $(VENV)/.models ## measure beside the peers
 	$(BIN)/python -m tests.bench $(ARGS)

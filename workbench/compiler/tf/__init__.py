@@ -1,0 +1,47 @@
+"""Reads TensorFlow's frozen graphs: ``parse_tf`` makes a Program of one, ``tf_op`` teaches it an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from workbench.compiler.program import Program
+from workbench.compiler.tf.context import NodeContext
+from workbench.compiler.tf.importer import Importer
+from workbench.compiler.tf.options import ParseOptions
+from workbench.compiler.tf.reader import read
+from workbench.compiler.tf.registry import operators, tf_op
+
+__all__ = ["NodeContext", "ParseOptions", "operators", "parse_tf", "tf_op"]
+
+
+def parse_tf(
+    model: str | Path | bytes,
+    *,
+    is_nhwc: bool = True,
+    batch_size: int = 1,
+    map_input_dims: Mapping[str, Sequence[int]] | None = None,
+    output_names: Sequence[str] = (),
+    skip_unknown_operators: bool = False,
+) -> Program:
+    """Import a frozen TensorFlow graph (a GraphDef).
+
+    With ``is_nhwc``, parameters and results of rank 4 are laid out ``[N, C, H, W]`` where the graph has
+    ``[N, H, W, C]``, and everything in between is transposed accordingly.
+
+    Args:
+        model: A path, or the bytes of a GraphDef.
+        is_nhwc: Whether the channels come last in the graph.
+        batch_size: The length of a dimension that the graph leaves open.
+        map_input_dims: Lens of parameters, as the program is to have them, by the placeholder's name.
+        output_names: The nodes whose values are returned; those that no other node takes if empty.
+        skip_unknown_operators: Keep unknown operators as ``unknown:Op`` instead of failing.
+
+    Raises:
+        ModelError: The graph is missing, damaged, hostile or uses something that is not supported.
+    """
+    options = ParseOptions(
+        is_nhwc, batch_size, map_input_dims or {}, tuple(output_names), skip_unknown_operators
+    )
+    name = Path(model).name if isinstance(model, str | Path) else ""
+    return Importer(read(model), options, name).run()

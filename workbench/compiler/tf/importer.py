@@ -1,0 +1,237 @@
+"""The driver: placeholders into parameters, nodes into instructions, everything with its source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.errors import ModelError
+from workbench.compiler.ir import Instruction, SourceNode
+from workbench.compiler.onnx.constants import Constants
+from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
+from workbench.compiler.ops.builtin import Unknown
+from workbench.compiler.program import Program
+from workbench.compiler.shape import Shape
+from workbench.compiler.tf import registry
+from workbench.compiler.tf.context import NCHW_TO_NHWC, NHWC_TO_NCHW, NodeContext
+from workbench.compiler.tf.graph import Graph, data_inputs, described, source_of
+from workbench.compiler.tf.options import ParseOptions
+from workbench.compiler.tf.provenance import source_node
+from workbench.compiler.tf.reader import Message
+from workbench.compiler.tf.tensors import MAX_RANK
+
+PLACEHOLDER = "Placeholder"
+CALLS = {
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+    "If",
+    "StatelessIf",
+    "While",
+    "StatelessWhile",
+}
+"""Operators that call functions of the graph's library."""
+
+
+class Importer:
+    """One import of one graph."""
+
+    def __init__(self, graph: Message, options: ParseOptions, name: str = "") -> None:
+        """Prepare the import; ``run`` does it."""
+        self.options = options
+        self.graph = Graph(graph.node, options.output_names)
+        self.program = Program(name)
+        self.module = self.program.main
+        self.constants = Constants()
+        self.values: dict[tuple[str, int], Instruction] = {}
+        """Values by node and output, in TensorFlow's layout."""
+        self.scalars: set[Instruction] = set()
+        """Values that have rank 0 in TensorFlow; programs hold them with one dimension."""
+        self.laid_out: dict[Instruction, Instruction] = {}
+        """Constants of rank 4, and what transposes each as if it were an image with channels in front.
+
+        MIGraphX has that transpose after every constant; here only kernels of convolutions take it,
+        which undo it, for anything else would get the wrong elements.
+        """
+        self.types: dict[Instruction, DType] = {}
+        """Values in a wider type than the graph has, and its type: what takes one takes it converted."""
+        self._skipped: set[Instruction] = set()
+
+    def run(self) -> Program:
+        """Import the graph.
+
+        Raises:
+            ModelError: The graph is damaged or uses something that is not supported.
+        """
+        self._expect_inputs()
+        if not self.options.skip_unknown_operators:
+            self._refuse_unknown()
+        for node in self.graph.nodes.values():
+            if node.op == PLACEHOLDER:
+                self._parameter(node)
+        for node in self.graph.ordered():
+            if node.op != PLACEHOLDER:
+                self._import(node)
+        if len(self.module):
+            outputs = [self._output(name) for name in self.graph.output_names]
+            self.module.add_return(*outputs)
+            self.program.output_names = self.graph.output_names
+        return self.program
+
+    def _expect_inputs(self) -> None:
+        known = [n.name for n in self.graph.nodes.values() if n.op == PLACEHOLDER]
+        wrong = next((name for name in self.options.map_input_dims if name not in known), None)
+        if wrong is not None:
+            names = ", ".join(map(repr, known[:20])) or "none"
+            raise ModelError(f"map_input_dims: no placeholder {wrong!r}; the graph has {names}")
+
+    def _refuse_unknown(self) -> None:
+        unknown = Counter(
+            node.op
+            for name, node in self.graph.nodes.items()
+            if self.graph.is_needed(name)
+            and node.op != PLACEHOLDER
+            and registry.find(node.op) is None
+        )
+        if unknown:
+            listed = ", ".join(f"{op[:80]} ({n}×)" for op, n in sorted(unknown.items()))
+            hint = (
+                "inline functions and loops when the graph is frozen; "
+                if CALLS & set(unknown)
+                else ""
+            )
+            raise ModelError(
+                f"unknown operators: {listed}; {hint}add handlers with tf_op, name nodes before them "
+                "in output_names, or pass skip_unknown_operators=True to look at the graph"
+            )
+
+    # Parameters and outputs
+
+    def _parameter(self, node: Message) -> None:
+        with self.program.source(self._source(node)):
+            context = NodeContext(self, node, self.module)
+            shape, is_scalar = self._declared(node, context)
+            made = self.module.add_parameter(node.name, shape)
+            if self.options.is_nhwc and shape.ndim == 4:
+                made = context.transpose(made, *NCHW_TO_NHWC)
+        self.values[node.name, 0] = made
+        if is_scalar:
+            self.scalars.add(made)
+
+    def _declared(self, node: Message, context: NodeContext) -> tuple[Shape, bool]:
+        """The shape of a placeholder in the program, and whether its rank is 0."""
+        type = context.element_type("dtype")
+        given = self.options.map_input_dims.get(node.name)
+        if given is not None:
+            lens = tuple(given)
+        else:
+            lens = self._lens(node)
+            if self.options.is_nhwc and len(lens) == 4:
+                lens = tuple(lens[i] for i in NHWC_TO_NCHW)
+        shape = Shape(type, lens) if lens else Shape.scalar(type)
+        if shape.elements * type.size > MAX_TENSOR_BYTES:
+            raise context.fail(f"{shape}; expected at most {MAX_TENSOR_BYTES:,} bytes")
+        return shape, not lens
+
+    def _lens(self, node: Message) -> tuple[int, ...]:
+        declared = node.attr["shape"].shape if "shape" in node.attr else None
+        if declared is None or declared.unknown_rank:
+            raise ModelError(
+                f"{described(node)}: the number of dimensions is unknown; give map_input_dims={{"
+                f"{node.name!r}: [...]}}"
+            )
+        if len(declared.dim) > MAX_RANK:
+            raise ModelError(
+                f"{described(node)}: {len(declared.dim)} dimensions; expected at most {MAX_RANK}"
+            )
+        return tuple(d.size if d.size > 0 else self.options.batch_size for d in declared.dim)
+
+    def _output(self, name: str) -> Instruction:
+        value = self.values.get(source_of(name))
+        if value is None:
+            node = self.graph.nodes[source_of(name)[0]]
+            raise ModelError(
+                f"output name {name!r} not found in graph: no such output of {described(node)}"
+            )
+        if self.options.is_nhwc and value.shape.ndim == 4:
+            return self.module.add("transpose", value, permutation=NHWC_TO_NCHW)
+        return value
+
+    # Nodes
+
+    def _source(self, node: Message) -> str:
+        made: SourceNode = source_node(node)
+        self.program.source_nodes[made.name] = made
+        return made.name
+
+    def _import(self, node: Message) -> None:
+        is_needed = self.graph.is_needed(node.name)
+        inputs = [self.values.get(source_of(name)) for name in data_inputs(node)]
+        if None in inputs and not is_needed:
+            return  # it takes what was left out, and nothing needs it
+        with self.program.source(self._source(node)):
+            try:
+                found = self._handled(node, [self._input(node, i) for i in range(len(inputs))])
+            except ModelError:
+                if is_needed:
+                    raise
+                return
+        for index, value in enumerate(found):
+            self.values[node.name, index] = value
+
+    def _input(self, node: Message, index: int) -> Instruction:
+        name = data_inputs(node)[index]
+        found = self.values.get(source_of(name))
+        if found is None:
+            maker = self.graph.nodes[source_of(name)[0]]
+            raise ModelError(
+                f"{described(node)} takes {name!r}, but no such output of {described(maker)} "
+                "is supported"
+            )
+        type = self.types.get(found)
+        if type is not None:
+            found = self.values[source_of(name)] = self.module.add(
+                "convert", found, target_type=type
+            )
+        return found
+
+    def _handled(self, node: Message, inputs: list[Instruction]) -> list[Instruction]:
+        try:
+            return self._results(node, inputs)
+        except Exception as error:  # whatever a handler raises is the graph's failure here
+            if self.options.skip_unknown_operators and not self._skipped.isdisjoint(inputs):
+                return self._unknown(node, inputs)
+            if isinstance(error, ModelError):
+                text = str(error)
+                error.args = (text if described(node) in text else f"{described(node)}: {text}",)
+                raise
+            shapes = "; ".join(str(i.shape) for i in inputs) or "none"
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            raise ModelError(f"{described(node)}: {kind}{error} (inputs: {shapes})") from error
+
+    def _results(self, node: Message, inputs: list[Instruction]) -> list[Instruction]:
+        handler = registry.find(node.op)
+        if handler is None:
+            if not self.options.skip_unknown_operators:
+                raise ModelError(f"unknown operator {node.op!r}")
+            return self._unknown(node, inputs)
+        result = handler(NodeContext(self, node, self.module), inputs)
+        results = [result] if isinstance(result, Instruction) else list(result)
+        for value in results:
+            self._check(node, value)
+        return results
+
+    def _check(self, node: Message, value: Instruction) -> None:
+        shape = value.shape
+        if shape.is_dynamic or not shape.is_tensor:
+            return
+        if shape.elements * shape.type.size > MAX_TENSOR_BYTES:
+            raise ModelError(
+                f"{described(node)}: a result of {list(shape.lens)} would take "
+                f"{shape.elements * shape.type.size:,} bytes; expected at most {MAX_TENSOR_BYTES:,}"
+            )
+
+    def _unknown(self, node: Message, inputs: Sequence[Instruction]) -> list[Instruction]:
+        made = self.module.add(Unknown(op=node.op), *inputs)
+        self._skipped.add(made)
+        return [made]

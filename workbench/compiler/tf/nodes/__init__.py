@@ -1,0 +1,1 @@
+"""The importers of operators, a file a family."""
