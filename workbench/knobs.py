@@ -84,6 +84,11 @@ def count(text: str) -> int:
     return number
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Parses the text of a variable that holds names with commas between them."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 class Knobs:
     """The options. There is one instance, `knobs`."""
 
@@ -121,6 +126,93 @@ class Knobs:
         help="The Wayland display that a browser can open on.",
     )
 
+    # MIGraphX's own variables, for whoever has them in a script
+    trace_eval = Knob(
+        "MIGRAPHX_TRACE_EVAL",
+        default=0,
+        parse=count,
+        help="Say what a run does: 1 names and times each instruction, 2 adds statistics and some "
+        "elements, 3 all elements.",
+    )
+    trace_passes = Knob(
+        "MIGRAPHX_TRACE_PASSES",
+        default=False,
+        parse=flag,
+        help="Print each pass's name, and the program after it.",
+    )
+    trace_compile = Knob(
+        "MIGRAPHX_TRACE_COMPILE",
+        default=False,
+        parse=flag,
+        help="The same as `trace_passes`.",
+    )
+    time_passes = Knob(
+        "MIGRAPHX_TIME_PASSES",
+        default=False,
+        parse=flag,
+        help="Print how long each pass took.",
+    )
+    trace_matches = Knob(
+        "MIGRAPHX_TRACE_MATCHES",
+        default=0,
+        parse=count,
+        help="Print each rule that applies, with the instruction; 2 also those that almost did.",
+    )
+    trace_matches_for = Knob(
+        "MIGRAPHX_TRACE_MATCHES_FOR",
+        default="",
+        parse=str,
+        help="Print only rules whose name, file or pass has this text; alone it is enough.",
+    )
+    trace_quantization = Knob(
+        "MIGRAPHX_TRACE_QUANTIZATION",
+        default=False,
+        parse=flag,
+        help="Print each pass of a quantization, and the program after it.",
+    )
+    quantization_params = Knob(
+        "MIGRAPHX_8BITS_QUANTIZATION_PARAMS",
+        default=False,
+        parse=flag,
+        help="Print what each captured argument is multiplied by when it is quantized to 8 bits.",
+    )
+    disable_passes = Knob(
+        "MIGRAPHX_DISABLE_PASSES",
+        default=(),
+        parse=names,
+        help="Passes that do nothing, commas between them.",
+    )
+    disable_pointwise_fusion = Knob(
+        "MIGRAPHX_DISABLE_POINTWISE_FUSION",
+        default=False,
+        parse=flag,
+        help="`fuse_pointwise` does nothing.",
+    )
+    disable_reduce_fusion = Knob(
+        "MIGRAPHX_DISABLE_REDUCE_FUSION",
+        default=False,
+        parse=flag,
+        help="`fuse_reduce` does nothing.",
+    )
+    disable_schedule_pass = Knob(
+        "MIGRAPHX_DISABLE_SCHEDULE_PASS",
+        default=False,
+        parse=flag,
+        help="`schedule` does nothing.",
+    )
+    verify_enable_allclose = Knob(
+        "MIGRAPHX_VERIFY_ENABLE_ALLCLOSE",
+        default=False,
+        parse=flag,
+        help="`driver verify` also compares element by element, with --atol and --rtol.",
+    )
+    verify_dump_diff = Knob(
+        "MIGRAPHX_VERIFY_DUMP_DIFF",
+        default=False,
+        parse=flag,
+        help="`driver verify` prints both tensors where they differ, however long they are.",
+    )
+
     def __init__(self) -> None:
         self.overrides: dict[str, Any] = {}
 
@@ -154,6 +246,11 @@ class Knobs:
         rows = ["| option | environment variable | default | what it does |", "|---|---|---|---|"]
         rows += [f"| `{k.name}` | `{k.variable}` | `{k.default}` | {k.help} |" for k in self.all()]
         return "\n".join(rows)
+
+
+def variables(prefix: str) -> dict[str, str]:
+    """The environment's variables whose names start so, sorted by name."""
+    return {k: v for k, v in sorted(os.environ.items()) if k.startswith(prefix)}
 
 
 knobs = Knobs()

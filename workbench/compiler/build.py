@@ -15,6 +15,8 @@ import numpy as np
 from workbench.compiler.checking import MeaningCheck, Validation
 from workbench.compiler.edits import NearMiss
 from workbench.compiler.errors import InputError, OperationError, WorkbenchError
+from workbench.compiler.instruction import Listener
+from workbench.compiler.pass_tracing import tracers
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
 from workbench.compiler.program import Program
@@ -23,6 +25,7 @@ from workbench.compiler.reference import Interpreter
 from workbench.compiler.result import Result
 from workbench.compiler.rows import build as build_program
 from workbench.compiler.rows import rows_of
+from workbench.compiler.run import evaluate
 from workbench.compiler.shape import Shape
 from workbench.compiler.targets import Target, target_named
 from workbench.knobs import knobs
@@ -136,7 +139,7 @@ class Build:
         outputs: list[Any] = []
         for _ in range(repetitions + 1 if profile else 1):
             times.append({})
-            outputs = interpreter.run(given, times=times[-1], progress=progress)
+            outputs = evaluate(interpreter, given, times=times[-1], progress=progress)
         spent = perf_counter() - started
         measured = times[1:] if profile and len(times) > 1 else times
         return Result(self.program, tuple(outputs), measured, spent, dict(given))
@@ -202,6 +205,7 @@ def compile(
         except WorkbenchError as error:
             error.recording = recording
             raise
+    work.targets = (chosen.name,)
     seconds = perf_counter() - started
     return Build(program, work, chosen, recording if record else None, seconds)
 
@@ -215,12 +219,13 @@ def _run(
 ) -> None:
     """Run the passes; what watches them hears of each only after it is recorded."""
     with nullcontext() if recording is None else recording:
-        watch: list[Validation] = []
+        watch: list[Listener] = []
         if isinstance(check, Mapping):
             assert recording is not None
             watch = [MeaningCheck(recording, completed_inputs(work, check), tolerance)]
         elif check:
             watch = [Validation(work)]
+        watch += tracers(work)
         work.listeners += watch
         try:
             for one in pipeline.passes:

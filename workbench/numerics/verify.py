@@ -1,0 +1,459 @@
+"""Checks a target against the reference as MIGraphX's driver does: whole, part by part, or by halves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from workbench.compiler.build import Build, compile
+from workbench.compiler.errors import OperationError, WorkbenchError
+from workbench.compiler.generate import driver_inputs, generate, static
+from workbench.compiler.ir import Instruction
+from workbench.compiler.passes.base import passes_of, run_pass
+from workbench.compiler.program import Program
+from workbench.compiler.progress import progress_bar
+from workbench.compiler.reference import Interpreter
+from workbench.compiler.shape import Shape
+from workbench.compiler.text import names
+from workbench.compiler.tracing import Traced, run_trace
+from workbench.compiler.trim import trim, trim_window
+from workbench.numerics.agreement import Agreement, Tolerance, agree, tolerance_for, unlike
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MODES = ("outputs", "instructions", "reduce", "bisect")
+PASSED = "MIGraphX verification passed successfully."
+_SKIPPED = frozenset({"broadcast", "transpose", "reshape", "undefined"})
+_ITSELF = frozenset({"undefined", "rnn", "gru", "lstm"})
+"""Absent inputs, and what operations that pick a recurrent operation's last state are made for."""
+_LEAVES = frozenset({"@literal", "@param"})
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outputs of one program compared: the model, a part of it, or one instruction."""
+
+    name: str
+    outputs: tuple[Agreement, ...] = ()
+    error: str = ""
+    """Why it could not be compiled or run."""
+    trimmed: int = 0
+    """How many instructions were left out at the end."""
+    id: int | None = None
+    """The instruction of the whole program that is last here, or is all of it."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all outputs agree."""
+        return not self.error and all(o.passed for o in self.outputs)
+
+    @property
+    def rms(self) -> float:
+        """The largest relative RMS error."""
+        return max([float(np.nan_to_num(o.rms, nan=np.inf)) for o in self.outputs], default=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "name": self.name,
+            "passed": self.passed,
+            "trimmed": self.trimmed,
+            "error": self.error,
+            "outputs": [o.to_json() for o in self.outputs],
+        }
+
+
+class Verification:
+    """What was checked, in order, and what failed."""
+
+    def __init__(self, mode: str, tolerance: Tolerance, checks: Sequence[Check]) -> None:
+        """Keep the checks."""
+        self.mode = mode
+        self.tolerance = tolerance
+        self.checks = list(checks)
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything that was checked agrees."""
+        return all(c.passed for c in self.checks)
+
+    @property
+    def failures(self) -> list[Check]:
+        """The checks that failed."""
+        return [c for c in self.checks if not c.passed]
+
+    @property
+    def failure_starts_at(self) -> Check | None:
+        """The failing check of the shortest program: after ``reduce`` and ``bisect``, where it goes wrong."""
+        return max(self.failures, key=lambda c: c.trimmed, default=None)
+
+    def table(self) -> DataFrame:
+        """A row a check: name, instructions left out, passed, RMS error, greatest difference, error."""
+        import pandas as pd  # noqa: PLC0415
+
+        rows = [
+            {
+                "name": c.name, "id": c.id, "trimmed": c.trimmed, "passed": c.passed, "rms": c.rms,
+                "max diff": max([o.max_diff for o in c.outputs], default=0.0), "error": c.error,
+            }
+            for c in self.checks
+        ]  # fmt: skip
+        columns = ["name", "id", "trimmed", "passed", "rms", "max diff", "error"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        start = self.failure_starts_at
+        return {
+            "mode": self.mode,
+            "passed": self.passed,
+            "rms_tol": self.tolerance.rms_tol,
+            "atol": self.tolerance.atol,
+            "rtol": self.tolerance.rtol,
+            "failure starts at": start.trimmed if start and self.mode != "instructions" else None,
+            "checks": [c.to_json() for c in self.checks],
+        }
+
+    def __repr__(self) -> str:
+        """How many checks passed, and the first that did not."""
+        counted = f"{len(self.checks) - len(self.failures)} of {len(self.checks)} checks passed"
+        first = f"; first failure {self.failures[0].name}" if self.failures else ""
+        return f"<Verification ({self.mode}): {counted}{first}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415
+
+        return f"<p>{escape(repr(self))}</p>{self.table().to_html(border=0)}"
+
+
+Say = Callable[[str, str], object]
+"""Receives each line of a report with its level: ``error``, ``warn``, ``info``, or ``out`` for results."""
+
+
+def _silent(_: str, __: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """How to check: the target, the tolerance, and what is said on the way."""
+
+    target: str = "auto"
+    tolerance: Tolerance | None = None
+    """By default ``tolerance_for`` the program."""
+    quantize: str | None = None
+    """``fp16`` or ``bf16`` for what is compared with the reference; the reference stays as it is."""
+    ref_use_double: bool = False
+    """Compute every float of the reference in float64, without quantizations that are undone at once."""
+    compiled: Build | Program | None = None
+    """A compiled program to compare with the reference, instead of compiling."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Further arguments of ``compile`` for the target, such as ``passes`` or ``disable``."""
+    allclose: bool = False
+    """Hold every element to atol and rtol as well."""
+    dump: bool = False
+    """Print values whole where they differ."""
+    equal_nan: bool = False
+    """Leave out elements where both are NaN, or the same infinity; single instructions always do, for
+    random inputs are not what they are made for."""
+    batch: int = 1
+    """The length of dynamic dimensions where inputs are made up."""
+    say: Say = _silent
+    progress: bool | None = None
+
+    def outputs(self, program: Program, inputs: Mapping[str, Any] | None = None) -> Verification:
+        """Compare all outputs of a program."""
+        found = self._check(program.name or "program", program, inputs, self._limits(program))
+        return Verification("outputs", self._limits(program), [found])
+
+    def instructions(
+        self, program: Program, inputs: Mapping[str, Any] | None = None
+    ) -> Verification:
+        """Compare each instruction on its own: in a program of one operation, on random inputs.
+
+        Literals stay what they are, and integers, which may be places or lengths, are those of a run of
+        the program as far as it gets. Views, reshapes and what has no inputs are not checked. One that
+        fails to run is a failure, and the others are checked all the same.
+        """
+        limits, known = self._limits(program), self._integers(program, inputs)
+        chosen = [i for i in program.main if i.name[0] != "@" and i.name not in _SKIPPED]
+        named = names(program)
+        checks: list[Check] = []
+        with progress_bar(chosen, self.progress, "verify") as shown:
+            for instruction in shown:
+                single = _alone(instruction)
+                self.say("info", f"Verify: {instruction.name}")
+                self.say("out", str(single))
+                numbered = ((str(k), i) for k, i in enumerate(instruction.inputs))
+                made = {name: known[i.id] for name, i in numbered if i.id in known}
+                lenient = replace(self, equal_nan=True)
+                check = lenient._guarded(instruction.name, single, made, limits)
+                if check.error:
+                    self.say("error", f"Instruction {instruction.name} threw an exception.")
+                name = f"{named[instruction.id]} = {instruction.op}"
+                checks.append(replace(check, name=name, id=instruction.id))
+        return Verification("instructions", limits, checks)
+
+    def _integers(
+        self, program: Program, inputs: Mapping[str, Any] | None
+    ) -> dict[int, np.ndarray[Any, Any]]:
+        """Values of integer instructions by id, up to where a run of the program fails."""
+        found: dict[int, np.ndarray[Any, Any]] = {}
+
+        def note(one: Traced) -> None:
+            if isinstance(one.result, np.ndarray) and one.instruction.shape.type.is_integral:
+                found[one.instruction.id] = one.result
+
+        with suppress(WorkbenchError):
+            run_trace(program, driver_inputs(program, given=inputs, batch=self.batch), note)
+        return found
+
+    def reduced(self, program: Program, inputs: Mapping[str, Any] | None = None) -> Verification:
+        """Compare the program without its last instruction, without the last two, and so on."""
+        limits, main = self._limits(program), list(program.main)
+        given = driver_inputs(program, given=inputs, batch=self.batch)
+        self.say("info", f"Verify steps: {len(main)}")
+        checks: list[Check] = []
+        with progress_bar(range(1, len(main)), self.progress, "verify") as steps:
+            for count in steps:
+                last = main[-count - 1]
+                if last.name in _LEAVES:
+                    self.say("info", f"Skip: {count}")
+                else:
+                    checks.append(self._trimmed(program, count, last, given, limits))
+        return Verification("reduce", limits, checks)
+
+    def bisected(self, program: Program, inputs: Mapping[str, Any] | None = None) -> Verification:
+        """Find where a program goes wrong, by halves along its longest chain of instructions.
+
+        A program is taken to stay wrong once it is. ``failure_starts_at`` is the shortest one that is.
+        """
+        limits = self._limits(program)
+        given = driver_inputs(program, given=inputs, batch=self.batch)
+        chain, count = heaviest_chain(program), len(program.main)
+        place = {i.id: at for at, i in enumerate(program.main)}
+        checks: list[Check] = []
+        low, high = 0, len(chain)
+        while low < high:
+            middle = (low + high) // 2
+            last = chain[middle]
+            trimmed = count - 1 - place[last.id]
+            checks.append(self._trimmed(program, trimmed, last, given, limits))
+            low, high = (middle + 1, high) if checks[-1].passed else (low, middle)
+        found = Verification("bisect", limits, checks)
+        if found.failure_starts_at is not None:
+            self.say("out", f"Failure starts at: {found.failure_starts_at.trimmed}")
+        return found
+
+    def _trimmed(
+        self,
+        program: Program,
+        count: int,
+        last: Instruction,
+        inputs: Mapping[str, Any],
+        limits: Tolerance,
+    ) -> Check:
+        part = trim(program, count)
+        self.say("info", f"Verify: {count}")
+        self.say("info", str(part))
+        check = self._guarded(str(count), part, inputs, limits)
+        if check.error:
+            self.say("error", f"FAILED: {count}")
+            self.say("error", f"Exception: {check.error}")
+        return replace(check, trimmed=count, id=last.id)
+
+    def _guarded(
+        self, name: str, program: Program, inputs: Mapping[str, Any] | None, limits: Tolerance
+    ) -> Check:
+        try:
+            return self._check(name, program, inputs, limits)
+        except WorkbenchError as error:
+            return Check(name, error=str(error))
+
+    def _check(
+        self, name: str, program: Program, inputs: Mapping[str, Any] | None, limits: Tolerance
+    ) -> Check:
+        given = driver_inputs(program, given=_known(inputs, program), batch=self.batch)
+        reference = self._reference(program)
+        wanted = self._run(reference, given, self.ref_use_double)
+        compiled = self._target(program, given)
+        found = self._run(compiled, given, False)
+        outputs = self._compare(name, (reference, compiled), wanted, found, limits)
+        for output in outputs:
+            for level, line in output.lines:
+                self.say(level, line)
+        if all(o.passed for o in outputs):
+            self.say("info", PASSED)
+        return Check(name, tuple(outputs))
+
+    def _compare(
+        self,
+        name: str,
+        programs: tuple[Program, Program],
+        wanted: Sequence[Any],
+        found: Sequence[Any],
+        limits: Tolerance,
+    ) -> list[Agreement]:
+        reference, compiled = programs
+        if len(wanted) != len(found):
+            return [unlike(name, f"{len(wanted)} outputs", f"{len(found)} outputs")]
+        made: list[Agreement] = []
+        for k, outputs in enumerate(zip(reference.outputs, compiled.outputs, strict=True)):
+            shapes = [o.shape for o in outputs]
+            if not _alike(*shapes):
+                made.append(unlike(name, *shapes))
+                continue
+            for a, b in zip(_flat(wanted[k]), _flat(found[k]), strict=True):
+                same = np.asarray(a).astype(np.asarray(b).dtype)
+                how = {"allclose": self.allclose, "dump": self.dump, "equal_nan": self.equal_nan}
+                made.append(agree(name, b, same, limits, **how))
+        return made
+
+    def _run(self, program: Program, inputs: Mapping[str, Any], float64: bool) -> list[Any]:
+        given = _known(inputs, program)
+        for name, shape in program.parameters.items():
+            if name not in given:  # a parameter of the compiled program alone
+                given[name] = generate(static(shape, self.batch))
+        outputs = Interpreter(program, float64).run(given, progress=self.progress)
+        self.say("info", str(program))
+        return outputs
+
+    def _reference(self, program: Program) -> Program:
+        if self.ref_use_double:
+            program = program.clone()
+            simplify: list[Any] = [("simplify_qdq", {"remove_qdq_only": True})]
+            for one in passes_of([*simplify, "dead_code_elimination"]):
+                run_pass(one, program)
+        return compile(program, "ref", record=False).program
+
+    def _target(self, program: Program, inputs: Mapping[str, Any]) -> Program:
+        if isinstance(self.compiled, Build):
+            return self.compiled.program
+        if self.compiled is not None:
+            return self.compiled
+        options: dict[str, Any] = {"record": False, **self.options}
+        if self.quantize in ("fp16", "bf16"):
+            options["precision"] = self.quantize
+        elif self.quantize is not None:
+            raise OperationError(
+                f"verify cannot quantize to {self.quantize!r}; expected fp16 or bf16, or quantize "
+                "the program before"
+            )
+        return compile(program, self.target, **options).program
+
+    def _limits(self, program: Program) -> Tolerance:
+        return self.tolerance or tolerance_for(program, self.quantize)
+
+
+def verify(
+    program: Program,
+    target: str = "auto",
+    inputs: Mapping[str, Any] | None = None,
+    mode: str = "outputs",
+    **options: Any,
+) -> Verification:
+    """Compile a program for a target and for the reference, run both, and compare.
+
+    Args:
+        program: The program, not compiled.
+        target: What is checked.
+        inputs: An array for each parameter, by name; those left out are made up as MIGraphX's driver
+            does (``driver_inputs``).
+        mode: ``outputs`` compares the program's results; ``instructions`` each instruction on its own;
+            ``reduce`` the program without its last instructions, more and more of them; ``bisect``
+            finds the place where it goes wrong by halves.
+        options: Fields of ``Verifier``: ``tolerance``, ``quantize``, ``ref_use_double``, ``compiled``,
+            ``options`` (for ``compile``), ``allclose``, ``dump``, ``batch``, ``say``, ``progress``.
+
+    Raises:
+        OperationError: The mode, target or an option is unknown.
+        InputError: An input does not fit.
+        EvaluationError: In mode ``outputs``, an instruction failed; other modes note it as a failure.
+    """
+    known = Verifier.__dataclass_fields__
+    if wrong := [k for k in options if k not in known]:
+        raise OperationError(f"verify has no option {wrong[0]!r}; it has {', '.join(known)}")
+    verifier = Verifier(target, **options)
+    runs = {
+        "outputs": verifier.outputs,
+        "instructions": verifier.instructions,
+        "reduce": verifier.reduced,
+        "bisect": verifier.bisected,
+    }
+    if mode not in runs:
+        raise OperationError(f"unknown mode {mode!r} of verify; expected {', '.join(MODES)}")
+    if verifier.compiled is not None and mode != "outputs":
+        raise OperationError(
+            f"mode {mode!r} compiles parts anew; a compiled program cannot be used"
+        )
+    return runs[mode](program, inputs)
+
+
+def heaviest_chain(program: Program) -> list[Instruction]:
+    """From the first to the last instruction, those with the most work behind them.
+
+    The weight of an instruction is one more than the weights of its inputs, constants weigh nothing;
+    from the program's result (its ``@return``, if it has several), the chain goes up to
+    the heaviest input of each.
+    """
+    weights: dict[Instruction, int] = {}
+    for instruction in program.main:
+        if not instruction.is_constant:
+            weights[instruction] = 1 + sum(weights.get(i, 0) for i in instruction.inputs)
+    chain: list[Instruction] = []
+    current = program.main.last
+    if program.main.has_return and len(program.outputs) == 1:
+        current = program.outputs[0]
+    while current is not None and current.name not in _LEAVES:
+        chain.append(current)
+        current = max(current.inputs, key=lambda i: weights.get(i, 0), default=None)
+    return chain[::-1]
+
+
+def _alone(instruction: Instruction) -> Program:
+    """A program of one instruction: its inputs are parameters, named by position, or literals."""
+    module = instruction.module
+    if instruction.modules:
+        after = sum(1 for i in module if i.order > instruction.order)
+        return trim_window(module.program, after, 1)
+    program = Program(instruction.name)
+    inputs = [_placed(program, str(k), i) for k, i in enumerate(instruction.inputs)]
+    program.main.add(instruction.op, *inputs)
+    return program
+
+
+def _placed(program: Program, name: str, given: Instruction) -> Instruction:
+    """What stands for an input: a parameter, or what can be nothing but itself."""
+    if given.literal is not None:
+        return program.main.add_literal(given.literal)
+    if given.name not in _ITSELF:
+        return program.main.add_parameter(name, given.shape)
+    inputs = [_placed(program, f"{name}.{k}", i) for k, i in enumerate(given.inputs)]
+    return program.main.add(given.op, *inputs)
+
+
+def _known(inputs: Mapping[str, Any] | None, program: Program) -> dict[str, Any]:
+    return {k: v for k, v in (inputs or {}).items() if k in program.parameters}
+
+
+def _alike(wanted: Shape, found: Shape) -> bool:
+    """Whether two results can be compared: equal types and lens."""
+    if wanted.subs is not None or found.subs is not None:
+        subs = wanted.subs or (), found.subs or ()
+        same = len(subs[0]) == len(subs[1]) and wanted.kind == found.kind
+        return same and all(_alike(a, b) for a, b in zip(*subs, strict=True))
+    lens = wanted.lens == found.lens or wanted.is_dynamic or found.is_dynamic
+    return wanted.type == found.type and lens
+
+
+def _flat(value: Any) -> list[Any]:
+    """The arrays of a value, one after the other."""
+    if not isinstance(value, tuple | list):
+        return [] if value is None else [value]
+    parts = cast("Sequence[Any]", value)
+    return [array for part in parts for array in _flat(part)]
