@@ -200,6 +200,20 @@ def run(
     _print_table(result.timings())
 
 
+@app.command(
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+    }
+)
+def driver(context: typer.Context) -> None:
+    """Does what MIGraphX's driver does, with its commands and options; see `driver --help`."""
+    from workbench.driver import main as drive
+
+    raise typer.Exit(drive(context.args))
+
+
 @app.command()
 def passes(pipeline: Pipe = None, json: Json = False) -> None:
     """Lists every pass, what it does and its options; or the passes of one pipeline, in order."""

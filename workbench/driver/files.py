@@ -1,0 +1,65 @@
+"""Programs and arguments in files: MIGraphX's binary and JSON forms, and the workbench's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from zipfile import is_zipfile
+
+from workbench.compiler import mxr
+from workbench.compiler.argument import Argument
+from workbench.compiler.errors import ModelError
+from workbench.compiler.mxr.files import read_whole
+from workbench.compiler.program import Program
+from workbench.compiler.serialize import load
+
+
+def read_binary(file: str) -> Program:
+    """A program from an ``.mxr`` file, or one that the workbench saved.
+
+    Raises:
+        ModelError: The file holds something else, or is damaged.
+    """
+    if not is_zipfile(file):
+        return mxr.load(file)
+    found = load(file)
+    if not isinstance(found, Program):
+        raise ModelError(f"{file}: holds a recording; expected a program")
+    return found
+
+
+def read_json(file: str) -> Program:
+    """A program from MIGraphX's JSON.
+
+    Raises:
+        ModelError: The file holds something else, or is damaged.
+    """
+    return mxr.load(file, "json")
+
+
+def to_json(program: Program) -> str:
+    """A program as MIGraphX's JSON."""
+    return mxr.write_json(mxr.to_value(program))
+
+
+def to_binary(program: Program) -> bytes:
+    """A program as the bytes of an ``.mxr`` file."""
+    return mxr.save_buffer(program)
+
+
+def read_argument(file: str) -> Any:
+    """The value of an argument file: an array, or a tuple of them.
+
+    Raises:
+        ModelError: The file holds something else, or is damaged.
+    """
+    try:
+        return _value(mxr.read_argument(read_whole(Path(file))))
+    except ModelError as error:
+        raise ModelError(f"{file}: {error}") from error
+
+
+def _value(argument: Any) -> Any:
+    if isinstance(argument, Argument):
+        return argument.numpy()
+    return tuple(map(_value, argument))

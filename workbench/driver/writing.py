@@ -1,0 +1,76 @@
+"""Writes a program in the form that is asked for, to stdout or a file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from workbench.compiler.mxr.files import write_whole
+from workbench.compiler.program import Program
+from workbench.driver.messages import UsageError
+
+
+def form_of(options: argparse.Namespace, command: str) -> str:
+    """The form that the options name: text by default, the binary one for a file.
+
+    ``--json`` is a form where the program is the result, and that of the report elsewhere.
+    """
+    if options.output_type:
+        return options.output_type
+    if options.json and (command in {"read", "compile"} or options.output):
+        return "json"
+    return "binary" if options.output else "text"
+
+
+def rendered(program: Program, form: str, brief: bool = False) -> str | bytes:
+    """The program in a form; bytes where it is binary."""
+    if form == "py":
+        from workbench.compiler.as_python import to_python  # noqa: PLC0415
+
+        return to_python(program)
+    if form == "cpp":
+        from workbench.compiler.as_cpp import to_cpp  # noqa: PLC0415
+
+        return to_cpp(program)
+    if form == "graphviz":
+        from workbench.compiler.as_dot import to_dot  # noqa: PLC0415
+
+        return to_dot(program, brief)
+    if form == "netron":
+        from workbench.compiler.onnx.as_onnx import netron_json  # noqa: PLC0415
+
+        return netron_json(program) + "\n"
+    if form == "text":
+        return str(program) + "\n"
+    from workbench.driver import files  # noqa: PLC0415
+
+    return files.to_json(program) + "\n" if form == "json" else files.to_binary(program)
+
+
+def write(program: Program, options: argparse.Namespace, command: str) -> None:
+    """Write the program where the options say.
+
+    Raises:
+        UsageError: Bytes would go to a terminal.
+        OSError: The file cannot be written.
+    """
+    form = form_of(options, command)
+    if form == "binary" and not options.output and sys.stdout.isatty():
+        raise UsageError("--binary: this is a terminal; name a file with --output")
+    result = rendered(program, form, options.brief)
+    if options.output:
+        _to_file(Path(options.output), result)
+    elif isinstance(result, bytes):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(result)
+    else:
+        sys.stdout.write(result)
+
+
+def _to_file(path: Path, result: str | bytes) -> None:
+    data = result if isinstance(result, bytes) else result.encode("utf-8", "surrogatepass")
+    if path.exists() and not path.is_file():  # a device, such as the null device
+        path.write_bytes(data)
+    else:
+        write_whole(path, data)
