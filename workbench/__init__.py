@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from workbench.compiler.argument import Argument as Argument
     from workbench.compiler.build import Build as Build
     from workbench.compiler.build import compile as compile
+    from workbench.compiler.custom import operation as operation
     from workbench.compiler.dtypes import DType as DType
     from workbench.compiler.errors import WorkbenchError as WorkbenchError
     from workbench.compiler.ir import Instruction as Instruction
@@ -31,15 +32,19 @@ if TYPE_CHECKING:
     from workbench.compiler.shape import Shape as Shape
     from workbench.compiler.targets import targets as targets
     from workbench.compiler.text_parse import parse as parse
+    from workbench.compiler.tf import parse_tf as parse_tf
     from workbench.front import open as open
     from workbench.front import passes as passes
     from workbench.front import pipelines as pipelines
+    from workbench.numerics.calibration import Calibration as Calibration
     from workbench.numerics.compare import compare as compare
+    from workbench.numerics.quantize import quantize as quantize
     from workbench.numerics.report import Report as Report
 
 _HOME = {
     "Argument": "compiler.argument",
     "Build": "compiler.build",
+    "Calibration": "numerics.calibration",
     "DType": "compiler.dtypes",
     "Decline": "compiler.rewrite",
     "Instruction": "compiler.ir",
@@ -58,10 +63,13 @@ _HOME = {
     "compile": "compiler.build",
     "load": "compiler.serialize",
     "open": "front",
+    "operation": "compiler.custom",
     "parse": "compiler.text_parse",
     "parse_onnx": "compiler.onnx",
+    "parse_tf": "compiler.tf",
     "passes": "front",
     "pipelines": "front",
+    "quantize": "numerics.quantize",
     "rule": "compiler.rewrite",
     "save": "compiler.serialize",
     "targets": "compiler.targets",

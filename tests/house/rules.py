@@ -21,7 +21,7 @@ NUMERIC = {"numpy", "ml_dtypes"}
 LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "compiler": ({"compiler", "knobs"}, NUMERIC),
     "compiler/onnx": ({"compiler", "knobs"}, NUMERIC | {"google", "onnx"}),
-    "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorflow"}),
+    "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorboard"}),
     "numerics": ({"compiler", "knobs", "numerics"}, NUMERIC | {"matplotlib", "pandas", "tqdm"}),
     "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"pandas"}),
     "widgets": (
@@ -29,6 +29,10 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
         NUMERIC
         | {"IPython", "anywidget", "fast_sugiyama", "graphviz", "ipywidgets", "matplotlib"}
         | {"pandas", "traitlets"},
+    ),
+    "driver": (
+        {"__version__", "compat", "compiler", "driver", "knobs", "numerics"},
+        NUMERIC,
     ),
     "compat": ({"compat", "compiler", "gpu", "knobs", "numerics"}, NUMERIC | {"onnx"}),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -92,8 +93,16 @@ class PreparedModel(BackendRep):
     a program is made for what the inputs are at the first run, and kept for the next.
     """
 
-    def __init__(self, model: onnx.ModelProto, target: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        target: str,
+        options: Mapping[str, Any],
+        source: str | Path | bytes | None = None,
+    ) -> None:
         self.model = model
+        self.source = model if source is None else source
+        """What programs are imported from: the model, or the file or bytes that hold its tensors, too."""
         self.target = target
         self.options = dict(options)
         given = {t.name for t in model.graph.initializer}
@@ -102,6 +111,8 @@ class PreparedModel(BackendRep):
         """Inputs whose values programs are made for."""
         self.is_open = any(map(_is_open, self.inputs))
         """Whether programs are made for lengths of inputs that the model does not declare."""
+        self.last_build: Build | None = None
+        """The program that was made last; None where it takes inputs to make one."""
         self._builds: dict[Key, Build] = {}
         if not self.is_open:
             try:
@@ -118,7 +129,10 @@ class PreparedModel(BackendRep):
         """
         named = self._named(inputs)
         build = self._build_for(named)
-        result = build.run({n: v for n, v in named.items() if n in build.program.parameters})
+        wanted = build.program.parameters
+        if missing := [name for name in wanted if name not in named]:
+            raise InputError(f"no input for parameter {missing[0]!r} of {wanted[missing[0]]}")
+        result = build.run({n: v for n, v in named.items() if n in wanted})
         outputs = self.model.graph.output
         return tuple(_declared(result[i], outputs[i]) for i in range(len(outputs)))
 
@@ -174,8 +188,9 @@ class PreparedModel(BackendRep):
             known = {n: dims for n, v in inputs.items() if (dims := _dims(v)) is not None}
             options["map_dyn_input_dims"] = known | dict(options.get("map_dyn_input_dims") or {})
         fixed = {name: inputs[name] for name in self.fixed if name in inputs}
-        program = parse_onnx(self.model, constant_inputs=fixed, **options)
-        return compile(program, self.target, record=False)
+        program = parse_onnx(self.source, constant_inputs=fixed, **options)
+        self.last_build = compile(program, self.target, record=False)
+        return self.last_build
 
 
 def model_of_node(

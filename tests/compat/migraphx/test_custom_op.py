@@ -1,0 +1,164 @@
+"""Operations from Python with the drop-in's shapes and arguments."""
+
+import numpy as np
+import pytest
+
+from workbench.compat import migraphx
+from workbench.compiler import custom
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    yield
+    for name in custom.custom_operations():
+        custom.forget(name)
+
+
+def vector(shapes, _modules):
+    if len(shapes) != 2:
+        raise RuntimeError("two inputs are needed")
+    return shapes[-1]
+
+
+def sigmoid(output_shape, arguments):
+    assert output_shape == arguments[1].get_shape()
+    np.asarray(arguments[1])[:] = 1 / (1 + np.exp(-np.asarray(arguments[0])))
+    return arguments[1]
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_an_operation_writes_into_a_buffer(target):
+    made = migraphx.custom_op(name="my_sigmoid", compute_shape=vector, compute=sigmoid)
+    assert (made.name(), made.values()) == ("my_sigmoid", {})
+    p = migraphx.program()
+    m, s = p.get_main_module(), migraphx.shape(type="float", lens=[12])
+    x = m.add_parameter("x", s)
+    buffer = m.add_instruction(migraphx.op("allocate", shape=s), [])
+    m.add_instruction(migraphx.op("my_sigmoid"), [x, buffer])
+    p.compile(migraphx.get_target(target))
+    given = migraphx.generate_argument(s)
+    found = p.run({"x": given})[0]
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(-np.asarray(given))), rtol=1e-6)
+
+
+def test_a_shape_rule_that_refuses_raises_runtime_error():
+    made = migraphx.custom_op(name="my_sigmoid", compute_shape=vector, compute=sigmoid)
+    m = migraphx.program().get_main_module()
+    x = m.add_parameter("x", migraphx.shape(lens=[12]))
+    with pytest.raises(
+        RuntimeError, match=r"my_sigmoid: .*two inputs are needed; inputs were float"
+    ):
+        m.add_instruction(made, [x])
+
+
+def test_a_result_is_a_view_of_an_input():
+    def halved(shapes, _modules):
+        s = shapes[0]
+        strides = [2 * n for n in s.strides()]
+        return migraphx.shape(
+            type=s.type_string(), lens=[n // 2 for n in s.lens()], strides=strides
+        )
+
+    made = migraphx.custom_op(
+        name="every_second", compute_shape=halved, output_alias=lambda _shapes: [0],
+        compute=lambda s, a: migraphx.argument_from_pointer(s, a[0].data_ptr()),
+    )  # fmt: skip
+    p = migraphx.program()
+    m = p.get_main_module()
+    x = m.add_parameter("x", migraphx.shape(type="float", lens=[4, 4, 4]))
+    m.add_return([m.add_instruction(made, [x])])
+    p.compile(migraphx.get_target("cpu"))
+    found = p.run({"x": np.arange(64, dtype=np.float32).reshape(4, 4, 4)})[0]
+    assert found.tolist() == [0, 2, 8, 10, 32, 34, 40, 42]
+    assert found.get_shape().strides() == [32, 8, 2]
+
+
+def test_attributes_are_those_of_any_operation():
+    migraphx.custom_op(
+        name="powers", attributes={"k": 3, "f": 0.1, "names": ["a"], "axes": []},
+        compute_shape=lambda s, _m: s[0],
+        compute=lambda _s, a, attributes: np.asarray(a[0]) ** attributes["k"],
+    )  # fmt: skip
+    assert migraphx.op("powers", k=5).values() == {
+        "k": 5, "f": 0.10000000149011612, "names": ["a"], "axes": [],
+    }  # fmt: skip
+    with pytest.raises(RuntimeError, match="No key 'q' in powers"):
+        migraphx.op("powers", q=1)
+    p = migraphx.program()
+    m = p.get_main_module()
+    x = m.add_parameter("x", migraphx.shape(lens=[3]))
+    m.add_return([m.add_instruction(migraphx.op("powers", axes=[1, 2]), [x])])
+    assert "powers[k=3,f=0.1,names={a},axes={1, 2}](x)" in str(p)
+    assert p.run({"x": np.array([1, 2, 3], np.float32)})[0].tolist() == [1, 8, 27]
+
+
+def test_passes_see_it():
+    made = migraphx.custom_op(
+        name="plus_one", compute_shape=lambda s, _m: s[0], compute=lambda _s, a: np.asarray(a[0]) + 1,
+        context_free=True,
+    )  # fmt: skip
+    p = migraphx.program()
+    m = p.get_main_module()
+    one = m.add_literal(migraphx.create_argument(migraphx.shape(lens=[2]), [1, 2]))
+    m.add_return([m.add_instruction(made, [one])])
+    migraphx.run_passes(p, ["propagate_constant", "dead_code_elimination"])
+    assert "@literal{2, 3}" in str(p)
+
+
+def test_modules_are_handed_over():
+    seen = []
+
+    def shape_of(_shapes, modules):
+        seen.append([i.name() for i in modules[0]])
+        return list(modules[0])[-2].shape()
+
+    made = migraphx.custom_op(
+        name="calls", compute_shape=shape_of,
+        compute=lambda _s, a, modules: modules[0](np.asarray(a[0]))[0],
+    )  # fmt: skip
+    p = migraphx.program()
+    body, m = p.create_module("body"), p.get_main_module()
+    inner = body.add_parameter("a", migraphx.shape(lens=[2]))
+    body.add_return([body.add_instruction(migraphx.op("neg"), [inner])])
+    x = m.add_parameter("x", migraphx.shape(lens=[2]))
+    m.add_return([m.add_instruction(made, [x], [body])])
+    assert seen == [["@param", "neg", "@return"]]
+    assert p.run({"x": np.array([1, 2], np.float32)})[0].tolist() == [-1, -2]
+
+
+def test_tuples_go_both_ways():
+    pair = migraphx.custom_op(
+        name="pair",
+        compute_shape=lambda s, _m: migraphx.shape(type="tuple_type", sub_shapes=[s[0], s[0]]),
+        compute=lambda s, a: _tuple(s, a[0]),
+    )
+    total = migraphx.custom_op(
+        name="total", compute_shape=lambda s, _m: s[0].sub_shapes()[0],
+        compute=lambda _s, a: sum(map(np.asarray, a[0].get_sub_objects())),
+    )  # fmt: skip
+    p = migraphx.program()
+    m = p.get_main_module()
+    x = m.add_parameter("x", migraphx.shape(lens=[2]))
+    m.add_return([m.add_instruction(total, [m.add_instruction(pair, [x])])])
+    assert p.run({"x": np.array([1, 2], np.float32)})[0].tolist() == [3, 6]
+
+
+def _tuple(shape, value):
+    from workbench.compat.migraphx.arguments import of_parts
+
+    return of_parts(shape.core, [value, migraphx.argument(2 * np.asarray(value))])
+
+
+def test_what_is_wrong_is_said():
+    with pytest.raises(TypeError, match="compute_shape is missing"):
+        migraphx.custom_op(name="x")
+    with pytest.raises(TypeError, match="name: expected str"):
+        migraphx.custom_op(name=3, compute_shape=vector)
+    with pytest.raises(RuntimeError, match="has an operation 'relu'"):
+        migraphx.custom_op(name="relu", compute_shape=vector)
+    with pytest.raises(RuntimeError, match="unsupported data type tuple"):
+        migraphx.custom_op(name="x", attributes={"a": (1, 2)}, compute_shape=vector)
+    made = migraphx.custom_op(name="x", compute_shape=lambda _s, _m: "float")
+    m = migraphx.program().get_main_module()
+    with pytest.raises(RuntimeError, match=r"gave 'float'; expected a migraphx\.shape"):
+        m.add_instruction(made, [])

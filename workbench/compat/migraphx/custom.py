@@ -1,0 +1,135 @@
+"""Operations from Python: ``custom_op`` declares one, on the drop-in's shapes and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from workbench.compat.migraphx.arguments import argument, as_argument, of_array, of_parts
+from workbench.compat.migraphx.errors import Error, bound
+from workbench.compat.migraphx.operations import op
+from workbench.compat.migraphx.shapes import from_core, shape
+from workbench.compat.migraphx.values import read
+from workbench.compiler import custom
+from workbench.compiler.operation import Value
+from workbench.compiler.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compat.migraphx.modules import module
+    from workbench.compiler.ir import Module
+
+Function = Callable[..., Any]
+
+
+@bound
+def custom_op(
+    name: str,
+    attributes: dict[str, Any] | None = None,
+    compute_shape: Function | None = None,
+    compute: Function | None = None,
+    output_alias: Function | None = None,
+    context_free: bool = False,
+    op_attributes: dict[str, Any] | None = None,
+    normalizes: bool = False,
+) -> op:
+    """Declare an operation of your own; ``op(name, ...)`` makes it from then on, like any other.
+
+    A function that has a parameter ``attributes`` gets the operation's attributes by name in it;
+    ``compute`` may have a parameter ``modules``: functions that run the module arguments on buffers.
+
+    Args:
+        name: What it is called. A name that is declared again means the new operation from then on.
+        attributes: Its attributes with their defaults.
+        compute_shape: ``f(shapes, modules)``: the shape of the result.
+        compute: ``f(output_shape, arguments)``: the result as an argument or a buffer; None where it was
+            written into the argument that ``output_alias`` names. Without it the operation cannot run.
+        output_alias: ``f(shapes)``: a list with the index of the input whose memory the result shares,
+            or None.
+        context_free: Whether equal inputs always give equal results, so that it may be folded.
+        op_attributes: What passes may know of it: ``pointwise``, ``commutative``, ``normalize_axes``.
+        normalizes: Whether attributes that name axes are counted from the front for its functions.
+
+    Raises:
+        Error: The name is taken, or an attribute cannot be one.
+    """
+    if compute_shape is None:
+        raise TypeError(f"custom_op(): {name}: compute_shape is missing; it is f(shapes, modules)")
+    given = {k: read(v) for k, v in (attributes or {}).items()}
+    made = custom.operation(
+        name=name,
+        attributes={k: _core(v) for k, v in given.items()},
+        compute_shape=_shape_rule(name, compute_shape),
+        compute=None if compute is None else _meaning(name, compute),
+        output_alias=None if output_alias is None else _alias(output_alias),
+        context_free=context_free,
+        op_attributes=op_attributes,
+        normalizes=normalizes,
+    )
+    return op.of(made)
+
+
+def _core(value: Any) -> Any:
+    """An attribute's default as the core holds it."""
+    if isinstance(value, list):
+        return [_core(v) for v in cast("list[Any]", value)]
+    return getattr(value, "core", value)
+
+
+def _shape_rule(name: str, function: Function) -> Function:
+    def rule(shapes: Sequence[Shape], modules: Sequence[Module], *, attributes: Any) -> Shape:
+        """What the user's function gives."""
+        values = [from_core(s) for s in shapes], [_handle(m) for m in modules]
+        found = custom.call(function, values, {"attributes": attributes})
+        if not isinstance(found, shape):
+            raise Error(f"{name}: compute_shape gave {found!r}; expected a migraphx.shape")
+        return found.core
+
+    return rule
+
+
+def _handle(core: Module) -> module:
+    """The drop-in's handle of a module."""
+    from workbench.compat.migraphx.modules import module  # noqa: PLC0415
+    from workbench.compat.migraphx.programs import program  # noqa: PLC0415
+
+    return module(program.of(core.program), core.name)
+
+
+def _meaning(name: str, function: Function) -> Function:
+    def meaning(core: Shape, values: Sequence[Value], *, attributes: Any, modules: Any) -> Any:
+        """What the user's function gives."""
+        given = from_core(core), [_argument(v) for v in values]
+        bodies = [_runs(m) for m in modules]
+        found = custom.call(function, given, {"attributes": attributes, "modules": bodies})
+        if found is None:
+            return None
+        return as_argument(found, f"{name}: compute").value
+
+    return meaning
+
+
+def _runs(body: Function) -> Function:
+    def run(*buffers: Any) -> list[argument]:
+        """The results of a module argument for these buffers."""
+        values = [as_argument(b, f"input {i} of a module").value for i, b in enumerate(buffers)]
+        return [_argument(v) for v in body(*values)]
+
+    return run
+
+
+def _argument(value: Value) -> argument:
+    """The argument that shares the memory of a value."""
+    if isinstance(value, tuple):
+        parts = [_argument(v) for v in value]
+        return of_parts(Shape.tuple_of([p.core for p in parts]), parts)
+    return of_array(np.asarray(value))
+
+
+def _alias(function: Function) -> Function:
+    def alias(shapes: Sequence[Shape]) -> Sequence[int] | None:
+        """What the user's function gives."""
+        return function([from_core(s) for s in shapes])
+
+    return alias

@@ -1,0 +1,90 @@
+"""Programs and arguments in MIGraphX's files: msgpack and JSON."""
+
+from __future__ import annotations
+
+from os import fspath
+from pathlib import Path
+from typing import Any, cast
+
+from workbench.compat.migraphx.arguments import argument, core_argument, of_parts, of_value
+from workbench.compat.migraphx.errors import Error, FileName, bound, written
+from workbench.compat.migraphx.programs import program
+from workbench.compiler import mxr
+from workbench.compiler.argument import Argument
+from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.mxr.files import read_whole, write_whole
+from workbench.compiler.shape import Shape
+
+
+@bound
+def save(p: program, filename: FileName, format: str = "msgpack") -> None:
+    """Write a program to a file.
+
+    Args:
+        p: The program, compiled or not.
+        filename: The file.
+        format: ``msgpack`` or ``json``.
+
+    Raises:
+        Error: There is no such format, or the file cannot be written.
+    """
+    with written(filename):
+        mxr.save(p.core, fspath(filename), format)
+
+
+@bound
+def load(filename: FileName, format: str = "msgpack") -> program:
+    """Read a program from a file.
+
+    Args:
+        filename: The file.
+        format: ``msgpack`` or ``json``.
+
+    Raises:
+        Error: There is no such format, or the file is missing, damaged or of another version.
+    """
+    return program.of(mxr.load(fspath(filename), format))
+
+
+@bound
+def save_buffer(p: program, format: str = "msgpack") -> bytes:
+    """A program as the bytes of a file."""
+    return mxr.save_buffer(p.core, format)
+
+
+@bound
+def load_buffer(b: bytes | bytearray, format: str = "msgpack") -> program:
+    """The program that the bytes of a file hold.
+
+    Raises:
+        Error: There is no such format, or the bytes are damaged or of another version.
+    """
+    return program.of(mxr.load_buffer(b, format))
+
+
+def save_argument(arg: argument, filename: FileName) -> None:
+    """Write an argument to a file."""
+    with written(filename):
+        write_whole(Path(fspath(filename)), mxr.write_argument(_core(arg)))
+
+
+def load_argument(filename: FileName) -> argument:
+    """Read an argument from a file."""
+    path = Path(fspath(filename))
+    data = read_whole(path)
+    try:
+        return _made(mxr.read_argument(data))
+    except WorkbenchError as error:
+        raise Error(f"{path}: {error}") from error
+
+
+def _core(arg: argument) -> Any:
+    parts = arg.get_sub_objects()
+    return [_core(p) for p in parts] if arg.core.subs is not None else core_argument(arg)
+
+
+def _made(core: Any) -> argument:
+    if isinstance(core, Argument):
+        return of_value(core.shape, core.numpy())
+    parts = [_made(c) for c in cast("tuple[Any, ...]", core)]
+    return of_parts(Shape.tuple_of([p.core for p in parts]), parts)

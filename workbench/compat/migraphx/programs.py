@@ -1,0 +1,335 @@
+"""Programs: made, compiled in place, run, printed, compared by their text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from workbench.compat.migraphx.arguments import argument, as_argument, generate_argument, of_value
+from workbench.compat.migraphx.errors import Error, FileName, Size, bound, written
+from workbench.compat.migraphx.modules import instruction_ref, module
+from workbench.compat.migraphx.numbered import Numbered
+from workbench.compat.migraphx.shapes import from_core, shape
+from workbench.compat.migraphx.targets import target, warn_of_stand_in
+from workbench.compiler.build import Build, compile
+from workbench.compiler.instruction import Instruction, captured
+from workbench.compiler.ir import Module
+from workbench.compiler.program import Program
+from workbench.compiler.reference import Interpreter
+from workbench.compiler.run import evaluate
+from workbench.compiler.text import to_text
+
+if TYPE_CHECKING:
+    from workbench.compiler.perf import PerfReport
+from workbench.numerics.calibration import Calibration
+
+
+class compile_modes(Numbered):
+    """How much time a compilation may take."""
+
+    eager = 0
+    balanced = 50
+    max = 100
+
+
+class program:
+    """A computation: built instruction by instruction, or read from a model; compiled in place.
+
+    ``build`` leads from a compiled program to what its passes did: ``p.build.explore()``.
+    """
+
+    def __init__(self) -> None:
+        self._core = Program()
+        self._core.keeps_fixed = self._core.strict = True
+        self._build: Build | None = None
+        self._target = ""
+        self._interpreter: tuple[int, Interpreter] | None = None
+        self.calibration: Calibration | None = None
+        """What the last quantization saw of the arguments that it rounds, as a table and plots."""
+
+    @classmethod
+    def of(cls, core: Program, compiled_for: str = "") -> program:
+        """The program of the core's; ``compiled_for`` names the target of one that is compiled."""
+        made = cls()
+        made._core = core
+        made._target = compiled_for
+        return made
+
+    @property
+    def core(self) -> Program:
+        """The core's program, which this one wraps."""
+        return self._core
+
+    @property
+    def build(self) -> Build:
+        """The core's Build: the recording of the compilation, its views, memory and kernels.
+
+        Raises:
+            Error: The program is not compiled, or was compiled elsewhere and loaded from a file.
+        """
+        if self._build is None:
+            raise Error("the program has no build: compile it first, with p.compile(target)")
+        return self._build
+
+    # What it takes and gives
+
+    @bound
+    def get_parameter_names(self) -> list[str]:
+        """The names of the parameters, in the order in which they were made."""
+        return list(self._core.parameters)
+
+    @bound
+    def get_parameter_shapes(self) -> dict[str, shape]:
+        """The shapes of the parameters by name."""
+        return {name: from_core(s) for name, s in self._core.parameters.items()}
+
+    @bound
+    def get_output_shapes(self) -> list[shape]:
+        """The shapes of the results."""
+        if self._core.main.last is None:
+            raise Error("get_output_shapes(): the program is empty")
+        return [from_core(o.shape) for o in self._core.outputs]
+
+    # Modules
+
+    @bound
+    def get_main_module(self) -> module:
+        """The module that a run starts with."""
+        return module(self, "main")
+
+    @bound
+    def create_module(self, name: str) -> module:
+        """Add an empty module."""
+        self._core.create_module(name)
+        return module(self, name)
+
+    @bound
+    def get_module(self, name: str) -> module:
+        """The module of this name."""
+        if name not in self._core.modules:
+            listed = ", ".join(self._core.modules)
+            raise Error(f"get_module(): no module {name!r}; the program has {listed}")
+        return module(self, name)
+
+    @bound
+    def modules(self) -> list[module]:
+        """All modules, the main one first."""
+        return [module(self, name) for name in self._core.modules]
+
+    # Compiling and running
+
+    @bound
+    def is_compiled(self) -> bool:
+        """Whether the program is compiled."""
+        return bool(self._core.targets)
+
+    @bound
+    def compile(
+        self,
+        t: target,
+        offload_copy: bool = True,
+        fast_math: bool = True,
+        exhaustive_tune: bool = False,
+        compile_mode: compile_modes = compile_modes.balanced,
+    ) -> None:
+        """Compile the program in place.
+
+        Args:
+            t: The target.
+            offload_copy: Taken for MIGraphX's sake: parameters and results are on the host.
+            fast_math: Taken for MIGraphX's sake: nothing here trades accuracy for speed.
+            exhaustive_tune: Taken for MIGraphX's sake: there are no kernels to choose from.
+            compile_mode: Taken for MIGraphX's sake: every compilation takes the same passes.
+
+        Raises:
+            Error: A pass failed; ``error.recording`` shows what was done until then.
+        """
+        made = compile(self._core, t.core_name)
+        self.replace_core(made.program)
+        self._build = made
+
+    def replace_core(self, core: Program) -> None:
+        """Let another program of the core's be what this is; handles are resolved in it from now on."""
+        self._core = core
+        self._interpreter = None
+
+    @bound
+    def run(self, params: dict[str, Any]) -> list[argument]:
+        """Run the program on buffers by name; those that are no parameters are ignored.
+
+        Raises:
+            Error: A buffer is missing, or its shape is not that of the parameter.
+        """
+        return self._results(self._run(params))
+
+    @bound
+    def run_async(self, params: dict[str, Any], stream: Size, stream_name: str) -> list[argument]:
+        """As ``run``: there is no device whose stream could be used, so it is done at return."""
+        warn_of_stand_in(f"no device for stream {stream_name!r}: the host runs the program")
+        return self._results(self._run(params))
+
+    def inputs(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Values of the parameters from the buffers of a caller, checked as MIGraphX does."""
+        given = {k: as_argument(v, f"run(): params[{k!r}]") for k, v in params.items()}
+        wanted = self._core.parameters
+        for name, expected in wanted.items():
+            if name not in given:
+                raise Error(
+                    f"Parameter not found: {name} (of shape {expected}; given: {_keys(given)})"
+                )
+            found = given[name].core
+            if expected.dims is None and found != expected:
+                raise Error(
+                    f"Incorrect shape {{{found}}} for parameter: {name} should be: {{{expected}}}"
+                )
+        return {name: given[name].value for name in wanted}
+
+    def _run(self, params: dict[str, Any]) -> list[Any]:
+        inputs = self.inputs(params)
+        version, known = self._interpreter or (-1, None)
+        if known is None or version != self._core.version:
+            known = Interpreter(self._core)
+            self._interpreter = self._core.version, known
+        return evaluate(known, inputs)
+
+    def _results(self, values: list[Any]) -> list[argument]:
+        pairs = zip(self._core.outputs, values, strict=True)
+        return [of_value(o.shape, v) for o, v in pairs]
+
+    @bound
+    def run_trace(
+        self, params: dict[str, Any], callback: Callable[[trace_info], Any]
+    ) -> list[argument]:
+        """Run the program and hear of every result: ``callback`` is called after each instruction.
+
+        Args:
+            params: Buffers by name, as for ``run``.
+            callback: Called with ``index``, ``name``, ``result`` and ``instruction``; what it raises ends
+                the run.
+        """
+        from workbench.compiler.tracing import Traced, run_trace  # noqa: PLC0415
+
+        def heard(one: Traced) -> None:
+            result = of_value(one.instruction.shape, one.result)
+            callback(
+                trace_info(one.index, one.name, result, instruction_ref(self, one.instruction.id))
+            )
+
+        return self._results(run_trace(self._core, self.inputs(params), heard))
+
+    @bound
+    def perf_report(
+        self,
+        params: dict[str, Any] = {},
+        iterations: Size = 100,
+        batch: Size = 1,
+        detailed: bool = False,
+    ) -> PerfReport:
+        """Measure the program as MIGraphX's driver does; parameters that are left out are generated.
+
+        Returns:
+            The report: it prints MIGraphX's text, and has ``table()`` and ``to_json()``.
+        """
+        from workbench.compiler.perf import perf_report  # noqa: PLC0415
+
+        shapes = self._core.parameters
+        made = {k: generate_argument(from_core(s)) for k, s in shapes.items() if k not in params}
+        return perf_report(self._core, self.inputs(made | params), iterations, batch, detailed)
+
+    # Copies, texts
+
+    @bound
+    def clone(self) -> program:
+        """A copy that can be changed by itself."""
+        made = program.of(self._core.clone())
+        made._build = self._build
+        return made
+
+    @bound
+    def sort(self) -> program:
+        """Put instructions right before what needs them, in place; returns a copy."""
+        for one in list(self._core.modules.values()):
+            sort_module(one)
+        return self.clone()
+
+    @bound
+    def to_py(self) -> str:
+        """Python that builds this program."""
+        from workbench.compiler.as_python import to_python  # noqa: PLC0415
+
+        return to_python(self._core)
+
+    @bound
+    def write_netron_output(self, filename: FileName) -> None:
+        """Write the graph as an ONNX file that Netron shows."""
+        from workbench.compiler.mxr.files import write_whole  # noqa: PLC0415
+        from workbench.compiler.onnx.as_onnx import netron_json  # noqa: PLC0415
+
+        with written(filename):
+            write_whole(Path(fspath(filename)), netron_json(self._core).encode())
+
+    @bound
+    def print(self) -> None:
+        """Print the program."""
+        sys.stdout.write(f"{self!r}\n")
+
+    @bound
+    def _equals(self, other: program) -> bool:
+        return self is other or to_text(self._core) == to_text(other._core)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both print the same text."""
+        return self._equals(cast("program", other))
+
+    def __ne__(self, other: object) -> bool:
+        """Whether they print different texts."""
+        return not self._equals(cast("program", other))
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        """The text of all modules."""
+        return to_text(self._core)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return self._core._repr_mimebundle_(**options)  # pyright: ignore[reportPrivateUsage]
+
+
+@dataclass(frozen=True)
+class trace_info:
+    """What a traced run tells of an instruction."""
+
+    index: int
+    name: str
+    result: argument
+    instruction: instruction_ref
+
+
+def sort_module(core: Module) -> None:
+    """Put instructions in the order in which MIGraphX sorts them.
+
+    That is what the last one needs, depth first, inputs from right to left; then the rest as it was.
+    """
+    if core.last is None:
+        return
+    done: dict[Instruction, None] = {}
+    stack = [core.last]
+    while stack:
+        current = stack[-1]
+        outer = [c for m in current.modules for c in captured(m)]
+        needed = [i for i in (*current.inputs, *outer) if i.module is core and i not in done]
+        if needed and current not in done:
+            stack += needed  # the last one is looked at first
+        else:
+            done.setdefault(stack.pop())
+    order = [*done, *(i for i in core if i not in done)]
+    if order != list(core):
+        core.arrange(order)
+
+
+def _keys(given: dict[str, argument]) -> str:
+    return ", ".join(map(repr, given)) or "none"

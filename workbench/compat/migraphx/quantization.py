@@ -1,0 +1,111 @@
+"""Quantization of programs in place; what calibration saw stays as ``program.calibration``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.compat.migraphx.arguments import as_argument
+from workbench.compat.migraphx.errors import Error, bound
+from workbench.compat.migraphx.programs import program
+from workbench.compat.migraphx.targets import target
+from workbench.compiler.passes.base import run_pass
+from workbench.compiler.passes.fp8 import AutocastFp8
+from workbench.numerics.quantize import quantize_in_place
+
+_ALL = ["all"]
+_INT8 = {"dot", "convolution"}
+
+
+@bound
+def quantize_fp16(prog: program, ins_names: list[str] = _ALL) -> None:
+    """Compute floats in half, in place.
+
+    Args:
+        prog: The program.
+        ins_names: Names of the operations that are meant, or ``all``.
+    """
+    prog.calibration = quantize_in_place(prog.core, "fp16", ins_names=ins_names)
+
+
+@bound
+def quantize_bf16(prog: program, ins_names: list[str] = _ALL) -> None:
+    """Compute floats in bfloat16, in place.
+
+    Args:
+        prog: The program.
+        ins_names: Names of the operations that are meant, or ``all``.
+    """
+    prog.calibration = quantize_in_place(prog.core, "bf16", ins_names=ins_names)
+
+
+@bound
+def quantize_int8(
+    prog: program,
+    t: target,
+    calibration: list[dict[str, Any]] = [],
+    ins_names: set[str] = _INT8,
+) -> None:
+    """Round the arguments of products and convolutions to int8, in place, by their range.
+
+    Args:
+        prog: The program.
+        t: What runs the program on the calibration data.
+        calibration: Buffers by parameter name, a dict for each run. Parameters that one leaves out are
+            zeros. Without any, all steps are 1/64.
+        ins_names: No other set of operations is supported.
+
+    Raises:
+        Error: Other operations are asked for, or the data do not fit the parameters.
+    """
+    if ins_names != _INT8:
+        found = ", ".join(sorted(ins_names)) or "none"
+        raise Error(
+            "QUANTIZE_INT8: only support DOT and CONVOLUTION operation: ins_names is "
+            f"{{{found}}}; expected exactly {{convolution, dot}}"
+        )
+    sets = _values(calibration)
+    prog.calibration = quantize_in_place(prog.core, "int8", sets, target=t.core_name)
+
+
+@bound
+def quantize_fp8(
+    prog: program,
+    t: target,
+    calibration: list[dict[str, Any]] = [],
+) -> None:
+    """Round the arguments of all operations to ``fp8e4m3fn``, in place, by their range.
+
+    Args:
+        prog: The program.
+        t: What runs the program on the calibration data.
+        calibration: Buffers by parameter name, a dict for each run. Parameters that one leaves out are
+            zeros. Without any, all steps are 1/64.
+
+    Raises:
+        Error: The data do not fit the parameters.
+    """
+    sets = _values(calibration)
+    prog.calibration = quantize_in_place(prog.core, "fp8", sets, target=t.core_name)
+
+
+@bound
+def quantize_int4(prog: program) -> None:
+    """Pack the constant operands of products and convolutions into four bits, in place.
+
+    MIGraphX has this in C++ alone, as ``quantize_int4_weights``.
+    """
+    prog.calibration = quantize_in_place(prog.core, "int4")
+
+
+@bound
+def autocast_fp8(prog: program) -> None:
+    """Let parameters and results of fp8 be float; the program converts them itself, in place."""
+    run_pass(AutocastFp8(), prog.core)
+
+
+def _values(calibration: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the core takes, of each set of buffers."""
+    return [
+        {name: as_argument(v, f"calibration[{i}][{name!r}]").value for name, v in given.items()}
+        for i, given in enumerate(calibration)
+    ]
