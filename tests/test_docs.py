@@ -5,17 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from workbench.compiler.macros import MACROS
 from workbench.compiler.operation import OPERATIONS
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["extending.md"])
+@pytest.mark.parametrize("page", ["extending.md", "migraphx.md"])
 def test_the_code_of_a_page_runs(page: str):
     blocks = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
     assert blocks
     try:
         exec(compile("\n".join(blocks), page, "exec"), {"__name__": page})
     finally:
-        OPERATIONS.pop("cube", None)  # the page's own operation
+        for name in ("cube", "scaled_cube"):  # the page's own operations and macro
+            OPERATIONS.pop(name, None)
+        MACROS.pop("hypotenuse", None)
