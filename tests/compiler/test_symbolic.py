@@ -13,7 +13,7 @@ from workbench.compiler.program import Program
 from workbench.compiler.reference import Interpreter
 from workbench.compiler.shape import Dim, Shape, from_permutation
 from workbench.compiler.sym import lit, parse, var
-from workbench.compiler.sym_values import from_value, to_value
+from workbench.compiler.sym.values import from_value, to_value
 from workbench.compiler.text import parse as parse_text
 
 N, C, H, W = var("n", 1, 8), var("c", 1, 16), var("h", 2, 32), var("w", 2, 32)

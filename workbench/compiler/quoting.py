@@ -6,7 +6,7 @@ import json
 import re
 
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
-_ALWAYS = rf'^$|^\s|\s$|^"|\\| = | -> | # |^#|{_CONTROL}'
+_ALWAYS = rf'^$|^\s|\s$|^"|\\| = | -> | # |{_CONTROL}'
 _VALUE = re.compile(rf"{_ALWAYS}|,|(^|:)@\d+$")
 _MODULE = re.compile(rf'{_ALWAYS}|[,"\[\]]')
 _SYMBOL = re.compile(rf"{_ALWAYS}|, ")

@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.compiler import memory
-from workbench.compiler.bindings import bindings, bound
 from workbench.compiler.dtypes import Array, DType, held
 from workbench.compiler.errors import EvaluationError, InputError, WorkbenchError
 from workbench.compiler.ir import Instruction, Module
@@ -20,6 +19,7 @@ from workbench.compiler.program import Program
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.schedule import Plan, Step, lasting, read_by, steps_of
 from workbench.compiler.shape import Shape
+from workbench.compiler.sym.bindings import bindings, bound
 
 Hook = Callable[[Instruction, Value, Sequence[Value]], None]
 """Called after an instruction of the main module: the instruction, its value, its inputs' values."""

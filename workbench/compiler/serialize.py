@@ -29,7 +29,7 @@ from workbench.compiler.program import Program
 from workbench.compiler.recording import Recording
 from workbench.compiler.rows import ModuleRow, Row, Rows, build, rows_of
 from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.sym_values import from_value, to_value
+from workbench.compiler.sym.values import from_value, to_value
 
 FORMAT = "graph-workbench"
 VERSION = 1

@@ -10,7 +10,7 @@ from math import prod
 
 from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.sym import Expr, lit
+from workbench.compiler.sym.expression import Expr, lit
 
 
 @dataclass(frozen=True)

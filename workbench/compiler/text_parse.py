@@ -20,7 +20,7 @@ from workbench.compiler.operation import Operation, find, make
 from workbench.compiler.program import Program
 from workbench.compiler.quoting import unquoted
 from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.sym_text import (
+from workbench.compiler.sym.text import (
     is_symbolic,
     read_dim,
     read_dims,
@@ -269,7 +269,17 @@ def convert(text: str, hint: Any) -> Any:
         return text == "1"
     if hint is str:
         return unquoted(text)
+    if hint is float:
+        return _float(text)
     return _convert_simple(text, hint)
+
+
+def _float(text: str) -> float:
+    """A float attribute: models and MIGraphX have float32, so this is what its six digits stand for."""
+    value = float(text)
+    with np.errstate(over="ignore", under="ignore"):
+        single = float(np.float32(value))
+    return single if np.isfinite(single) and bool(single) == bool(value) else value
 
 
 def _convert_simple(text: str, hint: Any) -> Any:

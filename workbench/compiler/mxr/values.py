@@ -19,7 +19,7 @@ from workbench.compiler.operation import Operation, attribute_names, find, make
 from workbench.compiler.ops.builtin import Param, Unknown
 from workbench.compiler.shape import Dim, Shape
 from workbench.compiler.sym import Expr
-from workbench.compiler.sym_values import from_value, to_value
+from workbench.compiler.sym.values import from_value, to_value
 
 MAX_INTEGER = 1 << 63
 MAX_REPEATED_BYTES = 1 << 34

@@ -36,6 +36,7 @@ def parse_onnx(
     constant_inputs: Mapping[str, Any] | None = None,
     external_data_path: str | Path | None = None,
     use_debug_symbols: bool = False,
+    strict: bool = False,
     print_program_on_error: bool = False,
 ) -> Program:
     """Import an ONNX model.
@@ -57,6 +58,8 @@ def parse_onnx(
         external_data_path: The folder of tensors stored outside of the model file.
         use_debug_symbols: Give every instruction the name of its node as a debug symbol. Nodes without a
             name are called ``migx_uid:<operator>_<place>``, outputs ``@output_0:<name>``.
+        strict: Make the instructions that MIGraphX's importer makes, also where ONNX or onnxruntime say
+            something else about a number, and refuse what it refuses of dynamic shapes and attention.
         print_program_on_error: Print what was made of the model so far, on stderr, where it is refused.
 
     Raises:
@@ -75,6 +78,7 @@ def parse_onnx(
         constant_inputs or {},
         external_data_path,
         use_debug_symbols,
+        strict,
     )
     source = read(model)
     importer = Importer(source, options)

@@ -69,6 +69,11 @@ class NodeContext:
         """Whether the node names its output of this index."""
         return index < len(self.node.output) and bool(self.node.output[index])
 
+    @property
+    def strict(self) -> bool:
+        """Whether the node is to become what MIGraphX's importer makes of it."""
+        return self.importer.options.strict
+
     def fail(self, message: str) -> ModelError:
         """An error that names this node, to be raised."""
         return ModelError(f"{described(self.node)}: {message}")

@@ -101,15 +101,26 @@ def spread(module: Module, value: Instruction, lens: Sequence[Length]) -> Instru
 def aligned(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
     """Inputs, some of them with dimensions that are ranges, broadcast to what they have in common.
 
-    Each is, as in MIGraphX: the first one against all, the others against the first. A single
-    input stays as it is.
+    One that is sure to have the common lens already stays as it is; a strict program broadcasts every
+    one of several, the first against all and the others against the first.
     """
-    if len(inputs) == 1:
-        return list(inputs)
-    wanted = common_dims([dims_of(i.shape) for i in inputs])
-    first = module.add("multibroadcast", *inputs, out_dyn_dims=wanted)
-    rest = [module.add("multibroadcast", i, first, out_dyn_dims=wanted) for i in inputs[1:]]
-    return [first, *rest]
+    dims = [dims_of(i.shape) for i in inputs]
+    wanted = common_dims(dims)
+    full = next((i for i, d in zip(inputs, dims, strict=True) if _is_full(d, wanted)), None)
+    if full is None or (module.program.strict and len(inputs) > 1):
+        first = module.add("multibroadcast", *inputs, out_dyn_dims=wanted)
+        rest = [module.add("multibroadcast", i, first, out_dyn_dims=wanted) for i in inputs[1:]]
+        return [first, *rest]
+    return [
+        i
+        if _is_full(d, wanted)
+        else module.add("multibroadcast", i, origin(full), out_dyn_dims=dims_of(full.shape))
+        for i, d in zip(inputs, dims, strict=True)
+    ]
+
+
+def _is_full(dims: Sequence[Dim], wanted: Sequence[Dim]) -> bool:
+    return len(dims) == len(wanted) and all(map(same_length, dims, wanted))
 
 
 def common_dims(every: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:

@@ -75,6 +75,7 @@ class Importer:
         self.source = source
         self.options = options
         self.program = Program(source.name)
+        self.program.keeps_fixed = self.program.strict = options.strict
         self.provenance = Provenance(self.program)
         self.constants = Constants()
         self.lengths = Lengths(self.constants)

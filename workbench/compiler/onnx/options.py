@@ -42,6 +42,12 @@ class ParseOptions:
     """The folder that tensors stored outside of the model file lie in; the model's own by default."""
     use_debug_symbols: bool = False
     """Whether instructions carry the names of the model's nodes as debug symbols, which print."""
+    as_migraphx: bool = False
+    """Whether each node becomes exactly what MIGraphX makes of it, and is refused where MIGraphX refuses
+    it: also where ONNX says otherwise, or where other instructions know more of dynamic dimensions."""
+    strict: bool = False
+    """Whether nodes become the instructions that MIGraphX's importer makes of them, also where ONNX or
+    onnxruntime say something else about a number, and the program keeps MIGraphX's rules for shapes."""
 
     def __post_init__(self) -> None:
         """Refuse options that contradict each other.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.bindings import bound
 from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.operation import (
@@ -35,6 +34,7 @@ from workbench.compiler.ops.ranges import (
 from workbench.compiler.ops.sampling import grid
 from workbench.compiler.shape import Dim, Shape, broadcast_lens
 from workbench.compiler.sym import lit
+from workbench.compiler.sym.bindings import bound
 
 if TYPE_CHECKING:
     from workbench.compiler.ir import Module

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from workbench.compiler.bindings import specialised
 from workbench.compiler.bodies import prune_all, unused_name
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.ir import Instruction, Module, captured
@@ -15,6 +14,7 @@ from workbench.compiler.program import Program
 from workbench.compiler.rewrite import Decline, change
 from workbench.compiler.shape import Dim, Shape
 from workbench.compiler.sym import Expr
+from workbench.compiler.sym.bindings import specialised
 
 MOST_LENGTHS = 64
 """How many lengths a range may have: there is a copy of the whole program for each."""

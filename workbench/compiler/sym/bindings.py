@@ -9,7 +9,7 @@ from typing import Any
 from workbench.compiler.errors import InputError, ShapeError
 from workbench.compiler.operation import Operation
 from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.sym import Expr
+from workbench.compiler.sym.expression import Expr
 
 bound: ContextVar[Mapping[Expr, int]] = ContextVar("bound", default={})  # noqa: B039 (read only)
 """The values of symbols in the run that is under way."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.sym import Expr, lit, var
-from workbench.compiler.sym_nodes import DEPTH, INTEGER, PRODUCT, SUM, SYMBOL, Node
+from workbench.compiler.sym.expression import Expr, lit, var
+from workbench.compiler.sym.nodes import DEPTH, INTEGER, PRODUCT, SUM, SYMBOL, Node
 
 Value: TypeAlias = Any
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import cast
 
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.sym_nodes import (
+from workbench.compiler.sym.nodes import (
     DEPTH,
     INTEGER,
     SYMBOL,

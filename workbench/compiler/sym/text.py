@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ShapeError, TextError
 from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.sym import Expr, lit, parse, var
+from workbench.compiler.sym.expression import Expr, lit, parse, var
 
 _BOUNDED = re.compile(r"([A-Za-z0-9_+\-*/() ]*[A-Za-z0-9_)])\[(\d+)\.\.(\d+)\]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
