@@ -21,6 +21,7 @@ NUMERIC = {"numpy", "ml_dtypes"}
 LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "compiler": ({"compiler", "knobs"}, NUMERIC),
     "compiler/onnx": ({"compiler", "knobs"}, NUMERIC | {"google", "onnx"}),
+    "compiler/mxr": ({"compiler", "knobs"}, NUMERIC | {"msgpack"}),
     "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorboard"}),
     "numerics": ({"compiler", "knobs", "numerics"}, NUMERIC | {"matplotlib", "pandas", "tqdm"}),
     "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"pandas"}),

@@ -16,6 +16,8 @@ from workbench.compiler.program import Program
 SUFFIXES = {".mxr": "msgpack", ".json": "json"}
 """The form of a file by the end of its name."""
 
+_NO_PROGRAM = "; no saved program begins so: a model is read by parse_onnx or parse_tf"
+
 T = TypeVar("T")
 
 
@@ -58,7 +60,13 @@ def load_buffer(
     except MemoryError as error:
         raise ModelError(f"{name}: what it holds needs more memory than there is") from error
     except WorkbenchError as error:
-        raise ModelError(f"{name}: {error}") from error
+        hint = "" if format == "json" or _begins_map(data) else _NO_PROGRAM
+        raise ModelError(f"{name}: {error}{hint}") from error
+
+
+def _begins_map(data: bytes | bytearray | memoryview) -> bool:
+    """Whether the first byte is that of a map of msgpack's, as a saved program's is."""
+    return len(data) > 0 and (data[0] >> 4 == 8 or data[0] in (0xDE, 0xDF))
 
 
 def save(program: Program, path: str | Path, format: str = "msgpack") -> None:
