@@ -1,4 +1,4 @@
-"""Values as msgpack, the way MIGraphX packs them; what is read is walked through before room is made for it."""
+"""Values as msgpack, as MIGraphX packs them; what is read is walked through before room is made for it."""
 
 from __future__ import annotations
 
@@ -51,25 +51,28 @@ def read_msgpack(data: bytes | bytearray | memoryview) -> Any:
     """
     _walk(data)
     try:
-        found: Any = msgpack.unpackb(
-            data,
-            object_pairs_hook=_object,
-            list_hook=_list,
-            ext_hook=_extension,
-            unicode_errors=_TEXT,
-            strict_map_key=False,  # the hook says which key
+        return cast(
+            "Any",
+            msgpack.unpackb(
+                data,
+                object_pairs_hook=_object,
+                list_hook=_list,
+                ext_hook=_extension,
+                unicode_errors=_TEXT,
+                strict_map_key=False,  # the hook says which key
+            ),
         )
+    except ModelError:
+        raise
     except UnicodeDecodeError as error:
         raise ModelError(f"a text is not UTF-8: {error.reason}") from error
     except ValueError as error:
-        raise (
-            error if isinstance(error, ModelError) else ModelError(f"no program: {error}")
-        ) from error
+        raise ModelError(f"no value of a program: {error}") from error
 
 
 def _walk(data: bytes | bytearray | memoryview) -> None:
     """Go through a value without making it: after this, what lists claim to hold is there."""
-    walker: Any = msgpack.Unpacker(BytesIO(data), max_buffer_size=max(len(data), 1 << 20))
+    walker = cast("Any", msgpack.Unpacker(BytesIO(data), max_buffer_size=len(data) + (1 << 20)))
     try:
         walker.skip()
     except msgpack.OutOfData as error:
@@ -80,7 +83,7 @@ def _walk(data: bytes | bytearray | memoryview) -> None:
         raise ModelError(f"byte {walker.tell()}: too many lists lie in each other") from error
     except ValueError as error:
         raise ModelError(f"byte {walker.tell()}: this is no msgpack") from error
-    left: int = len(data) - walker.tell()
+    left = len(data) - int(walker.tell())
     if left:
         raise ModelError(f"byte {walker.tell()}: the value ends here, but {left} bytes follow")
 
