@@ -71,6 +71,13 @@ def test_a_larger_value_takes_the_place_of_a_free_buffer():
     assert buffers.bytes == 2 * 64 * 1024 * 4
 
 
+def test_a_view_that_broadcasts_is_no_spare():
+    buffers = memory.Buffers()
+    values = [buffers.empty(BIG, FLOAT)]
+    values[0] = np.broadcast_to(values[0], BIG)  # to the lens that it has: read-only all the same
+    assert buffers.spare(values, (0,)) is None
+
+
 def test_a_value_that_anything_else_refers_to_is_no_spare():
     buffers = memory.Buffers()
     values = [buffers.empty(BIG, FLOAT), np.zeros(BIG, FLOAT), np.broadcast_to(FLOAT.type(1), BIG)]

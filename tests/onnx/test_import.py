@@ -222,7 +222,7 @@ def test_loop_with_states_scans_and_an_outer_value():
     ]
     made = model(nodes, [floats("x", 2)], ["y", "s", "k"], [weight("n", np.array(4))])
     program = agrees(made, x=np.float32([1, 2]))
-    assert "Loop_5_loop" in program.modules
+    assert "Loop_4_loop" in program.modules
 
 
 def test_loop_of_unknown_length_has_room_as_the_option_says():

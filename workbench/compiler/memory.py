@@ -54,10 +54,13 @@ class Buffers:
         return buffer[:size].view(dtype).reshape(lens)
 
     def spare(self, values: list[Any], indices: Iterable[int]) -> Array | None:
-        """The first of these values that nothing refers to but the list, nor anything to its memory."""
+        """The first of these values that nothing refers to but the list, nor anything to its memory.
+
+        A view that broadcasts is read-only, even one to the lens that its array has.
+        """
         for index in indices:
             if sys.getrefcount(values[index]) == _ONLY and isinstance(values[index], np.ndarray):
-                owner = values[index].base
+                owner = values[index].base if values[index].flags.writeable else None
                 if owner is not None and sys.getrefcount(owner) == _PLACED and self._owns(owner):
                     self.offered += 1
                     return values[index]

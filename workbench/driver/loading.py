@@ -55,7 +55,7 @@ def load(options: argparse.Namespace, file: str, messages: Messages) -> Program:
         program = test_program()
     else:
         messages.info(f"Reading: {file}")
-        program = _read(options, file)
+        program = _read(options, file, messages)
     if options.strip_context:
         program.targets = ()
     return _changed(options, program)
@@ -70,18 +70,18 @@ def test_program() -> Program:
     return program
 
 
-def _read(options: argparse.Namespace, file: str) -> Program:
+def _read(options: argparse.Namespace, file: str, messages: Messages) -> Program:
     kind = options.file_type or _KINDS.get(Path(file).suffix, "migraphx")
     if not Path(file).is_file():
         raise FileNotFoundError(f"{file}: no such file")
     if kind == "onnx":
-        return _onnx(options, file)
+        return _onnx(options, file, messages)
     if kind == "tf":
         return _tf(options, file)
     return _python(file) if kind == "py" else _saved(file, kind)
 
 
-def _onnx(options: argparse.Namespace, file: str) -> Program:
+def _onnx(options: argparse.Namespace, file: str, messages: Messages) -> Program:
     from workbench.compiler.onnx import parse_onnx  # noqa: PLC0415
 
     open_dims: dict[str, Any] = {"default_dim_value": options.batch}
@@ -90,16 +90,20 @@ def _onnx(options: argparse.Namespace, file: str) -> Program:
         open_dims = {"default_dyn_dim_value": value}
     if options.debug_symbols:
         open_dims["use_debug_symbols"] = True
-    return parse_onnx(
-        file,
-        map_input_dims=lens_by_name("--input-dim", options.input_dim),
-        map_dyn_input_dims=dims_by_name("--dyn-input-dim", options.dyn_input_dim),
-        dim_params=dim_by_name("--dim-param", options.dim_param),
-        skip_unknown_operators=options.skip_unknown_operators,
-        use_dyn_output=False,
-        print_program_on_error=True,
+    given: dict[str, Any] = {
+        "map_input_dims": lens_by_name("--input-dim", options.input_dim),
+        "map_dyn_input_dims": dims_by_name("--dyn-input-dim", options.dyn_input_dim),
+        "dim_params": dim_by_name("--dim-param", options.dim_param),
+        "skip_unknown_operators": options.skip_unknown_operators,
+        "use_dyn_output": False,
         **open_dims,
-    )
+    }
+    try:
+        return parse_onnx(file, strict=True, **given)
+    except ModelError as error:
+        found = parse_onnx(file, print_program_on_error=True, **given)
+        messages.warn(f"not as MIGraphX would import it: {error}")
+        return found
 
 
 def _tf(options: argparse.Namespace, file: str) -> Program:

@@ -11,6 +11,7 @@ from workbench.compat.migraphx.errors import Error, FileName, Size, bound
 from workbench.compat.migraphx.programs import program
 from workbench.compat.migraphx.shapes import dynamic_dimension
 from workbench.compiler import onnx
+from workbench.compiler.errors import ModelError
 from workbench.compiler.shape import Dim
 
 _ONE = dynamic_dimension(1, 1)
@@ -29,6 +30,8 @@ def parse_onnx(
     max_loop_iterations: Size = 10,
     limit_max_iterations: Size = 65535,
     use_debug_symbols: bool = False,
+    *,
+    strict: bool = True,
 ) -> program:
     """A program from an ONNX file.
 
@@ -44,6 +47,8 @@ def parse_onnx(
         max_loop_iterations: Iterations of a loop without a trip count.
         limit_max_iterations: The most iterations of any loop.
         use_debug_symbols: Keep the names of the model's nodes on instructions.
+        strict: Make MIGraphX's instructions, and refuse what it refuses; False, which MIGraphX does not
+            know, imports as ``workbench.parse_onnx`` does: more models, with the numbers that ONNX says.
 
     Raises:
         Error: The file is missing or damaged, or uses something that is not supported.
@@ -57,7 +62,7 @@ def parse_onnx(
         default_dim_value, default_dyn_dim_value, map_input_dims, map_dyn_input_dims,
         skip_unknown_operators, print_program_on_error, use_debug_symbols,
     )  # fmt: skip
-    return _parsed(Path(os.fspath(filename)), {**options, **common})
+    return _parsed(Path(os.fspath(filename)), {**options, **common, "strict": strict})
 
 
 @bound
@@ -71,6 +76,8 @@ def parse_onnx_buffer(
     print_program_on_error: bool = False,
     external_data_path: FileName = "",
     use_debug_symbols: bool = False,
+    *,
+    strict: bool = True,
 ) -> program:
     """A program from the bytes of an ONNX file.
 
@@ -84,6 +91,8 @@ def parse_onnx_buffer(
         print_program_on_error: Print what was made of the model when something in it is refused.
         external_data_path: The folder of tensors that are stored outside of the file.
         use_debug_symbols: Keep the names of the model's nodes on instructions.
+        strict: Make MIGraphX's instructions, and refuse what it refuses; False, which MIGraphX does not
+            know, imports as ``workbench.parse_onnx`` does: more models, with the numbers that ONNX says.
 
     Raises:
         Error: The model is damaged, or uses something that is not supported.
@@ -94,7 +103,7 @@ def parse_onnx_buffer(
     )  # fmt: skip
     folder = os.fspath(external_data_path)
     data = filename.encode("latin-1") if isinstance(filename, str) else filename
-    return _parsed(data, {**common, "external_data_path": folder or None})
+    return _parsed(data, {**common, "external_data_path": folder or None, "strict": strict})
 
 
 def _common(
@@ -130,7 +139,22 @@ def _plain(dim: Dim) -> Dim | int:
 def _parsed(model: Path | bytes, options: dict[str, Any]) -> program:
     known = inspect.signature(onnx.parse_onnx).parameters
     given = {k: v for k, v in options.items() if k in known}
-    return program.of(onnx.parse_onnx(model, **given))
+    try:
+        return program.of(onnx.parse_onnx(model, **given))
+    except ModelError as error:
+        if given["strict"] and _imports(model, given):
+            error.args = (f"{error}; strict=False imports the model",)
+        raise
+
+
+def _imports(model: Path | bytes, options: dict[str, Any]) -> bool:
+    """Whether a model that strict import refuses imports otherwise."""
+    relaxed: dict[str, Any] = {**options, "strict": False, "print_program_on_error": False}
+    try:
+        onnx.parse_onnx(model, **relaxed)
+    except ModelError:
+        return False
+    return True
 
 
 @bound
@@ -163,6 +187,7 @@ def parse_tf(
         output_names=output_names,
         skip_unknown_operators=True,
     )
+    made.keeps_fixed = made.strict = True
     return program.of(made)
 
 

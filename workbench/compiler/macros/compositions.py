@@ -33,7 +33,8 @@ def gemm(
     product = emit.add("dot", a, b)
     if c is None or beta == 0.0:
         return product
-    c = emit.fit_like(c, product)
+    fits = not product.shape.is_dynamic
+    c = emit.fit_like(c, product) if fits else emit.add("multibroadcast", c, product)
     if beta != 1.0:
         scaled = emit.common("mul", c, emit.scalar(DType.FLOAT, beta))
         c = emit.convert(scaled, type)

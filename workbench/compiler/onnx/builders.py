@@ -27,6 +27,8 @@ def batch_aligned(
     """Two stacks of matrices with equal leading dimensions."""
     if a.shape.is_dynamic or b.shape.is_dynamic:
         left, right = dims_of(a.shape)[:-2], dims_of(b.shape)[:-2]
+        if node.strict and left != right:
+            return node.add("broadcast_for_dot", a, b), node.add("broadcast_for_dot", b, a)
         outer = common_dims([left, right])
         full = [len(d) == len(outer) and all(map(same_length, d, outer)) for d in (left, right)]
         first = a if full[0] else node.add("broadcast_for_dot", a, b)
@@ -44,14 +46,21 @@ def epsilon_of(type: DType, epsilon: float) -> float:
 
 
 def standardized(
-    node: NodeContext, x: Instruction, axes: Sequence[int], epsilon: float
+    node: NodeContext,
+    x: Instruction,
+    axes: Sequence[int],
+    epsilon: float,
+    epsilon_type: DType | None = None,
 ) -> tuple[Instruction, Instruction, Instruction]:
-    """``x`` less its mean, over its deviation, along ``axes``; with the mean and 1 / deviation."""
+    """``x`` less its mean, over its deviation, along ``axes``; with the mean and 1 / deviation.
+
+    The literal of ``epsilon`` has the type of ``x`` unless another one is given.
+    """
     mean = node.add("reduce_mean", x, axes=tuple(axes))
     centred = node.common("sub", x, mean)
     squares = node.common("sqdiff", x, mean)
     variance = node.add("reduce_mean", squares, axes=tuple(axes))
-    small = node.scalar(x.shape.type, epsilon)
+    small = node.scalar(epsilon_type or x.shape.type, epsilon)
     inverse = node.add("rsqrt", node.common("add", variance, small))
     return node.common("mul", centred, inverse), mean, inverse
 

@@ -84,8 +84,15 @@ class NodeContext:
         """Whether the node has this attribute."""
         return name in self._attributes
 
+    def lists(self, name: str) -> bool:
+        """Whether the node has this attribute as a list of numbers."""
+        return self.has(name) and self._attributes[name].type in {_A.INTS, _A.FLOATS}
+
     def integer(self, name: str, default: int | None = None) -> int:
         """An integer attribute; without a default it is required."""
+        given = self._attributes.get(name)
+        if self.strict and given is not None and given.type == _A.INTS and len(given.ints) == 1:
+            return given.ints[0]
         return self._attribute(name, default, _A.INT, lambda a: a.i)
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -286,7 +293,7 @@ class NodeContext:
 
     def is_empty(self, value: Instruction) -> bool:
         """Whether a value is known to have no elements."""
-        return any(d.max == 0 for d in dims_of(value.shape))
+        return not value.shape.ndim or any(d.max == 0 for d in dims_of(value.shape))
 
     def spans(self, value: Instruction) -> Sequence[Span] | None:
         """What is known of each element of a small tensor of integers; None if it is something else."""

@@ -19,7 +19,7 @@ from workbench.compiler.onnx.constants import Constants
 from workbench.compiler.onnx.context import NodeContext, is_absent
 from workbench.compiler.onnx.inputs import expect_inputs, input_shape, input_value, named
 from workbench.compiler.onnx.lengths import Lengths
-from workbench.compiler.onnx.literals import argument, literal, sparse
+from workbench.compiler.onnx.literals import argument, bare, literal, sparse
 from workbench.compiler.onnx.options import ParseOptions
 from workbench.compiler.onnx.order import described, ordered
 from workbench.compiler.onnx.provenance import Provenance
@@ -195,7 +195,8 @@ class Importer:
 
     def argument(self, tensor: onnx.TensorProto, where: str) -> Argument:
         """A tensor of an attribute; 4-bit elements a byte each."""
-        return argument(tensor, where, self.folder, None)
+        made = argument(tensor, where, self.folder, None)
+        return bare(made) if self.options.strict else made
 
     def dense(self, tensor: onnx.SparseTensorProto, where: str) -> Array:
         """A sparse tensor of an attribute, with all of its elements."""
@@ -310,7 +311,7 @@ class Importer:
         function = self.functions.get((node.domain, node.op_type))
         if function is not None:
             return functions.expand(self, node, function, source, inputs, module, scope)
-        handler = registry.find(node.domain, node.op_type)
+        handler = registry.find(node.domain, node.op_type, strict=self.options.strict)
         domain = "" if node.domain in registry.STANDARD else node.domain
         version = scope.opsets.get(domain, scope.opsets.get("ai.onnx", 1))
         if handler is not None:

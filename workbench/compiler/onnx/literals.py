@@ -38,7 +38,14 @@ def literal(
         op, type = _PAIRED[tensor.data_type]
         shape = Shape(type, (*tensor.dims[:-1], tensor.dims[-1] // 2))
         return module.add(op, module.add_literal(Argument(shape, data.view(type.numpy))))
-    return module.add_literal(argument(tensor, where, folder, payload))
+    made = argument(tensor, where, folder, payload)
+    return module.add_literal(bare(made) if module.program.strict else made)
+
+
+def bare(value: Argument) -> Argument:
+    """The argument, without dimensions if it has no elements: so MIGraphX has those of models."""
+    empty = 0 in value.shape.lens
+    return Argument(Shape(value.shape.type), value.numpy().reshape(0)) if empty else value
 
 
 def argument(

@@ -42,9 +42,6 @@ class ParseOptions:
     """The folder that tensors stored outside of the model file lie in; the model's own by default."""
     use_debug_symbols: bool = False
     """Whether instructions carry the names of the model's nodes as debug symbols, which print."""
-    as_migraphx: bool = False
-    """Whether each node becomes exactly what MIGraphX makes of it, and is refused where MIGraphX refuses
-    it: also where ONNX says otherwise, or where other instructions know more of dynamic dimensions."""
     strict: bool = False
     """Whether nodes become the instructions that MIGraphX's importer makes of them, also where ONNX or
     onnxruntime say something else about a number, and the program keeps MIGraphX's rules for shapes."""
@@ -75,7 +72,7 @@ class ParseOptions:
     @property
     def fills(self) -> bool:
         """Whether the caller said what open dimensions are: some exporters write 0 for these."""
-        return self.default_dim_value > 0 or self.default_dyn_dim_value is not None
+        return self.strict or self.default_dim_value > 0 or self.default_dyn_dim_value is not None
 
     @property
     def default_dim(self) -> Dim:

@@ -47,6 +47,8 @@ def _blocked(
             f"scales {list(own)} for {list(lens)}; expected a difference in axis {axis}"
         )
     length, count = lens[axis], own[axis]
+    if node.strict and count == 1:
+        raise node.fail(f"scales {list(own)}; expected more than one along axis {axis}")
     size = block or (length + count - 1) // count
     if (length + size - 1) // size != count:
         raise node.fail(f"block_size={size} with {count} scales for a length of {length}")

@@ -18,6 +18,8 @@ DOMAINS = STANDARD | {
 """Operator sets whose operators are looked up by their name alone."""
 
 _HANDLERS: dict[tuple[str | None, str], Handler] = {}
+_STRICT: dict[tuple[str | None, str], Handler] = {}
+"""Handlers that write what MIGraphX's importer does, for strict imports."""
 
 
 H = TypeVar("H", bound=Handler)
@@ -37,19 +39,38 @@ def onnx_op(*op_types: str, domain: str | None = None) -> Callable[[H], H]:
     def register(handler: H) -> H:
         for op_type in op_types:
             _HANDLERS[domain, op_type] = handler
+            for key in ((domain, op_type), (None, op_type)):
+                _STRICT.pop(key, None)
         return handler
 
     return register
 
 
-def find(domain: str, op_type: str) -> Handler | None:
-    """The handler of an operator, if there is one."""
+def strict_op(*op_types: str, domain: str | None = None) -> Callable[[H], H]:
+    """Register a function as what imports some operators the way MIGraphX does, where that is asked for.
+
+    A handler that ``onnx_op`` registers later takes its place.
+    """
+
+    def register(handler: H) -> H:
+        _STRICT.update({(domain, op_type): handler for op_type in op_types})
+        return handler
+
+    return register
+
+
+def find(domain: str, op_type: str, *, strict: bool = False) -> Handler | None:
+    """The handler of an operator, if there is one; for strict imports the one that does as MIGraphX."""
     load()
     domain = "" if domain in STANDARD else domain
-    own = _HANDLERS.get((domain, op_type))
-    if own is None and domain in DOMAINS:
-        return _HANDLERS.get((None, op_type))
-    return own
+    tables = (_STRICT, _HANDLERS) if strict else (_HANDLERS,)
+    for table in tables:
+        own = table.get((domain, op_type))
+        if own is None and domain in DOMAINS:
+            own = table.get((None, op_type))
+        if own is not None:
+            return own
+    return None
 
 
 def operators() -> list[str]:
@@ -61,7 +82,8 @@ def operators() -> list[str]:
 @cache
 def load() -> None:
     """Import every file of handlers once; each registers its own."""
-    from workbench.compiler.onnx import nodes  # noqa: PLC0415
+    from workbench.compiler.onnx import nodes, strict  # noqa: PLC0415
 
-    for file in pkgutil.iter_modules(nodes.__path__):
-        importlib.import_module(f"{nodes.__name__}.{file.name}")
+    for folder in (nodes, strict):
+        for file in pkgutil.iter_modules(folder.__path__):
+            importlib.import_module(f"{folder.__name__}.{file.name}")

@@ -69,6 +69,8 @@ def window(
         raise node.fail(f"attributes pads and auto_pad={auto}; expected one of them")
     if auto == "VALID":
         return Window(stride, dilation, zeros, zeros)
+    if auto == "SAME" and node.strict:
+        auto = "SAME_LOWER"
     if auto not in {"SAME_UPPER", "SAME_LOWER"}:
         raise node.fail(f"auto_pad={auto!r}; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     dims = dims_of(x.shape)[2:]

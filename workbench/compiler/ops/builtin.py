@@ -31,7 +31,7 @@ class Param(Operation):
 
     def __str__(self) -> str:
         """``@param:x``."""
-        return f"@param:{value_text(self.parameter)}"
+        return f"@param:{value_text(self.parameter) if self.parameter else ''}"
 
 
 @operation

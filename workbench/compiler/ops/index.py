@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
+from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.operation import (
     Family,
@@ -22,7 +22,6 @@ from workbench.compiler.operation import (
 )
 from workbench.compiler.ops.accumulate import is_narrow, quiet
 from workbench.compiler.ops.ranges import (
-    agree,
     any_dynamic,
     dims_of,
     expect,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 class Gather(Operation):
     """The slices along ``axis`` that the indices name; negative ones count from the end.
 
-    An index of the scalar shape ``{1}, {0}`` takes the axis away.
+    An index of the scalar shape ``{1}, {0}`` takes the axis away. Bools are indices too: 0 and 1.
     """
 
     name: ClassVar[str] = "gather"
@@ -55,8 +54,9 @@ class Gather(Operation):
         """The data's lens with the axis replaced by the indices' lens; standard."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
-        expect_integers(self, inputs, 1)
         data, index = inputs
+        if index.type is not DType.BOOL:
+            expect_integers(self, inputs, 1)
         axis = normalize_axis(self, self.axis, data.ndim)
         scalar = index == Shape.scalar(index.type) or (index.dims is None and not index.lens)
         middle = () if scalar else dims_of(index)
@@ -84,11 +84,15 @@ class Gather(Operation):
         yield cls(axis=1), [grid(2, 4, 3, type=np.float16), np.array([3, -4], np.int32)]
         yield cls(axis=-1), [grid(3, 4).T, np.array([[1]])]
         yield cls(axis=0), [grid(3, type=np.int64), np.array([2])]
+        yield cls(axis=0), [grid(2, 3), np.array([True, False, True])]
 
 
 @operation
 class GatherNd(Operation):
-    """Elements or slices at index tuples, which lie along the last axis of the indices."""
+    """Elements or slices at index tuples, which lie along the last axis of the indices.
+
+    Indices may be floats, whose fractions are dropped.
+    """
 
     name: ClassVar[str] = "gathernd"
     family: ClassVar[Family] = Family.MOVEMENT
@@ -99,7 +103,8 @@ class GatherNd(Operation):
         """The indices' lens without the last, then what is left of the data's; standard."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
-        expect_integers(self, inputs, 1)
+        if not inputs[1].type.is_float:
+            expect_integers(self, inputs, 1)
         data, index = dims_of(inputs[0]), dims_of(inputs[1])
         batch = self.batch_dims
         fits = 0 <= batch < min(len(data), len(index))
@@ -135,6 +140,7 @@ class GatherNd(Operation):
         yield cls(), [grid(3, 4, 2, type=np.float16), np.array([[[2]], [[0]]])]
         yield cls(batch_dims=1), [grid(2, 3, 4), np.array([[[1, 2]], [[0, -1]]])]
         yield cls(), [grid(3, 4), np.array([1, 2])]
+        yield cls(), [grid(3, 4), np.array([[1.5, 2], [0, -1]], np.float32)]
         yield cls(batch_dims=1), [grid(2, 3, 4).transpose(0, 2, 1), np.array([[1], [2]])]
 
 
@@ -253,14 +259,16 @@ class Scatter(Operation):
         expect_integers(self, inputs, 1)
         axis = normalize_axis(self, self.axis, data.ndim)
         whole, places = dims_of(data), dims_of(index)
-        fits = index.ndim == data.ndim and agree(places, dims_of(updates))
+        pairs = zip(places, dims_of(updates), strict=False)
+        fits = index.ndim == data.ndim == updates.ndim and all(n.min <= m.max for n, m in pairs)
         fits = fits and all(
             i == axis or n.min <= m.max for i, (n, m) in enumerate(zip(places, whole, strict=True))
         )
         expect(
             self,
             fits,
-            f"indices {index}, updates {updates}; expected equal lens within those of {data}",
+            f"indices {index}, updates {updates}; expected lens within those of {data}, and an "
+            "update for each index",
         )
         return data.with_lens(data.lens) if data.dims is None else data
 
@@ -275,7 +283,7 @@ class Scatter(Operation):
         where[self.axis] = _wrapped(index, n) if skip else from_front(self, index, n)
         # In one row, so that updates of one place happen in the order of their indices.
         where = [np.ravel(np.broadcast_to(w, index.shape)) for w in where]
-        updates = np.ravel(inputs[2])
+        updates = np.ravel(inputs[2][tuple(map(slice, index.shape))])
         if skip:
             inside = (where[self.axis] >= 0) & (where[self.axis] < n)
             where, updates = [w[inside] for w in where], updates[inside]

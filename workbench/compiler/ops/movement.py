@@ -279,7 +279,10 @@ class Concat(Operation):
         if strict.get():
             mixed = any(s.dims is None for s in inputs)
             expect(self, not mixed, "static and dynamic inputs; expected all of one kind")
-            equal = all(_without(d, axis) == _without(found, axis) for d in dims)
+            pairs = [
+                p for d in dims for p in zip(_without(d, axis), _without(found, axis), strict=True)
+            ]
+            equal = all(a == b or ANY in (a, b) for a, b in pairs)
             expect(self, equal, f"{inputs[0]} and others; expected equal ranges beside axis {axis}")
         for i, other in enumerate(dims[1:], 1):
             both = [intersection(a, b) for a, b in zip(found, other, strict=True)]

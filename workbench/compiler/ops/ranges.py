@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from workbench.compiler.dtypes import DType
-from workbench.compiler.errors import ShapeError
+from workbench.compiler.errors import ShapeError, WorkbenchError
 from workbench.compiler.operation import Operation
 from workbench.compiler.shape import Dim, Shape
 
@@ -52,6 +52,16 @@ def kept_fixed(
     finally:
         keeps_fixed.reset(tokens[0])
         strict.reset(tokens[1])
+
+
+def strict_shape(
+    op: Operation, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+) -> Shape | None:
+    """The shape of an operation by MIGraphX's rules; None where they refuse the inputs."""
+    try:
+        return kept_fixed(op, inputs, modules, as_strict=True)
+    except WorkbenchError:
+        return None
 
 
 def unsymbolic(dim: Dim) -> Dim:

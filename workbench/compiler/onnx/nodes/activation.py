@@ -40,6 +40,8 @@ def hard_swish(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def celu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
     node.expect(inputs, 1)
+    if node.strict and inputs[0].shape.type is not DType.FLOAT:
+        raise node.fail(f"input {inputs[0].shape}; strict import expects float_type")
     return compositions.celu(node, inputs[0], node.number("alpha", 1.0))
 
 
@@ -110,8 +112,13 @@ def gelu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if x.shape.type not in builders.FLOATS:
         raise node.fail(f"element type {x.shape.type.type_name}; expected a float")
     if node.op_type == "QuickGelu":
-        return compositions.gelu_quick(node, x, node.number("alpha", 1.702))
+        alpha = node.number("alpha", None if node.strict else 1.702)
+        return compositions.gelu_quick(node, x, alpha)
     bias = node.optional(inputs, 1)
+    if node.strict and node.op_type == "FastGelu" and x.shape.type is DType.DOUBLE:
+        raise node.fail("element type double_type; expected float_type, half_type or bf16_type")
+    if node.strict and bias is not None and bias.shape.type is not x.shape.type:
+        raise node.fail(f"a bias {bias.shape}; expected the type of the input {x.shape}")
     if bias is not None:
         x = node.common("add", x, bias)
     if node.op_type == "BiasSplitGelu":

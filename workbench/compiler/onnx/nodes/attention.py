@@ -13,7 +13,13 @@ from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.onnx.sizes import Length
+from workbench.compiler.onnx.sizes import Length, dim_of
+from workbench.compiler.onnx.strict.attention import (
+    expect_plain,
+    expect_projection,
+    self_attention,
+)
+from workbench.compiler.ops.ranges import dims_of
 
 MICROSOFT = "com.microsoft"
 
@@ -129,7 +135,12 @@ def attention(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]
         raise node.fail("do_rotary=1 is not supported")
     if node.optional(inputs, 6) is not None or node.flag("past_present_share_buffer"):
         raise node.fail("a cache that is shared with the outputs is not supported")
-    made, past = _projected(node, inputs), node.optional(inputs, 4)
+    if node.strict:
+        expect_plain(node, inputs)
+        expect_projection(node, inputs)
+        heads = node.integer("num_heads")
+        return [self_attention(node, _projected(node, inputs), heads, node.optional(inputs, 3))]
+    made, past = _split(node, _projected(node, inputs)), node.optional(inputs, 4)
     if past is not None:
         old = [_part(node, past, i) for i in range(2)]
         made.key = node.add("concat", old[0], made.key, axis=2)
@@ -143,13 +154,12 @@ def attention(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]
     return outputs
 
 
-def _projected(node: NodeContext, inputs: list[Instruction]) -> Heads:
-    """Queries, keys and values: the input times the weights, plus a bias."""
+def _projected(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
+    """Queries, keys and values, (batch, length, width): the input times the weights, plus a bias."""
     x, weights = inputs[:2]
-    heads = node.integer("num_heads")
     if x.shape.ndim != 3 or weights.shape.ndim != 2:
         raise node.fail(f"input {x.shape}, weights {weights.shape}; expected ranks 3 and 2")
-    batch, length, _ = node.lens(x)
+    batch = node.lens(x)[0]
     total = node.fixed(node.lens(weights)[1:2], "the width of the weights")[0]
     sizes = node.integers("qkv_hidden_sizes", ()) or (total // 3,) * 3
     if len(sizes) != 3 or sum(sizes) != total or sizes[0] != sizes[1] or min(sizes) < 1:
@@ -160,13 +170,18 @@ def _projected(node: NodeContext, inputs: list[Instruction]) -> Heads:
     if bias is not None:
         projected = node.common("add", projected, bias)
     ends = np.cumsum(sizes).tolist()
-    parts = [
+    return [
         node.slice(projected, [2], [end - size], [end])
         for end, size in zip(ends, sizes, strict=True)
     ]
-    split = [
-        node.reshape(p, batch, length, heads, s // heads) for p, s in zip(parts, sizes, strict=True)
-    ]
+
+
+def _split(node: NodeContext, parts: list[Instruction]) -> Heads:
+    """Queries, keys and values, (batch, length, width), with their heads apart."""
+    count, split = node.integer("num_heads"), list[Instruction]()
+    for part in parts:
+        batch, length, width = node.lens(part)
+        split.append(node.reshape(part, batch, length, count, width // count))
     return Heads(*[heads_first(node, s) for s in split])
 
 
@@ -206,27 +221,51 @@ def _unpacked(node: NodeContext, inputs: list[Instruction], count: int) -> Heads
     """The three operands with heads first."""
     query, key = inputs[0], node.optional(inputs, 1)
     if query.shape.ndim == 5:
-        packed = node.transpose(query, 3, 0, 1, 2, 4)
-        return Heads(*[heads_first(node, _part(node, packed, i)) for i in range(3)])
+        _expect_lens(node, "query", query, (None, None, count, 3, None))
+        return Heads(*[heads_first(node, v) for v in _parts(node, query, 3)])
     if query.shape.ndim != 3 or key is None:
         raise node.fail(f"query {query.shape}; expected rank 3 with keys, or packed, of rank 5")
-
-    def split(value: Instruction) -> Instruction:
-        batch, length, width = node.lens(value)
-        if width % count:
-            raise node.fail(f"{value.shape} does not split into {count} heads")
-        return heads_first(node, node.reshape(value, batch, length, count, width // count))
-
-    query = split(query)
+    apart = _heads_apart(node, query, count)
+    batch, _, _, size = node.lens(apart)
     if key.shape.ndim == 5:
-        packed = node.transpose(key, 3, 0, 1, 2, 4)
-        return Heads(query, *[heads_first(node, _part(node, packed, i)) for i in range(2)])
+        _expect_lens(node, "keys and values", key, (batch, None, count, 2, size))
+        return Heads(*[heads_first(node, v) for v in (apart, *_parts(node, key, 2))])
     value = node.optional(inputs, 2)
     if value is None:
         raise node.fail("the values are left out; expected them beside the keys")
     if key.shape.ndim == 4:
-        return Heads(query, key, value)
-    return Heads(query, split(key), split(value))
+        _expect_lens(node, "keys", key, (batch, count, None, size))
+        _expect_lens(node, "values", value, (batch, count, node.lens(key)[2], None))
+        return Heads(heads_first(node, apart), key, value)
+    _expect_lens(node, "keys", key, (batch, None, node.lens(query)[2]))
+    _expect_lens(node, "values", value, (batch, node.lens(key)[1], None))
+    split = [apart, _heads_apart(node, key, count), _heads_apart(node, value, count)]
+    return Heads(*[heads_first(node, v) for v in split])
+
+
+def _expect_lens(
+    node: NodeContext, what: str, value: Instruction, lens: Sequence[Length | None]
+) -> None:
+    """Refuse an operand unless it has these lens; None stands for any."""
+    own, wanted = dims_of(value.shape), [None if n is None else dim_of(n) for n in lens]
+    meet = [w is None or (d.min <= w.max and w.min <= d.max) for d, w in zip(own, wanted)]  # noqa: B905
+    if len(own) == len(wanted) and all(meet):
+        return
+    shown = ", ".join("any" if d is None else str(d) for d in wanted)
+    raise node.fail(f"{what} {value.shape}; expected {{{shown}}}, as the query and num_heads say")
+
+
+def _heads_apart(node: NodeContext, value: Instruction, count: int) -> Instruction:
+    batch, length, width = node.lens(value)
+    if count < 1 or width % count:
+        raise node.fail(f"{value.shape} does not split into {count} heads")
+    return node.reshape(value, batch, length, count, width // count)
+
+
+def _parts(node: NodeContext, packed: Instruction, count: int) -> list[Instruction]:
+    """What is packed next to each other for every head."""
+    first = node.transpose(packed, 3, 0, 1, 2, 4)
+    return [_part(node, first, i) for i in range(count)]
 
 
 def _part(node: NodeContext, packed: Instruction, index: int) -> Instruction:

@@ -52,9 +52,17 @@ def _match(node: NodeContext, modules: list[Module]) -> None:
     if len(outputs[0]) != len(outputs[1]):
         raise node.fail(f"branches with {len(outputs[0])} and {len(outputs[1])} outputs")
     differ = [a.shape != b.shape for a, b in zip(*outputs, strict=True)]
+    if node.strict and any(_standard(a) != _standard(b) for a, b in zip(*outputs, strict=True)):
+        shapes = ("; ".join(str(o.shape) for o in side) for side in outputs)
+        raise node.fail(f"branches of {' and '.join(shapes)}; expected the same shapes of both")
     if any(differ):
         for module in modules:
             _make_standard(module, differ)
+
+
+def _standard(value: Instruction) -> Shape:
+    fixed = value.shape.is_tensor and not value.shape.is_dynamic
+    return value.shape.as_standard() if fixed else value.shape
 
 
 def _make_standard(module: Module, differ: list[bool]) -> None:
@@ -80,12 +88,13 @@ def loop(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     if len(node.graph("body").input) != len(inputs):
         found = len(node.graph("body").input)
         raise node.fail(f"a body with {found} inputs; expected {len(inputs)}")
+    name = f"{unique_name(node.node, node.module)}_loop"
     limit, known = _limit(node, node.optional(inputs, 0))
     condition = node.optional(inputs, 1)
     if condition is None:
         condition = node.scalar(DType.BOOL, True)
     states = [node.standard(i) for i in inputs[2:]]
-    module = _settled(node, states)
+    module = _settled(node, name, states)
     room = node.importer.options.max_loop_iterations if known is None else known
     room = min(max(room, 0), node.importer.options.limit_max_iterations)
     counted = node.importer.options.use_dyn_output and len(module.outputs) > len(states) + 1
@@ -110,11 +119,10 @@ def _limit(node: NodeContext, given: Instruction | None) -> tuple[Instruction, i
     return given, None if known is None else int(node.element(known, "the trip count"))
 
 
-def _settled(node: NodeContext, states: list[Instruction]) -> Module:
+def _settled(node: NodeContext, name: str, states: list[Instruction]) -> Module:
     """The body's module, its states of shapes that they keep from one iteration to the next."""
     body = node.graph("body")
     names = [i.name for i in body.input[2:]]
-    name = f"{unique_name(node.node, node.module)}_loop"
     program = node.importer.program
     shapes = [s.shape for s in states]
     for attempt in range(MAX_ATTEMPTS):
@@ -203,7 +211,9 @@ def _counted(
 def _with_rank_zero(
     node: NodeContext, results: list[Instruction], module: Module, states: int
 ) -> list[Instruction]:
-    """Scan outputs made of scalars have one axis, not two."""
+    """Scan outputs made of scalars have one axis, not two, unless MIGraphX's are wanted."""
+    if node.strict:
+        return results
     scans = module.outputs[len(module.outputs) - (len(results) - states) :]
     scalars = [o.shape == Shape.scalar(o.shape.type) for o in scans]
     return results[:states] + [

@@ -69,6 +69,8 @@ def conv_transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     made = window(node, x, _kernel(weights), transposed=True)
     if made.mode != DEFAULT:
         raise node.fail(f"auto_pad with weights {weights.shape}; expected fixed spatial axes")
+    if node.strict and x.shape.is_dynamic:
+        _expect_fixed_margins(node, made)
     extra = _output_padding(node, x, weights, made)
     ends = tuple(e - p for e, p in zip(made.ends, extra, strict=True))
     plain = made.begins == ends
@@ -86,6 +88,16 @@ def conv_transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if not plain:
         result = _trimmed(node, result, made.begins, ends)
     return with_bias(node, result, node.optional(inputs, 2))
+
+
+def _expect_fixed_margins(node: NodeContext, made: Window) -> None:
+    """Refuse margins that MIGraphX's importer does not cut off where lengths are ranges."""
+    automatic = node.text("auto_pad", "NOTSET").upper() not in {"NOTSET", ""}
+    if automatic or node.has("output_shape") or not made.is_symmetric:
+        raise node.fail(
+            "auto_pad, output_shape, and pads that differ between the sides, are not supported by "
+            "strict import where lengths are ranges"
+        )
 
 
 def _output_padding(
@@ -174,8 +186,8 @@ def _zero_point(
         raise node.fail(f"element type {type.type_name}; expected int8 or uint8")
     middle = 128 if type is DType.UINT8 else 0
     if zero is None:
-        absent = node.scalar(type, 0)
-        return absent if middle else None
+        absent = node.scalar(type, middle if node.strict else 0)
+        return absent if middle and not node.strict else None
     if zero.shape.type is not type:
         raise node.fail(f"a zero point of {zero.shape.type.type_name}; expected {type.type_name}")
     known = node.constant(zero)

@@ -30,14 +30,14 @@ def constant(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         case "value":
             made = node.literal(node.tensor("value"))
             return node.declared(made, node.tensor_code("value"))
-        case "value_float":
+        case "value_float" if not node.lists("value_float"):
             return node.scalar(DType.FLOAT, node.number("value_float"))
-        case "value_floats":
-            return _list(node, DType.FLOAT, node.numbers("value_floats"))
-        case "value_int":
+        case "value_floats" | "value_float":
+            return _list(node, DType.FLOAT, node.numbers(names[0]))
+        case "value_int" if not node.lists("value_int"):
             return node.scalar(DType.INT64, node.integer("value_int"))
-        case "value_ints":
-            return _list(node, DType.INT64, node.integers("value_ints"))
+        case "value_ints" | "value_int":
+            return _list(node, DType.INT64, node.integers(names[0]))
         case "sparse_value":
             return node.literal(node.sparse_tensor("sparse_value"))
         case name:
@@ -92,16 +92,16 @@ def eye_like(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     x = inputs[0].shape
     if x.ndim != 2:
         raise node.fail(f"input {x}; expected rank 2")
-    type = node.element_type("dtype", x.type)
+    type, k = node.element_type("dtype", x.type), node.integer("k", 0)
     if x.is_dynamic:
         rows, columns = node.lens(inputs[0])
         distance = distances(node, rows, columns)
-        own = node.multibroadcast(node.scalar(DType.INT64, node.integer("k", 0)), (rows, columns))
+        own = node.multibroadcast(node.scalar(DType.INT64, k), (rows, columns))
         return node.convert(node.add("equal", distance, own), type)
+    if node.strict and not -x.lens[0] < k < x.lens[1]:
+        raise node.fail(f"k={k} for a matrix of {list(x.lens)}; expected a diagonal within it")
     check_size(Shape(type, x.lens), node.op_type)
-    return node.literal(
-        np.eye(*x.lens, k=node.integer("k", 0), dtype=np.float64).astype(type.numpy)
-    )
+    return node.literal(np.eye(*x.lens, k=k, dtype=np.float64).astype(type.numpy))
 
 
 def distances(node: NodeContext, rows: Length, columns: Length) -> Instruction:
@@ -154,8 +154,10 @@ def shape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         min(max(n + rank if n < 0 else n, 0), rank)
         for n in (node.integer("start", 0), node.integer("end", rank))
     )
+    if node.strict and end <= start:
+        raise node.fail(f"dimensions from {start} to {end}; expected one at least")
     lens = node.lens(inputs[0])[start:end] if rank else ()
-    if known(lens) is None:
+    if known(lens) is None or (node.strict and x.is_dynamic):
         return node.add("dimensions_of", origin(inputs[0]), start=start, end=end)
     array = np.array(lens, np.int64)
     return node.literal(array if array.size else Argument(Shape(DType.INT64), array))
@@ -197,7 +199,7 @@ def _one_hot_of(
 @onnx_op("ATen")
 def aten(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """PyTorch's embedding_bag with a single bag."""
-    node.expect(inputs, 3, len(inputs))
+    node.expect(inputs, 3, max(3, len(inputs)))
     if "embedding_bag" not in node.text("operator", ""):
         raise node.fail(f"ATen operator {node.text('operator', '')!r} is not supported")
     if inputs[2].shape.elements != 1:

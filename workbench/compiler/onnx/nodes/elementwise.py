@@ -106,12 +106,12 @@ def folded(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Mean")
 def mean(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The mean of the inputs; floats are divided before they are added."""
+    """The mean of the inputs; floats but bfloat16 are divided before they are added."""
     node.expect(inputs, 1, len(inputs))
     if len(inputs) == 1:
         return inputs[0]
     count = node.scalar(inputs[0].shape.type, len(inputs))
-    if inputs[0].shape.type.is_float:
+    if inputs[0].shape.type in {DType.HALF, DType.FLOAT, DType.DOUBLE}:
         result = node.common("div", inputs[0], count)
         for given in inputs[1:]:
             result = node.common("add", result, node.common("div", given, count))
@@ -134,9 +134,10 @@ def compared(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def negated(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A comparison that is the opposite of another one; NaN compares as false to everything."""
     node.expect(inputs, 2)
-    if inputs[0].shape.type.is_float or inputs[1].shape.type.is_float:
-        strict = {"less": "greater", "greater": "less"}[NEGATED[node.op_type]]
-        above = node.convert(node.common(strict, *inputs), DType.BOOL)
+    floats = any(i.shape.type.is_float for i in inputs)
+    if floats and not node.strict:
+        beyond = {"less": "greater", "greater": "less"}[NEGATED[node.op_type]]
+        above = node.convert(node.common(beyond, *inputs), DType.BOOL)
         same = node.convert(node.common("equal", *inputs), DType.BOOL)
         return node.add("logical_or", above, same)
     found = node.common(NEGATED[node.op_type], *inputs)
@@ -147,6 +148,8 @@ def negated(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def mod(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The remainder with the sign of the divisor, or of the dividend with ``fmod``."""
     node.expect(inputs, 2)
+    if not node.has("fmod") and any(i.shape.type.is_float for i in inputs):
+        raise node.fail("floats without the attribute 'fmod'; expected fmod=1 for floats")
     return node.common("fmod" if node.flag("fmod") else "mod", *inputs)
 
 

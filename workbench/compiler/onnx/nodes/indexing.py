@@ -14,6 +14,7 @@ from workbench.compiler.onnx.dynamic import cut_out
 from workbench.compiler.onnx.nodes.creation import distances
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, dim_of, known
+from workbench.compiler.ops.ranges import agree, dims_of
 from workbench.compiler.shape import Shape
 
 REDUCTIONS = {"none", "add", "mul", "min", "max"}
@@ -30,6 +31,9 @@ def gather_elements(node: NodeContext, inputs: list[Instruction]) -> Instruction
 def scatter_elements(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """For each position, an update of the element of an axis that the index there names."""
     node.expect(inputs, 3)
+    if not agree(*[dims_of(i.shape) for i in inputs[1:]]):
+        shapes = "; ".join(str(i.shape) for i in inputs[1:])
+        raise node.fail(f"indices and updates {shapes}; expected equal lens")
     return node.add(f"scatter_{_reduction(node)}", *inputs, axis=node.integer("axis", 0))
 
 

@@ -11,6 +11,8 @@ from workbench.compiler.onnx import builders
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.quantization import dequantized
 from workbench.compiler.onnx.registry import onnx_op
+from workbench.compiler.ops.ranges import dims_of
+from workbench.compiler.shape import Dim
 
 
 @onnx_op("Gemm")
@@ -75,32 +77,62 @@ def _signed(node: NodeContext, value: Instruction) -> Instruction:
 def _offset(node: NodeContext, value: Instruction, zero: Instruction | None) -> Instruction | None:
     """The zero point of an operand, or None where the operand can be taken as int8 without it."""
     type = value.shape.type
+    if zero is None and type is DType.UINT8:
+        return node.scalar(type, 0)
+    return zero_point(node, value, zero)
+
+
+def zero_point(
+    node: NodeContext, value: Instruction, zero: Instruction | None
+) -> Instruction | None:
+    """The zero point of 8-bit integers, or None where it is left out or the middle of its type."""
+    type = value.shape.type
     if type not in {DType.INT8, DType.UINT8}:
         raise node.fail(f"element type {type.type_name}; expected int8 or uint8")
-    if zero is None:
-        return node.scalar(type, 0) if type is DType.UINT8 else None
-    if zero.shape.type is not type:
+    if zero is not None and zero.shape.type is not type:
         raise node.fail(f"a zero point of {zero.shape.type.type_name}; expected {type.type_name}")
-    known = node.constant(zero)
-    middle = 128 if type is DType.UINT8 else 0
-    return None if known is not None and bool(np.all(known == middle)) else zero
+    return None if zero is None or is_middle(node, zero) else zero
+
+
+def is_middle(node: NodeContext, zero: Instruction) -> bool:
+    """Whether a zero point is known to be the middle of its type."""
+    known, middle = node.constant(zero), 128 if zero.shape.type is DType.UINT8 else 0
+    return known is not None and bool(np.all(known == middle))
 
 
 @onnx_op("MatMulIntegerToFloat")
 def matmul_integer_to_float(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A matrix product of quantised matrices, as floats, plus a bias."""
     node.expect(inputs, 4, 7)
-    a, b, a_scale, b_scale = inputs[:4]
+    result = float_product(node, inputs, [node.optional(inputs, i) for i in (4, 5)])
+    bias = node.optional(inputs, 6)
+    return result if bias is None else node.common("add", result, bias)
+
+
+def float_product(
+    node: NodeContext, inputs: list[Instruction], zeros: list[Instruction | None]
+) -> Instruction:
+    """A matrix product of two quantised matrices, their scales behind them, as floats."""
+    _check_scales(node, inputs[2:4], node.optional(inputs, 6))
     operands: list[Instruction] = []
-    for index, (value, scale) in enumerate(((a, a_scale), (b, b_scale))):
-        zero = node.optional(inputs, 4 + index)
+    for value, scale, zero in zip(inputs[:2], inputs[2:4], zeros, strict=True):
         lens = node.lens(value)
         length = node.lens(scale)[0]
         axes = [i for i, n in enumerate(lens) if n == length]
         operands.append(dequantized(node, value, scale, zero, axes[-1] if axes else 1))
-    result = builders.dot(node, operands[0], operands[1])
-    bias = node.optional(inputs, 6)
-    return result if bias is None else node.common("add", result, bias)
+    return builders.dot(node, operands[0], operands[1])
+
+
+def _check_scales(node: NodeContext, scales: list[Instruction], bias: Instruction | None) -> None:
+    """Refuse scales that are no list of floats, and what differs from them in type."""
+    type = scales[0].shape.type
+    for scale in scales:
+        if type not in {DType.HALF, DType.FLOAT} or scale.shape.type is not type:
+            raise node.fail(f"scale {scale.shape}; expected scales of float or half, both alike")
+        if scale.shape.ndim > 1:
+            raise node.fail(f"scale {scale.shape}; expected a scalar or a list")
+    if bias is not None and (bias.shape.type is not type or bias.shape.ndim != 1):
+        raise node.fail(f"bias {bias.shape}; expected a list of {type.type_name}, as the scales")
 
 
 def _blocks(node: NodeContext, value: Instruction, size: int, columns: int) -> Instruction:
@@ -128,6 +160,7 @@ def matmul_n_bits(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if node.optional(inputs, 4) is not None:
         raise node.fail("input g_idx is not supported; expected blocks in order")
     count = -(-inner // block)
+    _check_packed(node, inputs, (rows, count, block * bits // 8), bits)
     weights = _codes(node, node.reshape(packed, rows, -1), bits, inner)
     spread = _blocks(node, node.reshape(scales, rows, -1), block, inner)
     zero = node.optional(inputs, 3)
@@ -143,8 +176,27 @@ def matmul_n_bits(node: NodeContext, inputs: list[Instruction]) -> Instruction:
             points = _codes(node, node.reshape(zero, rows, -1), bits, count)
             zeros = _blocks(node, points, block, inner)
         matrix = node.add("dequantizelinear", weights, spread, zeros)
-    result, bias = _times(node, a, matrix), node.optional(inputs, 5)
+    result, bias = times_transposed(node, a, matrix), node.optional(inputs, 5)
     return result if bias is None else node.common("add", result, bias)
+
+
+def _check_packed(
+    node: NodeContext, inputs: list[Instruction], lens: tuple[int, int, int], bits: int
+) -> None:
+    """Refuse weights, scales and zero points that do not fit the attributes."""
+    rows, count, _ = lens
+    packed, scales, zero = inputs[1], inputs[2], node.optional(inputs, 3)
+    if dims_of(packed.shape) != tuple(Dim(n, n) for n in lens):
+        raise node.fail(
+            f"weights {packed.shape}; expected {list(lens)}, as N, K and block_size say"
+        )
+    if node.count(scales) != rows * count:
+        raise node.fail(f"scales {scales.shape}; expected {rows * count}, one for each block")
+    if zero is None:
+        return
+    wanted = rows * (count if zero.shape.type.is_float else -(-count * bits // 8))
+    if node.count(zero) != wanted:
+        raise node.fail(f"zero points {zero.shape}; expected {wanted} elements")
 
 
 def _codes(node: NodeContext, packed: Instruction, bits: int, columns: int) -> Instruction:
@@ -160,7 +212,7 @@ def _codes(node: NodeContext, packed: Instruction, bits: int, columns: int) -> I
     return _columns(node, codes, columns)
 
 
-def _times(node: NodeContext, a: Instruction, weights: Instruction) -> Instruction:
+def times_transposed(node: NodeContext, a: Instruction, weights: Instruction) -> Instruction:
     """``a`` times the transpose of a matrix."""
     matrix = node.transpose(weights, 1, 0)
     rank = a.shape.ndim
@@ -186,20 +238,42 @@ TINY_FLOAT = [*_TINY_FLOAT, *[-v for v in _TINY_FLOAT]]
 @onnx_op("MatMulBnb4")
 def matmul_bnb4(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A product with a matrix of 4-bit codes, each block with its largest absolute value."""
-    node.expect(inputs, 3)
-    a, packed, largest = inputs
-    rows, inner, block = node.integer("N"), node.integer("K"), node.integer("block_size")
-    kind, total = node.integer("quant_type"), rows * inner
-    if kind not in {0, 1}:
-        raise node.fail(f"quant_type={kind}; expected 0 or 1")
-    pairs = node.reshape(node.add("unpack_int4", packed), -(-total // 2), 2)
+    rows, inner, kind = packed_lens(node, inputs)
+    total = rows * inner
+    pairs = node.reshape(node.add("unpack_int4", inputs[1]), -(-total // 2), 2)
     flat = node.reshape(node.add("reverse", pairs, axes=(1,)), -1)  # high halves come first
     codes = node.reshape(node.slice(flat, [0], [0], [total]), rows, inner)
-    spread = node.multibroadcast(node.unsqueeze(largest, 1), (node.lens(largest)[0], block))
-    flat = node.reshape(spread, node.lens(largest)[0] * block)
-    if node.lens(flat)[0] > total:
-        flat = node.slice(flat, [0], [0], [total])
-    scales = node.reshape(flat, rows, inner)
+    scales = block_scales(node, inputs[2], rows, inner)
     table = node.vector(DType.FLOAT, NORMAL_FLOAT if kind else TINY_FLOAT)
     values = node.add("gather", table, node.convert(codes, DType.INT64), axis=0)
-    return _times(node, a, node.add("mul", values, scales))
+    return times_transposed(node, inputs[0], node.add("mul", values, scales))
+
+
+def packed_lens(node: NodeContext, inputs: list[Instruction]) -> tuple[int, int, int]:
+    """The rows and columns of a matrix of 4-bit codes, and their kind; what does not fit is refused."""
+    node.expect(inputs, 3)
+    rows, inner, block = node.integer("N"), node.integer("K"), node.integer("block_size")
+    kind, total = node.integer("quant_type"), rows * inner
+    if kind not in {0, 1} or block < 16 or block & (block - 1):
+        raise node.fail(
+            f"quant_type={kind}, block_size={block}; expected 0 or 1, and a power of 2 from 16"
+        )
+    a, packed, largest = inputs
+    if not a.shape.ndim or dims_of(a.shape)[-1] != Dim(inner, inner):
+        raise node.fail(
+            f"input {a.shape}; expected {inner} elements along its last axis, as K says"
+        )
+    for given, count in ((packed, -(-total // 2)), (largest, -(-total // block))):
+        if dims_of(given.shape) != (Dim(count, count),):
+            raise node.fail(f"{given.shape}; expected a list of {count}, as N and K say")
+    return rows, inner, kind
+
+
+def block_scales(node: NodeContext, largest: Instruction, rows: int, columns: int) -> Instruction:
+    """A matrix of the numbers of blocks, each as often as the block has elements."""
+    count, block = node.lens(largest)[0], node.integer("block_size")
+    spread = node.multibroadcast(node.unsqueeze(largest, 1), (count, block))
+    flat = node.reshape(spread, count * block)
+    if node.lens(flat)[0] > rows * columns:
+        flat = node.slice(flat, [0], [0], [rows * columns])
+    return node.reshape(flat, rows, columns)

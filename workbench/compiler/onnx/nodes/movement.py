@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from workbench.compiler.argument import Argument
+from workbench.compiler.dtypes import DType
 from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.context import NodeContext
@@ -80,7 +81,8 @@ def _empty(node: NodeContext, x: Shape, dims: tuple[int, ...]) -> Instruction:
     return node.literal(Argument(Shape(x.type, dims), np.zeros(0, x.type.numpy)))
 
 
-def _axes(node: NodeContext, inputs: list[Instruction]) -> tuple[int, ...]:
+def axes_of(node: NodeContext, inputs: list[Instruction]) -> tuple[int, ...]:
+    """The axes that a node names, as an input or as an attribute."""
     given = node.optional(inputs, 1)
     if given is not None:
         return node.constant_ints(given, "the list of axes")
@@ -91,7 +93,7 @@ def _axes(node: NodeContext, inputs: list[Instruction]) -> tuple[int, ...]:
 def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value without some axes of length 1."""
     node.expect(inputs, 1, 2)
-    axes, x = _axes(node, inputs), inputs[0]
+    axes, x = axes_of(node, inputs), inputs[0]
     open_ = [d for d in x.shape.dims or () if d.min <= 1 <= d.max and not d.is_fixed]
     if open_ and not axes:
         x = node.literal(node.required_constant(x, "a value whose axes of length 1 are to go"))
@@ -102,7 +104,7 @@ def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def unsqueeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value with more axes of length 1."""
     node.expect(inputs, 1, 2)
-    axes = _axes(node, inputs)
+    axes = axes_of(node, inputs)
     if inputs[0].shape == Shape.scalar(inputs[0].shape.type) and len(axes) > 1:
         return node.reshape(inputs[0], *[1] * len(axes))
     return node.unsqueeze(node.standard(inputs[0]), *axes)
@@ -219,6 +221,8 @@ def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value with a margin, constant or taken from its elements."""
     node.expect(inputs, 1, 4)
     x, mode = inputs[0], node.text("mode", "constant")
+    if node.strict and mode != "constant" and x.shape.is_dynamic:
+        raise node.fail(f"mode={mode!r} of {x.shape}; expected fixed dimensions")
     if _is_run_time(node, inputs):
         return _padded_at_run_time(node, inputs, mode)
     pads = _pads(node, inputs)
@@ -239,6 +243,18 @@ def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     return node.add("pad", x, pads=pads, value=value, mode=kind)
 
 
+def _axes_of(node: NodeContext, inputs: list[Instruction]) -> Instruction | None:
+    """The list of axes: the last input, or the third one where only a list of axes makes sense there."""
+    axes = node.optional(inputs, 2)
+    if len(inputs) != 3 or axes is None or node.text("mode", "constant") == "constant":
+        return node.optional(inputs, 3)
+    shape, rank = axes.shape, inputs[0].shape.ndim
+    is_list = shape.type in {DType.INT32, DType.INT64} and not shape.is_dynamic and shape.ndim == 1
+    if not is_list or shape.elements == rank or inputs[1].shape.elements != 2 * shape.elements:
+        return None
+    return axes
+
+
 def _is_run_time(node: NodeContext, inputs: list[Instruction]) -> bool:
     """Whether the pads, or the value of the margin, are computed by a run."""
     return any(
@@ -249,7 +265,7 @@ def _is_run_time(node: NodeContext, inputs: list[Instruction]) -> bool:
 
 def _padded_at_run_time(node: NodeContext, inputs: list[Instruction], mode: str) -> Instruction:
     x, given = inputs[0], node.optional(inputs, 2)
-    rank, named = x.shape.ndim, node.optional(inputs, 3)
+    rank, named = x.shape.ndim, _axes_of(node, inputs)
     if mode not in _MODES:
         raise node.fail(f"mode={mode!r}; expected one of {', '.join(_MODES)}")
     axes = range(rank) if named is None else node.constant_ints(named, "the list of axes")
@@ -269,7 +285,7 @@ def _pads(node: NodeContext, inputs: list[Instruction]) -> tuple[int, ...]:
     if given is None:
         return node.integers("pads" if node.has("pads") or not node.has("paddings") else "paddings")
     pads = node.constant_ints(given, "the list of pads")
-    named = node.optional(inputs, 3)
+    named = _axes_of(node, inputs)
     if named is None:
         return pads
     rank = inputs[0].shape.ndim

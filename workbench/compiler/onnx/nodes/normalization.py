@@ -22,6 +22,8 @@ def _check_floats(node: NodeContext, inputs: list[Instruction]) -> None:
 def batch_normalization(node: NodeContext, inputs: list[Instruction]) -> Result:
     """Batch normalisation with known statistics, or with those of the batch where it is trained."""
     node.expect(inputs, 5)
+    if (inputs[0].shape.lens, inputs[0].shape.strides) == ((1,), (0,)):
+        raise node.fail(f"input {inputs[0].shape} without dimensions; expected a batch")
     if node.flag("training_mode"):
         return _trained_batch_normalization(node, *inputs)
     return compositions.batchnorm(node, inputs[0], inputs[1:], node.number("epsilon", 1e-5))
@@ -56,13 +58,23 @@ def instance_normalization(node: NodeContext, inputs: list[Instruction]) -> Inst
     node.expect(inputs, 3)
     _check_floats(node, inputs)
     type = inputs[0].shape.type
+    if node.strict and any(i.shape.type is not type for i in inputs):
+        shapes = "; ".join(str(i.shape) for i in inputs)
+        raise node.fail(f"inputs {shapes}; expected one element type")
     wide = DType.FLOAT if type is DType.HALF else type
     x, scale, bias = (node.convert(i, wide) for i in inputs)
     axes = tuple(range(2, x.shape.ndim))
     result, _, _ = builders.standardized(node, x, axes, node.number("epsilon", 1e-5))
-    weight, offset = (node.broadcast(v, 1, node.lens(x)) for v in (scale, bias))
+    weight, offset = (_along_channels(node, v, x) for v in (scale, bias))
     result = node.add("add", node.add("mul", result, weight), offset)
     return node.convert(result, type)
+
+
+def _along_channels(node: NodeContext, value: Instruction, x: Instruction) -> Instruction:
+    """A number for each channel of ``x``, which says its lens where those are ranges."""
+    if x.shape.is_dynamic and value.shape.ndim == 1 and not value.shape.is_dynamic:
+        return node.add("broadcast", value, x, axis=1)
+    return node.broadcast(value, 1, node.lens(x))
 
 
 @onnx_op("LayerNormalization")
@@ -73,11 +85,14 @@ def layer_normalization(node: NodeContext, inputs: list[Instruction]) -> list[In
     x, scale = inputs[:2]
     bias, type, rank = node.optional(inputs, 2), x.shape.type, x.shape.ndim
     first = node.axis(node.integer("axis", -1), rank)
+    if node.strict and rank < 2:
+        raise node.fail(f"input {x.shape}; expected two dimensions or more")
     epsilon = builders.epsilon_of(type, node.number("epsilon", 1e-5))
     stashed = node.integer("stash_type", 1) == 1
     wide = node.convert(x, DType.FLOAT) if stashed and type is not DType.DOUBLE else x
     axes = tuple(range(first, rank))
-    result, mean, inverse = builders.standardized(node, wide, axes, epsilon)
+    narrow = type if node.strict else None
+    result, mean, inverse = builders.standardized(node, wide, axes, epsilon, narrow)
     result = node.convert(result, type)
     if first > 0 and scale.shape.ndim == 1 and rank - first == 1:
         scale = node.broadcast(scale, first, node.lens(x))
@@ -93,8 +108,9 @@ def _root_mean_square(
     node: NodeContext, x: Instruction, gamma: Instruction, axis: int
 ) -> list[Instruction]:
     type = x.shape.type
-    wide = node.add("convert", x, target_type=type if type is DType.DOUBLE else DType.FLOAT)
-    axes = tuple(range(axis, x.shape.ndim))
+    is_wide = type is DType.DOUBLE and not node.strict
+    wide = node.add("convert", x, target_type=type if is_wide else DType.FLOAT)
+    axes = (axis,) if node.strict else tuple(range(axis, x.shape.ndim))
     squares = node.add("reduce_mean", node.common("mul", wide, wide), axes=axes)
     squares = node.add("convert", squares, target_type=type)
     epsilon = node.scalar(type, builders.epsilon_of(type, node.number("epsilon", 1e-5)))
@@ -114,13 +130,30 @@ def simplified_layer_normalization(
     return _root_mean_square(node, x, inputs[1], axis)
 
 
+def _check_skipped(
+    node: NodeContext, inputs: list[Instruction], ranks: tuple[int, ...], low: int
+) -> None:
+    """Refuse ranks and types that MIGraphX refuses; a skip has ``low`` to 3 dimensions."""
+    x, skip, *rest = [i.shape for i in inputs if not is_absent(i)]
+    fits = x.ndim in ranks and min(low, x.ndim) <= skip.ndim <= x.ndim
+    if not fits or any(s.ndim != 1 or s.type is not x.type for s in rest):
+        shapes = "; ".join(str(s) for s in (x, skip, *rest))
+        raise node.fail(f"inputs {shapes}; expected 3 dimensions, then vectors of one type")
+
+
 @onnx_op("SkipSimplifiedLayerNormalization")
 def skip_simplified_layer_normalization(
     node: NodeContext, inputs: list[Instruction]
 ) -> list[Instruction]:
     """The sum of two values and a bias over its root mean square."""
     node.expect(inputs, 3, 4)
+    if node.strict:
+        _check_skipped(node, inputs, (2, 3), 3)
     x, bias = node.common("add", inputs[0], inputs[1]), node.optional(inputs, 3)
+    if bias is not None and node.strict:
+        result = _root_mean_square(node, x, inputs[2], x.shape.ndim - 1)
+        result[0] = node.common("add", result[0], bias)
+        return [*result, node.common("add", x, bias)]
     if bias is not None:
         x = node.common("add", x, bias)
     return [*_root_mean_square(node, x, inputs[2], x.shape.ndim - 1), x]
@@ -130,6 +163,8 @@ def skip_simplified_layer_normalization(
 def skip_layer_normalization(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     """The sum of two values and a bias, normalised over the last axis."""
     node.expect(inputs, 3, 5)
+    if node.strict:
+        _check_skipped(node, inputs, (3,), 2)
     x = node.common("add", inputs[0], inputs[1])
     beta, bias = node.optional(inputs, 3), node.optional(inputs, 4)
     if bias is not None:
@@ -162,13 +197,15 @@ def group_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruc
     lens = node.lens(x)
     if groups < 1 or lens[1] % groups:
         raise node.fail(f"{groups} groups of {lens[1]} channels; expected a divisor")
-    scale, bias = (_of_channels(node, v, lens[1], groups) for v in (scale, bias))
+    scale, bias = (
+        node.convert(_of_channels(node, v, lens[1], groups), type) for v in (scale, bias)
+    )
     split = node.reshape(x, lens[0], groups, lens[1] // groups, *lens[2:])
     epsilon = builders.epsilon_of(type, node.number("epsilon", 1e-5))
     axes = tuple(range(2, rank + 1))
     result, _, _ = builders.standardized(node, split, axes, epsilon)
     result = node.reshape(result, *lens)
-    weight, offset = (node.broadcast(node.convert(v, type), 1, lens) for v in (scale, bias))
+    weight, offset = (node.broadcast(v, 1, lens) for v in (scale, bias))
     result = node.add("add", node.add("mul", result, weight), offset)
     if last:
         result = node.transpose(result, 0, *range(2, rank), 1)
@@ -184,7 +221,7 @@ def _of_channels(
     own = dims_of(value.shape)
     if node.version >= 21 or own == (dim_of(channels),):
         return value
-    if own != (dim_of(groups),):
+    if node.strict or own != (dim_of(groups),):
         raise node.fail(f"scale or bias {value.shape}; expected {channels} elements")
     spread = node.multibroadcast(node.unsqueeze(value, 1), (groups, channels // groups))
     return node.reshape(spread, channels)
@@ -194,5 +231,7 @@ def _of_channels(
 def mean_variance_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value less its mean, over its deviation."""
     node.expect(inputs, 1)
-    axes = node.integers("axes", (0, 2, 3))
+    axes, rank = node.integers("axes", (0, 2, 3)), inputs[0].shape.ndim
+    if node.strict and len(axes) != rank - 1:
+        raise node.fail(f"{len(axes)} axes for {rank} dimensions; expected all of them but one")
     return compositions.mean_variance_normalization(node, inputs[0], axes)

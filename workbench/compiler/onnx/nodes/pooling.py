@@ -13,7 +13,7 @@ from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, Size
 from workbench.compiler.onnx.tensors import limits
-from workbench.compiler.onnx.windows import DEFAULT, Window, window
+from workbench.compiler.onnx.windows import DEFAULT, SAME_LOWER, SAME_UPPER, Window, window
 from workbench.compiler.ops.ranges import agree, dims_of
 
 MODES = {
@@ -110,11 +110,37 @@ def pooled(node: NodeContext, x: Instruction, mode: str) -> Instruction:
     made = window(node, x, lengths)
     if len(lengths) != x.shape.ndim - 2 or min(lengths) < 1:
         raise node.fail(f"kernel_shape {list(lengths)}; expected {x.shape.ndim - 2} lengths")
-    if node.flag("count_include_pad") and any(made.padding):
+    counts = node.flag("count_include_pad")
+    if node.strict and x.shape.is_dynamic:
+        made = _at_run_time(node, made, mode)
+    if counts and (any(made.padding) or node.strict):
         return _pooled_padded(node, x, mode, lengths, made)
     if made.is_symmetric or mode == "max":
         return _pooling(node, x, mode, lengths, made)
     return _pooled_asymmetric(node, x, mode, lengths, made)
+
+
+def _at_run_time(node: NodeContext, made: Window, mode: str) -> Window:
+    """The window with its automatic padding left to a run, as MIGraphX has it for ranges of lengths.
+
+    Raises:
+        ModelError: The padding has to be known at import.
+    """
+    auto = node.text("auto_pad", "NOTSET").upper()
+    if node.flag("count_include_pad"):
+        raise node.fail(
+            "count_include_pad with ranges of lengths is not supported by strict import"
+        )
+    if auto.startswith("SAME"):
+        zeros = (0,) * len(made.begins)
+        code = SAME_UPPER if auto == "SAME_UPPER" else SAME_LOWER
+        return replace(made, begins=zeros, ends=zeros, mode=code)
+    if mode != "max" and not made.is_symmetric:
+        raise node.fail(
+            f"pads {list(made.padding)} with ranges of lengths; strict import expects as much on "
+            "both sides"
+        )
+    return made
 
 
 def _pooling(
@@ -137,7 +163,7 @@ def _pooling(
         ceil_mode=node.flag("ceil_mode"),
         lp_order=node.integer("p", 2),
     )
-    if not node.flag("ceil_mode") or made.mode != DEFAULT:
+    if not node.flag("ceil_mode") or made.mode != DEFAULT or node.strict:
         return result
     return _trimmed(node, result, lens or _lens(node, x, lengths, made))
 

@@ -21,6 +21,7 @@ from workbench.compiler.onnx.quantization import (
 )
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.tensors import NARROW, element_type
+from workbench.compiler.ops.ranges import ONE, dims_of
 
 _T = onnx.TensorProto
 
@@ -31,6 +32,11 @@ def quantize_linear(node: NodeContext, inputs: list[Instruction]) -> Instruction
     node.expect(inputs, 2, 3)
     x, scale = inputs[:2]
     zero, given = node.optional(inputs, 2), node.integer("output_dtype", 0)
+    if node.strict:
+        _expect_like_scale(node, scale, zero)
+        differ = x.shape.type.is_float and x.shape.type is not scale.shape.type
+        if differ and 19 <= node.version < 23:
+            raise node.fail(f"input {x.shape} and scale {scale.shape}; expected one type")
     code = node.code(zero) if zero is not None else given or _T.UINT8
     if given not in {0, code}:
         names = " and ".join(_T.DataType.Name(c) for c in (given, code))
@@ -49,7 +55,7 @@ def quantize_linear(node: NodeContext, inputs: list[Instruction]) -> Instruction
         return narrowed(node, wide, code, saturate)
     default = None if zero or not given else type
     result = quantized(node, x, scale, zero, axis, block, default)
-    return within(node, result, code) if code in NARROW else result
+    return within(node, result, code) if code in NARROW and not node.strict else result
 
 
 @onnx_op("DequantizeLinear")
@@ -57,12 +63,21 @@ def dequantize_linear(node: NodeContext, inputs: list[Instruction]) -> Instructi
     """``(x - zero) * scale``, in the type of the scale or of the result, whichever is wider."""
     node.expect(inputs, 2, 3)
     x, scale = inputs[:2]
+    if node.strict:
+        _expect_like_scale(node, scale, node.optional(inputs, 2))
     axis, block = node.integer("axis", 1), node.integer("block_size", 0)
     given = node.integer("output_dtype", 0)
     type = node.element_type("output_dtype") if given else scale.shape.type
     scale = node.convert(scale, common_type([scale.shape.type, type]))
     result = dequantized(node, x, scale, node.optional(inputs, 2), axis, block)
     return node.convert(result, type)
+
+
+def _expect_like_scale(node: NodeContext, scale: Instruction, zero: Instruction | None) -> None:
+    if zero is not None and dims_of(zero.shape) != dims_of(scale.shape):
+        raise node.fail(
+            f"scale {scale.shape} and zero point {zero.shape}; expected as many of both"
+        )
 
 
 @onnx_op("DynamicQuantizeLinear")
@@ -81,6 +96,8 @@ def dynamic_quantize_linear(node: NodeContext, inputs: list[Instruction]) -> lis
     zero_point = node.convert(point, DType.UINT8)
     spread = [node.multibroadcast(v, node.lens(x)) for v in (scale, zero_point)]
     result = node.add("quantizelinear", x, *spread)
+    if node.strict:
+        return [result, scale, zero_point]
     return [result, node.squeeze(scale, *axes), node.squeeze(zero_point, *axes)]
 
 
@@ -90,17 +107,33 @@ def _check(node: NodeContext, *values: Instruction) -> None:
             raise node.fail(f"element type {value.shape.type.type_name}; expected int8 or uint8")
 
 
+def _alike(node: NodeContext, x: Instruction, value: Instruction, axis: int) -> Instruction:
+    """A scale or zero point with the lens of ``x``: one for all of it, or one for each place on an axis."""
+    dims = dims_of(value.shape)
+    if len(dims) != 1 or dims[0] == ONE:
+        return node.multibroadcast(value, node.lens(x))
+    return node.broadcast(value, axis, node.lens(x))
+
+
 def _from(node: NodeContext, inputs: list[Instruction], at: int, axis: int = 0) -> Instruction:
     """The value at an index dequantised by the scale and zero point behind it."""
-    return dequantized(node, inputs[at], inputs[at + 1], node.optional(inputs, at + 2), axis)
+    x, zero = inputs[at], node.optional(inputs, at + 2)
+    given = [inputs[at + 1]] if zero is None else [inputs[at + 1], zero]
+    return node.add("dequantizelinear", x, *(_alike(node, x, v, axis) for v in given))
 
 
-def _to(
+def requantized(
     node: NodeContext, value: Instruction, inputs: list[Instruction], at: int, like: DType
 ) -> Instruction:
     """The value quantised by the scale at an index, and the zero point behind it."""
-    zero = node.optional(inputs, at + 1)
-    return quantized(node, value, inputs[at], zero, 0, 0, None if zero else like)
+    scale, zero = inputs[at], node.optional(inputs, at + 1)
+    meet = common_type([value.shape.type, scale.shape.type])
+    value, scale = node.convert(value, meet), node.convert(_alike(node, value, scale, 0), meet)
+    if zero is not None:
+        return node.add("quantizelinear", value, scale, _alike(node, value, zero, 0))
+    if like is DType.UINT8 or node.strict:
+        return node.add("quantizelinear", value, scale)
+    return node.add("quantizelinear", value, scale, out_type=like)
 
 
 @onnx_op("QLinearAdd", "QLinearMul")
@@ -110,7 +143,7 @@ def qlinear_binary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     _check(node, inputs[0], inputs[3])
     a, b = _from(node, inputs, 0), _from(node, inputs, 3)
     op = "add" if node.op_type == "QLinearAdd" else "mul"
-    return _to(node, node.common(op, a, b), inputs, 6, inputs[0].shape.type)
+    return requantized(node, node.common(op, a, b), inputs, 6, inputs[0].shape.type)
 
 
 @onnx_op("QLinearSigmoid", "QLinearLeakyRelu")
@@ -123,7 +156,7 @@ def qlinear_unary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         result = node.add("sigmoid", x)
     else:
         result = node.add("leaky_relu", x, alpha=node.number("alpha", 0.01))
-    return _to(node, result, inputs, 3, inputs[0].shape.type)
+    return requantized(node, result, inputs, 3, inputs[0].shape.type)
 
 
 @onnx_op("QLinearConcat")
@@ -134,7 +167,7 @@ def qlinear_concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         raise node.fail(f"{len(inputs)} inputs; expected two, and three for each value")
     parts = [_from(node, inputs, at) for at in range(2, len(inputs), 3)]
     result = node.add("concat", *parts, axis=node.integer("axis"))
-    return _to(node, result, inputs, 0, inputs[2].shape.type)
+    return requantized(node, result, inputs, 0, inputs[2].shape.type)
 
 
 @onnx_op("QLinearConv")
@@ -155,17 +188,24 @@ def qlinear_conv(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         result = node.add("add", result, node.convert(spread, result.shape.type))
     if channels_last:
         result = node.transpose(result, 0, *range(2, rank), 1)
-    return _to(node, result, inputs, 6, inputs[0].shape.type)
+    return requantized(node, result, inputs, 6, inputs[0].shape.type)
 
 
 @onnx_op("QLinearMatMul")
 def qlinear_matmul(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A matrix product of quantised values."""
+    a, b = qlinear_operands(node, inputs)
+    return requantized(node, product(node, a, b), inputs, 6, inputs[0].shape.type)
+
+
+def qlinear_operands(
+    node: NodeContext, inputs: list[Instruction]
+) -> tuple[Instruction, Instruction]:
+    """Both matrices of a product, dequantised; their scales are for rows and for columns."""
     node.expect(inputs, 8)
     _check(node, inputs[0], inputs[3])
     a = _from(node, inputs, 0, max(0, inputs[0].shape.ndim - 2))
-    b = _from(node, inputs, 3, inputs[3].shape.ndim - 1)
-    return _to(node, product(node, a, b), inputs, 6, inputs[0].shape.type)
+    return a, _from(node, inputs, 3, inputs[3].shape.ndim - 1)
 
 
 @onnx_op("QLinearAveragePool", "QLinearGlobalAveragePool")
@@ -180,4 +220,4 @@ def qlinear_pool(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         result = node.transpose(pooling(node, first, mode), 0, *range(2, rank), 1)
     else:
         result = pooling(node, x, mode)
-    return _to(node, result, inputs, 3, inputs[0].shape.type)
+    return requantized(node, result, inputs, 3, inputs[0].shape.type)

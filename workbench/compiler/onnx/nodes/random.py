@@ -13,7 +13,8 @@ from workbench.compiler.ir import Instruction
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.shape import Shape
+from workbench.compiler.ops.ranges import dims_of
+from workbench.compiler.shape import Dim, Shape
 
 
 @onnx_op("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -77,7 +78,7 @@ def dropout(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
         half = node.scalar(DType.FLOAT, 0.5)
         return _dropped(node, x, half if ratio is None else ratio)
     kept = node.add("identity", x)
-    if not node.uses_output(1):
+    if not node.uses_output(1) and not node.strict:
         return [kept]
     return [kept, node.filled(DType.BOOL, node.lens(x), value=True)]
 
@@ -98,18 +99,25 @@ def multinomial(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Draws from the distributions in the rows of a matrix of log probabilities."""
     node.expect(inputs, 1)
     x, samples = inputs[0], node.integer("sample_size", 1)
-    if x.shape.is_dynamic or x.shape.ndim != 2:
-        raise node.fail(f"input {x.shape}; expected a matrix with fixed dimensions")
+    if x.shape.ndim != 2:
+        raise node.fail(f"input {x.shape}; expected a matrix")
     if samples < 1:
         raise node.fail(f"sample_size={samples}; expected at least 1")
     centred = node.common("sub", x, node.add("reduce_max", x, axes=(1,)))
     weights = node.add("exp", centred)
     sums = node.add("prefix_scan_sum", weights, axis=1, exclusive=False, reverse=False)
     seed = node.vector(DType.FLOAT, [node.number("seed")]) if node.has("seed") else None
-    drawn = node.add(
-        "random_uniform",
-        node.add("random_seed") if seed is None else seed,
-        node.filled(DType.FLOAT, (x.shape.lens[0], samples), 0),
-    )
+    seed = node.add("random_seed") if seed is None else seed
+    drawn = node.add("random_uniform", seed, _room(node, x, samples))
     type = node.element_type("dtype", DType.INT32)
     return node.add("multinomial", sums, drawn, dtype=type)
+
+
+def _room(node: NodeContext, x: Instruction, samples: int) -> Instruction:
+    """Floats to be drawn, so many for each row; a run measures rows whose number is a range."""
+    if not x.shape.is_dynamic:
+        return node.filled(DType.FLOAT, (x.shape.lens[0], samples), 0)
+    rows = node.add("mul", node.add("dimensions_of", x, end=2), node.vector(DType.INT64, [1, 0]))
+    lens = node.add("add", rows, node.vector(DType.INT64, [0, samples]))
+    shape = Shape.dynamic(x.shape.type, [dims_of(x.shape)[0], Dim(samples, samples)])
+    return node.add("allocate", lens, shape=shape)

@@ -16,7 +16,7 @@ PLAIN = {
 }  # fmt: skip
 
 
-def _reduced(
+def reduced(
     node: NodeContext, op: str, x: Instruction, inputs: list[Instruction], *, is_kept: bool = False
 ) -> Instruction:
     """``x`` reduced along the axes that the node names; ``inputs[1]`` may hold them."""
@@ -49,6 +49,8 @@ def _reduced_at_run_time(
         if axes.shape.elements:
             return node.add(op, x, axes, axes=())
         return node.add(op, x, node.vector(DType.INT64, every), axes=())
+    if node.strict:
+        return _reduced_by_choice(node, op, x, axes)
     # All axes stand in for an empty list.
     count, zero = node.lens(axes)[0], node.vector(DType.INT64, [0])
     is_empty = node.convert(node.add("equal", node.vector_of([count]), zero), DType.BOOL)
@@ -57,18 +59,29 @@ def _reduced_at_run_time(
     return node.add(op, x, node.add("concat", axes, all_, axis=0), axes=())
 
 
+def _reduced_by_choice(
+    node: NodeContext, op: str, x: Instruction, axes: Instruction
+) -> Instruction:
+    """Both reductions, along the axes and along all, of which a run picks one."""
+    some = node.add(op, x, axes, axes=())
+    every = node.add(op, x, node.vector(DType.INT64, range(x.shape.ndim)), axes=())
+    zero = node.scalar(DType.INT64, 0)
+    count = node.add("dimensions_of", axes, start=0, end=1)
+    return node.add("where", node.add("equal", count, zero), every, some)
+
+
 @onnx_op(*PLAIN)
 def reduce(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A reduction that is one operation; bool is reduced as a number."""
     node.expect(inputs, 1, 2)
-    return _reduced(node, PLAIN[node.op_type], inputs[0], inputs)
+    return reduced(node, PLAIN[node.op_type], inputs[0], inputs)
 
 
 @onnx_op("ReduceL1")
 def reduce_l1(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The sum of absolute values."""
     node.expect(inputs, 1, 2)
-    return _reduced(node, "reduce_sum", node.add("abs", inputs[0]), inputs)
+    return reduced(node, "reduce_sum", node.add("abs", inputs[0]), inputs)
 
 
 @onnx_op("ReduceL2")
@@ -81,14 +94,14 @@ def reduce_l2(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def reduce_sum_square(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The sum of squares."""
     node.expect(inputs, 1, 2)
-    return _reduced(node, "reduce_sum", node.add("mul", inputs[0], inputs[0]), inputs)
+    return reduced(node, "reduce_sum", node.add("mul", inputs[0], inputs[0]), inputs)
 
 
 @onnx_op("ReduceLogSum")
 def reduce_log_sum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The logarithm of the sum."""
     node.expect(inputs, 1, 2)
-    return node.add("log", _reduced(node, "reduce_sum", inputs[0], inputs))
+    return node.add("log", reduced(node, "reduce_sum", inputs[0], inputs))
 
 
 @onnx_op("ReduceLogSumExp")
@@ -97,10 +110,10 @@ def reduce_log_sum_exp(node: NodeContext, inputs: list[Instruction]) -> Instruct
     node.expect(inputs, 1, 2)
     type = inputs[0].shape.type
     x = inputs[0] if type.is_float else node.convert(inputs[0], DType.DOUBLE)
-    top = _reduced(node, "reduce_max", x, inputs, is_kept=True)
+    top = reduced(node, "reduce_max", x, inputs, is_kept=True)
     top = node.common("where", node.add("isinf", top), node.scalar(x.shape.type, 0), top)
     powers = node.add("exp", node.common("sub", x, top))
-    total = node.add("log", _reduced(node, "reduce_sum", powers, inputs, is_kept=True))
+    total = node.add("log", reduced(node, "reduce_sum", powers, inputs, is_kept=True))
     result = node.convert(node.common("add", total, top), type)
     if node.flag("keepdims", True):
         return result
@@ -183,7 +196,9 @@ def lp_normalization(node: NodeContext, inputs: list[Instruction]) -> Instructio
     norm = node.multibroadcast(norm, node.lens(x))
     zero = node.multibroadcast(node.scalar(x.shape.type, 0), node.lens(x))
     one = node.multibroadcast(node.scalar(x.shape.type, 1), node.lens(x))
-    is_zero = node.convert(node.add("equal", norm, zero), DType.BOOL)
+    is_zero = node.add("equal", norm, zero)
+    if not node.strict:
+        is_zero = node.convert(is_zero, DType.BOOL)
     return node.add("div", x, node.add("where", is_zero, one, norm))
 
 

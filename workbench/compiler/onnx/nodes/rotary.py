@@ -8,6 +8,7 @@ from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes.attention import MICROSOFT, heads_first, merged
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length
+from workbench.compiler.shape import Shape
 
 
 @onnx_op("RotaryEmbedding", domain=MICROSOFT)
@@ -16,6 +17,8 @@ def rotary_embedding(node: NodeContext, inputs: list[Instruction]) -> Instructio
     node.expect(inputs, 4)
     if node.flag("is_packed_batching"):
         raise node.fail("is_packed_batching=1 is not supported")
+    if node.strict:
+        _check(node, inputs)
     x, positions, cosines, sines = inputs
     flat = x.shape.ndim == 3
     if flat:
@@ -25,6 +28,28 @@ def rotary_embedding(node: NodeContext, inputs: list[Instruction]) -> Instructio
     interleaved = node.flag("interleaved")
     result = turned(node, x, positions, (cosines, sines), interleaved=interleaved)
     return merged(node, result) if flat else result
+
+
+def _check(node: NodeContext, inputs: list[Instruction]) -> None:
+    """Refuse what MIGraphX refuses: lens that do not fit, and one of two attributes."""
+    heads, width = node.integer("num_heads", 0), node.integer("rotary_embedding_dim", 0)
+    if node.number("scale", 1.0) != 1:
+        raise node.fail(f"scale={node.number('scale')}; expected 1")
+    if bool(heads) != bool(width):
+        raise node.fail(f"num_heads={heads}, rotary_embedding_dim={width}; expected both or none")
+    x, positions, cosines, sines = (node.fixed(node.lens(i), "lengths of") for i in inputs)
+    if len(x) not in {3, 4}:
+        raise node.fail(f"input {inputs[0].shape}; expected 3 or 4 dimensions")
+    steps = (x[0], x[-2])
+    if inputs[1].shape == Shape.scalar(inputs[1].shape.type) or positions not in {(1,), steps}:
+        raise node.fail(f"positions {inputs[1].shape}; expected one or {list(steps)}")
+    whole = x[1] * x[3] if len(x) == 4 else x[2]
+    size = whole // (x[1] if len(x) == 4 else heads) if len(x) == 4 or heads else cosines[-1] * 2
+    if width > size:
+        raise node.fail(f"rotary_embedding_dim={width}; a head has {size} elements")
+    if cosines != sines or (width or size) // 2 != cosines[-1]:
+        shapes = f"{inputs[2].shape} and {inputs[3].shape}"
+        raise node.fail(f"tables {shapes}; expected equal ones of {(width or size) // 2} columns")
 
 
 def turned(

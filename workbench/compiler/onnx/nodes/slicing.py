@@ -164,9 +164,15 @@ def _sizes(node: NodeContext, inputs: list[Instruction], length: Length) -> tupl
         return node.lengths_in(given, "sizes")
     if node.has("split"):
         return node.integers("split")
-    count = node.integer("num_outputs", node.output_count)
-    if count != node.output_count or count < 1:
-        raise node.fail(f"num_outputs={count}; expected the number of outputs, {node.output_count}")
+    count = piece_count(node)
     size = (length + (count - 1)) // count
     last = length - size * (count - 1)
     return (*[size] * (count - 1), last)
+
+
+def piece_count(node: NodeContext) -> int:
+    """How many pieces of nearly equal size a node asks for."""
+    count = node.integer("num_outputs", node.output_count)
+    if count != node.output_count or count < 1:
+        raise node.fail(f"num_outputs={count}; expected the number of outputs, {node.output_count}")
+    return count

@@ -1,0 +1,1 @@
+"""Handlers for strict imports: what MIGraphX's importer writes where ``nodes`` would write something else."""
