@@ -198,7 +198,7 @@ def test_lab_opens_a_browser_where_there_is_a_display(monkeypatch, tmp_path, dis
 
 
 def test_the_module_is_the_command_too():
-    command = [sys.executable, "-m", "workbench.cli", "--version"]
+    command = [sys.executable, "-m", "workbench", "--version"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert told.strip() == workbench.__version__
 

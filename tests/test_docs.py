@@ -19,6 +19,6 @@ def test_the_code_of_a_page_runs(page: str):
     try:
         exec(compile("\n".join(blocks), page, "exec"), {"__name__": page})
     finally:
-        for name in ("cube", "scaled_cube"):  # the page's own operations and macro
+        for name in ("cube", "scaled_cube", "softsign_of"):  # the own operations and macro of pages
             OPERATIONS.pop(name, None)
         MACROS.pop("hypotenuse", None)

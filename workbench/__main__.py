@@ -1,0 +1,6 @@
+"""``python -m workbench``: the command ``workbench``, where it is not on the path."""
+
+from workbench.cli import main
+
+if __name__ == "__main__":
+    main()
