@@ -157,7 +157,9 @@ def test_passes_can_be_chosen_left_out_and_added(program):
 def test_wrong_names_list_the_right_ones(program):
     with pytest.raises(OperationError, match=r"unknown target 'tpu'.*ref"):
         compile(program, target="tpu")
-    with pytest.raises(OperationError, match=r"unknown pass 'fuse_all'.*fuse_pointwise"):
+    with pytest.raises(
+        OperationError, match=r"unknown pass 'fuse_all'; did you mean fuse.*fuse_pointwise"
+    ):
         compile(program, passes=["fuse_all"])
     with pytest.raises(OperationError, match="cannot be left out"):
         compile(program, disable=["nothing"])

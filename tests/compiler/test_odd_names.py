@@ -16,7 +16,7 @@ from workbench.compiler.quoting import symbol_text, unquoted, value_text, word_t
 from workbench.compiler.shape import Shape
 
 ODD = [
-    "", " ", "a b", "a,b", "a, b", "a\nb", "a\r\tb", 'say "a"', '"a"', "a = b", "a -> b", "a # b", "#",
+    "", " ", "a b", "a,b", "a, b", "a\nb", "a\r\tb", 'say "a"', '"a"', "a = b", "a -> b", "a # b",
     "@3", "m:@3", "f(x)", "f(x", "x)", ")(", "x[0]", "[", "]", "{", "\\", "a\\nb", "ä", "\u2028", "\x00",
     "\x7f", "m:x", "main", "@param:x", "nullopt", "a=b", " a", "a ", "'", "x'", "\U0001f600", "a,", ", ",
 ]  # fmt: skip
@@ -24,7 +24,7 @@ NAMES = st.sampled_from(ODD) | st.text(max_size=6) | st.text("ab,@:0 ()[]{}=->#\
 SHAPE = Shape("float", (2,))
 USUAL = [
     "x", "x.1", "input:0", "/model/layer.0/Conv_output_0", "onnx::MatMul_12", "a b", "serving_default;x",
-    "past_key_values[0].key", "f(x)", "ä", "x'", "gpu_0/data_0", "a-b", "a>b", "a#b", "100%",
+    "past_key_values[0].key", "f(x)", "ä", "x'", "gpu_0/data_0", "a-b", "a>b", "a#b", "100%", "#loop_in_1",
 ]  # fmt: skip
 
 

@@ -138,6 +138,10 @@ def find_reshape_cont(b: Rewriter, root: Instruction) -> Instruction | Decline:
     view = next((i for i in root.inputs if i is not reshape and not i.shape.standard), None)
     if view is not None and root.shape.ndim == source.shape.ndim:
         return Decline(f"{view.name} #{view.id} is a view too: its reshape would lead back here")
+    if view is not None and view.shape.broadcasted:
+        return Decline(
+            f"{view.name} #{view.id} is repeated: its reshape would copy every repetition"
+        )
     inputs = [
         source if i is reshape else b("reshape", i, dims=source.shape.lens) for i in root.inputs
     ]

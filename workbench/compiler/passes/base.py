@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, dataclass_transform
 
@@ -372,8 +372,12 @@ def pass_named(name: str, **options: Any) -> Pass:
     known = all_passes()
     made = known.get(name) or pipeline_makers().get(name)
     if made is None:
-        names = ", ".join([*known, *pipeline_makers()])
-        raise OperationError(f"unknown pass {name!r}; passes and pipelines are {names}")
+        names = [*known, *pipeline_makers()]
+        near = get_close_matches(name, names, 3)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise OperationError(
+            f"unknown pass {name!r}; {hint}passes and pipelines are {', '.join(names)}"
+        )
     try:
         return made(**options)
     except TypeError as error:

@@ -54,7 +54,18 @@ def _ends_nested_chain(end: Instruction) -> bool:
         return False
     chain = chain_to(end)
     words = words_of(chain)
-    return len(words) > 1 and _wanted(end, chain[0].inputs[0], words) not in (None, words)
+    if len(words) < 2:
+        return False
+    wanted = _wanted(end, chain[0].inputs[0], words)
+    return wanted is not None and (wanted != words or _splits(chain))
+
+
+def _splits(chain: list[Instruction]) -> bool:
+    """Whether an unsqueeze of the chain splits an axis of a row-major value, as a reshape would."""
+    return any(
+        i.name == "unsqueeze" and i.op.attributes()["steps"] and i.inputs[0].shape.standard
+        for i in chain
+    )
 
 
 @rule(Pattern(TRANSFORMS, (var("below"),), "end", structure=_ends_nested_chain, reads=LINKS))
@@ -66,7 +77,7 @@ def find_nested_shape_transforms(b: Rewriter, end: Instruction) -> Instruction |
     wanted = _wanted(end, source, words) or ()
     if len(wanted) > 1:
         wanted = simplified_chain(lens, words)
-    if wanted == words:
+    if wanted == words and not _splits(chain):
         return Decline(_costlier(lens, words, canonical(lens, words) or ()))
     shared = [i for i in chain[:-1] if i.only_user is None]
     if shared:
@@ -133,10 +144,15 @@ def _changes_behind_slice(end: Instruction) -> bool:
     words = words_of(chain)
     if not words:
         return False
-    return _before_slice(cut, words) is not None or canonical(cut.shape.lens, words) not in (
-        None,
-        words,
-    )
+    if _before_slice(cut, words) is not None:
+        return True
+    wanted = canonical(cut.shape.lens, words)
+    return wanted is not None and not _same_kinds(wanted, words)
+
+
+def _same_kinds(one: Transforms, other: Transforms) -> bool:
+    """Whether two chains differ at most in which of several ones a squeeze or an unsqueeze names."""
+    return [w.kind for w in one] == [w.kind for w in other]
 
 
 @rule(
@@ -158,7 +174,7 @@ def find_slice_shape_transforms(b: Rewriter, end: Instruction) -> Instruction | 
     moved = _before_slice(cut, words)
     if moved is None:
         wanted = simplified_chain(lens, words)
-        if wanted == words:
+        if _same_kinds(wanted, words):
             return Decline(_costlier(lens, words, canonical(lens, words) or ()))
         return as_users_need(b, end, apply(b, cut, wanted))
     wanted, axes = moved

@@ -42,7 +42,7 @@ class PropagateConstant(Pass):
         found: dict[Instruction, None] = {}
         for instruction in module:
             if self._folds(instruction, known, large):
-                if instruction is module.last:
+                if instruction is module.last and not _is_settled(instruction):
                     found[instruction] = None
             else:
                 found |= dict.fromkeys(
@@ -71,6 +71,11 @@ class PropagateConstant(Pass):
         return folds
 
 
+def _is_settled(last: Instruction) -> bool:
+    """Whether a module ends with an identity of a literal, as this pass leaves it."""
+    return last.name == "identity" and all(i.literal is not None for i in last.inputs)
+
+
 def stays(instruction: Instruction) -> bool:
     """Whether evaluating a constant only makes it larger: it is a broadcast, or a view of one."""
     while True:
@@ -91,7 +96,11 @@ def stays(instruction: Instruction) -> bool:
 def fold(instruction: Instruction, value: Argument) -> None:
     """f(c) → its value"""
     module = instruction.module
-    module.replace(instruction, module.add_literal(value))
+    new = module.add_literal(value)
+    ends = (
+        instruction is module.last
+    )  # a literal is no result: a module ends with an identity of it
+    module.replace(instruction, module.insert(None, "identity", new) if ends else new)
 
 
 def value_of(instruction: Instruction) -> Argument | None:

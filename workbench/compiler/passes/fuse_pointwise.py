@@ -112,10 +112,13 @@ def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa
 
 
 def _between_pointwise(instruction: Instruction) -> bool:
+    return follows_pointwise(instruction, "pointwise")
+
+
+def follows_pointwise(instruction: Instruction, reader: str) -> bool:
+    """Whether an instruction takes elementwise work to a kernel of a kind."""
     inputs, users = instruction.inputs, instruction.users
-    return (
-        bool(inputs) and inputs[0].name == "pointwise" and any(u.name == "pointwise" for u in users)
-    )
+    return bool(inputs) and inputs[0].name == "pointwise" and any(u.name == reader for u in users)
 
 
 @rule(
@@ -124,6 +127,11 @@ def _between_pointwise(instruction: Instruction) -> bool:
 )
 def broadcast_inputs(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """multibroadcast(pointwise(x…)) → pointwise(multibroadcast(x)…)"""
+    return broadcast_first(b, root)
+
+
+def broadcast_first(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """A broadcast of elementwise work as work on what is broadcast; or who else needs one of the two."""
     inner, *like = root.inputs
     if not inner.shape.is_tensor:
         return Decline(f"{who(inner)} has several results")

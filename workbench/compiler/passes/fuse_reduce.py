@@ -8,6 +8,7 @@ from workbench.compiler.bodies import Body, numbered_name, prune_all, unused_nam
 from workbench.compiler.ir import Instruction
 from workbench.compiler.operation import Operation
 from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.fuse_pointwise import broadcast_first, follows_pointwise
 from workbench.compiler.passes.kernel_pairs import (
     BETWEEN,
     Link,
@@ -138,6 +139,16 @@ def find_reduce_reduce(b: Rewriter, root: Instruction) -> Instruction | Decline:
     return root
 
 
+def _before_reduction(instruction: Instruction) -> bool:
+    return follows_pointwise(instruction, "fused_reduce")
+
+
+@rule(Pattern(frozenset({"multibroadcast"}), binding="root", structure=_before_reduction))
+def broadcast_reduced(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """fused_reduce(multibroadcast(pointwise(x…))) → fused_reduce(pointwise(multibroadcast(x)…))"""
+    return broadcast_first(b, root)
+
+
 @register
 class FuseReduce(RewritePass):
     """Reductions and the elementwise work around them become bodies of ``fused_reduce`` kernels.
@@ -147,26 +158,32 @@ class FuseReduce(RewritePass):
 
     Attributes:
         enable_rewrite_reshapes: Also fuse across reshapes and transposes.
+        enable_rewrite_broadcasts: Also fuse elementwise work that is broadcast before it is reduced.
     """
 
     name: ClassVar[str] = "fuse_reduce"
     rules: ClassVar[tuple[Rule, ...]] = (
-        wrap_reduce, rewrite_reduce_reshapes, find_reduce_pointwise, find_pointwise_reduce,
-        find_reduce_reduce,
+        wrap_reduce, rewrite_reduce_reshapes, broadcast_reduced, find_reduce_pointwise,
+        find_pointwise_reduce, find_reduce_reduce,
     )  # fmt: skip
     enable_rewrite_reshapes: bool = True
+    enable_rewrite_broadcasts: bool = False
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
-        """All rules, or all but the one that moves work across reshapes."""
-        moves = self.enable_rewrite_reshapes
-        return tuple(r for r in self.rules if moves or r is not rewrite_reduce_reshapes)
+        """The rules that the options switch on, and those that they do not concern."""
+        switched = {
+            rewrite_reduce_reshapes: self.enable_rewrite_reshapes,
+            broadcast_reduced: self.enable_rewrite_broadcasts,
+        }
+        return tuple(r for r in self.rules if switched.get(r, True))
 
     def apply(self, program: Program) -> None:
         """Wrap every reduction, then join bodies."""
         program.numbers.clear()
         with Sweeps(program, [r for r in self.active if r is wrap_reduce]) as wrapping:
             wrapping.once()
-        across = [r for r in self.active if r is rewrite_reduce_reshapes]
-        joins = [r for r in self.active if r not in (wrap_reduce, rewrite_reduce_reshapes)]
+        clearing = (rewrite_reduce_reshapes, broadcast_reduced)
+        across = [r for r in self.active if r in clearing]
+        joins = [r for r in self.active if r is not wrap_reduce and r not in clearing]
         join_kernels(program, joins, across)
