@@ -97,10 +97,9 @@ def fold(instruction: Instruction, value: Argument) -> None:
     """f(c) → its value"""
     module = instruction.module
     new = module.add_literal(value)
-    ends = (
-        instruction is module.last
-    )  # a literal is no result: a module ends with an identity of it
-    module.replace(instruction, module.insert(None, "identity", new) if ends else new)
+    if instruction is module.last:  # a literal is no result: a module ends with an identity of it
+        new = module.insert(None, "identity", new)
+    module.replace(instruction, new)
 
 
 def value_of(instruction: Instruction) -> Argument | None:
