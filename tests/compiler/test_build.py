@@ -14,7 +14,7 @@ from workbench.compiler.errors import (
     OperationError,
     RewriteError,
 )
-from workbench.compiler.passes.base import Pass
+from workbench.compiler.passes.base import Pass, passes_of
 from workbench.compiler.program import Program
 from workbench.compiler.shape import Dim, Shape
 from workbench.compiler.targets import targets
@@ -167,6 +167,13 @@ def test_wrong_names_list_the_right_ones(program):
         compile(program, passes=[("fuse_pointwise", {"speed": 11})])
     with pytest.raises(OperationError, match="no device layer"):
         compile(program, target="gpu")
+
+
+def test_a_switch_is_on_or_off():
+    name, key = "fuse_pointwise", "enable_multi_output"
+    assert passes_of([(name, {key: 1})]) == passes_of([(name, {key: True})])
+    with pytest.raises(OperationError, match=f"{key}='yes'; expected True or False"):
+        passes_of([(name, {key: "yes"})])
 
 
 def test_targets_say_what_is_missing():

@@ -367,7 +367,7 @@ def pass_named(name: str, **options: Any) -> Pass:
     """A pass by name.
 
     Raises:
-        OperationError: There is no such pass, or it has no such option.
+        OperationError: There is no such pass, it has no such option, or a switch is not on or off.
     """
     known = all_passes()
     made = known.get(name) or pipeline_makers().get(name)
@@ -378,10 +378,14 @@ def pass_named(name: str, **options: Any) -> Pass:
         raise OperationError(
             f"unknown pass {name!r}; {hint}passes and pipelines are {', '.join(names)}"
         )
+    defaults = {k: p.default for k, p in signature(made).parameters.items()}
+    for key, value in options.items():
+        if isinstance(defaults.get(key), bool) and value not in (True, False):
+            raise OperationError(f"pass {name}: {key}={value!r}; expected True or False")
     try:
         return made(**options)
     except TypeError as error:
-        has = ", ".join(signature(made).parameters) or "none"
+        has = ", ".join(defaults) or "none"
         raise OperationError(f"pass {name}: {error}; its options are {has}") from error
 
 
