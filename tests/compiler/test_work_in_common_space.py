@@ -78,3 +78,20 @@ def test_a_normalization_over_groups_is_done_in_one_space(reduce: str):
     assert [i.name for i in moved] == ["reshape", "reshape"]
     assert moved[0].inputs[0] is x
     assert {i.shape.ndim for i in main if i.name in ("sigmoid", reduce, "sub", "relu")} == {5}
+
+
+@pytest.mark.parametrize("work", ["mul", "neg"])
+def test_two_users_of_a_repeated_sum_do_not_take_it_from_each_other(work: str):
+    program = Program()
+    main = program.main
+    x = main.add_parameter("x", Shape("float", (4, 3)))
+    spread = main.add("multibroadcast", main.add("reduce_sum", x, axes=(1,)), out_lens=(4, 3))
+    turned = main.add("transpose", spread, permutation=(1, 0))
+    one = main.add(work, *[turned] * (2 if work == "mul" else 1))
+    main.add_return(one, main.add("reduce_sum", spread, axes=(1,)))
+    inputs = generated_inputs(program, 1)
+    before = run(program, inputs)
+    MOVE.apply(program)
+    assert len(main) < 12
+    for a, b in zip(before, run(program, inputs), strict=True):
+        assert np.allclose(a, b)

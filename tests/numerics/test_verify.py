@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError
 from workbench.compiler.passes.base import Pass
-from workbench.compiler.shape import Shape
+from workbench.compiler.shape import Dim, Shape
 from workbench.numerics.agreement import Tolerance
 from workbench.numerics.verify import MODES, heaviest_chain, verify
 
@@ -157,6 +158,16 @@ def test_single_instructions_get_the_integers_of_a_run() -> None:
     best = main.add("squeeze", main.add("argmax", x, axis=1), axes=[1])
     main.add_return(main.add("gather", x, best, axis=1))
     assert verify(program, "cpu", mode="instructions").passed
+
+
+def test_single_instructions_get_the_lengths_of_a_run() -> None:
+    program = wb.Program()
+    main = program.main
+    x = main.add_parameter("x", Shape.dynamic(DType.FLOAT, [Dim(1, 4), Dim(2, 6)]))
+    main.add_return(main.add("tanh", main.add("reduce_sum", x, axes=[0])))
+    given = {"x": np.ones((3, 5), np.float32)}
+    found = verify(program, "cpu", given, mode="instructions")
+    assert found.passed, found.table()
 
 
 def test_single_instructions_take_inputs_that_they_are_not_made_for() -> None:

@@ -274,6 +274,7 @@ def _tables(rows: Rows, pool: _Literals) -> Json:
         "output_names": rows.output_names,
         "targets": rows.targets,
         "keeps_fixed": rows.keeps_fixed,
+        "strict": rows.strict,
         "source_nodes": [asdict(s) for s in rows.source_nodes.values()],
         "modules": [[k, *m] for k, m in rows.modules.items()],
         "instructions": [_row(r, pool) for r in rows.instructions.values()],
@@ -282,7 +283,7 @@ def _tables(rows: Rows, pool: _Literals) -> Json:
 
 def _rows(body: Json, literals: list[Argument]) -> Rows:
     rows = Rows(body["name"], tuple(body["output_names"]), tuple(body.get("targets", ())))
-    rows.keeps_fixed = bool(body.get("keeps_fixed", False))
+    rows.keeps_fixed, rows.strict = (bool(body.get(k, False)) for k in ("keeps_fixed", "strict"))
     nodes = [_source_node(n) for n in body["source_nodes"]]
     rows.source_nodes = {n.name: n for n in nodes}
     rows.modules = {k: ModuleRow(name, bypass) for k, name, bypass in body["modules"]}

@@ -9,7 +9,7 @@ from workbench.compiler.argument import Argument
 from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.operation import float_text
-from workbench.compiler.ops.builtin import Literal, Param, Return
+from workbench.compiler.ops.builtin import Literal, Return
 from workbench.compiler.program import Program
 from workbench.compiler.quoting import module_text, quoted, symbol_text, value_text
 from workbench.compiler.text_parse import parse
@@ -106,8 +106,6 @@ def operator_text(instruction: Instruction) -> str:
     """The operator with its attributes; of a literal, its elements when they are few."""
     if isinstance(instruction.op, Literal):
         return "@literal" + literal_text(instruction.literal)
-    if isinstance(instruction.op, Param):
-        return f"@param:{value_text(instruction.op.parameter)}"
     return str(instruction.op)
 
 

@@ -17,6 +17,7 @@ from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import TextError, WorkbenchError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.operation import Operation, find, make
+from workbench.compiler.ops.ranges import strict_shape
 from workbench.compiler.program import Program
 from workbench.compiler.quoting import unquoted
 from workbench.compiler.shape import Dim, Shape
@@ -122,7 +123,11 @@ class _Reader:
         made.target_id = int(target or 0)
         shape = parse_shape(shape_text)
         if shape_text and made.shape != shape and str(made.shape) != str(shape):
-            self._fail(f"the line says {shape}, but the operation gives {made.shape}")
+            strictly = strict_shape(made.op, [i.shape for i in made.inputs], made.modules)
+            if strictly is None or str(strictly) != shape_text:
+                self._fail(f"the line says {shape}, but the operation gives {made.shape}")
+            self.program.keeps_fixed = self.program.strict = True
+            made.shape = strictly
         self.named[found["name"]] = made
 
     def _instruction(self, module: Module, name: str, body: str, shape: str) -> Instruction:

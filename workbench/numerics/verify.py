@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.compiler.build import Build, compile
 from workbench.compiler.errors import OperationError, WorkbenchError
-from workbench.compiler.generate import driver_inputs, generate, static
+from workbench.compiler.generate import driver_inputs, generate, static, std_hash
 from workbench.compiler.ir import Instruction
 from workbench.compiler.passes.base import passes_of, run_pass
 from workbench.compiler.program import Program
@@ -177,10 +177,11 @@ class Verifier:
         """Compare each instruction on its own: in a program of one operation, on random inputs.
 
         Literals stay what they are, and integers, which may be places or lengths, are those of a run of
-        the program as far as it gets. Views, reshapes and what has no inputs are not checked. One that
-        fails to run is a failure, and the others are checked all the same.
+        the program as far as it gets; ranges have the lengths of that run. Views, reshapes and what has
+        no inputs are not checked. One that fails to run is a failure, and the others are checked all
+        the same.
         """
-        limits, known = self._limits(program), self._integers(program, inputs)
+        limits, known = self._limits(program), self._of_run(program, inputs)
         chosen = [i for i in program.main if i.name[0] != "@" and i.name not in _SKIPPED]
         named = names(program)
         checks: list[Check] = []
@@ -190,7 +191,7 @@ class Verifier:
                 self.say("info", f"Verify: {instruction.name}")
                 self.say("out", str(single))
                 numbered = ((str(k), i) for k, i in enumerate(instruction.inputs))
-                made = {name: known[i.id] for name, i in numbered if i.id in known}
+                made = {name: _made(name, known[i.id]) for name, i in numbered if i.id in known}
                 lenient = replace(self, equal_nan=True)
                 check = lenient._guarded(instruction.name, single, made, limits)
                 if check.error:
@@ -199,15 +200,20 @@ class Verifier:
                 checks.append(replace(check, name=name, id=instruction.id))
         return Verification("instructions", limits, checks)
 
-    def _integers(
+    def _of_run(
         self, program: Program, inputs: Mapping[str, Any] | None
-    ) -> dict[int, np.ndarray[Any, Any]]:
-        """Values of integer instructions by id, up to where a run of the program fails."""
-        found: dict[int, np.ndarray[Any, Any]] = {}
+    ) -> dict[int, np.ndarray[Any, Any] | Shape]:
+        """Integers and the shapes of ranges by instruction id, up to where a run of the program fails."""
+        found: dict[int, np.ndarray[Any, Any] | Shape] = {}
 
         def note(one: Traced) -> None:
-            if isinstance(one.result, np.ndarray) and one.instruction.shape.type.is_integral:
-                found[one.instruction.id] = one.result
+            shape, result = one.instruction.shape, one.result
+            if not isinstance(result, np.ndarray):
+                return
+            if shape.type.is_integral:
+                found[one.instruction.id] = result
+            elif shape.is_dynamic:
+                found[one.instruction.id] = Shape(shape.type, result.shape)
 
         with suppress(WorkbenchError):
             run_trace(program, driver_inputs(program, given=inputs, batch=self.batch), note)
@@ -413,6 +419,11 @@ def heaviest_chain(program: Program) -> list[Instruction]:
         chain.append(current)
         current = max(current.inputs, key=lambda i: weights.get(i, 0), default=None)
     return chain[::-1]
+
+
+def _made(name: str, known: np.ndarray[Any, Any] | Shape) -> Any:
+    """What is known of a value, or one that looks random where that is its shape."""
+    return generate(known, std_hash(name), "random") if isinstance(known, Shape) else known
 
 
 def _alone(instruction: Instruction) -> Program:

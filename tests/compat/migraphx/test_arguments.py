@@ -126,6 +126,32 @@ def test_what_is_no_buffer_is_a_type_error(data):
         migraphx.argument(data)
 
 
+class Tensor:
+    """What a framework has: no buffer, but DLPack."""
+
+    def __init__(self, array, error=None):
+        self.array = array
+        self.error = error
+
+    def __dlpack__(self, **_):
+        if self.error is not None:
+            raise self.error
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_tensors_come_through_dlpack_and_go_by_it():
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    a = migraphx.argument(Tensor(array))
+    assert repr(a.get_shape()) == "float_type, {2, 3}, {3, 1}"
+    assert np.shares_memory(a, array)
+    assert np.shares_memory(np.from_dlpack(a), array)
+    with pytest.raises(RuntimeError, match=r"a Tensor that NumPy cannot read: on a device"):
+        migraphx.argument(Tensor(array, BufferError("on a device")))
+
+
 @pytest.mark.parametrize("dtype", ["c8", "U3", "O", "M8[s]", ">f4", "i4,f4"])
 def test_other_elements_are_runtime_errors(dtype):
     with pytest.raises(RuntimeError, match="unsupported data type"):

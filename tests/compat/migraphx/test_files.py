@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import workbench as wb
 from workbench.compat import migraphx
 from workbench.compat.migraphx.targets import StandInWarning
+from workbench.compiler.shape import Dim
 
 
 def made():
@@ -53,6 +55,17 @@ def test_a_compiled_program_runs_as_it_is(name):
     assert issubclass(StandInWarning, UserWarning)
 
 
+def test_a_file_keeps_no_recording_and_other_files_are_named(tmp_path):
+    p = made()
+    p.compile(migraphx.get_target("ref"))
+    again = migraphx.load_buffer(migraphx.save_buffer(p))
+    with pytest.raises(RuntimeError, match="compiled before it was saved"):
+        _ = again.build
+    (tmp_path / "model.mxr").write_bytes(b"\x08\x07\x12\x04test")
+    with pytest.raises(RuntimeError, match="a model is read by parse_onnx or parse_tf"):
+        migraphx.load(tmp_path / "model.mxr")
+
+
 def test_arguments_come_back(tmp_path):
     path = str(tmp_path / "a.mxr")
     for kind, lens, strides in (("float", [2, 3], [1, 2]), ("bf16", [4], [1]), ("int8", [1], [0])):
@@ -92,3 +105,63 @@ def test_what_is_wrong(tmp_path):
     (tmp_path / "a.mxr").write_bytes(packed)
     with pytest.raises(RuntimeError, match=r"a\.mxr: argument"):
         migraphx.argument.load(str(tmp_path / "a.mxr"))
+
+
+def ranges(*dims):
+    dims = [d if isinstance(d, tuple) else (d, d) for d in dims]
+    return migraphx.shape(dyn_dims=[migraphx.shape.dynamic_dimension(*d) for d in dims])
+
+
+def of_two(first, second, name, **attributes):
+    p = migraphx.program()
+    mm = p.get_main_module()
+    x, y = mm.add_parameter("x", first), mm.add_parameter("y", second)
+    mm.add_instruction(migraphx.op(name, **attributes), [x, y])
+    return p
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        of_two(ranges((1, 4), (2, 6)), ranges((1, 3), (2, 8)), "multibroadcast"),
+        of_two(ranges(4, 4), ranges(4, 4), "add"),
+        of_two(ranges((1, 4), 5, 5), ranges((1, 4), 5, (5, 8)), "dot"),
+    ],
+    ids=["ranges that meet", "ranges of one length", "a range of columns"],
+)
+def test_rules_for_dynamic_shapes_come_back(program, tmp_path):
+    compiled = program.clone()
+    compiled.compile(migraphx.get_target("ref"))
+    for p in (program, compiled):
+        migraphx.save(p, tmp_path / "p.json", format="json")
+        for q in (
+            migraphx.load_buffer(migraphx.save_buffer(p)),
+            migraphx.load(tmp_path / "p.json", format="json"),
+        ):
+            assert q == p
+            assert q.core.strict
+            assert q.core.keeps_fixed
+        assert str(wb.parse(str(p))) == str(p)
+        wb.save(p.core, tmp_path / "p.wb")
+        assert wb.load(tmp_path / "p.wb").strict
+
+
+def test_a_loaded_program_refuses_what_others_do():
+    p = of_two(ranges((1, 4), 3), ranges((1, 4), 3), "add")
+    q = migraphx.load_buffer(migraphx.save_buffer(p))
+    for made in (p, q):
+        mm = made.get_main_module()
+        last = list(mm)[-1]
+        with pytest.raises(RuntimeError, match="multibroadcast"):
+            mm.add_instruction(migraphx.op("multibroadcast", out_lens=[4, 3]), [last])
+
+
+def test_a_program_by_our_own_rules_keeps_them():
+    native = wb.Program()
+    shapes = [wb.Shape.dynamic("float_type", [Dim(1, 4), Dim(n, 6)]) for n in (1, 2)]
+    x, y = (native.main.add_parameter(name, s) for name, s in zip("xy", shapes, strict=True))
+    native.main.add_return(native.main.add("add", x, y))
+    loaded = migraphx.load_buffer(migraphx.save_buffer(migraphx.program.of(native)))
+    assert str(loaded) == str(native)
+    assert not loaded.core.strict
+    loaded.compile(migraphx.get_target("cpu"))

@@ -90,7 +90,10 @@ def test_dynamic_parameters():
             r"Incorrect shape \{float_type, \{3, 2\}, \{1, 3\}\} for",
         ),
         ({"x": floats(), "y": floats().astype(np.float64)}, "should be: {float_type, {2, 3}"),
-        ({"x": floats(), "y": np.asfortranarray(floats())}, "parameter: y"),
+        (
+            {"x": floats(), "y": np.asfortranarray(floats())},
+            r"give numpy.ascontiguousarray\(buffer, numpy.float32\)",
+        ),
         ({"x": floats(), "y": np.zeros((2, 3), complex)}, "unsupported data type"),
     ],
 )

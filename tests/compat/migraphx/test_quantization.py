@@ -108,6 +108,12 @@ def test_data_that_do_not_fit_are_refused():
         migraphx.quantize_int8(network())
 
 
+def test_data_that_lack_a_parameter_are_warned_of():
+    p = network()
+    with pytest.warns(UserWarning, match=r"calibration\[0\] has no .*zeros stand in; it has other"):
+        migraphx.quantize_int8(p, migraphx.get_target("ref"), [{"other": np.zeros(3, np.float32)}])
+
+
 def test_handles_stay_good():
     program = network()
     main = program.get_main_module()

@@ -1,5 +1,6 @@
 """Shapes and dynamic dimensions: constructors, predicates, printed forms, errors."""
 
+import numpy as np
 import pytest
 
 from workbench.compat import migraphx
@@ -151,3 +152,16 @@ def test_wrong_values_are_runtime_errors_that_say_what(keywords, text):
 def test_only_keywords():
     with pytest.raises(TypeError):
         migraphx.shape([2, 3])
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ({"type": np.float32, "lens": [2]}, "the name of a type"),
+        ({"type": "float", "lens": (2, 3)}, "give a list"),
+        ({"dyn_dims": [migraphx.sym.var("n", 1, 4)]}, r"shape.dynamic_dimension\(n\)"),
+    ],
+)
+def test_the_message_says_what_to_give_instead(given, hint):
+    with pytest.raises(RuntimeError, match=hint):
+        migraphx.shape(**given)

@@ -274,11 +274,24 @@ def _array_of(data: Any) -> Array:
         try:
             array = np.asarray(memoryview(data))
         except TypeError:
-            found = type(data).__name__
-            raise TypeError(f"expected a buffer, such as a NumPy array, found {found}") from None
+            array = _through_dlpack(data)
         except (ValueError, NotImplementedError) as error:
             raise Error(f"unsupported data type of the buffer: {error}") from None
     return _native(array)
+
+
+def _through_dlpack(data: Any) -> Array:
+    """The array of a tensor that is no buffer, such as one of PyTorch's, in the memory where it lies."""
+    found = type(data).__name__
+    if not hasattr(data, "__dlpack__"):
+        raise TypeError(f"expected a buffer, such as a NumPy array, found {found}") from None
+    try:
+        return np.from_dlpack(data)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise Error(
+            f"a {found} that NumPy cannot read: {error}; expected it in the host's memory, of a type "
+            "that NumPy has, and without a gradient"
+        ) from error
 
 
 def _native(array: Array) -> Array:

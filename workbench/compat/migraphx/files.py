@@ -12,7 +12,10 @@ from workbench.compat.migraphx.programs import program
 from workbench.compiler import mxr
 from workbench.compiler.argument import Argument
 from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.ir import Instruction
 from workbench.compiler.mxr.files import read_whole, write_whole
+from workbench.compiler.ops.ranges import any_dynamic, strict_shape
+from workbench.compiler.program import Program
 from workbench.compiler.shape import Shape
 
 
@@ -43,7 +46,7 @@ def load(filename: FileName, format: str = "msgpack") -> program:
     Raises:
         Error: There is no such format, or the file is missing, damaged or of another version.
     """
-    return program.of(mxr.load(fspath(filename), format))
+    return _strict(mxr.load(fspath(filename), format))
 
 
 @bound
@@ -59,7 +62,24 @@ def load_buffer(b: bytes | bytearray, format: str = "msgpack") -> program:
     Raises:
         Error: There is no such format, or the bytes are damaged or of another version.
     """
-    return program.of(mxr.load_buffer(b, format))
+    return _strict(mxr.load_buffer(b, format))
+
+
+def _strict(core: Program) -> program:
+    """A program under MIGraphX's rules for dynamic shapes, as all are that the drop-in makes.
+
+    Its shapes have to follow from them: a program that was made by the workbench's own rules keeps those.
+    """
+    if all(_follows(i) for m in core.modules.values() for i in m if i.name[0] != "@"):
+        core.keeps_fixed = core.strict = True
+    return program.of(core)
+
+
+def _follows(instruction: Instruction) -> bool:
+    inputs = [i.shape for i in instruction.inputs]
+    if not any_dynamic([instruction.shape, *inputs]):
+        return True
+    return strict_shape(instruction.op, inputs, instruction.modules) == instruction.shape
 
 
 def save_argument(arg: argument, filename: FileName) -> None:

@@ -21,6 +21,7 @@ from workbench.compiler.ir import Module
 from workbench.compiler.program import Program
 from workbench.compiler.reference import Interpreter
 from workbench.compiler.run import evaluate
+from workbench.compiler.shape import Shape
 from workbench.compiler.text import to_text
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ class program:
         Raises:
             Error: The program is not compiled, or was compiled elsewhere and loaded from a file.
         """
+        if self._build is None and self.is_compiled():
+            raise Error(
+                "the program has no build: it was compiled before it was saved, and files keep no "
+                "recording; compile it where you want to look"
+            )
         if self._build is None:
             raise Error("the program has no build: compile it first, with p.compile(target)")
         return self._build
@@ -185,6 +191,7 @@ class program:
             if expected.dims is None and found != expected:
                 raise Error(
                     f"Incorrect shape {{{found}}} for parameter: {name} should be: {{{expected}}}"
+                    f"{_remedy(found, expected)}"
                 )
         return {name: given[name].value for name in wanted}
 
@@ -329,6 +336,20 @@ def sort_module(core: Module) -> None:
     order = [*done, *(i for i in core if i not in done)]
     if order != list(core):
         core.arrange(order)
+
+
+def _remedy(found: Shape, expected: Shape) -> str:
+    """What would make a buffer fit, where one call does."""
+    if found.subs is not None or found.lens != expected.lens:
+        return ""
+    if expected.standard:
+        return f"; give numpy.ascontiguousarray(buffer, {_dtype(expected)})"
+    return ""
+
+
+def _dtype(shape: Shape) -> str:
+    dtype = shape.type.numpy
+    return f"{'numpy' if dtype.type.__module__ == 'numpy' else 'ml_dtypes'}.{dtype.name}"
 
 
 def _keys(given: dict[str, argument]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from workbench.compat.migraphx.arguments import as_argument
@@ -63,7 +64,7 @@ def quantize_int8(
             "QUANTIZE_INT8: only support DOT and CONVOLUTION operation: ins_names is "
             f"{{{found}}}; expected exactly {{convolution, dot}}"
         )
-    sets = _values(calibration)
+    sets = _values(prog, calibration)
     prog.calibration = quantize_in_place(prog.core, "int8", sets, target=t.core_name)
 
 
@@ -84,7 +85,7 @@ def quantize_fp8(
     Raises:
         Error: The data do not fit the parameters.
     """
-    sets = _values(calibration)
+    sets = _values(prog, calibration)
     prog.calibration = quantize_in_place(prog.core, "fp8", sets, target=t.core_name)
 
 
@@ -103,8 +104,17 @@ def autocast_fp8(prog: program) -> None:
     run_pass(AutocastFp8(), prog.core)
 
 
-def _values(calibration: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the core takes, of each set of buffers."""
+def _values(prog: program, calibration: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the core takes, of each set of buffers; parameters that one leaves out are warned of."""
+    for i, given in enumerate(calibration):
+        missing = [k for k in prog.core.parameters if k not in given]
+        if missing:
+            found = ", ".join(given) or "none"
+            warnings.warn(
+                f"calibration[{i}] has no {', '.join(missing)}: zeros stand in; it has {found}",
+                UserWarning,
+                stacklevel=4,
+            )
     return [
         {name: as_argument(v, f"calibration[{i}][{name!r}]").value for name, v in given.items()}
         for i, given in enumerate(calibration)

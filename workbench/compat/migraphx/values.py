@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench.compat.migraphx.errors import Error
 from workbench.compat.migraphx.shapes import dynamic_dimension, shape
+from workbench.compat.migraphx.sym import expr
 from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.mxr.values import dim_of, operation_value, shape_of
@@ -152,8 +153,18 @@ def read(value: Any) -> Any:
             with np.errstate(over="ignore"):
                 return float(np.float32(value))
         case _:
-            hint = "; give a list" if hasattr(value, "__len__") else ""
-            raise Error(f"unsupported data type {type(value).__name__} of {value!r}{hint}")
+            raise Error(
+                f"unsupported data type {type(value).__name__} of {value!r}{_instead(value)}"
+            )
+
+
+def _instead(value: Any) -> str:
+    """What to give in place of a value that cannot be an attribute's."""
+    if isinstance(value, expr):
+        return f"; make a dimension of it: shape.dynamic_dimension({value})"
+    if isinstance(value, type | np.dtype):
+        return "; give the name of a type, such as 'float'"
+    return "; give a list" if hasattr(value, "__len__") else ""
 
 
 def _integer(value: Any) -> int:

@@ -18,6 +18,7 @@ from workbench.compiler.mxr.values import (
     shape_of,
 )
 from workbench.compiler.mxr.writing import EXTRA, FILE_VERSION, MIGRAPHX_VERSION
+from workbench.compiler.ops.ranges import strict_shape
 from workbench.compiler.program import Program
 from workbench.compiler.shape import Shape
 from workbench.compiler.text_parse import BYPASSED
@@ -181,7 +182,9 @@ class _Reader:
             inputs.append(self.named[given])
         made = module.insert(None, op, *inputs, modules=called)
         if name != "@return" and made.shape != shape:
-            if not _alike(made.shape, shape):
+            if strict_shape(op, [i.shape for i in inputs], called) == shape:
+                self.program.keeps_fixed = self.program.strict = True
+            elif not _alike(made.shape, shape):
                 raise ModelError(f"the file says {shape}, but the operation gives {made.shape}")
             made.shape = shape
         return made

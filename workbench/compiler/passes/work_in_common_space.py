@@ -136,7 +136,7 @@ def _obstacle(pair: _Pair, space: CommonSpace) -> str:
     """Why the pair is better left as it is; empty if it is not."""
     root, x = pair.root, pair.x
     if root.shape.ndim == len(space.dims):
-        near = next((u for u in x.users if _works(u)), None)
+        near = _near(x)
         if near is not None:
             return f"{who(near)} uses {who(x)} as it is, and would be parted from it instead"
     lens = (x.shape.lens, pair.value.shape.lens, space.dims)
@@ -149,6 +149,17 @@ def _obstacle(pair: _Pair, space: CommonSpace) -> str:
         if value.name == "slice" and _is_split(value, x.op.name):
             return f"{who(value)} is one of several slices that feed {x.op.name}: those go together"
     return ""
+
+
+def _near(x: Instruction) -> Instruction | None:
+    """Work that uses ``x`` as it is; of one that was moved behind a chain itself, repeated as well.
+
+    Two such users whose axes lie differently would else take it away from each other without end.
+    """
+    users = list(x.users)
+    if any(is_link(i) for i in x.inputs):
+        users += [u for spread in x.users if spread.name in BROADCASTS for u in spread.users]
+    return next((u for u in users if _works(u)), None)
 
 
 def _is_split(cut: Instruction, name: str) -> bool:
