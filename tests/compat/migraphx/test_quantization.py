@@ -168,3 +168,13 @@ def test_passes_take_types_in_any_form():
     wrong = {"float_type": migraphx.shape.type_t.int8_type}
     with pytest.raises(RuntimeError, match="float_type 'int8_type'"):
         migraphx.run_passes(program, [("truncate_float", wrong)])
+
+
+def test_names_of_no_operation_are_warned_of():
+    program = network()
+    before = str(program)
+    with pytest.warns(
+        UserWarning, match=r"no instruction is called 'dott'; the program has dot, relu"
+    ):
+        migraphx.quantize_fp16(program, ["dott"])
+    assert str(program) == before

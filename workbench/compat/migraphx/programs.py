@@ -26,7 +26,7 @@ from workbench.compiler.text import to_text
 
 if TYPE_CHECKING:
     from workbench.compiler.perf import PerfReport
-from workbench.numerics.calibration import Calibration
+    from workbench.numerics.calibration import Calibration
 
 
 class compile_modes(Numbered):

@@ -25,6 +25,7 @@ def quantize_fp16(prog: program, ins_names: list[str] = _ALL) -> None:
         prog: The program.
         ins_names: Names of the operations that are meant, or ``all``.
     """
+    _warn_of_unused(prog, ins_names)
     prog.calibration = quantize_in_place(prog.core, "fp16", ins_names=ins_names)
 
 
@@ -36,7 +37,19 @@ def quantize_bf16(prog: program, ins_names: list[str] = _ALL) -> None:
         prog: The program.
         ins_names: Names of the operations that are meant, or ``all``.
     """
+    _warn_of_unused(prog, ins_names)
     prog.calibration = quantize_in_place(prog.core, "bf16", ins_names=ins_names)
+
+
+def _warn_of_unused(prog: program, ins_names: list[str]) -> None:
+    """Say which names are of no operation of the program; MIGraphX passes over them."""
+    known = {"all", *[i.name for i in prog.core.instructions]}
+    if unused := [name for name in ins_names if name not in known]:
+        warnings.warn(
+            f"no instruction is called {', '.join(map(repr, unused))}; the program has "
+            f"{', '.join(sorted(n for n in known if n[0] != '@' and n != 'all'))}",
+            stacklevel=4,
+        )
 
 
 @bound

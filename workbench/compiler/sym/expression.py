@@ -53,11 +53,6 @@ class Expr:
         self.node = node
         self.best = best or {}
 
-    @property
-    def is_literal(self) -> bool:
-        """Whether this is an integer."""
-        return self.node[0] == INTEGER
-
     @cached_property
     def symbols(self) -> tuple[Expr, ...]:
         """The symbols in it, by name."""
