@@ -254,11 +254,12 @@ def test_a_reader_that_has_enough_is_no_error():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes and signals of POSIX")
 def test_an_interrupt_is_one_message():
-    code = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
-    program = f"""
-import sys
+    # A shell's background jobs ignore the signal: the handler that a terminal's have is set by hand.
+    program = """
+import signal, sys
 from workbench.driver import commands, main
-def hang(call): {code}
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def hang(call): signal.raise_signal(signal.SIGINT)
 commands.DO["read"] = hang
 sys.exit(main(["read", "--test"]))
 """
