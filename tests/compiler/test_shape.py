@@ -224,3 +224,9 @@ def test_dynamic_operands_have_the_lengths_that_all_of_them_allow():
 def test_unsuitable_operands_are_refused(name: str, shapes: list[Shape], message: str):
     with pytest.raises(ShapeError, match=f"{name}: .*{message}"):
         make(name).compute_shape(shapes)
+
+
+def test_a_type_may_be_given_by_its_name():
+    dims = (Dim(1, 4), 3)
+    assert Shape.dynamic("float", dims) == Shape.dynamic(DType.FLOAT, dims)
+    assert Shape("float", (2,)) == Shape(DType.FLOAT, (2,))

@@ -8,6 +8,7 @@ import argparse
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -32,7 +33,7 @@ Outcomes = dict[str, dict[str, str | None]]
 """What became of each case, by kind and name; None passed."""
 
 
-def run(backend: type, only: str = "", **options: str) -> tuple[Outcomes, Counter[str]]:
+def run(backend: type, only: str = "", **options: Any) -> tuple[Outcomes, Counter[str]]:
     """Run the cases whose name matches; outcomes, and how often programs were made at the first run."""
     found: Outcomes = {}
     made: Counter[str] = Counter()
@@ -129,6 +130,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="parts of names, with commas between")
     parser.add_argument("--target", default="ref")
+    parser.add_argument("--strict", action="store_true", help="import as MIGraphX does")
     parser.add_argument("--width", type=int, default=300, help="of the printed lines")
     parser.add_argument("--write", type=Path, help="count all, and write the page")
     options = parser.parse_args()
@@ -136,7 +138,7 @@ def main() -> int:
         options.write.write_text(text := page(), "utf-8")
         print(text)
         return 0
-    found, _ = run(WatchedBackend, options.only, target=options.target)
+    found, _ = run(WatchedBackend, options.only, target=options.target, strict=options.strict)
     unexpected = 0
     for kind, results in found.items():
         for name, result in sorted(results.items()):

@@ -65,11 +65,24 @@ class _ReferenceModel(BackendRep):
         return tuple(self.evaluator.run(None, dict(zip(names, inputs, strict=False))))
 
 
+def configured(backend: type[Backend], **options: Any) -> type[Backend]:
+    """The backend with options of its own for every model; the suite has none for all of its cases."""
+    if not options:
+        return backend
+
+    class Configured(backend):
+        @classmethod
+        def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **given: Any) -> Any:
+            return super().prepare(model, device, **options, **given)
+
+    return Configured
+
+
 def test_cases(backend: type[Backend], **options: Any) -> dict[str, type[unittest.TestCase]]:
     """The suite's own test cases without those for other devices, known failures marked as such."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        suite = onnx.backend.test.BackendTest(backend, __name__, options)
+        suite = onnx.backend.test.BackendTest(configured(backend, **options), __name__)
     for name in known_failures():
         suite.xfail(f"^{name}$")
     groups = suite.test_cases
@@ -83,7 +96,7 @@ def cases(backend: type[Backend], **options: Any) -> Iterator[Case]:
     """Every case that a CPU runs, none marked."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        suite = onnx.backend.test.BackendTest(backend, __name__, options)
+        suite = onnx.backend.test.BackendTest(configured(backend, **options), __name__)
     for kind, group in suite.test_cases.items():
         short = kind.removeprefix("OnnxBackend").removesuffix("ModelTest")
         for name in unittest.TestLoader().getTestCaseNames(group):

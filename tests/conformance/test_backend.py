@@ -37,6 +37,13 @@ def model(text: str) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}')
 
 
+def test_options_of_a_suite_reach_every_model():
+    backend = suite.configured(WorkbenchBackend, target="cpu", strict=True)
+    prepared = backend.prepare(SUM)
+    assert (prepared.target, prepared.options) == ("cpu", {"strict": True})
+    assert suite.configured(WorkbenchBackend) is WorkbenchBackend
+
+
 OPEN = model("agraph (float[N, 3] x) => (float[N, 3] y) { y = Relu (x) }")
 SUM = model(
     "agraph (float[2, 3] x, int64[1] axes) => (float[M] y) { y = ReduceSum <keepdims=0> (x, axes) }"

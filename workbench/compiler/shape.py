@@ -122,7 +122,10 @@ class Shape:
 
     @classmethod
     def dynamic(
-        cls, type: DType, dims: Iterable[Dim | int], strides: Sequence[Expr | int] | None = None
+        cls,
+        type: DType | str,
+        dims: Iterable[Dim | int],
+        strides: Sequence[Expr | int] | None = None,
     ) -> Shape:
         """A tensor with range-based dimensions; static when every dimension is an int.
 
@@ -142,7 +145,7 @@ class Shape:
             shape.dyn_strides = symbolic_strides(symbolic, strides)
         elif strides is not None:
             raise ShapeError(f"strides {_list(strides)} of {shape}, which is not symbolic")
-        shape._hash = hash((type, shape.dims, shape.dyn_strides))
+        shape._hash = hash((shape.type, shape.dims, shape.dyn_strides))
         return shape
 
     @classmethod
