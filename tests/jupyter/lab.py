@@ -87,6 +87,12 @@ class Notebook:
         """What a cell put out."""
         return self.cells()[cell].get("outputs", [])
 
+    def text(self, code: str) -> str:
+        """What the cell with this code printed, and the text form of what it showed."""
+        outputs = self.outputs(self.find(code))
+        shown = [o.get("text", "") or o.get("data", {}).get("text/plain", "") for o in outputs]
+        return "\n".join("".join(s) for s in shown)
+
     def errors(self) -> list[str]:
         """Every error that a cell ended in."""
         outputs = [output for cell in self.cells() for output in cell.get("outputs", [])]

@@ -19,38 +19,31 @@ def opened(lab: Lab) -> Notebook:
     return notebook
 
 
-def text(notebook: Notebook, code: str) -> str:
-    """What a cell printed, and the text form of what it showed."""
-    outputs = notebook.outputs(notebook.find(code))
-    shown = [o.get("text", "") or o.get("data", {}).get("text/plain", "") for o in outputs]
-    return "\n".join("".join(s) for s in shown)
-
-
 def test_every_cell_runs(opened: Notebook):
     assert opened.errors() == []
 
 
 def test_a_script_of_migraphx_says_what_migraphx_says(opened: Notebook):
-    assert "{'x': float_type, {1, 3, 224, 224}" in text(opened, "was: import migraphx")
-    assert "softmax[axis=1]" in text(opened, "results = p.run")
-    assert text(opened, "from_dlpack").count("= True") == 3
-    assert "numpy.float32" in text(opened, "from_dlpack")
-    assert "= dot(" in text(opened, 'migraphx.macro("gemm"')
+    assert "{'x': float_type, {1, 3, 224, 224}" in opened.text("was: import migraphx")
+    assert "softmax[axis=1]" in opened.text("results = p.run")
+    assert opened.text("from_dlpack").count("= True") == 3
+    assert "numpy.float32" in opened.text("from_dlpack")
+    assert "= dot(" in opened.text('migraphx.macro("gemm"')
 
 
 def test_each_addition_has_its_answer(opened: Notebook):
-    assert "+@" in text(opened, "unified_diff(")
-    assert "pointwise(" in text(opened, "unified_diff(")
-    assert "softsign_of[scale=2]" in text(opened, "custom_op(")
-    assert "n + 2[3..66]" in text(opened, "sym.var(")
-    assert "expected k" in text(opened, "sym.var(")
-    assert "instead of" in text(opened, "quantize_int8")
-    assert "the largest value is" in text(opened, "run_trace")
-    assert "inferences/s" in text(opened, "run_trace")
-    assert "checks passed" in text(opened, 'mode="bisect"')
-    assert "from HardSwish" in text(opened, 'mode="bisect"')
-    assert text(opened, "migraphx.save").count("= True") == 2
-    assert '"passed": true' in text(opened, "migraphx.save")
+    assert "+@" in opened.text("unified_diff(")
+    assert "pointwise(" in opened.text("unified_diff(")
+    assert "softsign_of[scale=2]" in opened.text("custom_op(")
+    assert "n + 2[3..66]" in opened.text("sym.var(")
+    assert "expected k" in opened.text("sym.var(")
+    assert "instead of" in opened.text("quantize_int8")
+    assert "the largest value is" in opened.text("run_trace")
+    assert "inferences/s" in opened.text("run_trace")
+    assert "checks passed" in opened.text('mode="bisect"')
+    assert "from HardSwish" in opened.text('mode="bisect"')
+    assert opened.text("migraphx.save").count("= True") == 2
+    assert '"passed": true' in opened.text("migraphx.save")
 
 
 @pytest.mark.parametrize(

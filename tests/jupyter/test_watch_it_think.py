@@ -19,25 +19,18 @@ def opened(lab: Lab) -> Notebook:
     return notebook
 
 
-def text(notebook: Notebook, code: str) -> str:
-    """What a cell printed, and the text form of what it showed."""
-    outputs = notebook.outputs(notebook.find(code))
-    shown = [o.get("text", "") or o.get("data", {}).get("text/plain", "") for o in outputs]
-    return "\n".join("".join(s) for s in shown)
-
-
 def test_every_cell_runs(opened: Notebook):
     assert opened.errors() == []
 
 
 def test_each_answer_is_there(opened: Notebook):
-    assert "fuse_attention(attn_enabled=True)" in text(opened, "pipelines = wb.pipelines()")
-    assert "find_div_const" in text(opened, "would_change")
-    assert "→" in text(opened, "edits=1")
-    assert "fused_reduce #" in text(opened, "why_not(")
-    assert "the law holds" in text(opened, "check_rule(find_relu)")
-    assert "FAILED" in text(opened, "check_rule(find_sub)")
-    assert "by find_sub" in text(opened, "class Wrong")
+    assert "fuse_attention(attn_enabled=True)" in opened.text("pipelines = wb.pipelines()")
+    assert "find_div_const" in opened.text("would_change")
+    assert "→" in opened.text("edits=1")
+    assert "fused_reduce #" in opened.text("why_not(")
+    assert "the law holds" in opened.text("check_rule(find_relu)")
+    assert "FAILED" in opened.text("check_rule(find_sub)")
+    assert "by find_sub" in opened.text("class Wrong")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.compiler.identifiers import Identifiers, in_order, quoted
+from workbench.compiler.as_code import Printer
+from workbench.compiler.identifiers import in_order, quoted
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.mxr.json_form import write_json
 from workbench.compiler.mxr.values import operation_value
@@ -19,23 +20,13 @@ def to_cpp(program: Program) -> str:
     Literals are generated from a seed, as MIGraphX prints them: shapes are kept, values are not.
     A module is built right before the first instruction that takes it.
     """
-    printer = _Printer(program)
-    lines = ["migraphx::program p;", *printer.block(program.main), ""]
-    for module in program.modules.values():
-        if module.name not in printer.done:
-            lines += [*printer.block(module), ""]
-    return "\n".join(lines) + "\n"
+    return _Printer(program).code("migraphx::program p;")
 
 
-class _Printer:
+class _Printer(Printer):
     """Prints modules, each once; numbers the literals."""
 
-    def __init__(self, program: Program) -> None:
-        """Nothing printed yet."""
-        self.program = program
-        self.names = Identifiers(program, "mmain")
-        self.done: set[str] = set()
-        self.seed = 0
+    main = "mmain"
 
     def block(self, module: Module) -> Iterator[str]:
         """The lines that make a module and what is in it, modules that it calls included."""
@@ -47,18 +38,10 @@ class _Printer:
         if module.bypass:
             yield f"{own}->set_bypass();"
         for instruction in in_order(module):
-            yield from self._called(instruction)
+            yield from self.called(instruction)
             code = f"{own}->{self.made(instruction)};"
             last = instruction is module.last
             yield code if last else f"auto {self.names.value(instruction.id)} = {code}"
-
-    def _called(self, instruction: Instruction) -> Iterator[str]:
-        """The modules that an instruction takes and that are not printed yet, set off by blank lines."""
-        new = [m for m in dict.fromkeys(instruction.modules) if m.name not in self.done]
-        for module in new:
-            yield from ["", *self.block(module)]
-        if new:
-            yield ""
 
     def made(self, instruction: Instruction) -> str:
         """The call that makes an instruction."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from workbench.compiler.argument import Argument
+from workbench.compiler.as_code import Printer
 from workbench.compiler.dtypes import DType
-from workbench.compiler.identifiers import Identifiers, in_order, quoted
+from workbench.compiler.identifiers import in_order, quoted
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.mxr.json_form import write_json
 from workbench.compiler.mxr.values import operation_value, shape_value
@@ -27,23 +28,11 @@ def to_python(program: Program) -> str:
     A literal of 1024 elements or more is written as ``generate_argument``: its shape is kept, its values
     are not. A module is built right before the first instruction that takes it.
     """
-    printer = _Printer(program)
-    lines = ["p = migraphx.program()", *printer.block(program.main), ""]
-    for module in program.modules.values():
-        if module.name not in printer.done:
-            lines += [*printer.block(module), ""]
-    return "\n".join(lines) + "\n"
+    return _Printer(program).code("p = migraphx.program()")
 
 
-class _Printer:
+class _Printer(Printer):
     """Prints modules, each once; numbers the literals that are generated."""
-
-    def __init__(self, program: Program) -> None:
-        """Nothing printed yet."""
-        self.program = program
-        self.names = Identifiers(program, "m")
-        self.done: set[str] = set()
-        self.seed = 0
 
     def block(self, module: Module) -> Iterator[str]:
         """The lines that make a module and what is in it, modules that it calls included."""
@@ -56,17 +45,9 @@ class _Printer:
         if module.bypass:
             yield f"{own}.set_bypass(True)"
         for instruction in in_order(module):
-            yield from self._called(instruction)
+            yield from self.called(instruction)
             made = self.made(instruction, own)
             yield made if instruction is module.last else self._assigned(instruction, made)
-
-    def _called(self, instruction: Instruction) -> Iterator[str]:
-        """The modules that an instruction takes and that are not printed yet, set off by blank lines."""
-        new = [m for m in dict.fromkeys(instruction.modules) if m.name not in self.done]
-        for module in new:
-            yield from ["", *self.block(module)]
-        if new:
-            yield ""
 
     def _assigned(self, instruction: Instruction, made: str) -> str:
         return f"{self.names.value(instruction.id)} = {made}"

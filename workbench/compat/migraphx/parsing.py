@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from pathlib import Path
 from typing import Any
@@ -137,12 +136,10 @@ def _plain(dim: Dim) -> Dim | int:
 
 
 def _parsed(model: Path | bytes, options: dict[str, Any]) -> program:
-    known = inspect.signature(onnx.parse_onnx).parameters
-    given = {k: v for k, v in options.items() if k in known}
     try:
-        return program.of(onnx.parse_onnx(model, **given))
+        return program.of(onnx.parse_onnx(model, **options))
     except ModelError as error:
-        if given["strict"] and _imports(model, given):
+        if options["strict"] and _imports(model, options):
             error.args = (f"{error}; strict=False imports the model",)
         raise
 

@@ -84,7 +84,7 @@ class dynamic_dimension:
     @bound
     def is_symbolic(self) -> bool:
         """Whether the length is a symbolic expression."""
-        return getattr(self._core, "sym", None) is not None
+        return self._core.sym is not None
 
     def __repr__(self) -> str:
         """The dimension as shapes print it."""

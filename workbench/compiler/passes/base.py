@@ -378,14 +378,15 @@ def pass_named(name: str, **options: Any) -> Pass:
         raise OperationError(
             f"unknown pass {name!r}; {hint}passes and pipelines are {', '.join(names)}"
         )
-    defaults = {k: p.default for k, p in signature(made).parameters.items()}
-    for key, value in options.items():
-        if isinstance(defaults.get(key), bool) and value not in (True, False):
-            raise OperationError(f"pass {name}: {key}={value!r}; expected True or False")
+    if options:
+        defaults = {k: p.default for k, p in signature(made).parameters.items()}
+        for key, value in options.items():
+            if isinstance(defaults.get(key), bool) and value not in (True, False):
+                raise OperationError(f"pass {name}: {key}={value!r}; expected True or False")
     try:
         return made(**options)
     except TypeError as error:
-        has = ", ".join(defaults) or "none"
+        has = ", ".join(signature(made).parameters) or "none"
         raise OperationError(f"pass {name}: {error}; its options are {has}") from error
 
 
