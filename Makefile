@@ -8,7 +8,7 @@ WORKERS ?= auto
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check conformance format docs models tensorflow bench golden nightly lock clean
+.PHONY: help lab test check conformance format docs models tensorflow gpu bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,11 @@ tensorflow: $(VENV)/.dev ## compare with TensorFlow, installed apart into build/
 	$(PYTHON) -m venv build/tensorflow
 	build/tensorflow/bin/python -m pip --disable-pip-version-check install --quiet 'tensorflow-cpu>=2.20,<3'
 	WORKBENCH_TENSORFLOW=build/tensorflow/bin/python $(PYTEST) -m tensorflow $(ARGS)
+
+gpu: $(VENV)/.dev ## test on a GPU: as it is, then HIP over CUDA
+	$(PYTEST) -m gpu $(ARGS)
+	$(BIN)/python -m tests.gpu.hip_over_cuda.build
+	ROCM_PATH=$(CURDIR)/build/hip_over_cuda WORKBENCH_DEVICE=hip $(PYTEST) -m gpu $(ARGS)
 
 bench: $(VENV)/.models ## measure beside the peers
 	$(BIN)/python -m tests.bench $(ARGS)

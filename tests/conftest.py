@@ -4,10 +4,13 @@ import os
 import shutil
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from playwright.sync_api import Browser, sync_playwright
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parent.parent
@@ -64,8 +67,12 @@ def pictures() -> Path:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Generator[Browser]:
+def chromium() -> "Generator[Browser]":
     """Headless Chromium: one a process, for one process cannot hold two of Playwright's loops."""
+    from playwright.sync_api import (
+        sync_playwright,
+    )  # where there is no browser there may be no Playwright
+
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         pytest.skip("Chromium is not installed")

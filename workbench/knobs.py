@@ -116,6 +116,18 @@ class Knobs:
         parse=count,
         help="Threads that share work on a large array in the reference; 0 is one a core.",
     )
+    device = Knob(
+        "WORKBENCH_DEVICE",
+        default="",
+        parse=str,
+        help="The device that `gpu` runs on, such as `cuda:0` or `opencl`; empty is the best one here.",
+    )
+    cache = Knob(
+        "WORKBENCH_CACHE",
+        default="",
+        parse=str,
+        help="Folder that kernels and measured peaks are kept in; empty is `~/.cache/graph-workbench`.",
+    )
     display = Knob(
         "DISPLAY", default="", parse=str, help="The X display that a browser can open on."
     )
@@ -251,6 +263,11 @@ class Knobs:
 def variables(prefix: str) -> dict[str, str]:
     """The environment's variables whose names start so, sorted by name."""
     return {k: v for k, v in sorted(os.environ.items()) if k.startswith(prefix)}
+
+
+def suggest(variable: str, value: str) -> None:
+    """Sets a variable that a library reads when it is loaded, unless somebody has set it."""
+    os.environ.setdefault(variable, value)
 
 
 knobs = Knobs()

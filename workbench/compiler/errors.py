@@ -55,6 +55,10 @@ class EvaluationError(WorkbenchError, RuntimeError):
     """An instruction that failed while it was being evaluated."""
 
 
+class DeviceError(WorkbenchError, RuntimeError):
+    """A device is missing or full, or a kernel does not compile or failed; says which and what to do."""
+
+
 class RewriteError(WorkbenchError, RuntimeError):
     """A pass or rule that misbehaved: it raised, returned a wrong value, or never came to rest."""
 

@@ -1,0 +1,76 @@
+"""What only OpenCL does or refuses."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.gpu.devices.kernels import ADD, built, memory, scalars
+from workbench.compiler.errors import DeviceError
+from workbench.gpu.devices.registry import compiler_for
+from workbench.gpu.devices.registry import device as chosen
+
+
+@pytest.fixture
+def opencl():
+    return chosen("opencl")
+
+
+def test_dynamic_shared_memory_is_refused(opencl):
+    function = built(opencl, ADD, "add")
+    with pytest.raises(DeviceError, match="kernel add asks for 64 bytes of dynamic shared memory"):
+        opencl.launch(function, (1, 1, 1), (64, 1, 1), 64, [])
+
+
+def test_a_block_that_is_not_the_kernels_own_is_refused(opencl):
+    function = built(opencl, ADD, "add")
+    with memory(opencl, 256) as buffer:
+        p = opencl.pointer(buffer, 0, 256)
+        with pytest.raises(DeviceError, match=r"run kernel add .*\(32, 1, 1\): INVALID_WORK_GROUP"):
+            opencl.launch(function, (1, 1, 1), (32, 1, 1), 0, [p, p, *scalars(1, 1)])
+
+
+def test_a_part_is_an_array_while_it_is_mapped(opencl):
+    with memory(opencl, 1024) as buffer:
+        part = opencl.pointer(buffer, 256, 400)
+        with opencl.mapped(part, 400) as array:
+            array.view(np.float32)[:] = np.arange(100)
+        back = np.empty(100, np.float32)
+        opencl.download(back, part)
+    np.testing.assert_array_equal(back, np.arange(100))
+
+
+def test_a_buffer_of_another_device_is_refused(opencl):
+    other = type(opencl)(opencl.index)
+    buffer = other.allocate(64)
+    with pytest.raises(DeviceError, match=r"belongs to .*; copy its contents through the host"):
+        opencl.free(buffer)
+    other.free(buffer)
+
+
+def test_an_index_too_high_names_what_there_is():
+    with pytest.raises(DeviceError, match=r"there is no opencl:99; there is opencl:0 \("):
+        chosen("opencl:99")
+
+
+def test_nothing_is_compiled_for_an_architecture():
+    with pytest.raises(DeviceError, match="compiles for devices that are here only"):
+        compiler_for("opencl:rocketlake")
+
+
+def test_a_device_is_there_when_no_cache_can_be_written(tmp_path):
+    """PoCL by itself has no device then."""
+    file = tmp_path / "file"
+    file.write_text("")
+    environment = os.environ | {"WORKBENCH_CACHE": str(file / "cache")}
+    environment.pop("POCL_CACHE_DIR", None)
+    code = (
+        "from workbench.gpu.devices.registry import device; d = device('opencl');"
+        f"print(len(d.compiler.compile(d.dialect.prologue + {ADD!r}, 'add').binary) > 0, d.peaks())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("True Peaks("), done.stderr

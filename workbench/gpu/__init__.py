@@ -1,0 +1,1 @@
+"""Programs on devices: kernels from one emitter, three runtimes behind one protocol."""

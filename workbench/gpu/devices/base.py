@@ -1,0 +1,273 @@
+"""What a device can do: memory, code, launches, time. Each runtime's library is behind one such class."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import DeviceError
+from workbench.gpu.devices.pool import Buffer, Pool
+from workbench.gpu.dialect import Dialect
+
+Pointer = Any
+"""Where a kernel argument lies: an address, or OpenCL's memory object."""
+Stream = Any
+Event = Any
+Launch = Callable[[Stream], None]
+"""A launch whose arguments are packed: called with a stream, it runs the kernel there."""
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What is known of a device; 0 and "" stand for what its runtime does not tell."""
+
+    name: str
+    """As the vendor calls it, e.g. ``NVIDIA H200``."""
+    arch: str
+    """What code is compiled for: ``sm_90``, ``gfx90a``, or the CPU that an OpenCL device runs on."""
+    compute_units: int = 0
+    memory: int = 0
+    """Bytes."""
+    clock: float = 0.0
+    """Core clock in MHz."""
+    warp: int = 0
+    """Work items that run in lockstep; 0 where nothing may rely on it."""
+    shared: int = 0
+    """Bytes of shared memory that a block can have; CUDA gives more than 48 KiB only where it is dynamic."""
+    threads: int = 0
+    """Most work items of a block."""
+    version: str = ""
+    """Of the driver or runtime."""
+    processor: str = "GPU"
+    """``GPU`` or ``CPU``."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """One compiled kernel."""
+
+    binary: bytes
+    """The code object: cubin, hsaco, or OpenCL's program binary."""
+    log: str = ""
+    """What the compiler said."""
+    assembly: str = ""
+    """Text that the compiler gave along, such as PTX."""
+
+
+@dataclass(frozen=True)
+class FunctionFacts:
+    """What a loaded kernel needs; -1 where the runtime does not tell."""
+
+    registers: int = -1
+    """Per work item."""
+    shared: int = -1
+    """Static shared memory, bytes per block."""
+    local: int = -1
+    """Spilled memory, bytes per work item."""
+    blocks: int = -1
+    """Blocks of the given size that fit one compute unit."""
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The most that a device was seen to do."""
+
+    bandwidth: float
+    """Bytes read and written per second, by the faster of a kernel and the runtime's own copy."""
+    flops: dict[str, float]
+    """Multiplications and additions per second by type, ``f32`` and, where it is there, ``f64``."""
+
+
+class Compiler(ABC):
+    """Compiles kernels for one architecture, whether or not such a device is there."""
+
+    dialect: Dialect
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """What code depends on besides its source: kind, architecture, options, versions."""
+
+    @abstractmethod
+    def compile(self, source: str, name: str) -> Code:
+        """The code of a source with one kernel, called ``name``.
+
+        Raises:
+            DeviceError: The source does not compile; the message has the log and the source's lines.
+        """
+
+
+class Device(ABC):
+    """A device that is here. Work of one stream is done in order; the default stream is None.
+
+    Memory comes from a pool: what is freed is kept for the next ``allocate`` of a like size, until
+    ``trim``. So a buffer is freed when the work that uses it is done, or when what uses its memory
+    next is in the same stream. Every method raises ``DeviceError`` where the runtime reports an error.
+    """
+
+    kind: str
+    """``hip``, ``cuda`` or ``opencl``."""
+    index: int = 0
+    """Which of its kind."""
+    facts: DeviceFacts
+    compiler: Compiler
+    pool: Pool
+    has_graphs: bool = False
+    times_graphs: bool = False
+    """Whether an event that is recorded while a graph is captured tells the time of each replay."""
+    lost: str = ""
+    """Why nothing can be done on it any more in this process; set once, and said by every call."""
+
+    @property
+    def spec(self) -> str:
+        """What chooses it, such as ``cuda:0``."""
+        return f"{self.kind}:{self.index}"
+
+    @property
+    def dialect(self) -> Dialect:
+        """How kernels are printed for it."""
+        return self.compiler.dialect
+
+    # Memory
+
+    def allocate(self, bytes: int) -> Buffer:
+        """A buffer of at least this size, aligned to 256 bytes, of undefined contents."""
+        return self.pool.allocate(bytes)
+
+    def free(self, buffer: Buffer) -> None:
+        """Give a buffer back to the pool."""
+        self.pool.free(buffer)
+
+    def trim(self) -> None:
+        """Give the pool's idle memory back to the runtime."""
+        self.pool.trim()
+
+    @property
+    def in_use(self) -> int:
+        """Bytes of buffers that were allocated and not freed."""
+        return self.pool.in_use
+
+    @abstractmethod
+    def pointer(self, buffer: Buffer, offset: int, bytes: int) -> Pointer:
+        """A part of a buffer as a kernel's argument; the offset is a multiple of 256 bytes.
+
+        What it returns is kept by the caller for as long as it launches kernels with it.
+        """
+
+    @abstractmethod
+    def upload(self, pointer: Pointer, array: Array, stream: Stream = None) -> None:
+        """Copy a contiguous array to the device. The array may be changed once the call returns."""
+
+    @abstractmethod
+    def download(self, array: Array, pointer: Pointer, stream: Stream = None) -> None:
+        """Copy to a contiguous array; done when the call returns."""
+
+    @abstractmethod
+    def copy(self, to: Pointer, source: Pointer, bytes: int, stream: Stream = None) -> None:
+        """Copy on the device."""
+
+    @abstractmethod
+    def fill(self, pointer: Pointer, bytes: int, value: int = 0, stream: Stream = None) -> None:
+        """Set each byte to a value."""
+
+    # Code
+
+    @abstractmethod
+    def load(self, code: Code, name: str) -> Any:
+        """The kernel ``name`` of a code object, ready to launch; it keeps its module alive."""
+
+    @abstractmethod
+    def function_facts(self, function: Any, threads: int) -> FunctionFacts:
+        """Registers, memory and occupancy for blocks of ``threads`` work items."""
+
+    @abstractmethod
+    def launch(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Sequence[Pointer | bytes],
+        stream: Stream = None,
+    ) -> None:
+        """Run ``grid`` blocks of ``block`` work items; a scalar argument is its bytes.
+
+        A grid without blocks does nothing.
+
+        Args:
+            function: What ``load`` gave.
+            grid: Blocks along x, y, z (not work items).
+            block: Work items of a block along x, y, z.
+            shared: Bytes of dynamic shared memory.
+            arguments: Pointers, and scalars as little-endian bytes, in the kernel's order.
+            stream: The stream; None is the default one.
+        """
+
+    def prepare(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Sequence[Pointer | bytes],
+    ) -> Launch:
+        """What ``launch`` does, as a function of the stream: cheaper where it is done many times.
+
+        A graph that it was captured into needs it for as long as the graph is replayed.
+        """
+        kept = list(arguments)
+        return lambda stream: self.launch(function, grid, block, shared, kept, stream)
+
+    # Time and order
+
+    def peaks(self) -> Peaks:
+        """The most that it was seen to do: measured once, and kept on disk."""
+        from workbench.gpu.devices.peaks import peaks_of  # noqa: PLC0415
+
+        return peaks_of(self)
+
+    @abstractmethod
+    def stream(self) -> Stream:
+        """A new stream."""
+
+    @abstractmethod
+    def synchronize(self, stream: Stream = None) -> None:
+        """Wait for a stream, or for the whole device; errors of kernels are raised here at the latest."""
+
+    @abstractmethod
+    def record(self, stream: Stream = None) -> Event:
+        """An event after what is in the stream so far."""
+
+    @abstractmethod
+    def elapsed(self, first: Event, last: Event) -> float:
+        """Seconds between two recorded events, on the device's clock; waits for the last one."""
+
+    @contextmanager
+    def capture(self, stream: Stream) -> Generator[list[Any]]:
+        """What is launched on the stream inside the block becomes a graph, the list's one element."""
+        raise NotImplementedError(f"{self.kind} has no graphs")
+        yield []
+
+    def replay(self, graph: Any, stream: Stream = None) -> None:
+        """Run a captured graph."""
+        raise NotImplementedError(f"{self.kind} has no graphs")
+
+
+def raw(array: Array, device: str) -> Array:
+    """The bytes of a contiguous array, without a copy.
+
+    Raises:
+        DeviceError: Its elements are not side by side.
+    """
+    if not array.flags.c_contiguous:
+        raise DeviceError(
+            f"{device}: an array of shape {array.shape} and strides {array.strides} bytes is copied; "
+            "expected its elements side by side, as np.ascontiguousarray gives them"
+        )
+    return array.reshape(-1).view(np.uint8)

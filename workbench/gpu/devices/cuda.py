@@ -1,0 +1,445 @@
+"""CUDA through cuda-bindings: NVIDIA's driver, and NVRTC, which compiles without a GPU too."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from typing import Any, cast
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import DeviceError
+from workbench.gpu.devices.base import (
+    Code,
+    Device,
+    DeviceFacts,
+    Event,
+    FunctionFacts,
+    Launch,
+    Pointer,
+    Stream,
+    raw,
+)
+from workbench.gpu.devices.handles import Handle, number_of
+from workbench.gpu.devices.nvrtc import NvrtcCompiler, nvrtc
+from workbench.gpu.devices.pool import Buffer, Pool, size_text
+
+_EVERY_BLOCK_HAS = 48 << 10
+"""Bytes of shared memory that a kernel has without asking."""
+_LOST = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel used memory that is not its own",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel used an address that is not a multiple of its type",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel holds an instruction that this GPU lacks",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a kernel used an address of another memory",
+    "CUDA_ERROR_INVALID_PC": "a kernel jumped out of its code",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel's stack is damaged",
+    "CUDA_ERROR_ASSERT": "an assertion of a kernel failed",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel ran for longer than the system lets it",
+    "CUDA_ERROR_LAUNCH_FAILED": "a kernel failed",
+    "CUDA_ERROR_ECC_UNCORRECTABLE": "the GPU's memory has an error",
+}
+_WHAT_TO_DO = {
+    "CUDA_ERROR_OUT_OF_MEMORY": "free builds that are not needed, or take a smaller batch",
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "the kernel was compiled for another architecture",
+    "CUDA_ERROR_INVALID_IMAGE": "the code object is damaged: compile it again",
+    "CUDA_ERROR_NOT_FOUND": "the code object has no such kernel",
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "the block needs more registers or memory than there are",
+    "CUDA_ERROR_NO_DEVICE": "no NVIDIA GPU is visible here",
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "NVIDIA's driver and its library differ in version",
+    "CUDA_ERROR_NOT_INITIALIZED": "a process that was forked after CUDA was used cannot use it",
+}
+
+
+@cache
+def _driver() -> Any:
+    """The driver's functions, with the driver initialised."""
+    try:
+        driver = cast("Any", import_module("cuda.bindings.driver"))
+    except ImportError as error:
+        raise DeviceError(
+            f"cuda-bindings is not installed ({error}): pip install 'graph-workbench[cuda]'"
+        ) from error
+    try:
+        result = driver.cuInit(0)
+    except (RuntimeError, OSError) as error:
+        raise DeviceError(
+            "NVIDIA's driver library libcuda is not here: install the GPU's driver"
+        ) from error
+    _must(driver, result, "CUDA", "initialise the driver")
+    return driver
+
+
+def _must(driver: Any, result: Any, device: str, what: str) -> Any:
+    """The value of a call, or its error."""
+    error, *values = result
+    if int(error):
+        name = driver.CUresult(error).name
+        advice = f"; {_WHAT_TO_DO[name]}" if name in _WHAT_TO_DO else ""
+        raise DeviceError(f"{device}: could not {what}: {name}{advice}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def found() -> list[DeviceFacts]:
+    """What is known of each CUDA device that is here; none is opened.
+
+    Raises:
+        DeviceError: There is none; the message says what is missing.
+    """
+    driver = _driver()
+    nvrtc()  # a device without a compiler is of no use
+    count = _must(driver, driver.cuDeviceGetCount(), "CUDA", "count the devices")
+    if not count:
+        raise DeviceError("no NVIDIA GPU is visible here")
+    return [_facts(driver, index) for index in range(count)]
+
+
+def opened(index: int) -> CudaDevice:
+    """The device of that index.
+
+    Raises:
+        DeviceError: There is none, or it cannot be used.
+    """
+    return CudaDevice(index)
+
+
+def compiler(arch: str) -> NvrtcCompiler:
+    """The compiler for an architecture such as ``sm_90``, for which no device need be here.
+
+    Raises:
+        DeviceError: NVRTC is not installed, or does not know the architecture.
+    """
+    return NvrtcCompiler(arch)
+
+
+def _facts(driver: Any, index: int) -> DeviceFacts:
+    where = f"cuda:{index}"
+    device = _must(driver, driver.cuDeviceGet(index), where, "get it")
+    names = driver.CUdevice_attribute
+
+    def fact(name: str) -> int:
+        key = getattr(names, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(_must(driver, driver.cuDeviceGetAttribute(key, device), where, f"ask {name}"))
+
+    name = _must(driver, driver.cuDeviceGetName(256, device), where, "ask its name")
+    version = int(_must(driver, driver.cuDriverGetVersion(), where, "ask the driver's version"))
+    return DeviceFacts(
+        name=name.split(b"\0")[0].decode(),
+        arch=f"sm_{fact('COMPUTE_CAPABILITY_MAJOR')}{fact('COMPUTE_CAPABILITY_MINOR')}",
+        compute_units=fact("MULTIPROCESSOR_COUNT"),
+        memory=int(_must(driver, driver.cuDeviceTotalMem(device), where, "ask its memory")),
+        clock=fact("CLOCK_RATE") / 1e3,
+        warp=fact("WARP_SIZE"),
+        shared=fact("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        threads=fact("MAX_THREADS_PER_BLOCK"),
+        version=f"CUDA {version // 1000}.{version % 1000 // 10}",
+    )
+
+
+class _Function:
+    """A kernel, with the module that holds it."""
+
+    def __init__(self, number: int, module: Handle, name: str) -> None:
+        self.number = number
+        self.module = module
+        self.name = name
+        self.dynamic = 0
+        """Bytes of dynamic shared memory that were asked for so far."""
+
+
+class CudaDevice(Device):
+    """An NVIDIA GPU in its primary context, which other libraries of the process share.
+
+    A pointer is an address. A stream is what ``stream()`` gives or another library's handle as an
+    integer; streams do not wait for each other, nor for the default one.
+    """
+
+    kind = "cuda"
+    has_graphs = True
+    times_graphs = True
+
+    def __init__(self, index: int = 0) -> None:
+        """Open a device.
+
+        Raises:
+            DeviceError: There is no device of that index, or it cannot be used.
+        """
+        self._driver = driver = _driver()
+        here = found()
+        if not 0 <= index < len(here):
+            known = ", ".join(f"cuda:{k} ({facts.name})" for k, facts in enumerate(here))
+            raise DeviceError(f"there is no cuda:{index}; there is {known}")
+        self.index = index
+        self.facts = here[index]
+        self._name = f"cuda:{index} ({self.facts.name})"
+        self._success = driver.CUresult.CUDA_SUCCESS
+        self.compiler = NvrtcCompiler(self.facts.arch)
+        self._device = self._must(driver.cuDeviceGet(index), "get it")
+        self._context = self._must(driver.cuDevicePrimaryCtxRetain(self._device), "open it")
+        self.pool = Pool(self._name, self._take, self._give, total=self.facts.memory)
+        self._streams: list[int] = []
+        self._events: list[int] = []
+        self._modules: list[int] = []
+        self._graphs: list[int] = []
+        self._capturing: set[int] = set()
+
+    # Calls
+
+    def _enter(self) -> Any:
+        """The driver, with this device's context current in the calling thread."""
+        if self.lost:
+            raise DeviceError(self.lost)
+        result = self._driver.cuCtxSetCurrent(self._context)
+        if result[0] is not self._success:
+            self._must(result, "use it in this thread")
+        return self._driver
+
+    def _must(self, result: Any, what: str) -> Any:
+        if result[0] is not self._success:
+            name = self._driver.CUresult(result[0]).name
+            if name in _LOST:
+                self.lost = (
+                    f"{self._name}: {_LOST[name]} ({name}, seen on trying to {what}). CUDA does "
+                    "nothing more with this device in this process: start it anew. Other devices "
+                    "go on; compute-sanitizer names the kernel and the place"
+                )
+                raise DeviceError(self.lost)
+        return _must(self._driver, result, self._name, what)
+
+    # Memory
+
+    def _take(self, size: int) -> int | None:
+        result = self._enter().cuMemAlloc(size)
+        if result[0] == self._driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            return None
+        return int(self._must(result, f"allocate {size_text(size)}"))
+
+    def _give(self, memory: int) -> None:
+        if not self.lost:
+            self._must(self._enter().cuMemFree(memory), "free memory")
+
+    def pointer(self, buffer: Buffer, offset: int, bytes: int) -> Pointer:
+        """An address."""
+        self.pool.part(buffer, offset, bytes)
+        return buffer.memory + offset
+
+    def upload(self, pointer: Pointer, array: Array, stream: Stream = None) -> None:
+        """Copy a contiguous array to the device; on the default stream the copy is done on return."""
+        data = raw(array, self._name)
+        if not data.size:
+            return
+        driver, queue = self._enter(), number_of(stream)
+        what = f"copy {size_text(data.size)} to it"
+        self._must(driver.cuMemcpyHtoDAsync(pointer, data.ctypes.data, data.size, queue), what)
+        # Streams do not wait for the default one; and pinned memory is read after the call.
+        if stream is None or self._pinned(data.ctypes.data):
+            self._must(driver.cuStreamSynchronize(queue), what)
+
+    def _pinned(self, address: int) -> bool:
+        kind = self._driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+        return self._driver.cuPointerGetAttribute(kind, address)[0] is self._success
+
+    def download(self, array: Array, pointer: Pointer, stream: Stream = None) -> None:
+        """Copy to a contiguous array, and wait for it."""
+        data = raw(array, self._name)
+        if not data.size:
+            return
+        driver, queue = self._enter(), number_of(stream)
+        what = f"copy {size_text(data.size)} from it"
+        self._must(driver.cuMemcpyDtoHAsync(data.ctypes.data, pointer, data.size, queue), what)
+        self._must(driver.cuStreamSynchronize(queue), what)
+
+    def copy(self, to: Pointer, source: Pointer, bytes: int, stream: Stream = None) -> None:
+        """Copy on the device."""
+        if bytes:
+            result = self._enter().cuMemcpyDtoDAsync(to, source, bytes, number_of(stream))
+            self._must(result, f"copy {size_text(bytes)} on it")
+
+    def fill(self, pointer: Pointer, bytes: int, value: int = 0, stream: Stream = None) -> None:
+        """Set each byte to a value."""
+        if bytes:
+            result = self._enter().cuMemsetD8Async(pointer, value, bytes, number_of(stream))
+            self._must(result, f"fill {size_text(bytes)} of it")
+
+    # Code
+
+    def load(self, code: Code, name: str) -> Any:
+        """The kernel of a cubin; modules that nobody needs any more are unloaded first."""
+        driver = self._enter()
+        self._clear()
+        module = self._must(driver.cuModuleLoadData(code.binary), f"load kernel {name}")
+        kept = Handle(int(module), self._modules)
+        function = self._must(driver.cuModuleGetFunction(module, name.encode()), f"find {name}")
+        return _Function(int(function), kept, name)
+
+    def _clear(self) -> None:
+        while graph := _taken(self._graphs):
+            self._must(self._driver.cuGraphExecDestroy(graph), "drop a graph")
+        while module := _taken(self._modules):
+            self._must(self._driver.cuModuleUnload(module), "unload a kernel")
+
+    def trim(self) -> None:
+        """Give idle memory, modules and graphs back to the driver."""
+        self.pool.trim()
+        if not self.lost:
+            self._enter()
+            self._clear()
+
+    def function_facts(self, function: Any, threads: int) -> FunctionFacts:
+        """Registers, memory, and the blocks that one multiprocessor holds."""
+        driver = self._enter()
+        names = driver.CUfunction_attribute
+
+        def fact(name: str) -> int:
+            key = getattr(names, f"CU_FUNC_ATTRIBUTE_{name}")
+            result = driver.cuFuncGetAttribute(key, function.number)
+            return int(self._must(result, f"ask {name} of kernel {function.name}"))
+
+        occupancy = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        blocks = self._must(
+            occupancy(function.number, threads, function.dynamic),
+            f"ask how many blocks of kernel {function.name} fit",
+        )
+        return FunctionFacts(
+            fact("NUM_REGS"), fact("SHARED_SIZE_BYTES"), fact("LOCAL_SIZE_BYTES"), int(blocks)
+        )
+
+    def launch(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Sequence[Pointer | bytes],
+        stream: Stream = None,
+    ) -> None:
+        """Run a kernel."""
+        self.prepare(function, grid, block, shared, arguments)(stream)
+
+    def prepare(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Sequence[Pointer | bytes],
+    ) -> Launch:
+        """A launch whose arguments lie where the driver reads them."""
+        if shared > function.dynamic:
+            self._allow(function, shared)
+        kept = [_argument(argument) for argument in arguments]
+        table = (ctypes.c_void_p * max(len(kept), 1))(*map(ctypes.addressof, kept))
+        sizes = (*grid, *block, shared)
+        run, enter, success = self._driver.cuLaunchKernel, self._enter, self._success
+        number = function.number
+        what = f"run kernel {function.name} on a grid of {grid} blocks of {block}"
+        alive = (kept, table, function)
+
+        def launch(stream: Stream = None) -> None:
+            enter()
+            result = run(number, *sizes, number_of(stream), ctypes.addressof(alive[1]), 0)
+            if result[0] is not success:
+                self._must(result, what)
+
+        return launch if all(grid) else _nothing
+
+    def _allow(self, function: Any, shared: int) -> None:
+        driver = self._enter()
+        static = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+        what = f"give kernel {function.name} {size_text(shared)} of shared memory"
+        declared = int(self._must(driver.cuFuncGetAttribute(static, function.number), what))
+        if declared + shared > _EVERY_BLOCK_HAS:
+            limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._must(driver.cuFuncSetAttribute(function.number, limit, shared), what)
+        function.dynamic = shared
+
+    # Time and order
+
+    def stream(self) -> Stream:
+        """A stream that waits for no other."""
+        driver = self._enter()
+        if number := _taken(self._streams):
+            return Handle(number, self._streams)
+        flag = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        made = self._must(driver.cuStreamCreate(flag), "make a stream")
+        return Handle(int(made), self._streams)
+
+    def synchronize(self, stream: Stream = None) -> None:
+        """Wait for a stream, or for all of them."""
+        driver = self._enter()
+        if stream is None:
+            self._must(driver.cuCtxSynchronize(), "finish what it was given")
+        else:
+            self._must(driver.cuStreamSynchronize(number_of(stream)), "finish a stream")
+
+    def record(self, stream: Stream = None) -> Event:
+        """An event in the stream; events that nobody holds are used again."""
+        driver = self._enter()
+        number = _taken(self._events)
+        if not number:
+            number = int(self._must(driver.cuEventCreate(0), "make an event"))
+        event = Handle(number, self._events)
+        queue = number_of(stream)
+        if queue in self._capturing:  # a part of the graph, which tells the time at each replay
+            external = int(driver.CUevent_record_flags.CU_EVENT_RECORD_EXTERNAL)
+            recorded = driver.cuEventRecordWithFlags(number, queue, external)
+        else:
+            recorded = driver.cuEventRecord(number, queue)
+        self._must(recorded, "record an event")
+        return event
+
+    def elapsed(self, first: Event, last: Event) -> float:
+        """Seconds between two events; waits for the last one."""
+        driver = self._enter()
+        for event in (first, last):
+            self._must(driver.cuEventSynchronize(event.number), "wait for an event")
+        milliseconds = driver.cuEventElapsedTime(first.number, last.number)
+        return 1e-3 * float(self._must(milliseconds, "time two events"))
+
+    @contextmanager
+    def capture(self, stream: Stream) -> Generator[list[Any]]:
+        """What is launched on the stream inside the block becomes a graph, the list's one element."""
+        if stream is None:
+            raise DeviceError(f"{self._name}: the default stream has no graphs; make one: stream()")
+        driver, number = self._enter(), number_of(stream)
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self._must(driver.cuStreamBeginCapture(number, mode), "capture a stream")
+        self._capturing.add(number)
+        captured: list[Any] = []
+        try:
+            yield captured
+        except BaseException:
+            error, graph = driver.cuStreamEndCapture(number)
+            if error is self._success:
+                driver.cuGraphDestroy(graph)
+            raise
+        finally:
+            self._capturing.discard(number)
+        graph = self._must(driver.cuStreamEndCapture(number), "end the capture of a stream")
+        made = driver.cuGraphInstantiate(graph, 0)
+        driver.cuGraphDestroy(graph)
+        captured.append(Handle(int(self._must(made, "make a graph")), self._graphs))
+
+    def replay(self, graph: Any, stream: Stream = None) -> None:
+        """Run a captured graph."""
+        self._must(self._enter().cuGraphLaunch(graph.number, number_of(stream)), "run a graph")
+
+
+def _taken(unused: list[int]) -> int:
+    """A handle that nobody needs any more, or 0; other threads may look for one, too."""
+    try:
+        return unused.pop()
+    except IndexError:
+        return 0
+
+
+def _argument(argument: Pointer | bytes) -> Any:
+    """Memory that holds one argument."""
+    if isinstance(argument, bytes):
+        return ctypes.create_string_buffer(argument, len(argument))
+    return ctypes.c_uint64(argument)
+
+
+def _nothing(stream: Stream = None) -> None:
+    """A launch of no blocks."""

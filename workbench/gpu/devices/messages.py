@@ -1,0 +1,51 @@
+"""What a kernel's compiler said, beside the lines of the source that it speaks of."""
+
+from __future__ import annotations
+
+import re
+
+from workbench.compiler.errors import DeviceError
+
+_CONTEXT = 4
+_LOG_LINES = 40
+# clang's `kernel.hip:4:86: error: …`, OpenCL's `error: …/x.cl:4:86: …`, NVRTC's `kernel.cu(4): error: …`
+_PLACES = (
+    re.compile(r":(\d+):\d+: (?:fatal )?error\b"),
+    re.compile(r"\((\d+)\): (?:catastrophic )?error\b"),
+    re.compile(r"\berror: [^\n]*?:(\d+):\d+:"),
+)
+
+
+def compile_error(compiler: str, name: str, source: str, log: str) -> DeviceError:
+    """The error of a kernel that does not compile: the log, and the lines around its first error.
+
+    Args:
+        compiler: Whose log it is, with what it compiles for, e.g. ``hiprtc for gfx90a``.
+        name: The kernel's.
+        source: What was compiled.
+        log: What the compiler said.
+    """
+    said = log.strip().splitlines() or ["(the compiler said nothing)"]
+    if len(said) > _LOG_LINES:
+        said = [*said[:_LOG_LINES], f"… and {len(said) - _LOG_LINES} lines more"]
+    parts = [f"kernel {name} does not compile with {compiler}:", *said]
+    line = first_error(log)
+    if line:
+        parts += [f"around line {line} of its source:", numbered(source, line)]
+    return DeviceError("\n".join(parts))
+
+
+def first_error(log: str) -> int:
+    """The line of the source that a compiler's first error names; 0 where it names none."""
+    found = [m for place in _PLACES if (m := place.search(log))]
+    return int(min(found, key=lambda m: m.start())[1]) if found else 0
+
+
+def numbered(source: str, line: int) -> str:
+    """The lines around one of a source, with their numbers and a mark before that one."""
+    lines = source.splitlines()
+    first, last = max(0, line - 1 - _CONTEXT), min(len(lines), line + _CONTEXT)
+    width = len(str(last))
+    return "\n".join(
+        f"{'>' if k + 1 == line else ' '} {k + 1:{width}} | {lines[k]}" for k in range(first, last)
+    )

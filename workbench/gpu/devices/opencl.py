@@ -1,0 +1,470 @@
+"""OpenCL through pyopencl: any vendor's GPU, and with PoCL's wheel the CPU of any Linux machine."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shutil
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from threading import Lock
+from typing import Any, cast
+from weakref import WeakSet
+
+import numpy as np
+
+from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import DeviceError
+from workbench.gpu.cache_folder import cache_folder
+from workbench.gpu.devices.base import (
+    Code,
+    Compiler,
+    Device,
+    DeviceFacts,
+    Event,
+    FunctionFacts,
+    Launch,
+    Pointer,
+    Stream,
+    raw,
+)
+from workbench.gpu.devices.messages import compile_error
+from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
+from workbench.gpu.dialect import OPENCL
+from workbench.knobs import suggest
+
+HOW_TO_INSTALL = (
+    "pip install pocl-binary-distribution runs kernels on the CPU of a Linux x86-64 machine; "
+    "a GPU's driver brings OpenCL for that GPU"
+)
+_ROUNDED_DIVISION = 1 << 7
+"""CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT in a device's configuration."""
+_WIDE = np.zeros(16, np.uint8)
+_NO_ROOM = ("MEM_OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY")
+_WHAT_TO_DO = {
+    **dict.fromkeys(
+        _NO_ROOM, "its memory is full: free builds that are not needed, or take a smaller batch"
+    ),
+    "INVALID_WORK_GROUP_SIZE": "the block differs from the kernel's own, or is more than it takes",
+    "INVALID_KERNEL_ARGS": "an argument is missing",
+    "INVALID_KERNEL_NAME": "the code object has no such kernel",
+    "INVALID_BINARY": "the code object is damaged or another device's: compile it again",
+}
+
+
+@cache
+def _pyopencl() -> Any:
+    try:
+        pyopencl = cast("Any", import_module("pyopencl"))
+    except ImportError as error:
+        raise DeviceError(
+            f"pyopencl is not installed ({error}): pip install pyopencl pocl-binary-distribution"
+        ) from error
+    _settle_pocl()
+    return pyopencl
+
+
+def _settle_pocl() -> None:
+    """Give PoCL a folder that it can write, for without one it has no device, and spare it work.
+
+    Left alone it compiles a kernel again for the sizes of its first launch, 0.1 s each.
+    """
+    folder = str(cache_folder("pocl") or "")
+    if not folder:
+        folder = tempfile.mkdtemp(prefix="graph-workbench-pocl-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    suggest("POCL_CACHE_DIR", folder)
+    suggest("POCL_WORK_GROUP_SPECIALIZATION", "0")
+
+
+@cache
+def _devices() -> tuple[Any, ...]:
+    """Every OpenCL device, GPUs before CPUs."""
+    cl = _pyopencl()
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:
+        raise DeviceError(f"there is no OpenCL platform: {HOW_TO_INSTALL}") from error
+    found = [device for platform in platforms for device in _devices_of(cl, platform)]
+    if not found:
+        names = ", ".join(p.name for p in platforms) or "none"
+        raise DeviceError(f"no OpenCL platform has a device (platforms: {names}): {HOW_TO_INSTALL}")
+    return tuple(sorted(found, key=lambda d: bool(d.type & cl.device_type.CPU)))
+
+
+def _devices_of(cl: Any, platform: Any) -> list[Any]:
+    try:
+        return list(platform.get_devices())
+    except cl.Error:  # a platform whose device is not there
+        return []
+
+
+def found() -> list[DeviceFacts]:
+    """What is known of each OpenCL device that is here.
+
+    Raises:
+        DeviceError: There is none; the message says what is missing.
+    """
+    return [_facts(device) for device in _devices()]
+
+
+def opened(index: int) -> OpenCLDevice:
+    """The device of that index.
+
+    Raises:
+        DeviceError: There is none, or it cannot be used.
+    """
+    return OpenCLDevice(index)
+
+
+def compiler(arch: str) -> Compiler:
+    """OpenCL has no compiler without a device.
+
+    Raises:
+        DeviceError: Always.
+    """
+    raise DeviceError(
+        f"opencl:{arch}: OpenCL compiles for devices that are here only; choose one by its index, "
+        "as in opencl:0"
+    )
+
+
+def _facts(device: Any) -> DeviceFacts:
+    cl = _pyopencl()
+    cpu = bool(device.type & cl.device_type.CPU)
+    return DeviceFacts(
+        name=" ".join(device.name.removeprefix("pthread-").split()),
+        arch=_arch(device),
+        compute_units=device.max_compute_units,
+        memory=device.global_mem_size,
+        clock=float(device.max_clock_frequency),
+        shared=device.local_mem_size,
+        threads=device.max_work_group_size,
+        version=device.platform.version.split("  ")[0],
+        processor="CPU" if cpu else "GPU",
+    )
+
+
+def _arch(device: Any) -> str:
+    """PoCL ends a device's version with the processor that it compiles for."""
+    said = re.search(r"HSTR: \S+-(\w+)$", device.version.strip())
+    return said[1] if said else " ".join(device.version.split())
+
+
+class OpenCLCompiler(Compiler):
+    """OpenCL C, compiled by the driver of one device."""
+
+    dialect = OPENCL
+
+    def __init__(self, context: Any, device: Any, facts: DeviceFacts) -> None:
+        """Compile for this device of that context."""
+        self._context = context
+        self._device = device
+        self._facts = facts
+        self._options = "-cl-std=CL1.2"
+        if device.single_fp_config & _ROUNDED_DIVISION:
+            self._options += " -cl-fp32-correctly-rounded-divide-sqrt"
+
+    @property
+    def key(self) -> str:
+        """Kind, device, driver and options."""
+        device = self._device
+        versions = f"{device.platform.version} {device.version} {device.driver_version}"
+        return f"opencl {device.name} {versions} {self._options}"
+
+    def compile(self, source: str, name: str) -> Code:
+        """The code of a source with one kernel."""
+        cl = _pyopencl()
+        program = cl._cl._Program(self._context, source)
+        try:
+            _build(program, self._device, self._options)
+        except cl.Error as error:
+            log = self._log(program) or str(error)
+            raise compile_error(f"OpenCL for {self._facts.name}", name, source, log) from error
+        binary = program.get_info(cl.program_info.BINARIES)[0]
+        return Code(bytes(binary), self._log(program))
+
+    def _log(self, program: Any) -> str:
+        log = program.get_build_info(self._device, _pyopencl().program_build_info.LOG)
+        return re.sub(r"[^\s:]*\.cl(?=:\d)", "kernel.cl", log).strip()
+
+
+def _build(program: Any, device: Any, options: str) -> None:
+    # What pyopencl wraps around this one keeps a second cache and turns each log into a warning.
+    program._build(options=options.encode(), devices=[device])
+
+
+class _Function:
+    """A kernel; its arguments are its own, so those who set them take turns."""
+
+    def __init__(self, program: Any, name: str) -> None:
+        self.program = program
+        self.name = name
+        self.kernel = self.another()
+        self.turn = Lock()
+
+    def another(self) -> Any:
+        """The same kernel with arguments of its own."""
+        return _pyopencl().Kernel(self.program, self.name)
+
+
+class _Queue:
+    """A queue that keeps order and times what it does."""
+
+    def __init__(self, queue: Any) -> None:
+        self.queue = queue
+        self.kernel: Event = None
+        """The event of the last command, where that is a kernel."""
+
+
+class OpenCLDevice(Device):
+    """An OpenCL device; a pointer is a memory object, and a stream a queue that keeps order."""
+
+    kind = "opencl"
+
+    def __init__(self, index: int = 0) -> None:
+        """Open a device.
+
+        Raises:
+            DeviceError: There is no device of that index, or it cannot be used.
+        """
+        cl = _pyopencl()
+        devices = _devices()
+        if not 0 <= index < len(devices):
+            known = ", ".join(f"opencl:{k} ({_facts(d).name})" for k, d in enumerate(devices))
+            raise DeviceError(f"there is no opencl:{index}; there is {known}")
+        self.index = index
+        self.device = devices[index]
+        self.facts = _facts(self.device)
+        self._name = f"opencl:{index} ({self.facts.name})"
+        if self.device.mem_base_addr_align > 8 * ALIGNMENT:
+            raise DeviceError(
+                f"{self._name}: parts of buffers begin at multiples of "
+                f"{self.device.mem_base_addr_align // 8} bytes there; expected at most {ALIGNMENT}"
+            )
+        with self._doing("open it"):
+            self._context = cl.Context([self.device])
+            self._queues: WeakSet[_Queue] = WeakSet()
+            self._default = self._new_queue()
+        self.compiler = OpenCLCompiler(self._context, self.device, self.facts)
+        # A runtime may give what it does not have, and fail when it is written.
+        self.pool = Pool(self._name, self._take, self._give, capacity=self.facts.memory)
+
+    @contextmanager
+    def _doing(self, what: str) -> Generator[None]:
+        """Errors of the runtime say that this was tried."""
+        if self.lost:
+            raise DeviceError(self.lost)
+        try:
+            yield
+        except _pyopencl().Error as error:
+            raise self._error(error, what) from error
+
+    def _error(self, error: Any, what: str) -> DeviceError:
+        code = _pyopencl().status_code.to_string(error.code, f"error {error.code}")
+        advice = f"; {_WHAT_TO_DO[code]}" if code in _WHAT_TO_DO else ""
+        return DeviceError(f"{self._name}: could not {what}: {code} from {error.routine}{advice}")
+
+    # Memory
+
+    def _take(self, size: int) -> Any | None:
+        cl = _pyopencl()
+        if self.lost:
+            raise DeviceError(self.lost)
+        try:
+            return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
+        except cl.Error as error:
+            code = cl.status_code.to_string(error.code, "")
+            if code == "INVALID_BUFFER_SIZE":
+                raise DeviceError(
+                    f"{self._name} is out of memory: a buffer of {size_text(size)} was asked for, "
+                    f"and the largest it gives has {size_text(self.device.max_mem_alloc_size)}; "
+                    "take a smaller batch, or choose another device"
+                ) from error
+            if code in _NO_ROOM:
+                return None
+            raise self._error(error, f"allocate {size_text(size)}") from error
+
+    def _give(self, memory: Any) -> None:
+        memory.release()
+
+    def pointer(self, buffer: Buffer, offset: int, bytes: int) -> Pointer:
+        """A sub-buffer, or the buffer itself where the part begins with it or is empty."""
+        self.pool.part(buffer, offset, bytes)
+        if offset == 0 or bytes == 0:
+            return buffer.memory
+        with self._doing(f"take {size_text(bytes)} at byte {offset} of a buffer"):
+            return buffer.memory.get_sub_region(offset, bytes)
+
+    def upload(self, pointer: Pointer, array: Array, stream: Stream = None) -> None:
+        """Copy a contiguous array to the device."""
+        data = raw(array, self._name)
+        if data.size:
+            with self._doing(f"copy {size_text(data.size)} to it"):
+                _pyopencl().enqueue_copy(self._queue(stream), pointer, data, is_blocking=True)
+
+    def download(self, array: Array, pointer: Pointer, stream: Stream = None) -> None:
+        """Copy to a contiguous array."""
+        data = raw(array, self._name)
+        if data.size:
+            with self._doing(f"copy {size_text(data.size)} from it"):
+                _pyopencl().enqueue_copy(self._queue(stream), data, pointer, is_blocking=True)
+
+    def copy(self, to: Pointer, source: Pointer, bytes: int, stream: Stream = None) -> None:
+        """Copy on the device."""
+        if bytes:
+            with self._doing(f"copy {size_text(bytes)} on it"):
+                _pyopencl().enqueue_copy(self._queue(stream), to, source, byte_count=bytes)
+
+    def fill(self, pointer: Pointer, bytes: int, value: int = 0, stream: Stream = None) -> None:
+        """Set each byte to a value, 16 at a time and then the rest."""
+        cl, queue = _pyopencl(), self._queue(stream)
+        whole = bytes - bytes % _WIDE.size
+        with self._doing(f"fill {size_text(bytes)} of it"):
+            if whole:
+                cl.enqueue_fill_buffer(queue, pointer, _WIDE + np.uint8(value), 0, whole)
+            if whole < bytes:
+                cl.enqueue_fill_buffer(queue, pointer, np.uint8(value), whole, bytes - whole)
+
+    @contextmanager
+    def mapped(self, pointer: Pointer, bytes: int, stream: Stream = None) -> Generator[Array]:
+        """The bytes of a part as an array for as long as the block lasts; a CPU's without a copy."""
+        cl, queue = _pyopencl(), self._queue(stream)
+        flags = cl.map_flags.READ | cl.map_flags.WRITE
+        with self._doing(f"map {size_text(bytes)} of it"):
+            array, _ = cl.enqueue_map_buffer(queue, pointer, flags, 0, (bytes,), np.uint8)
+        try:
+            yield array
+        finally:
+            array.base.release(queue)
+
+    # Code
+
+    def load(self, code: Code, name: str) -> Any:
+        """The kernel of a program's binary."""
+        cl = _pyopencl()
+        with self._doing(f"load kernel {name}"):
+            program = cl._cl._Program(self._context, [self.device], [code.binary])
+            _build(program, self.device, "")
+            return _Function(cl.Program(program), name)
+
+    def function_facts(self, function: Any, threads: int) -> FunctionFacts:
+        """Local and private memory, which is all that OpenCL tells."""
+        info = _pyopencl().kernel_work_group_info
+        with self._doing(f"ask about kernel {function.name}"):
+            asked = [
+                function.kernel.get_work_group_info(key, self.device)
+                for key in (info.LOCAL_MEM_SIZE, info.PRIVATE_MEM_SIZE)
+            ]
+        return FunctionFacts(shared=int(asked[0]), local=int(asked[1]))
+
+    def launch(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Sequence[Pointer | bytes],
+        stream: Stream = None,
+    ) -> None:
+        """Set the arguments, and run a kernel."""
+        with function.turn:
+            self._prepared(function, function.kernel, grid, block, shared, arguments)(stream)
+
+    def prepare(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Sequence[Pointer | bytes],
+    ) -> Launch:
+        """The kernel once more, with these arguments set."""
+        with self._doing(f"prepare kernel {function.name}"):
+            kernel = function.another()
+        return self._prepared(function, kernel, grid, block, shared, arguments)
+
+    def _prepared(
+        self,
+        function: Any,
+        kernel: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Sequence[Pointer | bytes],
+    ) -> Launch:
+        if shared:
+            raise DeviceError(
+                f"{self._name}: kernel {function.name} asks for {shared} bytes of dynamic shared "
+                "memory; OpenCL has what a kernel declares, and no other"
+            )
+        with self._doing(f"set the arguments of kernel {function.name}"):
+            for k, argument in enumerate(arguments):
+                kernel.set_arg(k, argument)
+        items = tuple(g * b for g, b in zip(grid, block, strict=True))
+        enqueue, queue_of = _pyopencl().enqueue_nd_range_kernel, self._queue_of
+        failed = _pyopencl().Error
+        what = f"run kernel {function.name} on a grid of {grid} blocks of {block}"
+
+        def launch(stream: Stream = None) -> None:
+            try:
+                one = queue_of(stream)
+                one.kernel = enqueue(one.queue, kernel, items, block)
+            except failed as error:
+                raise self._error(error, what) from error
+
+        return launch if all(items) else _nothing
+
+    # Time and order
+
+    def _new_queue(self) -> _Queue:
+        cl = _pyopencl()
+        profiling = cl.command_queue_properties.PROFILING_ENABLE
+        queue = _Queue(cl.CommandQueue(self._context, self.device, properties=profiling))
+        self._queues.add(queue)
+        return queue
+
+    def _queue_of(self, stream: Stream) -> _Queue:
+        if self.lost:
+            raise DeviceError(self.lost)
+        return self._default if stream is None else stream
+
+    def _queue(self, stream: Stream) -> Any:
+        """For a command that is not a kernel."""
+        one = self._queue_of(stream)
+        one.kernel = None
+        return one.queue
+
+    def stream(self) -> Stream:
+        """A queue of its own."""
+        with self._doing("make a stream"):
+            return self._new_queue()
+
+    def synchronize(self, stream: Stream = None) -> None:
+        """Wait for a queue, or for all of them."""
+        with self._doing("finish what it was given"):
+            for one in [stream] if stream is not None else list(self._queues):
+                one.queue.finish()
+
+    def record(self, stream: Stream = None) -> Event:
+        """The event of the last kernel, which costs nothing, or a marker after something else."""
+        one = self._queue_of(stream)
+        if one.kernel is not None:
+            return one.kernel
+        with self._doing("record an event"):
+            return _pyopencl().enqueue_marker(one.queue)
+
+    def elapsed(self, first: Event, last: Event) -> float:
+        """Seconds between the ends of two kernels or markers."""
+        end = _pyopencl().profiling_info.END
+        with self._doing("time two events"):
+            last.wait()
+            first.wait()
+            return 1e-9 * (last.get_profiling_info(end) - first.get_profiling_info(end))
+
+
+def _nothing(stream: Stream = None) -> None:
+    """A launch of no blocks."""

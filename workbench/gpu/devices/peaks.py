@@ -1,0 +1,129 @@
+"""What a device can do at most, measured with kernels that do nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from workbench.compiler.errors import DeviceError
+from workbench.gpu.cache_folder import cache_folder, keep, kept
+from workbench.gpu.devices.base import Device, Peaks, Stream
+
+_THREADS = 256
+_PER_ITEM = 4
+_REPETITIONS = 12
+_COPY = """
+typedef struct ALIGN(16) {{ u64 low; u64 high; }} pair;
+KERNEL({threads}) copy(GLOBAL const pair *RESTRICT from, GLOBAL pair *RESTRICT to) {{
+  const i64 first = (i64)GROUP(0) * {block} + LOCAL(0);
+  UNROLL
+  for (i32 k = 0; k < {block}; k += {threads}) to[first + k] = from[first + k];
+}}
+"""
+# A CPU's compiler makes vectors of a long loop over an array; a GPU's keeps a short one in registers.
+_CHAINS = """
+KERNEL({threads}) chains(GLOBAL {type} *to) {{
+  {type} x[{count}];
+  {unroll} for (i32 k = 0; k < {count}; ++k) x[k] = ({type})(LOCAL(0) + k);
+  for (i32 j = 0; j < {steps}; ++j) {{
+    {unroll} for (i32 k = 0; k < {count}; ++k) x[k] = x[k] * ({type})0.5 + ({type})1.5;
+  }}
+  {type} sum = 0;
+  {unroll} for (i32 k = 0; k < {count}; ++k) sum += x[k];
+  to[GROUP(0) * {threads} + LOCAL(0)] = sum;
+}}
+"""
+_known: dict[str, Peaks] = {}
+
+
+def peaks_of(device: Device) -> Peaks:
+    """The device's peaks: from this process, from disk, or measured now (under a second)."""
+    key = hashlib.sha256(f"{device.facts}\n{device.compiler.key}".encode()).hexdigest()[:24]
+    if key not in _known:
+        folder = cache_folder("peaks")
+        path = None if folder is None else folder / f"{key}.json"
+        _known[key] = (path and _read(path)) or measured(device)
+        if path is not None:
+            _write(path, device, _known[key])
+    return _known[key]
+
+
+def _read(path: Path) -> Peaks | None:
+    """What an earlier process measured; None where there is nothing, or nothing that can be read."""
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        found = json.loads(kept(path) or b"")
+        flops = {str(name): float(value) for name, value in found["flops"].items()}
+        return Peaks(float(found["bandwidth"]), flops)
+    return None
+
+
+def _write(path: Path, device: Device, peaks: Peaks) -> None:
+    said = {"device": device.facts.name, "bandwidth": peaks.bandwidth, "flops": peaks.flops}
+    keep(path, json.dumps(said, indent=1).encode())
+
+
+def measured(device: Device) -> Peaks:
+    """The device's peaks, measured now: the best of several runs of each kernel."""
+    flops: dict[str, float] = {}
+    for name in ("f32", "f64"):
+        with suppress(DeviceError):  # not every device has f64
+            flops[name] = _flops(device, name)
+    return Peaks(_bandwidth(device), flops)
+
+
+def _bandwidth(device: Device) -> float:
+    unit = 16 * _THREADS * _PER_ITEM
+    wanted = 64 << 20 if device.facts.processor == "CPU" else 512 << 20
+    size = min(wanted, (device.facts.memory or wanted) // 16) // unit * unit
+    source = _COPY.format(threads=_THREADS, block=_THREADS * _PER_ITEM)
+    function = _function(device, source, "copy")
+    buffers = [device.allocate(size) for _ in range(2)]
+    try:
+        first, second = (device.pointer(buffer, 0, size) for buffer in buffers)
+        device.fill(first, size, 1)
+        grid, block = (size // unit, 1, 1), (_THREADS, 1, 1)
+        kernel = device.prepare(function, grid, block, 0, [first, second])
+        ways: list[Callable[[Stream], None]] = [
+            kernel,
+            lambda stream: device.copy(second, first, size, stream),
+        ]
+        return 2 * size / min(_seconds(device, way) for way in ways)
+    finally:
+        for buffer in buffers:
+            device.free(buffer)
+
+
+def _flops(device: Device, type: str) -> float:
+    cpu = device.facts.processor == "CPU"
+    count, steps, waves = (64, 256, 8) if cpu else (16, 4096, 32)
+    unroll = "" if cpu else "UNROLL"
+    source = _CHAINS.format(threads=_THREADS, type=type, count=count, steps=steps, unroll=unroll)
+    function = _function(device, source, "chains")
+    blocks = max(device.facts.compute_units, 1) * waves
+    size = 8 * blocks * _THREADS
+    buffer = device.allocate(size)
+    try:
+        arguments = [device.pointer(buffer, 0, size)]
+        kernel = device.prepare(function, (blocks, 1, 1), (_THREADS, 1, 1), 0, arguments)
+        return 2 * blocks * _THREADS * count * steps / _seconds(device, kernel)
+    finally:
+        device.free(buffer)
+
+
+def _function(device: Device, source: str, name: str) -> object:
+    code = device.compiler.compile(device.dialect.prologue + source, name)
+    return device.load(code, name)
+
+
+def _seconds(device: Device, work: Callable[[Stream], None]) -> float:
+    """The shortest time of several, on the default stream, after one that does not count."""
+    work(None)
+    times: list[float] = []
+    for _ in range(_REPETITIONS):
+        first = device.record()
+        work(None)
+        times.append(device.elapsed(first, device.record()))
+    return min(times)

@@ -1,0 +1,180 @@
+"""The memory of a device: what is freed is kept for the next buffer of a like size."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from workbench.compiler.errors import DeviceError
+
+ALIGNMENT = 256
+"""Bytes that offsets and sizes are multiples of."""
+_PREFIXES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """Memory of a device, from ``allocate`` until ``free``."""
+
+    bytes: int
+    """What was asked for."""
+    size: int
+    """What was taken."""
+    memory: Any
+    """The runtime's address or memory object."""
+    pool: Pool
+    used: bool = field(default=True, repr=False)
+
+
+class Pool:
+    """The buffers of one device, in use and idle. Any thread may call it.
+
+    Args:
+        device: The device's name, for messages.
+        take: Takes memory of that many bytes from the runtime; None where there is no room.
+        give: Gives memory back.
+        capacity: Bytes that may be taken in all; 0 leaves that to the runtime.
+        total: Bytes that the device has, for messages.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        take: Callable[[int], Any | None],
+        give: Callable[[Any], None],
+        capacity: int = 0,
+        total: int = 0,
+    ) -> None:
+        self.device = device
+        self.in_use = 0
+        """Bytes asked for in buffers that were not freed."""
+        self.count = 0
+        """Buffers that were not freed."""
+        self.taken = 0
+        """Bytes that the runtime has given, idle buffers included."""
+        self._take = take
+        self._give = give
+        self._capacity = capacity
+        self._total = capacity or total
+        self._idle: list[Buffer] = []
+        self._lock = Lock()
+
+    def allocate(self, bytes: int) -> Buffer:
+        """A buffer of at least this size, of undefined contents.
+
+        Raises:
+            DeviceError: There is no room; the message has the sizes.
+        """
+        if bytes < 0:
+            raise DeviceError(f"{self.device}: a buffer of {bytes} bytes; expected 0 or more")
+        size = max(-(-bytes // ALIGNMENT), 1) * ALIGNMENT
+        with self._lock:
+            buffer = self._like(size) or self._new(size)
+            if buffer is None and self._idle:
+                self._drop()
+                buffer = self._new(size)
+            if buffer is None:
+                raise DeviceError(self._full(bytes))
+            buffer.bytes, buffer.used = bytes, True
+            self.in_use += bytes
+            self.count += 1
+        return buffer
+
+    def free(self, buffer: Buffer) -> None:
+        """Keep a buffer's memory for another one.
+
+        Raises:
+            DeviceError: The buffer was freed before, or is another device's.
+        """
+        with self._lock:
+            self.check(buffer)
+            buffer.used = False
+            self.in_use -= buffer.bytes
+            self.count -= 1
+            insort(self._idle, buffer, key=_size)
+
+    def check(self, buffer: Buffer) -> None:
+        """See that a buffer is this device's and in use.
+
+        Raises:
+            DeviceError: It is not.
+        """
+        if buffer.pool is not self:
+            raise DeviceError(
+                f"a buffer of {size_text(buffer.bytes)} belongs to {buffer.pool.device}, "
+                f"not to {self.device}; copy its contents through the host"
+            )
+        if not buffer.used:
+            raise DeviceError(
+                f"{self.device}: a buffer of {size_text(buffer.bytes)} was freed before; "
+                "allocate another one"
+            )
+
+    def part(self, buffer: Buffer, offset: int, bytes: int) -> None:
+        """See that a part lies in a buffer, and begins where parts may begin.
+
+        Raises:
+            DeviceError: It does not.
+        """
+        self.check(buffer)
+        if offset % ALIGNMENT:
+            raise DeviceError(
+                f"{self.device}: a part of a buffer begins at byte {offset}; "
+                f"expected a multiple of {ALIGNMENT}"
+            )
+        if not 0 <= offset <= offset + bytes <= buffer.bytes:
+            raise DeviceError(
+                f"{self.device}: bytes {offset} to {offset + bytes} of a buffer that has "
+                f"{buffer.bytes}"
+            )
+
+    def trim(self) -> None:
+        """Give idle memory back to the runtime."""
+        with self._lock:
+            self._drop()
+
+    def _like(self, size: int) -> Buffer | None:
+        """An idle buffer that is little larger, if there is one."""
+        place = bisect_left(self._idle, size, key=_size)
+        if place < len(self._idle) and self._idle[place].size <= size + size // 4:
+            return self._idle.pop(place)
+        return None
+
+    def _new(self, size: int) -> Buffer | None:
+        if self._capacity and self.taken + size > self._capacity:
+            return None
+        memory = self._take(size)
+        if memory is None:
+            return None
+        self.taken += size
+        return Buffer(size, size, memory, self)
+
+    def _drop(self) -> None:
+        while self._idle:
+            buffer = self._idle.pop()
+            self.taken -= buffer.size
+            self._give(buffer.memory)
+
+    def _full(self, bytes: int) -> str:
+        has = f"; the device has {size_text(self._total)}" if self._total else ""
+        kept = f"{self.count} buffer{'s' * (self.count != 1)}"
+        return (
+            f"{self.device} is out of memory: {size_text(bytes)} asked for, with "
+            f"{size_text(self.in_use)} in use in {kept}{has}. Free builds that are "
+            "not needed, take a smaller batch or half precision, or choose another device"
+        )
+
+
+def _size(buffer: Buffer) -> int:
+    return buffer.size
+
+
+def size_text(bytes: int) -> str:
+    """Bytes for people: ``1.5 GiB``."""
+    for unit, name in _PREFIXES:
+        if bytes >= unit:
+            return f"{bytes / unit:.3g} {name}"
+    return f"{bytes} bytes"

@@ -1,0 +1,195 @@
+"""Which devices are here, which one a name means, and what is missing where there is none."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from threading import RLock
+from typing import TYPE_CHECKING, Any, cast
+
+from workbench.compiler.errors import DeviceError
+from workbench.gpu.devices.base import Compiler, Device, DeviceFacts
+from workbench.gpu.devices.pool import size_text
+from workbench.knobs import knobs
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+KINDS = ("hip", "cuda", "opencl")
+"""In the order in which a device is chosen; an OpenCL device that is a CPU comes last."""
+_EXAMPLES = "cuda, cuda:1, hip:0 or opencl:0; without a device also hip:gfx90a or cuda:sm_90"
+
+_lock = RLock()
+_open: dict[str, Device] = {}
+_started: set[str] = set()
+"""Kinds whose runtime was started in this process."""
+_forked_after: set[str] = set()
+"""Kinds whose runtime a parent process had started when it was forked."""
+
+
+@dataclass(frozen=True)
+class Availability:
+    """A device that is here, or a kind of which there is none and why."""
+
+    device: str
+    """What chooses it, such as ``cuda:0``."""
+    kind: str
+    name: str = ""
+    arch: str = ""
+    processor: str = ""
+    compute_units: int = 0
+    memory: str = ""
+    version: str = ""
+    missing: str = ""
+    """What has to be there first and how to get it; empty where the device can be used."""
+
+
+def devices() -> DataFrame:
+    """A row for each device that is here, best first, and for each kind of which there is none.
+
+    Columns: device (what ``device=`` and ``WORKBENCH_DEVICE`` take), kind, name, arch, processor, compute
+    units, memory, version of the driver, and what is missing. Nothing is opened.
+    """
+    import pandas as pd  # noqa: PLC0415
+
+    rows = [asdict(row) for row in available()]
+    return pd.DataFrame(rows).set_index("device")
+
+
+def available() -> list[Availability]:
+    """The rows of ``devices()``."""
+    here: list[Availability] = []
+    missing: list[Availability] = []
+    for kind in KINDS:
+        try:
+            found = _found(kind)
+        except DeviceError as error:
+            missing.append(Availability(kind, kind, missing=str(error)))
+        else:
+            here += [_row(f"{kind}:{k}", kind, facts) for k, facts in enumerate(found)]
+    return sorted(here, key=lambda row: row.processor == "CPU") + missing
+
+
+def _row(device: str, kind: str, facts: DeviceFacts) -> Availability:
+    return Availability(
+        device,
+        kind,
+        facts.name,
+        facts.arch,
+        facts.processor,
+        facts.compute_units,
+        size_text(facts.memory),
+        facts.version,
+    )
+
+
+def device(spec: str | None = None) -> Device:
+    """The device of that name, the same object each time it is asked for in a process.
+
+    Args:
+        spec: A kind and an index such as ``cuda:1``, or a kind alone. By default what
+            ``WORKBENCH_DEVICE`` says, and else the best one here: HIP, CUDA, OpenCL on a GPU, OpenCL
+            on a CPU.
+
+    Raises:
+        DeviceError: There is no such device; the message says what there is, or what is missing.
+    """
+    spec = spec or knobs.device
+    if not spec:
+        return device(_best())
+    kind, rest = _split(spec)
+    if rest and not rest.isdigit():
+        raise DeviceError(
+            f"{spec} names an architecture, for which kernels can be compiled; to run them choose a "
+            f"device that is here: {_those_here()}"
+        )
+    name = f"{kind}:{int(rest or 0)}"
+    with _lock:
+        if name not in _open:
+            _open[name] = _started_runtime(kind).opened(int(rest or 0))
+        return _open[name]
+
+
+def _best() -> str:
+    rows = available()
+    if rows[0].missing:
+        reasons = "\n".join(f"  {row.kind}: {row.missing}" for row in rows)
+        raise DeviceError(f"there is no device to run kernels on:\n{reasons}")
+    return rows[0].device
+
+
+def compiler_for(spec: str | None = None) -> Compiler:
+    """The compiler of a device, or of an architecture of which no device need be here.
+
+    Args:
+        spec: What ``device`` takes, or a kind and an architecture: ``hip:gfx90a``, ``cuda:sm_90``.
+
+    Raises:
+        DeviceError: There is no such device or architecture, or its compiler is not installed.
+    """
+    spec = spec or knobs.device
+    if is_architecture(spec):
+        kind, arch = _split(spec)
+        return cast("Compiler", _runtime(kind).compiler(arch))
+    return device(spec).compiler
+
+
+def is_architecture(spec: str | None) -> bool:
+    """Whether a name is a kind and an architecture, so that kernels are compiled and not run."""
+    _, _, rest = (spec or "").partition(":")
+    return bool(rest) and not rest.isdigit()
+
+
+def _split(spec: str) -> tuple[str, str]:
+    kind, _, rest = spec.strip().partition(":")
+    if kind not in KINDS:
+        raise DeviceError(
+            f"unknown device {spec!r}; a device is {_EXAMPLES}. Here: {_those_here()}"
+        )
+    return kind, rest
+
+
+def _those_here() -> str:
+    return ", ".join(f"{r.device} ({r.name})" for r in available() if not r.missing) or "none"
+
+
+def _found(kind: str) -> list[DeviceFacts]:
+    return cast("list[DeviceFacts]", _started_runtime(kind).found())
+
+
+def _runtime(kind: str) -> Any:
+    """The module that knows a kind; it loads the runtime's library when it is first asked.
+
+    Each has ``found()``, the facts of what is here, ``opened(index)`` and ``compiler(arch)``.
+    """
+    return import_module(f"workbench.gpu.devices.{kind}")
+
+
+def _started_runtime(kind: str) -> Any:
+    if kind in _forked_after:
+        raise DeviceError(
+            f"this process was forked from one that had used {kind}, which does not survive that; "
+            "start processes with multiprocessing's method spawn, or use the device in one of them only"
+        )
+    runtime = _runtime(kind)
+    runtime.found()
+    _started.add(kind)
+    return runtime
+
+
+def _after_fork() -> None:
+    """A forked process has its parent's devices in memory, and none of their threads."""
+    global _lock  # noqa: PLW0603
+    _lock = RLock()  # another thread may have held it
+    _forked_after.update(_started)
+    for name, one in _open.items():
+        one.lost = (
+            f"{name} was opened before this process was forked, and cannot be used in it: start "
+            "processes with multiprocessing's method spawn"
+        )
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

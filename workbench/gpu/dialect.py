@@ -1,0 +1,156 @@
+"""The dialects of C that kernels are printed in: one body, and a prologue a dialect that defines its words.
+
+A kernel's source uses only these words: ``KERNEL(threads)`` before its name, ``GLOBAL`` before what a
+pointer points to, ``SHARED`` before an array that a block shares, ``DEVICE`` before a function,
+``BARRIER()``, ``GROUP(a)`` and ``LOCAL(a)`` for a = 0, 1, 2, ``UNROLL`` before a loop, ``RESTRICT``
+after a pointer's ``*``, ``ALIGN(n)``, ``SHUFFLE_XOR(v, m)`` where ``warp`` is not 0, the types
+``f32 f64 i8 u8 i16 u16 i32 u32 i64 u64``, and functions that C's library has, of which those for
+``f32`` and ``f64`` have one name. ``FAST_EXP`` and ``FAST_DIV`` of ``f32`` may be wrong in their last
+bits; ``MIN_F32`` and ``MAX_F32`` give NaN where an operand is. A half or a bfloat16 in memory is a
+``u16``, a bool a ``u8``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How kernels are printed for one kind of device."""
+
+    name: str
+    """``hip``, ``cuda`` or ``opencl``."""
+    prologue: str
+    """What stands before every kernel."""
+    warp: int = 0
+    """Work items that run in lockstep and can shuffle; 0 where kernels may not rely on any."""
+    vectors: bool = True
+    """Whether it pays that a work item handles several neighbouring elements."""
+
+
+_TYPES = """\
+typedef float f32;
+typedef double f64;
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef {long} i64;
+typedef unsigned {long} u64;
+"""
+
+_CPP_WORDS = """\
+#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define GLOBAL
+#define SHARED __shared__
+#define DEVICE static __device__ __forceinline__
+#define RESTRICT __restrict__
+#define ALIGN(n) __attribute__((aligned(n)))
+#define UNROLL _Pragma("unroll")
+#define BARRIER() __syncthreads()
+#define LOCAL(a) ((i32)((a) == 0 ? threadIdx.x : (a) == 1 ? threadIdx.y : threadIdx.z))
+#define GROUP(a) ((i32)((a) == 0 ? blockIdx.x : (a) == 1 ? blockIdx.y : blockIdx.z))
+#define BITS_F32(x) __uint_as_float(x)
+#define F32_BITS(x) __float_as_uint(x)
+#define BITS_F64(x) __longlong_as_double((long long)(x))
+#define F64_BITS(x) ((u64)__double_as_longlong(x))
+"""
+
+_NAN_WORDS = """\
+#define MIN_F32(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#define MAX_F32(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+"""
+
+_FAST_WORDS = """\
+#define FAST_EXP(x) __expf(x)
+#define FAST_DIV(a, b) __fdividef(a, b)
+"""
+
+_CUDA_HALVES = (
+    """\
+#if __CUDA_ARCH__ >= 800
+DEVICE f32 MIN_F32(f32 a, f32 b) {
+  f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
+}
+DEVICE f32 MAX_F32(f32 a, f32 b) {
+  f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
+}
+#else
+"""
+    + _NAN_WORDS
+    + """\
+#endif
+#define SHUFFLE_XOR(v, m) __shfl_xor_sync(0xffffffffu, v, m)
+DEVICE f32 half_f32(u16 x) { f32 r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }
+DEVICE u16 f32_half(f32 x) { u16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
+DEVICE u16 f64_half(f64 x) { u16 r; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(r) : "d"(x)); return r; }
+"""
+)
+
+_AMD_HALVES = (
+    _NAN_WORDS
+    + """\
+#define SHUFFLE_XOR(v, m) __shfl_xor(v, m)
+DEVICE f32 half_f32(u16 x) { return (f32)__builtin_bit_cast(_Float16, x); }
+DEVICE u16 f32_half(f32 x) { return __builtin_bit_cast(u16, (_Float16)x); }
+DEVICE u16 f64_half(f64 x) { return __builtin_bit_cast(u16, (_Float16)x); }
+"""
+)
+
+# Halves are converted by their bits: vstore_half into a variable of an inlined function gave wrong
+# numbers on PoCL 3.0 in kernels that have a barrier.
+_OPENCL_WORDS = """\
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL FP_CONTRACT ON
+#define KERNEL(threads) __kernel __attribute__((reqd_work_group_size(threads, 1, 1))) void
+#define GLOBAL __global
+#define SHARED __local
+#define DEVICE static inline
+#define RESTRICT restrict
+#define ALIGN(n) __attribute__((aligned(n)))
+#define UNROLL _Pragma("unroll")
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define FAST_EXP(x) exp(x)
+#define FAST_DIV(a, b) ((a) / (b))
+#define LOCAL(a) ((i32)get_local_id(a))
+#define GROUP(a) ((i32)get_group_id(a))
+#define BITS_F32(x) as_float((u32)(x))
+#define F32_BITS(x) as_uint(x)
+#define BITS_F64(x) as_double((u64)(x))
+#define F64_BITS(x) as_ulong(x)
+DEVICE f32 half_f32(u16 x) {
+  u32 s = (u32)(x & 0x8000u) << 16, b = (u32)(x & 0x7fffu) << 13;
+  f32 small = as_float(b | 0x38800000u) - as_float(0x38800000u);
+  u32 large = b + (b >= 0x0f800000u ? 0x70000000u : 0x38000000u);
+  return as_float(s | (b < 0x00800000u ? as_uint(small) : large));
+}
+DEVICE u16 f32_half(f32 x) {
+  u32 b = as_uint(x) & 0x7fffffffu, s = as_uint(x) >> 16 & 0x8000u;
+  u32 special = b > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  u32 small = as_uint(as_float(b) + 0.5f) - 0x3f000000u;
+  u32 normal = (b - 0x37fff001u + (b >> 13 & 1u)) >> 13;
+  return (u16)(s | (b >= 0x47800000u ? special : b < 0x38800000u ? small : normal));
+}
+DEVICE u16 f64_half(f64 x) {
+  f32 r = (f32)x;
+  u32 b = as_uint(r) - (fabs((f64)r) > fabs(x) ? 1u : 0u);
+  return f32_half((f64)r == x || x != x || isinf(r) ? r : as_float(b | 1u));
+}
+"""
+
+_CPP = _TYPES.format(long="long long") + _CPP_WORDS + _FAST_WORDS
+CUDA = Dialect("cuda", _CPP + _CUDA_HALVES, warp=32)
+OPENCL = Dialect("opencl", _TYPES.format(long="long") + _OPENCL_WORDS + _NAN_WORDS, vectors=False)
+
+
+def hip_dialect(warp: int) -> Dialect:
+    """HIP C++ for AMD's devices of this wave size; HIP on NVIDIA's compiles it, too.
+
+    Args:
+        warp: Work items of a wave: 64 on gfx9, 32 on gfx10 and later.
+    """
+    halves = f"#if defined(__CUDACC_RTC__)\n{_CUDA_HALVES}#else\n{_AMD_HALVES}#endif\n"
+    return Dialect("hip", _CPP + halves, warp=warp)
