@@ -1,0 +1,54 @@
+"""Runs kernels that were made for devices with warps on OpenCL: shuffles go through shared memory."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from tests.compiler.variants import parts
+from tests.gpu.harness import Ran
+from workbench.compiler.program import Program
+from workbench.gpu.devices.base import Device
+from workbench.gpu.dialect import OPENCL, Dialect
+from workbench.gpu.executable import Executable
+from workbench.gpu.kernels.kernel import Kernel
+from workbench.gpu.lower import lower
+from workbench.gpu.plan import KernelStep, Step
+
+_SHUFFLE = """\
+#define SHUFFLE_XOR(v, m) ({ \\
+  __typeof__((v) + 0) got = v; \\
+  *(__local __typeof__((v) + 0) *)(shuffled + LOCAL(0)) = got; BARRIER(); \\
+  got = *(__local __typeof__((v) + 0) *)(shuffled + (LOCAL(0) ^ (m))); BARRIER(); \\
+  got; })
+"""
+_HEAD = re.compile(r"(KERNEL\(\d+\) \w+\([^)]*\) \{)")
+
+
+def warped(warp: int) -> Dialect:
+    """OpenCL with what kernels for GPUs rely on: vectors, and warps of this many work items."""
+    return Dialect(f"warps of {warp}", OPENCL.prologue, warp)
+
+
+def run_warped(program: Program, inputs: dict[str, Any], device: Device, warp: int) -> Ran:
+    """The results of a program whose kernels were made for warps."""
+    plan = lower(program, warped(warp))
+    plan = replace(plan, steps=tuple(map(_step, plan.steps)))
+    executable = Executable(plan, device)
+    try:
+        values = [p for v in executable.run(inputs) for p in parts(v)]
+    finally:
+        executable.close()
+    return Ran(values, plan)
+
+
+def _step(step: Step) -> Step:
+    if not isinstance(step, KernelStep):
+        return step
+    return replace(step, launch=replace(step.launch, kernel=_emulated(step.launch.kernel)))
+
+
+def _emulated(kernel: Kernel) -> Kernel:
+    if "SHUFFLE_XOR" not in kernel.source:
+        return kernel
+    source = _SHUFFLE + _HEAD.sub(r"\1 SHARED u64 shuffled[1024];", kernel.source)
+    return replace(kernel, source=source)

@@ -1,0 +1,1 @@
+"""The emitter: C for the value of any instruction at an index."""

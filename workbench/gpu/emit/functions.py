@@ -1,0 +1,109 @@
+"""C functions that kernels use beyond the language's own; a source contains only those that it calls."""
+
+from __future__ import annotations
+
+_BODIES = {
+    "min": "{T} min_{T}({T} a, {T} b) {{ return a < b ? a : b; }}",
+    "max": "{T} max_{T}({T} a, {T} b) {{ return a > b ? a : b; }}",
+    "min_f": "{T} min_{T}({T} a, {T} b) {{ return a < b || a != a ? a : b; }}",
+    "max_f": "{T} max_{T}({T} a, {T} b) {{ return a > b || a != a ? a : b; }}",
+    "min_f32": "f32 min_f32(f32 a, f32 b) {{ return MIN_F32(a, b); }}",
+    "max_f32": "f32 max_f32(f32 a, f32 b) {{ return MAX_F32(a, b); }}",
+    "sign": "{T} sign_{T}({T} a) {{ return ({T})((a > 0) - (a < 0)); }}",
+    "sign_f": "{T} sign_{T}({T} a) {{ return a != a ? a : ({T})((a > 0) - (a < 0)); }}",
+    "sign_u": "{T} sign_{T}({T} a) {{ return a > 0; }}",
+    "abs_f": "{T} abs_{T}({T} a) {{ return fabs(a); }}",
+    "abs_i": "{T} abs_{T}({T} a) {{ return ({T})(a < 0 ? -a : a); }}",
+    "abs_u": "{T} abs_{T}({T} a) {{ return a; }}",
+    "div_i": "{T} div_{T}({T} a, {T} b) {{ return b == 0 ? 0"
+    " : b == ({T})-1 ? ({T})(0 - a) : ({T})(a / b); }}",
+    "div_u": "{T} div_{T}({T} a, {T} b) {{ return b == 0 ? 0 : a / b; }}",
+    "fmod_i": "{T} fmod_{T}({T} a, {T} b) {{ return b == 0 || b == ({T})-1 ? 0 : ({T})(a % b); }}",
+    "fmod_u": "{T} fmod_{T}({T} a, {T} b) {{ return b == 0 ? 0 : a % b; }}",
+    "mod_f": "{T} mod_{T}({T} a, {T} b) {{ {T} r = fmod(a, b);"
+    " return r != 0 && (r < 0) != (b < 0) ? r + b : r; }}",
+    "mod_i": "{T} mod_{T}({T} a, {T} b) {{ {T} r = b == 0 || b == ({T})-1 ? 0 : ({T})(a % b);"
+    " return r != 0 && (r < 0) != (b < 0) ? ({T})(r + b) : r; }}",
+    "mod_u": "{T} mod_{T}({T} a, {T} b) {{ return b == 0 ? 0 : a % b; }}",
+    "shift_left": "{T} shift_left_{T}({T} a, {T} b) {{ return b < 0 || b >= (i32)sizeof({T}) * 8 ? 0"
+    " : ({T})((u64)a << b); }}",
+    "shift_left_u": "{T} shift_left_{T}({T} a, {T} b) {{"
+    " return b >= sizeof({T}) * 8 ? 0 : ({T})((u64)a << b); }}",
+    "shift_right": "{T} shift_right_{T}({T} a, {T} b) {{ return b < 0 || b >= (i32)sizeof({T}) * 8"
+    " ? ({T})(a < 0 ? -1 : 0) : ({T})(a >> b); }}",
+    "shift_right_u": "{T} shift_right_{T}({T} a, {T} b) {{"
+    " return b >= sizeof({T}) * 8 ? 0 : ({T})(a >> b); }}",
+    # Floats to integers saturate, and NaN gives 0. The limits are exact in the float's type, or one past it.
+    "whole": "{T} {F}_{T}({F} x) {{"
+    " return x != x ? 0 : x >= {HIGH} ? {MAX} : x <= {LOW} ? {MIN} : ({T})x; }}",
+    # A double rounded to float with its last bit odd where anything was lost: it never makes a tie.
+    "odd": "f32 odd_f32(f64 x) {{ f32 r = (f32)x; if ((f64)r != x && x == x && !isinf(r)) {{"
+    " u32 b = F32_BITS(r); if (fabs((f64)r) > fabs(x)) b -= 1; r = BITS_F32(b | 1u); }} return r; }}",
+    # An integer as a double; of one with too many bits, the lowest bit kept tells that some are lost.
+    "sticky": "f64 sticky_{T}({T} x) {{ f64 d = (f64)x; if (fabs(d) < 9007199254740992.0) return d;"
+    " return (f64)((x & ~({T})0xfff) | (({T})((x & 0xfff) != 0) << 11)); }}",
+    "settled": "f64 settled_f64(f64 x) {{ f64 r = rint(x); return fabs(x - r) <= 1e-12 * fabs(r) ? r : x; }}",
+    "bf16_f32": "f32 bf16_f32(u16 x) {{ return BITS_F32((u32)x << 16); }}",
+    "f32_bf16": "u16 f32_bf16(f32 x) {{ u32 b = F32_BITS(x); if (x != x) return (u16)((b >> 16) | 0x40);"
+    " return (u16)((b + 0x7fffu + ((b >> 16) & 1u)) >> 16); }}",
+    # fp8 with m bits of mantissa: the code of a magnitude is its whole steps in the range of its exponent.
+    "f32_fp8": "u8 f32_fp8(f32 x, i32 m, i32 bias, f32 limit, u32 nan, i32 fnuz, u32 inf) {{"
+    " u32 s = (F32_BITS(x) >> 24) & 0x80u; if (x != x) return (u8)(fnuz ? nan : s | nan);"
+    " if (inf != 0 && isinf(x)) return (u8)(s | inf); f32 a = fabs(x) < limit ? fabs(x) : limit;"
+    " i32 e = (i32)(F32_BITS(a) >> 23) - 127; if (e < 1 - bias) e = 1 - bias;"
+    " u32 q = (u32)rint(ldexp(a, m - e)); u32 c = ((u32)(e + bias) << m) + q - (1u << m);"
+    " return (u8)(fnuz && c == 0 ? 0 : s | c); }}",
+    "fp8_f32": "f32 fp8_f32(u8 x, i32 m, i32 bias, u32 nan, i32 fnuz) {{"
+    " u32 c = x & 0x7fu; f32 s = x & 0x80u ? -1.0f : 1.0f;"
+    " if (fnuz ? x == nan : c >= nan) return BITS_F32(0x7fc00000u);"
+    " if (!fnuz && m == 2 && c == 0x7cu) return s * BITS_F32(0x7f800000u);"
+    " i32 e = (i32)(c >> m); i32 q = (i32)(c & ((1u << m) - 1u));"
+    " return s * (e == 0 ? ldexp((f32)q, 1 - bias - m) : ldexp((f32)(q + (1 << m)), e - bias - m)); }}",
+}  # fmt: skip
+
+_LIMITS = {
+    "i8": (-128, 127), "u8": (0, 255), "i16": (-(1 << 15), (1 << 15) - 1), "u16": (0, (1 << 16) - 1),
+    "i32": (-(1 << 31), (1 << 31) - 1), "u32": (0, (1 << 32) - 1),
+    "i64": (-(1 << 63), (1 << 63) - 1), "u64": (0, (1 << 64) - 1),
+}  # fmt: skip
+
+
+def kind_of(type: str) -> str:
+    """``f``, ``i`` or ``u``: float, signed, unsigned."""
+    return type[0]
+
+
+def definition(name: str, type: str = "", source: str = "") -> str:
+    """The text of a function for a type; the variant for the type's kind where there is one.
+
+    Args:
+        name: The function's name without its type.
+        type: The C type that it is for, or gives.
+        source: The type that ``whole`` takes.
+    """
+    kinds = (f"{name}_{type}", f"{name}_{kind_of(type)}") if type else ()
+    body = next((_BODIES[k] for k in kinds if k in _BODIES), "") or _BODIES[name]
+    if name != "whole":
+        return "DEVICE " + body.format(T=type)
+    low, high = _LIMITS[type]
+    return "DEVICE " + body.format(
+        T=type,
+        F=source,
+        HIGH=f"({source}){float(high + 1)!r}",
+        LOW=f"({source}){float(low)!r}" if low else f"({source})0",
+        MAX=limit_text(type, high),
+        MIN=limit_text(type, low),
+    )
+
+
+def limit_text(type: str, value: int) -> str:
+    """An integer as a constant of a type."""
+    if value == -(1 << 63):
+        return "((i64)(-9223372036854775807 - 1))"
+    suffix = "u" if type.startswith("u") else ""
+    return f"(({type}){value}{suffix})"
+
+
+def integer_limits(type: str) -> tuple[int, int]:
+    """The least and greatest value of an integer type."""
+    return _LIMITS[type]

@@ -1,0 +1,329 @@
+"""Scalars in C: types, conversions by ONNX's rules, and the expressions of pointwise operations."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast as typed
+
+import numpy as np
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.operation import Operation
+from workbench.compiler.ops.elementwise import finfo
+from workbench.gpu.emit.functions import definition, kind_of, limit_text
+from workbench.gpu.emit.writer import Writer
+
+_INTEGERS = {
+    DType.BOOL: "u8", DType.UINT8: "u8", DType.INT8: "i8", DType.UINT16: "u16", DType.INT16: "i16",
+    DType.INT32: "i32", DType.INT64: "i64", DType.UINT32: "u32", DType.UINT64: "u64", DType.FP4X2: "u8",
+}  # fmt: skip
+FNUZ = frozenset({DType.FP8E4M3FNUZ, DType.FP8E5M2FNUZ})
+FP8 = FNUZ | {DType.FP8E4M3FN, DType.FP8E5M2}
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value in C: a name or a constant, so that it needs no parentheses."""
+
+    text: str
+    type: DType
+    """What it stands for: a half is computed with as a float, and rounded when it is stored."""
+
+
+def c_type(type: DType) -> str:
+    """The C type that values are computed in: float for all narrower floats."""
+    if type is DType.DOUBLE:
+        return "f64"
+    return _INTEGERS.get(type, "f32")
+
+
+def memory_type(type: DType) -> str:
+    """The C type of an element in memory."""
+    if type in (DType.HALF, DType.BF16):
+        return "u16"
+    return "u8" if type in FP8 else c_type(type)
+
+
+def number(value: float | bool, type: DType) -> Scalar:
+    """A constant of an element type."""
+    kind = c_type(type)
+    if kind.startswith("f"):
+        return Scalar(_float_text(float(value), kind), type)
+    return Scalar(limit_text(kind, int(value)), type)
+
+
+def _float_text(value: float, kind: str) -> str:
+    if math.isnan(value):
+        return "BITS_F32(0x7fc00000u)" if kind == "f32" else "BITS_F64(0x7ff8000000000000)"
+    if math.isinf(value):
+        bits = ("0x7f800000u", "0xff800000u")[value < 0]
+        wide = ("0x7ff0000000000000", "0xfff0000000000000")[value < 0]
+        return f"BITS_F32({bits})" if kind == "f32" else f"BITS_F64({wide})"
+    if kind == "f32":
+        with np.errstate(over="ignore"):
+            narrow = np.float32(value)
+        if np.isinf(narrow):
+            return _float_text(float(narrow), kind)
+        text = repr(float(str(narrow)))
+        return f"{text}f" if value >= 0 else f"({text}f)"
+    return repr(value) if value >= 0 else f"({value!r})"
+
+
+# Memory
+
+
+def loaded(w: Writer, text: str, type: DType) -> Scalar:
+    """The value of an element as it lies in memory; if it is stored again, its bits are the same."""
+    if memory_type(type) == c_type(type):
+        return Scalar(w.let(c_type(type), text), type)
+    bits = text if text.isidentifier() else w.let(memory_type(type), text, "e")
+    value = w.let("f32", _decoded(w, bits, type))
+    w.remember(("bits", value), bits)
+    return Scalar(value, type)
+
+
+def _decoded(w: Writer, bits: str, type: DType) -> str:
+    if type is DType.HALF:
+        return f"half_f32({bits})"
+    if type is DType.BF16:
+        w.need(definition("bf16_f32"))
+        return f"bf16_f32({bits})"
+    w.need(definition("fp8_f32"))
+    m, bias, nan, fnuz, _ = _fp8(type)
+    return f"fp8_f32({bits}, {m}, {bias}, {nan}, {fnuz})"
+
+
+def stored(w: Writer, value: Scalar) -> str:
+    """The text of a value as it lies in memory; floats narrower than f32 are rounded here."""
+    if memory_type(value.type) == c_type(value.type):
+        return value.text
+    return w.recalled(("bits", value.text)) or _encoded(w, value)
+
+
+def _encoded(w: Writer, value: Scalar) -> str:
+    type = value.type
+    if type is DType.HALF:
+        return f"f32_half({value.text})"
+    if type is DType.BF16:
+        w.need(definition("f32_bf16"))
+        return f"f32_bf16({value.text})"
+    w.need(definition("f32_fp8"))
+    m, bias, nan, fnuz, limit = _fp8(type)
+    infinite = "0x7cu" if type is DType.FP8E5M2 else "0"
+    return f"f32_fp8({value.text}, {m}, {bias}, {limit!r}f, {nan}, {fnuz}, {infinite})"
+
+
+def _fp8(type: DType) -> tuple[int, int, str, int, float]:
+    """Bits of mantissa, bias, the code of NaN, whether 0x80 is NaN, the largest value."""
+    m = 3 if type in (DType.FP8E4M3FN, DType.FP8E4M3FNUZ) else 2
+    fnuz = type in FNUZ
+    bias = (7 if m == 3 else 15) + fnuz
+    nan = "0x80u" if fnuz else "0x7fu" if m == 3 else "0x7du"
+    return m, bias, nan, int(fnuz), float(finfo(type.numpy).max)
+
+
+# Conversions
+
+
+def cast(w: Writer, value: Scalar, type: DType) -> Scalar:
+    """A value in another element type, as ``elementwise.cast`` defines it: rounded and saturated."""
+    if value.type is type:
+        return value
+    source, target = c_type(value.type), c_type(type)
+    text = value.text
+    if type is DType.BOOL:
+        text = f"({text} != 0)"
+    elif type in (DType.HALF, DType.BF16) or type in FP8:
+        return _rounded(w, Scalar(text, value.type), type)
+    elif kind_of(source) == "f" and kind_of(target) != "f":
+        w.need(definition("whole", target, source))
+        text = f"{source}_{target}({text})"
+    else:
+        text = f"({target}){text}"
+    return Scalar(w.let(target, text), type)
+
+
+def _rounded(w: Writer, value: Scalar, type: DType) -> Scalar:
+    """A value rounded once to a float narrower than f32, and held in f32 again."""
+    source, text = c_type(value.type), value.text
+    if source != "f32" and type is DType.HALF:
+        return loaded(w, f"f64_half((f64){text})", type)
+    if source != "f32":
+        if source in ("i64", "u64"):
+            w.need(definition("sticky", source))
+            text = f"sticky_{source}({text})"
+        w.need(definition("odd"))
+        text = f"odd_f32((f64){text})"
+    return _narrowed(w, w.let("f32", text), type)
+
+
+def _narrowed(w: Writer, text: str, type: DType) -> Scalar:
+    """A float as one of a narrower type; those of 8 bits do not become infinite."""
+    if type is DType.FP8E5M2:
+        limit = _float_text(float(finfo(type.numpy).max), "f32")
+        text = w.let("f32", f"isinf({text}) ? ({text} < 0 ? -{limit} : {limit}) : {text}")
+    return loaded(w, _encoded(w, Scalar(text, type)), type)
+
+
+def rounded(w: Writer, value: Scalar) -> Scalar:
+    """The value as it would be read from memory: what bodies do with fp8 after each operation."""
+    if value.type not in FP8 or w.recalled(("bits", value.text)) is not None:
+        return value
+    return _narrowed(w, value.text, value.type)
+
+
+# Expressions
+
+_AS_THEY_ARE = frozenset({
+    "convert", "where", "equal", "greater", "less", "logical_and", "logical_or", "logical_xor", "not",
+    "isnan", "isinf", "bit_cast", "dequantizelinear", "cast_to",
+})  # fmt: skip
+"""Operations whose operands keep their own types."""
+
+_CALL = re.compile(r"\b([A-Za-z_]\w*)\(")
+_EXP = re.compile(r"\bexp\(")
+_OWN = frozenset({"min", "max", "mod", "sign", "abs", "shift_left", "shift_right"})
+_RENAMED = {"nearbyint": "rint"}
+_WIDE = ("i32", "u32", "i64", "u64")
+"""Integers that no float of 32 bits holds."""
+_WHOLE = frozenset({"ceil", "floor", "nearbyint"})
+"""Functions that leave an integer as it is."""
+
+
+def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType) -> Scalar:
+    """The result of a pointwise operation on one element of each operand.
+
+    Args:
+        w: Where lines are written.
+        op: An operation that has an ``expression``.
+        operands: One element each.
+        type: The element type of the result.
+    """
+    if op.name == "convert":
+        return cast(w, operands[0], type)
+    if op.name == "bit_cast":
+        return _bits(w, operands[0], type)
+    if op.name in ("isnan", "isinf") and not operands[0].type.is_float:
+        return number(False, type)
+    if op.name == "equal" and operands[0].type in FNUZ:
+        return _same_code(w, operands, type)
+    if op.name == "quantizelinear":
+        return _quantized(w, operands, type)
+    work = _work_type(op, operands, type)
+    kept = op.name in _AS_THEY_ARE and op.name != "dequantizelinear"
+    names = [x.text if kept else _as_type(w, x, work) for x in operands]
+    names += ["0"] * (3 - len(names))
+    text = _expression(w, op, names, work if not kept else c_type(operands[0].type), type)
+    if _is_narrow([*operands, Scalar("", type)]):
+        text = (
+            f"FAST_DIV({names[0]}, {names[1]})" if op.name == "div" else _EXP.sub("FAST_EXP(", text)
+        )
+    if kept or op.name == "dequantizelinear":
+        made = Scalar(w.let(work, text), _standing_for(work))
+        return rounded(w, cast(w, made, type)) if not kept else _retyped(w, text, type)
+    made = w.let(work, f"({work})({text})" if kind_of(work) != "f" else text)
+    if work == "f64" and type.is_integral:  # a function's last bits must not cost a whole one
+        w.need(definition("settled"))
+        made = w.let(work, f"settled_f64({made})")
+    if work == c_type(type):
+        return rounded(w, Scalar(made, type))
+    return cast(w, Scalar(made, _standing_for(work)), type)
+
+
+def _is_narrow(values: Sequence[Scalar]) -> bool:
+    """Whether all are halves or bfloat16, whose rounding hides what fast functions of f32 get wrong."""
+    return all(v.type in (DType.HALF, DType.BF16) for v in values)
+
+
+def _quantized(w: Writer, operands: Sequence[Scalar], type: DType) -> Scalar:
+    """x / scale, rounded to even for integers, plus the zero point in a type that holds it."""
+    x, _, *zero = operands
+    work = c_type(x.type) if x.type.is_float else "f64"
+    value, scale = (_as_type(w, v, work) for v in operands[:2])
+    made = w.let(work, f"{value} / {scale}")
+    if not type.is_float:
+        made = w.let(work, f"rint({made})")
+    if zero:
+        kind = "f64" if c_type(zero[0].type) in _WIDE else work
+        made = w.let(kind, f"({kind}){made} + ({kind}){zero[0].text}")
+        work = kind
+    return rounded(w, cast(w, Scalar(made, _standing_for(work)), type))
+
+
+def _same_code(w: Writer, operands: Sequence[Scalar], type: DType) -> Scalar:
+    """Whether two elements are equal, of a type in which not-a-number has one code and equals itself."""
+    a, b = (x.text for x in operands)
+    return _retyped(w, f"{a} == {b} || ({a} != {a} && {b} != {b})", type)
+
+
+def _retyped(w: Writer, text: str, type: DType) -> Scalar:
+    return Scalar(w.let(c_type(type), text), type)
+
+
+def _standing_for(kind: str) -> DType:
+    """The element type that a C type holds exactly."""
+    return {"f32": DType.FLOAT, "f64": DType.DOUBLE}.get(kind) or next(
+        t for t, c in _INTEGERS.items() if c == kind and t is not DType.BOOL
+    )
+
+
+def _work_type(op: Operation, operands: Sequence[Scalar], type: DType) -> str:
+    """The C type that the arithmetic is done in."""
+    first = operands[0].type
+    if op.name == "dequantizelinear":
+        return "f64" if c_type(first) in _WIDE or c_type(type) != "f32" else "f32"
+    if op.name in _AS_THEY_ARE:
+        return c_type(type)
+    if first.is_float:
+        return c_type(first)
+    if not getattr(op, "exact", False):
+        return "f64"
+    return "i8" if first is DType.BOOL else c_type(first)
+
+
+def _as_type(w: Writer, value: Scalar, kind: str) -> str:
+    return value.text if c_type(value.type) == kind else w.let(kind, f"({kind}){value.text}")
+
+
+def _expression(w: Writer, op: Operation, names: Sequence[str], work: str, type: DType) -> str:
+    """The operation's expression with operands, attributes and functions in C's names."""
+    assert op.expression is not None, op.name
+    if op.name == "div" and kind_of(work) != "f":
+        w.need(definition("div", work))
+        return f"div_{work}({names[0]}, {names[1]})"
+    result = c_type(type) if op.name in _AS_THEY_ARE and op.name != "dequantizelinear" else work
+    attributes = {k: _attribute(v, work) for k, v in op.attributes().items()}
+    text = op.expression.format(*names, **attributes)
+
+    def named(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name == "T":
+            return f"({result})("
+        if name in _OWN or (name == "fmod" and kind_of(work) != "f"):
+            w.need(definition(name, work))
+            return f"{name}_{work}("
+        if name in _WHOLE and kind_of(work) != "f":
+            return "("
+        return f"{_RENAMED.get(name, name)}("
+
+    return _CALL.sub(named, text)
+
+
+def _attribute(value: object, work: str) -> str:
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        kind = work if work.startswith("f") else "f64"
+        return _float_text(float(typed("float", value)), kind)
+    return str(value)
+
+
+def _bits(w: Writer, value: Scalar, type: DType) -> Scalar:
+    """The bits that a value has in memory, as an element of another type."""
+    text = stored(w, value)
+    words = {"f32": "F32_BITS({})", "f64": "F64_BITS({})"}
+    back = {"f32": "BITS_F32((u32)({}))", "f64": "BITS_F64((u64)({}))"}
+    whole = words.get(memory_type(value.type), "({})").format(text)
+    target = memory_type(type)
+    return loaded(w, back.get(target, f"({target})({{}})").format(whole), type)

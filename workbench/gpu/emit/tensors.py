@@ -1,0 +1,306 @@
+"""The value of an instruction at an index, as C: what every kernel is made of.
+
+A function for each operation says which elements of its inputs a result's element follows from
+(``value_of``); pointwise operations bring their own expression. The functions are in ``views.py``
+and its neighbours.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias, TypeVar
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.errors import OperationError
+from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir import Module
+from workbench.compiler.operation import Operation
+from workbench.compiler.shape import Shape
+from workbench.gpu.emit.index import Index, linear
+from workbench.gpu.emit.scalar import Scalar, c_type, loaded, memory_type, number, pointwise
+from workbench.gpu.emit.writer import Writer
+
+T = TypeVar("T")
+Indices: TypeAlias = tuple[Index, ...]
+At: TypeAlias = "Callable[[Indices], Scalar]"
+"""A tensor inside a kernel: its element at an index."""
+ValueOf: TypeAlias = "Callable[[Tensors, Instruction, Indices, int], Scalar]"
+"""The element of an instruction's result (of which one, if it has several) at an index."""
+
+Condition: TypeAlias = "Callable[[Instruction], bool]"
+
+_VALUES: dict[str, ValueOf] = {}
+_CONDITIONS: dict[str, Condition] = {}
+_ROOMS = (
+    "views", "movement", "windows", "reductions", "selection", "tables", "codes", "products",
+    "convolve", "resize", "regions", "softmax", "matrices",
+)  # fmt: skip
+"""The modules of this package that declare values of operations."""
+
+
+def value_of(*names: str, when: Condition | None = None) -> Callable[[ValueOf], ValueOf]:
+    """Declare how an element of these operations' results is computed.
+
+    Args:
+        names: The operations.
+        when: Tells of an instruction whether the function can do it; by default any.
+    """
+
+    def declare(function: ValueOf) -> ValueOf:
+        for name in names:
+            _VALUES[name] = function
+            if when is not None:
+                _CONDITIONS[name] = when
+        return function
+
+    return declare
+
+
+@cache
+def values() -> Mapping[str, ValueOf]:
+    """What is declared, by the operation's name."""
+    for room in _ROOMS:
+        importlib.import_module(f"workbench.gpu.emit.{room}")
+    return _VALUES
+
+
+def has_value(instruction: Instruction) -> bool:
+    """Whether any element of an instruction can be computed by one work item from its inputs."""
+    if any(
+        s.is_dynamic or s.kind for s in (instruction.shape, *(i.shape for i in instruction.inputs))
+    ):
+        return False
+    op = instruction.op
+    if op.name == "pointwise":
+        return all(is_scalar_work(i) for i in instruction.modules[0])
+    if op.pointwise and op.expression is not None:
+        return True
+    if op.name not in values():
+        return False
+    condition = _CONDITIONS.get(op.name)
+    return condition is None or condition(instruction)
+
+
+def is_scalar_work(instruction: Instruction) -> bool:
+    """Whether an instruction of a body is computed from one element of each input."""
+    op = instruction.op
+    return (
+        op.name.startswith("@") or op.expression is not None or op.name in ("identity", "pointwise")
+    )
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A tensor in memory: a pointer's name, and where the elements lie from there."""
+
+    name: str
+    shape: Shape
+    offset: int = 0
+    """Elements from the pointer to the first one."""
+
+
+class Tensors:
+    """Values of instructions in one kernel.
+
+    Args:
+        w: Where statements are written.
+        lanes: Neighbouring elements that a work item handles at once, for vector loads.
+    """
+
+    def __init__(self, w: Writer, lanes: int = 1) -> None:
+        """Nothing is bound yet."""
+        self.w = w
+        self.lanes = lanes
+        self._bound: dict[tuple[int, int], At] = {}
+        self._context: tuple[object, ...] = ()
+
+    # What instructions stand for
+
+    def bind(self, instruction: Instruction, value: At | Memory, part: int = 0) -> None:
+        """Let an instruction be a tensor in memory, or what a function gives."""
+        at = value if not isinstance(value, Memory) else self._reader(value)
+        self._bound[instruction.id, part] = at
+
+    def _reader(self, memory: Memory) -> At:
+        return lambda index: self.load(memory, index)
+
+    def is_bound(self, instruction: Instruction) -> bool:
+        """Whether it was said what an instruction stands for."""
+        return (instruction.id, 0) in self._bound
+
+    @contextmanager
+    def call(self, key: object, parameters: Mapping[Instruction, At]) -> Generator[None]:
+        """Values of a body for some arguments; what was computed for others is not taken for them.
+
+        Args:
+            key: Tells this call from other calls of the same body in this kernel.
+            parameters: The body's parameters, each with its value.
+        """
+        before, context = dict(self._bound), self._context
+        self._bound.update({(p.id, 0): at for p, at in parameters.items()})
+        self._context = (*context, key)
+        try:
+            yield
+        finally:
+            self._bound, self._context = before, context
+
+    # Elements
+
+    def at(self, instruction: Instruction, index: Sequence[Index], part: int = 0) -> Scalar:
+        """The element at an index.
+
+        Args:
+            instruction: Whose result.
+            index: One expression a dimension; an axis of length 1 may be given any,
+                and one element any index.
+            part: Which result of an instruction that has several.
+        """
+        key = self._key(instruction, index, part)
+        return self.w.once(key, lambda: self._computed(instruction, key[-1], part))
+
+    def once(self, instruction: Instruction, key: object, make: Callable[[], T]) -> T:
+        """What ``make`` gave for an instruction and a key, such as the maximum of a row of its input."""
+        return self.w.once((self._context, instruction.id, key), make)
+
+    def remember(
+        self, instruction: Instruction, index: Sequence[Index], value: Scalar, part: int = 0
+    ) -> None:
+        """Let ``at`` give a value that was computed along with another one, until the scope ends."""
+        self.w.remember(self._key(instruction, index, part), value)
+
+    def _key(
+        self, instruction: Instruction, index: Sequence[Index], part: int
+    ) -> tuple[str, tuple[object, ...], int, int, Indices]:
+        lens = _lens(instruction.shape, part)
+        if len(lens) != len(index):  # one element, as {1} for any rank
+            index = [Index()] * len(lens)
+        place = tuple(Index() if n == 1 else i for i, n in zip(index, lens, strict=True))
+        return "at", self._context, instruction.id, part, place
+
+    def _computed(self, instruction: Instruction, index: Indices, part: int) -> Scalar:
+        bound = self._bound.get((instruction.id, part))
+        if bound is not None:
+            return bound(index)
+        if instruction.literal is not None and instruction.shape.elements == 1:
+            return number(instruction.literal.numpy().reshape(-1)[0].item(), instruction.shape.type)
+        op = instruction.op
+        if op.name == "pointwise":
+            operands = [self.at(i, index) for i in instruction.inputs]
+            return self.body(instruction.modules[0], operands)[part]
+        if op.pointwise and op.expression is not None:
+            operands = [self.at(i, index) for i in instruction.inputs]
+            return pointwise(self.w, op, operands, instruction.shape.type)
+        value = values().get(op.name)
+        if value is None:
+            raise OperationError(f"{instruction!r}: no kernel computes {op.name}")
+        return value(self, instruction, index, part)
+
+    def body(self, module: Module, operands: Sequence[Scalar]) -> list[Scalar]:
+        """The results of a body of scalar work for one element of each operand."""
+        found: dict[int, Scalar] = {}
+        names = sorted(module.parameters)
+        given = dict(zip(names, operands, strict=True))
+        for i in module:
+            if i.parameter is not None:
+                found[i.id] = given[i.parameter]
+            elif i.literal is not None:
+                found[i.id] = number(i.literal.numpy().reshape(-1)[0].item(), i.shape.type)
+            elif i.op.name == "pointwise":
+                inner = [found[x.id] for x in i.inputs]
+                found[i.id] = self.body(i.modules[0], inner)[0]
+            elif i.op.name == "identity":
+                found[i.id] = found[i.inputs[0].id]
+            elif not i.op.name.startswith("@"):
+                inner = [found[x.id] for x in i.inputs]
+                found[i.id] = pointwise(self.w, i.op, inner, i.shape.type)
+        return [found[o.id] for o in module.outputs]
+
+    def op(self, instruction: Instruction) -> Operation:
+        """An instruction's operation with negative axes resolved."""
+        return instruction.op.normalized([i.shape for i in instruction.inputs])
+
+    # Control flow inside a work item
+
+    def choose(
+        self, condition: str, type: DType, yes: Callable[[], Scalar], no: Callable[[], Scalar]
+    ) -> Scalar:
+        """One of two values; only what the chosen one needs is computed and loaded."""
+        w = self.w
+        name = w.name("c")
+        w.line(f"{c_type(type)} {name};")
+        with w.block(f"if ({condition})"):
+            w.line(f"{name} = {yes().text};")
+        with w.block("else"):
+            w.line(f"{name} = {no().text};")
+        return Scalar(name, type)
+
+    def inside(self, index: Sequence[Index], lens: Sequence[int]) -> str:
+        """The condition that an index lies within lens; "1" if it surely does, "0" if surely not."""
+        parts: list[str] = []
+        for i, n in zip(index, lens, strict=True):
+            low, high = i.range
+            if high < 0 or low >= n:
+                return "0"
+            if low < 0:
+                parts.append(f"{i.text()} >= 0")
+            if high >= n:
+                parts.append(f"{i.text()} < {n}")
+        return " && ".join(parts) or "1"
+
+    # Memory
+
+    def load(self, memory: Memory, index: Sequence[Index]) -> Scalar:
+        """An element of memory; with its neighbours at once where they are asked for, too."""
+        offset = linear(index, memory.shape.strides, memory.offset)
+        type = memory.shape.type
+        lanes = self.lanes
+        if lanes == 1 or offset.divisor % lanes:
+            return loaded(self.w, f"{memory.name}[{offset.text()}]", type)
+        lane = offset.constant % lanes
+        group = self._group(memory, offset - lane)
+        return self.w.once(("lane", group, lane), lambda: self._lane(group, lane, type))
+
+    def _group(self, memory: Memory, base: Index) -> _Group:
+        def make() -> _Group:
+            kind = memory_type(memory.shape.type)
+            vector = vector_type(self.w, kind, self.lanes)
+            name = self.w.define(
+                vector, f"*(GLOBAL const {vector} *)({memory.name} + {base.text()})", "u"
+            )
+            return _Group(name, f"{memory.name}[{base.text()} + ", kind, set())
+
+        return self.w.once(("group", memory, base), make)
+
+    def _lane(self, group: _Group, lane: int, type: DType) -> Scalar:
+        group.lanes.add(lane)
+
+        def text() -> str:
+            return f"{group.name}.v[{lane}]" if len(group.lanes) > 1 else f"{group.element}{lane}]"
+
+        return loaded(self.w, self.w.define(group.kind, text, "e"), type)
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Neighbouring elements that are loaded at once if more than one of them is read."""
+
+    name: str
+    element: str
+    kind: str
+    lanes: set[int]
+
+
+def vector_type(w: Writer, kind: str, lanes: int) -> str:
+    """The type of ``lanes`` neighbouring elements that one access moves."""
+    name = f"{kind}x{lanes}"
+    size = int(kind[1:]) // 8 * lanes
+    w.need(f"typedef struct ALIGN({size}) {{ {kind} v[{lanes}]; }} {name};")
+    return name
+
+
+def _lens(shape: Shape, part: int) -> tuple[int, ...]:
+    return shape.subs[part].lens if shape.subs is not None else shape.lens

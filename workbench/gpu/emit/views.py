@@ -1,0 +1,96 @@
+"""Values of operations that only say where an element comes from: views, reshapes, slices."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from workbench.compiler.instruction import Instruction
+from workbench.gpu.emit.index import Index, joined, split
+from workbench.gpu.emit.scalar import Scalar
+from workbench.gpu.emit.tensors import Indices, Tensors, value_of
+
+
+def attributes(t: Tensors, instruction: Instruction) -> Any:
+    """The operation with its attributes resolved, for reading them."""
+    return cast("Any", t.op(instruction))
+
+
+@value_of("identity", "contiguous", "layout", "capture", "expect_dims")
+def same(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """The input's element at the same index."""
+    return t.at(i.inputs[0], index)
+
+
+@value_of("get_tuple_elem")
+def element_of_tuple(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """The element of one of the input's results."""
+    return t.at(i.inputs[0], index, attributes(t, i).index)
+
+
+@value_of("transpose")
+def transposed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """Axis k of the result is axis permutation[k] of the input."""
+    permutation = attributes(t, i).permutation
+    place = dict(zip(permutation, index, strict=True))
+    return t.at(i.inputs[0], [place[a] for a in range(len(permutation))])
+
+
+@value_of("broadcast")
+def broadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """The input's axes are the result's from ``axis`` on."""
+    x = i.inputs[0]
+    axis = attributes(t, i).axis
+    return t.at(x, index[axis : axis + x.shape.ndim])
+
+
+@value_of("multibroadcast", "broadcast_with_dims", "broadcast_for_dot")
+def multibroadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """The input's axes are the result's last ones; those of length 1 repeat."""
+    x = i.inputs[0]
+    return t.at(x, index[len(index) - x.shape.ndim :])
+
+
+@value_of("scalar")
+def scalar(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """The one element."""
+    return t.at(i.inputs[0], [Index()] * i.inputs[0].shape.ndim)
+
+
+_RESHAPES = ("reshape", "reshape_lazy", "flatten", "squeeze", "unsqueeze", "reshape_with_dims")
+
+
+@value_of(*_RESHAPES)
+def reshaped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """The element of the same number in row-major order."""
+    x = i.inputs[0]
+    return t.at(x, split(joined(index, i.shape.lens), x.shape.lens, t.w))
+
+
+@value_of("slice", when=lambda i: len(i.inputs) == 1)
+def sliced(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """From the starts on."""
+    op = attributes(t, i)
+    place = list(index)
+    for axis, start in zip(op.axes, op.starts, strict=True):
+        place[axis] += start
+    return t.at(i.inputs[0], place)
+
+
+@value_of("step")
+def stepped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """Every so-manyth element along the axes."""
+    op = attributes(t, i)
+    place = list(index)
+    for axis, step in zip(op.axes, op.steps, strict=True):
+        place[axis] *= step
+    return t.at(i.inputs[0], place)
+
+
+@value_of("reverse")
+def reversed_(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """Counted from the other end along the axes."""
+    axes: tuple[int, ...] = attributes(t, i).axes
+    place = list(index)
+    for axis in axes:
+        place[axis] = Index((), i.shape.lens[axis] - 1) - place[axis]
+    return t.at(i.inputs[0], place)

@@ -1,0 +1,184 @@
+"""Values of windows that slide over an input: poolings, and normalisation over neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from math import prod
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.instruction import Instruction
+from workbench.compiler.ops.pool import Pooling, PoolingMode
+from workbench.compiler.ops.windows import Window, both_sides, window_of
+from workbench.gpu.emit.index import Index, linear
+from workbench.gpu.emit.scalar import Scalar, c_type, cast, number
+from workbench.gpu.emit.sums import bounded, finished, larger, lowest, real_type
+from workbench.gpu.emit.tensors import Indices, Tensors, value_of
+from workbench.gpu.emit.views import attributes
+
+_COVERED = (
+    "DEVICE {I} covered_{I}({I} start, {I} low, {I} high, {I} step, {I} size) {{"
+    " {I} a = low > start ? (low - start + step - 1) / step : 0;"
+    " {I} b = high > start ? (high - start + step - 1) / step : 0;"
+    " return (b < size ? b : size) - (a < size ? a : size); }}"
+)
+"""How many of ``size`` places, ``step`` apart from ``start`` on, lie from ``low`` to below ``high``."""
+
+
+@contextmanager
+def taps(
+    t: Tensors, window: Window, outputs: Sequence[Index]
+) -> Generator[tuple[Indices, Indices]]:
+    """Loops over the taps of a window that lie inside the input.
+
+    Args:
+        t: Where they are written.
+        window: The window.
+        outputs: Which output it belongs to, an index a spatial axis.
+
+    Yields:
+        The tap's index in the window, and its place in the input.
+    """
+    tap: list[Index] = []
+    place: list[Index] = []
+    with ExitStack() as blocks:
+        for axis, n in enumerate(window.input):
+            size = window.size[axis]
+            tap.append(blocks.enter_context(t.w.loop(size)) if size != 1 else Index())
+            at = start_of(window, axis, outputs[axis]) + tap[-1] * window.dilation[axis]
+            condition = t.inside([at], [n])
+            if condition != "1":
+                blocks.enter_context(t.w.block(f"if ({condition})"))
+            place.append(bounded(t.w, at, n))
+        yield tuple(tap), tuple(place)
+
+
+def start_of(window: Window, axis: int, output: Index) -> Index:
+    """Where the first tap of an output lies along an axis; negative in the padding."""
+    return output * window.stride[axis] - window.begin[axis]
+
+
+# Pooling
+
+
+@value_of("pooling")
+def pooled(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """The mean, maximum or norm of the taps inside the input."""
+    op, x = attributes(t, i), i.inputs[0]
+    window = _pooling_window(op, x.shape.lens[2:])
+    if op.mode == PoolingMode.MAX:
+        return _maximum(t, i, window, index)
+    work = real_type(x.shape.type)
+    if op.mode == PoolingMode.AVERAGE:
+        total = _total(t, i, window, index, "{0}")
+        count = _count(t, op, window, index)
+        mean = Scalar(t.w.let(c_type(work), f"{total.text} / {count}"), work)
+        return finished(t.w, mean, x.shape.type)
+    return _norm(t, i, op.lp_order, window, index)
+
+
+def _pooling_window(op: Pooling, lens: tuple[int, ...]) -> Window:
+    if op.dyn_global:
+        ones, none = (1,) * len(lens), (0,) * len(lens)
+        return Window(lens, lens, ones, ones, none, none)
+    return window_of(op, lens, op.lengths, op.ceil_mode)
+
+
+def _maximum(t: Tensors, i: Instruction, window: Window, index: Indices) -> Scalar:
+    x, type = i.inputs[0], i.shape.type
+    best = t.w.variable(c_type(type), lowest(type).text)
+    with taps(t, window, index[2:]) as (_, place):
+        value = t.at(x, (*index[:2], *place))
+        t.w.line(f"{best} = {larger(t.w, best, value.text, type)};")
+    return finished(t.w, Scalar(best, type), type)
+
+
+def _total(t: Tensors, i: Instruction, window: Window, index: Indices, term: str) -> Scalar:
+    """The sum of a term for each tap, in which ``{0}`` is the tap's value."""
+    x = i.inputs[0]
+    work = real_type(x.shape.type)
+    total = t.w.variable(c_type(work), number(0, work).text)
+    with taps(t, window, index[2:]) as (_, place):
+        value = cast(t.w, t.at(x, (*index[:2], *place)), work)
+        t.w.line(f"{total} += {term.format(value.text)};")
+    return Scalar(total, work)
+
+
+def _count(t: Tensors, op: Pooling, window: Window, index: Indices) -> str:
+    """How many elements a mean is over; 1 where there are none."""
+    factors: list[str] = []
+    known = 1
+    for axis, n in enumerate(window.input):
+        low, high = (-window.begin[axis], n + window.end[axis]) if op.count_include_pad else (0, n)
+        start = start_of(window, axis, index[2 + axis])
+        if start.range[0] >= low and start.range[1] + window.span[axis] <= high:
+            known *= window.size[axis]
+            continue
+        kind = t.w.integer_type
+        t.w.need(_COVERED.format(I=kind))
+        rest = f"{low}, {high}, {window.dilation[axis]}, {window.size[axis]}"
+        factors.append(t.w.integer(f"covered_{kind}({start.text()}, {rest})"))
+    if not factors:
+        return str(known)
+    count = t.w.integer(" * ".join([str(known), *factors]))
+    return f"({count} > 1 ? {count} : 1)"
+
+
+def _norm(t: Tensors, i: Instruction, order: int, window: Window, index: Indices) -> Scalar:
+    type = i.shape.type
+    if order == 0:
+        return number(1, type)
+    work = real_type(type)
+    power, root = number(order, work).text, number(1 / order, work).text
+    terms = {1: "fabs({0})", 2: "{0} * {0}"}
+    term = terms.get(order, f"pow(fabs({{0}}), {power})")
+    total = _total(t, i, window, index, term).text
+    roots = {1: total, 2: f"sqrt({total})"}
+    norm = t.w.let(c_type(work), roots.get(order, f"pow({total}, {root})"))
+    return finished(t.w, Scalar(norm, work), type)
+
+
+@value_of("max_pool_indices")
+def index_of_maximum(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """The number of the first largest tap; a later one counts only where it is greater."""
+    op, x, w = attributes(t, i), i.inputs[0], t.w
+    lens, type = x.shape.lens[2:], x.shape.type
+    begin, end = both_sides(op, op.padding, len(lens))
+    window = Window(lens, op.lengths, op.stride, op.dilations, begin, end, op.ceil_mode)
+    strides = [prod(lens[:a] if op.column_major else lens[a + 1 :]) for a in range(len(lens))]
+    best = w.variable(c_type(type), number(0, type).text)
+    found = w.variable(w.integer_type, "-1")
+    with taps(t, window, index[2:]) as (_, place):
+        value = t.at(x, (*index[:2], *place)).text
+        wins = f"{found} < 0 || {value} > {best}"
+        if type.is_float:
+            wins += f" || ({value} != {value} && {best} == {best})"
+        with w.block(f"if ({wins})"):
+            w.line(f"{best} = {value};")
+            w.line(f"{found} = {linear(place, strides).text()};")
+    image = linear(index[:2], [x.shape.lens[1] * prod(lens), prod(lens)])
+    number_ = f"(i64)(({found} > 0 ? {found} : 0) + {image.text()})"
+    return Scalar(w.let("i64", number_), DType.INT64)
+
+
+# Normalisation
+
+
+@value_of("lrn")
+def normalised(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """``x * (bias + alpha / size * sum of squares) ** -beta``, over neighbouring channels."""
+    op, x, w = attributes(t, i), i.inputs[0], t.w
+    type = i.shape.type
+    work = real_type(type)
+    total = w.variable(c_type(work), number(0, work).text)
+    with w.loop(op.size) as offset:
+        channel = index[1] + offset - (op.size - 1) // 2
+        n = x.shape.lens[1]
+        with w.block(f"if ({t.inside([channel], [n])})"):
+            place = (index[0], bounded(w, channel, n), *index[2:])
+            value = cast(w, t.at(x, place), work).text
+            w.line(f"{total} += {value} * {value};")
+    alpha, bias, beta = (number(v, work).text for v in (op.alpha / op.size, op.bias, -op.beta))
+    value = cast(w, t.at(x, index), work).text
+    made = w.let(c_type(work), f"{value} * pow({total} * {alpha} + {bias}, {beta})")
+    return finished(w, Scalar(made, work), type)

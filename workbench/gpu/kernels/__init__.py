@@ -1,0 +1,1 @@
+"""Kernels: how the work of an instruction is spread over blocks and work items."""

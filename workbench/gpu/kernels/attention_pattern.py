@@ -1,0 +1,330 @@
+"""What attention's kernels must know of a group: its two products, the softmax between, the results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, cast
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir import Module
+from workbench.compiler.passes.attention import (
+    SHAPING,
+    VIEWS,
+    in_order,
+    softmax_behind,
+    softmax_input,
+)
+from workbench.compiler.rewrite import behind_broadcasts
+from workbench.gpu.emit.index import Index, Variable, joined, linear, split
+from workbench.gpu.emit.scalar import Scalar
+from workbench.gpu.emit.tensors import At, Indices, Tensors, has_value
+from workbench.gpu.emit.writer import Writer
+
+_TYPES = frozenset({DType.FLOAT, DType.HALF, DType.BF16})
+_PLACING = SHAPING | {"slice", "step", "identity"}
+"""Operations besides elementwise ones that say where an element comes from."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result of the group, and which elements it is made of."""
+
+    value: Instruction
+    wide: bool
+    """Whether it is made of elements of the second product; else of one number for each row."""
+    views: tuple[Instruction, ...]
+    """What lays the elements out anew on the way, in order."""
+
+    def index(self, index: Indices, w: Writer) -> Indices:
+        """Where an element goes."""
+        for view in self.views:
+            index = _moved(view, index, w)
+        return index
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The parts of a group of attention."""
+
+    group: Instruction
+    first: Instruction
+    """The product of queries and keys."""
+    scores: Instruction
+    """What the softmax is taken of."""
+    top: Instruction
+    """The largest score of each row."""
+    total: Instruction
+    """The sum of exponentials of each row."""
+    softmax: Instruction
+    second: Instruction
+    """The product with the values."""
+    guarded: bool
+    """Whether a row whose softmax is NaN counts as zeros."""
+    results: tuple[Result, ...]
+
+    @property
+    def body(self) -> Module:
+        """What the group computes."""
+        return self.group.modules[0]
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Lens of the axes before the last two."""
+        return self.second.shape.lens[:-2]
+
+    @property
+    def count(self) -> int:
+        """How many times there are queries, keys and values of their own."""
+        return prod(self.batch)
+
+    @property
+    def rows(self) -> int:
+        """Queries."""
+        return self.second.shape.lens[-2]
+
+    @property
+    def keys(self) -> int:
+        """Keys, and as many values."""
+        return self.scores.shape.lens[-1]
+
+    @property
+    def depth(self) -> int:
+        """The length of a query and of a key."""
+        return self.first.inputs[0].shape.lens[-1]
+
+    @property
+    def width(self) -> int:
+        """The length of a value."""
+        return self.second.shape.lens[-1]
+
+
+def recognised(group: Instruction) -> Attention | None:
+    """The parts of a group, if it is attention that one kernel can compute."""
+    body = group.modules[0]
+    products = [i for i in body if i.name == "dot"]
+    second = next((i for i in products if softmax_behind(i.inputs[0]) is not None), None)
+    first = next((i for i in products if i is not second), None)
+    if second is None or first is None or len(products) != 2:
+        return None
+    softmax = softmax_behind(second.inputs[0])
+    scores = None if softmax is None else softmax_input(softmax)
+    if softmax is None or scores is None:
+        return None
+    power, total = softmax.inputs[0], behind_broadcasts(softmax.inputs[1])
+    top = behind_broadcasts(power.inputs[0].inputs[1])
+    guarded = _linear(second.inputs[0], softmax)
+    results = _results(body, (first, second, top, total, softmax))
+    if guarded is None or results is None:
+        return None
+    found = Attention(group, first, scores, top, total, softmax, second, guarded, results)
+    if not _fits(found) or first_batch(_probe(body), found, *_probed(found)) is None:
+        return None
+    return found
+
+
+def _fits(a: Attention) -> bool:
+    """Whether types and axes are those that the kernels are for, and the rest has values anywhere."""
+    special = (a.first, a.second, a.top, a.total)
+    values = (*special, *a.first.inputs, *a.second.inputs, a.scores, a.softmax)
+    last = a.scores.shape.ndim - 1
+    axes = {tuple(n % (last + 1) for n in cast("Any", i.op).axes) for i in (a.top, a.total)}
+    lens = [i.shape.lens for i in (a.scores, a.softmax, a.second.inputs[0])]
+    return (
+        all(v.shape.type in _TYPES for v in values)
+        and axes == {(last,)}
+        and lens[0] == lens[1] == lens[2]
+        and all(_is_simple(i) for i in a.body if i not in special)
+        and all(i.module is a.body for one in a.body for i in one.inputs)
+        and all(d.inputs[0].shape.ndim == d.inputs[1].shape.ndim for d in (a.first, a.second))
+        and bool(a.second.shape.elements and a.keys and a.depth)
+    )
+
+
+def _is_simple(instruction: Instruction) -> bool:
+    if not instruction.inputs or instruction.name == "@return":
+        return True
+    known = _is_elementwise(instruction) or instruction.name in _PLACING
+    return known and has_value(instruction)
+
+
+def _is_elementwise(instruction: Instruction) -> bool:
+    return instruction.op.pointwise or instruction.name == "pointwise"
+
+
+# Between the products
+
+
+def _linear(value: Instruction, softmax: Instruction) -> bool | None:
+    """Whether a guard against NaN is among what the weights are made of the softmax by.
+
+    None if it is more than conversions, multiplications and such guards, so that weights cannot be
+    divided by their sum at the end.
+    """
+    if value is softmax:
+        return False
+    if value.name == "convert":
+        return _linear(value.inputs[0], softmax) if value.shape.type in _TYPES else None
+    if value.name == "mul":
+        inside = [i for i in value.inputs if _depends(i, {softmax})]
+        return _linear(inside[0], softmax) if len(inside) == 1 else None
+    if value.name == "where" and len(value.inputs) == 3:
+        condition, zero, kept = value.inputs
+        known = condition.name == "isnan" and condition.inputs[0] is kept and _is_zero(zero)
+        return True if known and _linear(kept, softmax) is not None else None
+    return None
+
+
+def _is_zero(value: Instruction) -> bool:
+    literal = behind_broadcasts(value).literal
+    return literal is not None and not literal.numpy().any()
+
+
+def _depends(value: Instruction, on: Collection[Instruction]) -> bool:
+    """Whether a value is computed from others."""
+    seen: set[Instruction] = set()
+    stack = [value]
+    while stack:
+        current = stack.pop()
+        if current in on:
+            return True
+        if current not in seen:
+            seen.add(current)
+            stack += current.inputs
+    return False
+
+
+# Results
+
+
+def _results(body: Module, special: tuple[Instruction, ...]) -> tuple[Result, ...] | None:
+    """What each result is made of; None if one is made of scores or weights."""
+    first, second, top, total, softmax = special
+    rows = {top, total}
+    wide, narrow = _ways(body, (second,)), _ways(body, (top, total))
+    found: list[Result] = []
+    for value in body.outputs:
+        if value in wide:
+            views, inner, ends = wide[value], {first, softmax} | rows, {second}
+        else:
+            views, inner, ends = narrow.get(value), {first, second, softmax}, rows
+        if views is None or _reaches(value, inner, ends):
+            return None
+        found.append(Result(value, value in wide, views))
+    return tuple(found) if any(r.wide for r in found) else None
+
+
+def _reaches(
+    value: Instruction, inner: Collection[Instruction], ends: Collection[Instruction]
+) -> bool:
+    """Whether a value is computed from inner ones, other than by way of the ends."""
+    stack, seen = [value], set[Instruction]()
+    while stack:
+        current = stack.pop()
+        if current in inner:
+            return True
+        if current not in ends and current not in seen:
+            seen.add(current)
+            stack += current.inputs
+    return False
+
+
+def _ways(
+    body: Module, roots: tuple[Instruction, ...]
+) -> dict[Instruction, tuple[Instruction, ...] | None]:
+    """Of all that depends on the roots, the views between; None where an index cannot be followed."""
+    found: dict[Instruction, tuple[Instruction, ...] | None] = dict.fromkeys(roots, ())
+    for one in in_order(body):
+        ways = {found[i] for i in one.inputs if i in found}
+        if one in found or not ways:
+            continue
+        way = ways.pop()
+        if ways or way is None:
+            found[one] = None
+        elif _is_elementwise(one):
+            found[one] = way
+        else:
+            found[one] = (*way, one) if one.name in VIEWS else None
+    return found
+
+
+def _moved(view: Instruction, index: Indices, w: Writer) -> Indices:
+    """The index in a view's result of an element of its input."""
+    if view.name == "transpose":
+        op = cast("Any", view.op.normalized([view.inputs[0].shape]))
+        permutation = cast("Sequence[int]", op.permutation)
+        return tuple(index[k] for k in permutation)
+    return split(joined(index, view.inputs[0].shape.lens), view.shape.lens, w)
+
+
+# Where elements of the first product are
+
+
+def first_batch(t: Tensors, a: Attention, batch: Indices, row: Index, key: Index) -> Indices | None:
+    """The batch's index in the first product; None if rows and columns of it are not the scores' own."""
+    asked: list[Indices] = []
+
+    def at(index: Indices) -> Scalar:
+        asked.append(index)
+        return Scalar("0", a.first.shape.type)
+
+    with t.call("first product", {a.first: at}):
+        t.at(a.scores, (*batch, row, key))
+    if not asked or any(index != asked[0] for index in asked):
+        return None
+    lens, own = a.first.shape.lens, {v for i in (row, key) for v, _ in i.terms}
+    last = tuple(Index() if n == 1 else i for i, n in zip((row, key), lens[-2:], strict=True))
+    used = {v for i in asked[0][:-2] for v in _behind(i)}
+    return asked[0][:-2] if asked[0][-2:] == last and not used & own else None
+
+
+def _behind(index: Index) -> set[Variable]:
+    """The variables of an expression, and those that they are computed from."""
+    found: set[Variable] = set()
+    for variable, _ in index.terms:
+        origin = variable.quotient_of or variable.remainder_of
+        found |= {variable} if origin is None else {variable, *_behind(origin[0])}
+    return found
+
+
+def _probe(body: Module) -> Tensors:
+    """Values in a kernel that nobody runs, to ask where elements lie."""
+    t = Tensors(Writer())
+    for one in body:
+        if one.parameter is not None or one.literal is not None:
+            t.bind(one, _nothing(one))
+    return t
+
+
+def _nothing(instruction: Instruction) -> At:
+    return lambda _: Scalar("0", instruction.shape.type)
+
+
+def _probed(a: Attention) -> tuple[Indices, Index, Index]:
+    lens = a.scores.shape.lens
+    index = [Index.of(Variable(f"p{k}", 0, max(n - 1, 0))) for k, n in enumerate(lens)]
+    return tuple(index[:-2]), index[-2], index[-1]
+
+
+def lies_along(body: Module, operand: Instruction, axis: int) -> bool:
+    """Whether an operand's neighbours along an axis are neighbours in memory."""
+    t = _probe(body)
+    asked: list[Index] = []
+
+    def recorder(source: Instruction) -> At:
+        def at(index: Indices) -> Scalar:
+            asked.append(linear(index, source.shape.strides))
+            return Scalar("0", source.shape.type)
+
+        return at
+
+    for one in body:
+        if one.parameter is not None or (one.literal is not None and one.shape.elements != 1):
+            t.bind(one, recorder(one))
+    lens = operand.shape.lens
+    place = [Index.of(Variable(f"p{k}", 0, max(n - 1, 0))) for k, n in enumerate(lens)]
+    t.at(operand, place)
+    along = place[axis].terms[0][0]
+    return any(dict(index.terms).get(along) == 1 for index in asked)

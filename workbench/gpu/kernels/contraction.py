@@ -1,0 +1,274 @@
+"""The kernels of ``dot`` and ``quant_dot``, and what every product's kernels have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.instruction import Instruction
+from workbench.compiler.result import kernel_text
+from workbench.compiler.shape import Shape
+from workbench.gpu.emit.index import Index, Variable, joined, linear
+from workbench.gpu.emit.scalar import Scalar
+from workbench.gpu.emit.tensors import Indices, Tensors
+from workbench.gpu.emit.writer import Writer
+from workbench.gpu.kernels.elementwise import store as store_neighbours
+from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place
+from workbench.gpu.kernels.narrow import MOST_ROWS, Narrow, cut_for, parts_for
+from workbench.gpu.kernels.product import (
+    Cell,
+    Ints,
+    Operand,
+    Product,
+    Value,
+    as_work,
+    result_of,
+    split_over,
+    work_type,
+)
+from workbench.gpu.kernels.schedules import schedule
+from workbench.gpu.kernels.sources import nearer, sources, step, strides_of
+from workbench.gpu.kernels.tiled import Tiled
+from workbench.gpu.kernels.tiles import tile_for
+
+if TYPE_CHECKING:
+    from workbench.gpu.lower import Lowering
+
+_FEW = 64
+"""Blocks below which the terms of a sum are shared by several."""
+_FEW_COLUMNS = 15
+"""Columns that fill no vector of a CPU."""
+_LONG = 256
+"""Terms that a block has at least where they are shared."""
+
+Maker: TypeAlias = "Callable[[Lowering, Instruction], Product | None]"
+"""What an operation is as a product of matrices; None where that does not pay."""
+
+PRODUCTS: dict[str, Maker] = {}
+"""By the operation's name."""
+
+_STORED = {"f32": DType.FLOAT, "f64": DType.DOUBLE, "u32": DType.UINT32, "u64": DType.UINT64}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A value that follows from a product, element by element, and where it goes."""
+
+    instruction: Instruction
+    place: Place
+    views: tuple[Instruction, ...] = ()
+    """From the product on: each gives every element of its input a place of its own."""
+
+    def index(self, index: Indices, w: Writer) -> Indices:
+        """Where the element that follows from one of the product lies."""
+        for view in self.views:
+            index = forward(view, index, w)
+        return index
+
+
+def forward(view: Instruction, index: Indices, w: Writer) -> Indices:
+    """Where a view puts an element of its input."""
+    source = view.inputs[0].shape
+    if view.name == "transpose":
+        permutation: Ints = view.op.normalized([source]).attributes()["permutation"]
+        return tuple(index[a] for a in permutation)
+    if source.lens == view.shape.lens:
+        return index
+    return split_over(joined(index, source.lens), view.shape.lens, w)
+
+
+def product_of(*names: str) -> Callable[[Maker], Maker]:
+    """Declare what operations are as products; it gives them kernels, alone and in groups."""
+
+    def declare(make: Maker) -> Maker:
+        PRODUCTS.update(dict.fromkeys(names, make))
+        schedule(*names)(_alone)
+        return make
+
+    return declare
+
+
+def _alone(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
+    """The kernels of a product, its operands perhaps computed on the way."""
+    product = PRODUCTS[instruction.name](lowering, instruction)
+    if product is None:
+        return None
+    return launches(lowering, product, [Result(instruction, lowering.place(instruction))])
+
+
+@product_of("dot", "quant_dot")
+def dot_product(lowering: Lowering, heart: Instruction) -> Product | None:
+    """A ``dot`` or ``quant_dot`` as a product; None of types that no kernel computes with."""
+    if any(i.shape.type is DType.FP4X2 for i in heart.inputs):
+        return None
+    a, b = (strides_of(lowering, i) for i in heart.inputs[:2])
+    *lens, m, n = heart.shape.lens
+    k = heart.inputs[0].shape.lens[-1]
+    by_k = (nearer(a, -1, -2), nearer(b, -2, -1))
+    sizes = [i.shape.type.size for i in heart.inputs[:2]]
+    return Product(
+        heart, tuple(lens), m, n, k,
+        Operand(_element(heart, 0), by_k[0], k if by_k[0] else m, sizes[0]),
+        Operand(_element(heart, 1), by_k[1], k if by_k[1] else n, sizes[1]),
+        lambda w, batch, row, column: (*batch, row, column),  # noqa: ARG005
+    )  # fmt: skip
+
+
+def _element(heart: Instruction, side: int) -> Value:
+    """What gives an operand's element, times its scale if it has one."""
+    work = work_type(heart)
+
+    def value(t: Tensors, batch: Indices, across: Index, k: Index) -> Scalar:
+        index = (*batch, k, across) if side else (*batch, across, k)
+        return scaled(t, heart, side, index, work)
+
+    return value
+
+
+def scaled(t: Tensors, heart: Instruction, side: int, index: Indices, work: str) -> Scalar:
+    """An operand's element, times its scale where the operation has scales."""
+    x = t.at(heart.inputs[side], index)
+    if len(heart.inputs) < 4:
+        return x
+    scale = t.at(heart.inputs[2 + side], index)
+    factors = [as_work(t.w, v, work) for v in (x, scale)]
+    return Scalar(t.w.let(work, " * ".join(factors)), _STORED[work])
+
+
+# What every product has
+
+
+def launches(lowering: Lowering, product: Product, results: Sequence[Result]) -> list[Launch]:
+    """The kernels of a product, and of what follows from it."""
+    product = _turned(lowering, product, results)
+    if lowering.dialect.warp and product.m <= MOST_ROWS:
+        cut = cut_for(product)
+        return _launches(
+            lowering, product, results, parts_for(product, cut),
+            lambda b, parts: Narrow(b, product, cut, parts),
+        )  # fmt: skip
+    lens = (product.batch, product.m, product.n)
+    tile = tile_for(lowering.dialect, product.bytes, *lens, product.k)
+    lanes = 4 if lowering.dialect.vectors and product.n % 4 == 0 else 1
+    return _launches(
+        lowering, product, results, _parts(lowering, product, tile.blocks(*lens)),
+        lambda b, parts: Tiled(b, product, tile, parts, lanes),
+    )  # fmt: skip
+
+
+def _launches(
+    lowering: Lowering,
+    product: Product,
+    results: Sequence[Result],
+    parts: int,
+    make: Callable[[Builder, int], Tiled | Narrow],
+) -> list[Launch]:
+    """One kernel; or where several blocks share the terms of a sum, one more that adds up."""
+    b = _builder(lowering, product, results, parts > 1)
+    kernel = make(b, parts)
+    if parts == 1:
+        return [b.launch(kernel.write(_Write(b, product, results)), kernel.threads)]
+    shared = _scratch(lowering, product, parts)
+    target = b.memory(shared, writes=True)
+
+    def keep(cells: Sequence[Cell], sums: Sequence[str]) -> None:
+        values = [Scalar(s, target.shape.type) for s in sums]
+        store_neighbours(b, target, [(kernel.part, _number(product, c)) for c in cells], values)
+
+    first = b.launch(kernel.write(keep), kernel.threads)
+    return [first, _joined(lowering, product, results, shared)]
+
+
+def _turned(lowering: Lowering, product: Product, results: Sequence[Result]) -> Product:
+    """The product with the columns along what lies nearest in the result, and with enough of them."""
+    first, w = results[0], Writer()
+    row, column = (
+        Variable(name, 0, n - 1) for name, n in (("row", product.m), ("column", product.n))
+    )
+    batch = tuple(Index() for _ in product.lens)
+    index = first.index(product.place(w, batch, Index.of(row), Index.of(column)), w)
+    offset = linear(index, first.place.shape.strides)
+    ways = [step(offset, name) for name in ("row", "column")]
+    flip = not nearer(ways, 1, 0) and nearer(ways, 0, 1)
+    m, n = (product.n, product.m) if flip else (product.m, product.n)
+    few = MOST_ROWS if lowering.dialect.warp else _FEW_COLUMNS
+    if n <= few < m:
+        flip = not flip
+    return product.swapped() if flip else product
+
+
+def _parts(lowering: Lowering, product: Product, blocks: int) -> int:
+    """How many blocks share the terms of a sum: more than one where there are few tiles and long sums."""
+    if not lowering.dialect.warp or blocks >= _FEW or product.k < 2 * _LONG:
+        return 1
+    return min(-(-2 * _FEW // blocks), product.k // _LONG)
+
+
+def _builder(
+    lowering: Lowering, product: Product, results: Sequence[Result], partial: bool
+) -> Builder:
+    """A builder with all that the kernel reads bound."""
+    heart = product.heart
+    after = [] if partial else [r.instruction for r in results]
+    read = dict([*sources(lowering, heart.inputs), *sources(lowering, after, stop=[heart])])
+    places = [*read.values(), *(r.place for r in results)]
+    b = Builder(lowering.dialect, kernel_text(heart), places)
+    for instruction, place in read.items():
+        b.tensors.bind(instruction, b.memory(place))
+    return b
+
+
+class _Write:
+    """Stores what follows from finished sums."""
+
+    def __init__(self, b: Builder, product: Product, results: Sequence[Result]) -> None:
+        self.b, self.product, self.results = b, product, results
+        self.targets = [b.memory(r.place, writes=True) for r in results]
+
+    def __call__(self, cells: Sequence[Cell], sums: Sequence[str]) -> None:
+        b, product = self.b, self.product
+        found = [product.place(b.w, *cell) for cell in cells]
+        for result, target in zip(self.results, self.targets, strict=True):
+            places = [result.index(index, b.w) for index in found]
+            values: list[Scalar] = []
+            for place, text in zip(places, sums, strict=True):
+                b.tensors.bind(product.heart, lambda _, text=text: result_of(b.w, product, text))
+                values.append(b.tensors.at(result.instruction, place))
+            store_neighbours(b, target, places, values)
+
+
+# Sums that several blocks share
+
+
+def _scratch(lowering: Lowering, product: Product, parts: int) -> Place:
+    cells = product.batch * product.m * product.n
+    return lowering.scratch(product.heart, 0, Shape(_STORED[product.work], (parts, cells)))
+
+
+def _number(product: Product, cell: Cell) -> Index:
+    batch, row, column = cell
+    return joined((*batch, row, column), (*product.lens, product.m, product.n))
+
+
+def _joined(
+    lowering: Lowering, product: Product, results: Sequence[Result], partial: Place
+) -> Launch:
+    """A kernel that adds up what blocks found, and stores what follows."""
+    read = sources(lowering, [r.instruction for r in results], stop=[product.heart])
+    places = [partial, *(p for _, p in read), *(r.place for r in results)]
+    b = Builder(lowering.dialect, f"{kernel_text(product.heart)}_parts", places)
+    for instruction, place in read:
+        b.tensors.bind(instruction, b.memory(place))
+    source, write, w = b.memory(partial), _Write(b, product, results), b.w
+    parts, cells = partial.shape.lens
+    flat = w.define(w.integer_type, f"({w.integer_type})GROUP(0) * {BLOCK} + LOCAL(0)", "t")
+    w.line(f"if ({flat} >= {cells}) return;")
+    number = Index.of(Variable(flat, 0, cells - 1))
+    total = w.variable(product.work, "0")
+    with w.loop(parts) as part:
+        w.line(f"{total} += {b.tensors.load(source, (part, number)).text};")
+    *batch, row, column = split_over(number, (*product.lens, product.m, product.n), w)
+    write([(tuple(batch), row, column)], [total])
+    return b.launch(-(-cells // BLOCK))

@@ -1,0 +1,53 @@
+"""Kernels that copy a tensor to other memory, perhaps of another layout or element type."""
+
+from __future__ import annotations
+
+from math import prod
+
+from workbench.compiler.dtypes import DType
+from workbench.gpu.dialect import Dialect
+from workbench.gpu.emit.index import Index, Variable
+from workbench.gpu.emit.scalar import FP8, cast
+from workbench.gpu.emit.tensors import Tensors
+from workbench.gpu.kernels.elementwise import index_of, lanes_for, memory_order, store
+from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place
+
+
+def raw(place: Place) -> Place:
+    """The memory seen as integers where floats are narrow: bits are copied, and nothing is rounded."""
+    type = place.shape.type
+    bits = (
+        DType.UINT8 if type in FP8 else DType.UINT16 if type in (DType.HALF, DType.BF16) else type
+    )
+    return Place(place.root, place.shape.with_type(bits), place.offset)
+
+
+def copy(dialect: Dialect, source: Place, target: Place) -> Launch:
+    """A kernel that copies a tensor; to another element type, converted."""
+    if source.shape.type is target.shape.type:
+        source, target = raw(source), raw(target)
+    count = prod(target.shape.lens)
+    lanes = lanes_for(dialect, count, [source, target])
+    b = Builder(dialect, "copy", [source, target], lanes)
+    read, written = b.memory(source), b.memory(target, writes=True)
+    base = work_item(b, count // lanes) * lanes
+    order = memory_order(target.shape)
+    indices = [index_of(base + lane, target.shape.lens, order, b.w) for lane in range(lanes)]
+    tensors: Tensors = b.tensors
+    found = [cast(b.w, tensors.load(read, index), target.shape.type) for index in indices]
+    store(b, written, indices, found)
+    return b.launch(blocks_of(count // lanes))
+
+
+def work_item(b: Builder, items: int) -> Index:
+    """The number of this work item; those beyond the last one return."""
+    w = b.w
+    flat = w.define(w.integer_type, f"({w.integer_type})GROUP(0) * {BLOCK} + LOCAL(0)", "t")
+    if items % BLOCK:
+        w.line(f"if ({flat} >= {items}) return;")
+    return Index.of(Variable(flat, 0, items - 1))
+
+
+def blocks_of(items: int) -> int:
+    """How many blocks hold so many work items."""
+    return -(-items // BLOCK)

@@ -1,0 +1,98 @@
+"""One work item for each element of the result, or for a few neighbours: whatever has a value at an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from workbench.compiler.instruction import Instruction
+from workbench.compiler.shape import Shape
+from workbench.gpu.dialect import Dialect
+from workbench.gpu.emit.index import Index, Variable, linear, split
+from workbench.gpu.emit.scalar import Scalar, memory_type, stored
+from workbench.gpu.emit.tensors import Indices, Memory, vector_type
+from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place
+
+ACCESS = 16
+"""Bytes that one access moves at most."""
+_ENOUGH = 1 << 17
+"""Work items from which each may as well handle several elements."""
+
+
+def elementwise(
+    dialect: Dialect,
+    purpose: str,
+    root: Instruction,
+    inputs: Sequence[tuple[Instruction, Place]],
+    outputs: Sequence[Place],
+) -> Launch:
+    """A kernel that computes the results of an instruction, each element from the inputs.
+
+    Args:
+        dialect: What it is for.
+        purpose: What it does; becomes its name.
+        root: Computes the results; of a tuple, all of the same lens.
+        inputs: The instructions that are in memory, with their places.
+        outputs: Where the results go.
+    """
+    places = [*(p for _, p in inputs), *outputs]
+    lens = outputs[0].shape.lens
+    count = prod(lens)
+    lanes = lanes_for(dialect, count, places)
+    b = Builder(dialect, purpose, places, lanes)
+    for instruction, place in inputs:
+        b.tensors.bind(instruction, b.memory(place))
+    targets = [b.memory(p, writes=True) for p in outputs]
+    items = count // lanes
+    blocks = -(-items // BLOCK)
+    w = b.w
+    flat = w.define(w.integer_type, f"({w.integer_type})GROUP(0) * {BLOCK} + LOCAL(0)", "t")
+    if blocks * BLOCK != items:
+        w.line(f"if ({flat} >= {items}) return;")
+    base = Index.of(Variable(flat, 0, items - 1)) * lanes
+    order = memory_order(outputs[0].shape)
+    indices = [index_of(base + lane, lens, order, w) for lane in range(lanes)]
+    for part, target in enumerate(targets):
+        made = [b.tensors.at(root, index, part) for index in indices]
+        store(b, target, indices, made)
+    return b.launch(blocks)
+
+
+def lanes_for(dialect: Dialect, count: int, places: Sequence[Place]) -> int:
+    """How many neighbours a work item handles: what 16 bytes hold of the widest type, if it divides."""
+    if not dialect.vectors:
+        return 1
+    lanes = ACCESS // max(p.shape.type.size for p in places)
+    while lanes > 1 and (count % lanes or count // lanes < _ENOUGH):
+        lanes //= 2
+    return max(lanes, 1)
+
+
+def memory_order(shape: Shape) -> list[int]:
+    """Axes from the one with the widest strides to that with the narrowest."""
+    return sorted(range(shape.ndim), key=lambda a: -shape.strides[a] if shape.lens[a] > 1 else 0)
+
+
+def index_of(flat: Index, lens: Sequence[int], order: Sequence[int], w: object) -> Indices:
+    """The index of an element that is counted in an order of axes."""
+    parts = split(flat, [lens[a] for a in order], w)  # pyright: ignore[reportArgumentType]
+    return tuple(parts[list(order).index(a)] for a in range(len(lens)))
+
+
+def store(b: Builder, target: Memory, indices: Sequence[Indices], values: Sequence[Scalar]) -> None:
+    """Write neighbouring elements, at once where they are neighbours in memory."""
+    offsets = [linear(i, target.shape.strides, target.offset) for i in indices]
+    texts = [stored(b.w, v) for v in values]
+    lanes, first = len(offsets), offsets[0]
+    together = all(o == first + k for k, o in enumerate(offsets))
+    if lanes > 1 and together and not first.divisor % lanes and not first.constant % lanes:
+        kind = memory_type(target.shape.type)
+        vector = vector_type(b.w, kind, lanes)
+        name = b.w.name("o")
+        b.w.line(f"{vector} {name};")
+        for lane, text in enumerate(texts):
+            b.w.line(f"{name}.v[{lane}] = {text};")
+        b.w.line(f"*(GLOBAL {vector} *)({target.name} + {first.text()}) = {name};")
+        return
+    for offset, text in zip(offsets, texts, strict=True):
+        b.w.line(f"{target.name}[{offset.text()}] = {text};")

@@ -1,0 +1,239 @@
+"""Groups of work: as one kernel around their product, or else each part in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from workbench.compiler.instruction import Instruction
+from workbench.compiler.operation import Family
+from workbench.compiler.ops.fused import Group
+from workbench.compiler.result import kernel_text
+from workbench.compiler.shape import Shape
+from workbench.gpu.emit.tensors import has_value
+from workbench.gpu.kernels.attention import attention
+from workbench.gpu.kernels.contraction import PRODUCTS, Result, launches
+from workbench.gpu.kernels.elementwise import elementwise
+from workbench.gpu.kernels.kernel import Launch, Place
+from workbench.gpu.kernels.schedules import schedule, schedule_of
+from workbench.gpu.kernels.sources import sources
+from workbench.gpu.places import parts_of, viewed
+
+if TYPE_CHECKING:
+    from workbench.gpu.lower import Lowering
+
+_MOVES = frozenset({
+    "slice", "step", "reverse", "concat", "pad", "identity", "contiguous", "layout", "get_tuple_elem",
+    "transpose", "reshape", "reshape_lazy", "squeeze", "unsqueeze", "flatten", "broadcast",
+    "multibroadcast", "scalar",
+})  # fmt: skip
+"""Operations besides elementwise ones that are cheap enough to do again for each reader."""
+
+_ONE_TO_ONE = frozenset({
+    "transpose", "reshape", "reshape_lazy", "squeeze", "unsqueeze", "flatten", "contiguous", "identity",
+    "layout",
+})  # fmt: skip
+"""Operations that give every element of their input one place."""
+
+_ATTENTION = frozenset({"attention", "kv_cache_attention"})
+
+
+@schedule("group")
+def group(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
+    """The kernels of a group: by its tag if there is such a kernel, else as its body says."""
+    op = instruction.op
+    made = None
+    if isinstance(op, Group) and op.tag in _ATTENTION:
+        made = attention(lowering, instruction)
+    return made if made is not None else lower_body(lowering, instruction)
+
+
+def lower_body(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
+    """The kernels of a body: one if there is one product in it and all else is elementwise.
+
+    Otherwise whatever is not elementwise has kernels of its own, with memory between them, and
+    elementwise work is done by those that read it.
+
+    Args:
+        lowering: Knows places, and is told those of the body's values.
+        instruction: Has one body, whose parameters are its inputs in the order of their names.
+
+    Returns:
+        The kernels, or None if a part has none.
+    """
+    _bind(lowering, instruction)
+    made = _around_product(lowering, instruction)
+    return made if made is not None else _Parts(lowering, instruction).launches()
+
+
+def _bind(lowering: Lowering, instruction: Instruction) -> None:
+    """Tell places of a body's parameters and tables; views of them need no memory either."""
+    body = instruction.modules[0]
+    names = sorted(body.parameters)
+    given = dict(zip(names, instruction.inputs, strict=True))
+    for one in body:
+        for part in range(len(parts_of(one.shape))):
+            lowering.places.pop((one.id, part), None)
+    for one in body:
+        if one.parameter is not None:
+            _alias(lowering, one, given[one.parameter])
+        elif one.literal is not None and one.shape.elements != 1:
+            place = lowering.constant(one, 0, one.literal.numpy())
+            lowering.places[one.id, 0] = Place(place.root, Shape(one.shape.type, one.shape.lens))
+        elif one.inputs and not lowering.is_folded(one):
+            _view(lowering, one)
+
+
+def _alias(lowering: Lowering, parameter: Instruction, given: Instruction) -> None:
+    for part in range(len(parts_of(given.shape))):
+        lowering.places[parameter.id, part] = lowering.place(given, part)
+
+
+def _view(lowering: Lowering, one: Instruction) -> None:
+    """Let a view lie in what it is a view of, if that is laid out as the body supposes."""
+    source = one.inputs[0]
+    known = lowering.places.get((source.id, 0))
+    if known is None or not source.shape.is_tensor or known.shape != source.shape:
+        return
+    found = viewed(one, lowering.places)
+    for part, place in enumerate(found or ()):
+        lowering.places[one.id, part] = place
+
+
+def is_inlined(instruction: Instruction) -> bool:
+    """Whether readers of a value compute it themselves, rather than from memory."""
+    op = instruction.op
+    cheap = op.pointwise or instruction.name == "pointwise" or instruction.name in _MOVES
+    cheap = cheap or op.family is Family.VIEW
+    return cheap and has_value(instruction) and schedule_of(instruction) is None
+
+
+# Around one product
+
+
+def _around_product(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
+    """The kernels of a body with one product, and elementwise work before and after it."""
+    body = instruction.modules[0]
+    hearts = [i for i in body if i.name in PRODUCTS]
+    if len(hearts) != 1:
+        return None
+    heart = hearts[0]
+    known = lowering.places
+    if not all(
+        i is heart or i.name.startswith("@") or (i.id, 0) in known or is_inlined(i) for i in body
+    ):
+        return None
+    ways = _ways(heart)
+    views = [v for o in body.outputs if (v := ways.get(o)) is not None]
+    if len(views) < len(body.outputs):
+        return None
+    outputs = lowering.outputs(instruction)
+    product = PRODUCTS[heart.name](lowering, heart)
+    if product is None:
+        return _by_element(lowering, heart, body.outputs, outputs)
+    ends = zip(body.outputs, outputs, views, strict=True)
+    return launches(lowering, product, [Result(*end) for end in ends])
+
+
+def _ways(heart: Instruction) -> dict[Instruction, tuple[Instruction, ...] | None]:
+    """What follows from a product: the views that say which element from which; None if not one from one."""
+    found: dict[Instruction, tuple[Instruction, ...] | None] = {heart: ()}
+    for one in heart.module:
+        ways = {found[i] for i in one.inputs if i in found}
+        if ways:
+            found[one] = _way(one, ways)
+    return found
+
+
+def _way(
+    one: Instruction, ways: set[tuple[Instruction, ...] | None]
+) -> tuple[Instruction, ...] | None:
+    way = ways.pop()
+    if way is None or ways:
+        return None
+    if one.op.pointwise or one.name in ("pointwise", "get_tuple_elem"):
+        return way
+    return (*way, one) if one.name in _ONE_TO_ONE else None
+
+
+def _by_element(
+    lowering: Lowering, heart: Instruction, results: Sequence[Instruction], outputs: Sequence[Place]
+) -> list[Launch] | None:
+    """Kernels whose work items compute whole sums, where tiles do not pay."""
+    if not has_value(heart):
+        return None
+    return [_computed(lowering, r, [p]) for r, p in zip(results, outputs, strict=True)]
+
+
+def _computed(lowering: Lowering, one: Instruction, outputs: Sequence[Place]) -> Launch:
+    """A kernel that computes a value element by element, from what is in memory."""
+    read = sources(lowering, one.inputs)
+    return elementwise(lowering.dialect, kernel_text(one), one, read, outputs)
+
+
+# Part by part
+
+
+class _Parts:
+    """Lowers a body whose parts have kernels of their own."""
+
+    def __init__(self, lowering: Lowering, instruction: Instruction) -> None:
+        self.lowering, self.instruction = lowering, instruction
+        self.body = instruction.modules[0]
+        self.targets = dict(zip(self.body.outputs, lowering.outputs(instruction), strict=True))
+        """Where results go; of one that is returned twice, the last place."""
+        self.scratch = 0
+
+    def launches(self) -> list[Launch] | None:
+        """The kernels of all parts; None if one has none."""
+        made: list[Launch] = []
+        kept = self._kept()
+        for one in self.body:
+            if one.name.startswith("@") or (one.id, 0) in self.lowering.places or one not in kept:
+                continue
+            parts = self._part(one)
+            if parts is None:
+                return None
+            made += parts
+        return made + self._copies()
+
+    def _kept(self) -> set[Instruction]:
+        """Values that need memory: results, what is not elementwise, and what that reads."""
+        found = set(self.body.outputs)
+        for one in self.body:
+            if one.name.startswith("@") or is_inlined(one) or self.lowering.is_folded(one):
+                continue
+            found.add(one)
+            if one.name not in PRODUCTS:
+                found.update(i for i in one.inputs if not self.lowering.is_folded(i))
+        return found
+
+    def _part(self, one: Instruction) -> list[Launch] | None:
+        """The kernels of one part, whose result goes to memory of its own or the group's."""
+        lowering, places = self.lowering, self._places(one)
+        by_element = schedule_of(one) is None and has_value(one)
+        launch = _computed(lowering, one, places) if by_element else None
+        for part, place in enumerate(places):
+            lowering.places[one.id, part] = place
+        return [launch] if launch is not None else lowering.launches(one)
+
+    def _places(self, one: Instruction) -> list[Place]:
+        if one in self.targets and one.shape.is_tensor:
+            return [self.targets[one]]
+        found: list[Place] = []
+        for shape in parts_of(one.shape):
+            found.append(self.lowering.scratch(self.instruction, self.scratch, shape))
+            self.scratch += 1
+        return found
+
+    def _copies(self) -> list[Launch]:
+        """Results that lie elsewhere: parameters, constants, what is returned twice."""
+        lowering = self.lowering
+        made: list[Launch] = []
+        ends = zip(self.body.outputs, lowering.outputs(self.instruction), strict=True)
+        for one, target in ends:
+            place = lowering.places.get((one.id, 0))
+            if place != target:
+                read = [] if place is None else [(one, place)]
+                made.append(elementwise(lowering.dialect, "copy", one, read, [target]))
+        return made

@@ -1,0 +1,115 @@
+"""Matrix products: sums over k of what two operands give at an index, whatever computes that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TypeAlias
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.instruction import Instruction
+from workbench.gpu.emit.index import Index, split
+from workbench.gpu.emit.scalar import FP8, Scalar, c_type, cast, rounded
+from workbench.gpu.emit.tensors import Indices, Tensors
+from workbench.gpu.emit.writer import Writer
+
+Ints: TypeAlias = tuple[int, ...]
+Value: TypeAlias = "Callable[[Tensors, Indices, Index, Index], Scalar]"
+"""An operand's element at an index of the batch, of its own axis (rows or columns) and of k."""
+Placing: TypeAlias = "Callable[[Writer, Indices, Index, Index], Indices]"
+"""The index in a result for one of the batch, the row and the column."""
+Cell: TypeAlias = "tuple[Indices, Index, Index]"
+"""An element of a product: the index in the batch, the row, the column."""
+Store: TypeAlias = "Callable[[Sequence[Cell], Sequence[str]], None]"
+"""Stores finished sums of neighbouring cells."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of a product."""
+
+    value: Value
+    along_k: bool
+    """Whether neighbours along k lie nearer to each other in memory than those along its own axis."""
+    unit: int
+    """The elements along the nearer axis that lie in one piece; a vector access never leaves it."""
+    size: int = 4
+    """Bytes of an element in memory."""
+    own: Ints = ()
+    """What the index along its own axis is split into, if it is."""
+    inner: Ints = ()
+    """What the index along k is split into, if it is."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """``C[batch, m, n] = Σ A[batch, m, k] · B[batch, k, n]``, the result of one instruction."""
+
+    heart: Instruction
+    lens: Ints
+    """Of the batch."""
+    m: int
+    n: int
+    k: int
+    a: Operand
+    b: Operand
+    place: Placing
+
+    @property
+    def batch(self) -> int:
+        """Matrices."""
+        return prod(self.lens)
+
+    @property
+    def work(self) -> str:
+        """The C type that sums are kept in."""
+        return work_type(self.heart)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of an element that is computed with."""
+        return int(self.work[1:]) // 8
+
+    def swapped(self) -> Product:
+        """The product of the transposed operands, with rows for columns."""
+        place = self.place
+
+        def turned(w: Writer, batch: Indices, row: Index, column: Index) -> Indices:
+            return place(w, batch, column, row)
+
+        return replace(self, m=self.n, n=self.m, a=self.b, b=self.a, place=turned)
+
+
+def work_type(heart: Instruction) -> str:
+    """The C type that sums of an instruction are kept in; integers wrap, so they are unsigned."""
+    kinds = {c_type(i.shape.type) for i in heart.inputs}
+    if "f64" in kinds or "f32" in kinds:
+        return "f64" if "f64" in kinds else "f32"
+    return "u64" if kinds & {"i64", "u64"} else "u32"
+
+
+def as_work(w: Writer, value: Scalar, work: str) -> str:
+    """A value in the type that sums are kept in."""
+    if c_type(value.type) == work:
+        return value.text
+    return w.let(work, f"({work}){value.text}")
+
+
+def result_of(w: Writer, product: Product, text: str) -> Scalar:
+    """A finished sum as an element of the instruction's result."""
+    type, work = product.heart.shape.type, product.work
+    if type is DType.BOOL:
+        return Scalar(w.let("u8", f"({text} != 0)"), type)
+    if c_type(type) == work:
+        return rounded(w, Scalar(text, type)) if type in FP8 else Scalar(text, type)
+    if work.startswith("f"):
+        return cast(w, Scalar(text, DType.DOUBLE if work == "f64" else DType.FLOAT), type)
+    return Scalar(w.let(c_type(type), f"({c_type(type)}){text}"), type)
+
+
+def split_over(flat: Index, lens: Sequence[int], w: Writer) -> Indices:
+    """The index of an element counted in row-major order; axes of length 1 have 0."""
+    axes = [a for a, n in enumerate(lens) if n != 1]
+    found = dict(zip(axes, split(flat, [lens[a] for a in axes], w), strict=True))
+    return tuple(found.get(a, Index()) for a in range(len(lens)))

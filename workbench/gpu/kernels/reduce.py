@@ -1,0 +1,384 @@
+"""Reductions with the elementwise work around them: rows of elements that blocks of work items share.
+
+Each reduction of a body is a stage: every work item joins the elements that it takes of its row, then
+the work items of the row join what they found. What fits registers is read once for all stages. Few
+long rows are split among blocks, whose partial results a second kernel joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+from workbench.compiler.dtypes import DType
+from workbench.compiler.instruction import Instruction
+from workbench.compiler.program import Program
+from workbench.compiler.result import kernel_text
+from workbench.compiler.shape import Shape
+from workbench.gpu.emit.index import Index
+from workbench.gpu.emit.reductions import Fold, Parts, fold_of, is_reduction, reduced_axes
+from workbench.gpu.emit.scalar import Scalar
+from workbench.gpu.emit.tensors import At, Indices, Memory, has_value
+from workbench.gpu.kernels.elementwise import store
+from workbench.gpu.kernels.kernel import Builder, Launch, Place
+from workbench.gpu.kernels.reduce_team import Chunk, Team
+from workbench.gpu.kernels.reduce_tiling import Space, Tiling, parts_for, space_of, tiling_of
+from workbench.gpu.kernels.schedules import schedule
+
+if TYPE_CHECKING:
+    from workbench.gpu.lower import Lowering
+
+_ALONG_FROM = 32
+"""Rows from which partial results of neighbouring rows lie side by side."""
+
+
+class _UnfitError(Exception):
+    """A body reads a reduction's result at other rows than a work item has."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a reducing kernel computes."""
+
+    instruction: Instruction
+    """The one that the kernel is for."""
+    space: Space
+    stages: tuple[Instruction, ...]
+    """The reductions over the space, each after those that it needs."""
+    results: tuple[Instruction, ...]
+    targets: tuple[Place, ...]
+    places: Mapping[Instruction, Place]
+    """Operands in memory."""
+    given: Mapping[Instruction, Instruction] = field(default_factory=dict[Instruction, Instruction])
+    """What a body's parameters stand for."""
+    size: int = 4
+    """Bytes of an element of the largest operand."""
+
+    @property
+    def gives_rows(self) -> bool:
+        """Whether every result has one element a row."""
+        return all(r.shape.elements == self.space.rows for r in self.results)
+
+    @property
+    def passes(self) -> int:
+        """How often the elements are gone through: by each reduction, and to store a result."""
+        return len(self.stages) + (not self.gives_rows)
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether no reduction needs another one, so that partial results of all can be joined."""
+        return not any(set(self.stages) & _needed([s.inputs[0]]) for s in self.stages)
+
+
+def _needed(ends: Sequence[Instruction]) -> set[Instruction]:
+    """What some instructions of a body need, themselves included."""
+    found: set[Instruction] = set()
+    stack = list(ends)
+    while stack:
+        one = stack.pop()
+        if one not in found:
+            found.add(one)
+            stack += one.inputs
+    return found
+
+
+# Kernels
+
+
+class _Kernel:
+    """One reducing kernel that is being written."""
+
+    def __init__(self, lowering: Lowering, work: Work, tiling: Tiling, purpose: str) -> None:
+        lanes = max(tiling.row_vector, tiling.column_vector) if lowering.dialect.vectors else 1
+        places = [*work.places.values(), *work.targets]
+        self.b = Builder(lowering.dialect, purpose, places, lanes)
+        self.work, self.tiling, self.w = work, tiling, self.b.w
+        self.team = Team(self.b, tiling)
+        for one, place in work.places.items():
+            self.b.tensors.bind(one, self._reader(place))
+        for parameter, one in work.given.items():
+            self.b.tensors.bind(parameter, self._alias(one))
+        self._rows = {self._row_of(self.index(r)): k for k, r in enumerate(self.team.rows)}
+
+    def _reader(self, place: Place) -> At:
+        return lambda index: self.b.tensors.load(self.b.memory(place), index)
+
+    def _alias(self, one: Instruction) -> At:
+        return lambda index: self.b.tensors.at(one, index)
+
+    def index(self, row: Index, column: Index | None = None) -> Indices:
+        """The index of an element, or of a row's result."""
+        return self.work.space.index(row, column or Index(), self.w)
+
+    def _row_of(self, index: Indices) -> Indices:
+        return tuple(index[a] for a in self.work.space.kept)
+
+    def fold(self, stage: Instruction) -> Fold:
+        """How a stage's elements become one."""
+        return fold_of(stage, self.w.integer_type)
+
+    def element(self, stage: Instruction, fold: Fold, row: Index, column: Index) -> Parts:
+        """The partial result of one element of a stage."""
+        return fold.one(self.w, self.b.tensors.at(stage.inputs[0], self.index(row, column)), column)
+
+    def bind(self, stage: Instruction, fold: Fold, found: Sequence[Parts]) -> None:
+        """Let later stages know what a stage gave."""
+        values = [fold.result(self.w, parts) for parts in found]
+
+        def at(index: Indices) -> Scalar:
+            row = self._rows.get(self._row_of(index))
+            if row is None:
+                raise _UnfitError
+            return values[row]
+
+        self.b.tensors.bind(stage, at)
+
+    def run_stages(self) -> None:
+        """All reductions, one after another."""
+        for stage in self.work.stages:
+            fold = self.fold(stage)
+            found = self.team.folded(fold, lambda r, c, s=stage, f=fold: self.element(s, f, r, c))
+            self.bind(stage, fold, found)
+
+    def store_results(self) -> None:
+        """Write every result: by a row's first work item, or by each the elements that it takes."""
+        for result, place in zip(self.work.results, self.work.targets, strict=True):
+            target = self.b.memory(place, writes=True)
+            if result.shape.elements == self.work.space.rows:
+                with self.team.when(self.team.is_first):
+                    self._store(result, target, [self.index(r) for r in self.team.rows])
+            else:
+                self._store_all(result, target)
+
+    def _store_all(self, result: Instruction, target: Memory) -> None:
+        with self.team.each() as chunks:
+            self._store_chunks(result, target, chunks)
+        if not self.tiling.is_kept:
+            self._store_chunks(result, target, self.team.rest())
+
+    def _store_chunks(self, result: Instruction, target: Memory, chunks: Sequence[Chunk]) -> None:
+        for columns, condition in chunks:
+            with self.team.when(condition):
+                self._store_chunk(result, target, columns)
+
+    def _store_chunk(self, result: Instruction, target: Memory, columns: Sequence[Index]) -> None:
+        """Elements of neighbouring columns, or of neighbouring rows in one column."""
+        if len(self.team.rows) == 1:
+            self._store(result, target, [self.index(self.team.rows[0], c) for c in columns])
+            return
+        for column in columns:
+            self._store(result, target, [self.index(r, column) for r in self.team.rows])
+
+    def _store(self, result: Instruction, target: Memory, indices: Sequence[Indices]) -> None:
+        store(self.b, target, indices, [self.b.tensors.at(result, i) for i in indices])
+
+    def launch(self) -> Launch:
+        """The whole kernel."""
+        return self.b.launch((self.tiling.blocks, self.tiling.parts, 1), self.tiling.block)
+
+
+def launches(lowering: Lowering, work: Work) -> list[Launch] | None:
+    """The kernel of a reduction, or two where few long rows are split among blocks."""
+    s, purpose = work.space, kernel_text(work.instruction)
+    tiling = tiling_of(s.rows, s.columns, s.along, s.run, work.size, lowering.dialect, work.passes)
+    if work.gives_rows and work.is_joint:
+        tiling = parts_for(tiling, lowering.dialect)
+    try:
+        if tiling.parts > 1:
+            return _split(lowering, work, tiling, purpose)
+        kernel = _Kernel(lowering, work, tiling, purpose)
+        kernel.run_stages()
+        kernel.store_results()
+    except _UnfitError:
+        return None
+    return [kernel.launch()]
+
+
+# Rows that are split among blocks
+
+
+def _split(lowering: Lowering, work: Work, tiling: Tiling, purpose: str) -> list[Launch]:
+    """A kernel that leaves partial results in scratch memory, and one that joins them."""
+    first = _Kernel(lowering, work, tiling, f"{purpose} parts")
+    side_by_side = tiling.rows >= _ALONG_FROM
+    lens = (tiling.parts, tiling.rows) if side_by_side else (tiling.rows, tiling.parts)
+    run = lens[1]
+    second_tiling = tiling_of(tiling.rows, tiling.parts, not side_by_side, run, 4, lowering.dialect)
+    second = _Kernel(lowering, work, second_tiling, f"{purpose} joined")
+    scratch = _scratch(lowering, work, first, lens)
+
+    def place(row: Index, part: Index) -> Indices:
+        return (part, row) if side_by_side else (row, part)
+
+    for stage in work.stages:
+        fold = first.fold(stage)
+        found = first.team.folded(fold, lambda r, c, s=stage, f=fold: first.element(s, f, r, c))
+        _store_parts(first, found, scratch[stage], place)
+    for stage in work.stages:
+        _join_parts(second, stage, scratch[stage], place)
+    second.store_results()
+    return [first.launch(), second.launch()]
+
+
+def _scratch(
+    lowering: Lowering, work: Work, kernel: _Kernel, lens: tuple[int, int]
+) -> dict[Instruction, list[Place]]:
+    """Memory for the partial results of every stage."""
+    numbers = iter(range(2 * len(work.stages)))
+    return {
+        stage: [
+            lowering.scratch(work.instruction, next(numbers), Shape(type, lens))
+            for type in kernel.fold(stage).types
+        ]
+        for stage in work.stages
+    }
+
+
+def _store_parts(kernel: _Kernel, found: Sequence[Parts], places: Sequence[Place], at: Any) -> None:
+    team, b = kernel.team, kernel.b
+    with team.when(team.is_first):
+        for k, place in enumerate(places):
+            values = [Scalar(parts[k], place.shape.type) for parts in found]
+            indices = [at(row, team.part) for row in team.rows]
+            store(b, b.memory(place, writes=True), indices, values)
+
+
+def _join_parts(kernel: _Kernel, stage: Instruction, places: Sequence[Place], at: Any) -> None:
+    fold, b = kernel.fold(stage), kernel.b
+
+    def element(row: Index, part: Index) -> Parts:
+        index = at(row, part)
+        return tuple(b.tensors.load(b.memory(place), index).text for place in places)
+
+    kernel.bind(stage, fold, kernel.team.folded(fold, element))
+
+
+# Schedules
+
+
+@schedule("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_all",
+          "reduce_any", "argmin", "argmax")  # fmt: skip
+def reduction(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
+    """A reduction by itself, of a tensor in memory."""
+    if not is_reduction(instruction):
+        return None
+    x = instruction.inputs[0]
+    if lowering.is_folded(x) or not x.shape.elements:
+        return None
+    place = lowering.place(x)
+    work = Work(
+        instruction,
+        space_of(x.shape.lens, reduced_axes(instruction), place.shape),
+        (instruction,),
+        (instruction,),
+        tuple(lowering.outputs(instruction)),
+        {x: place},
+        size=place.shape.type.size,
+    )
+    return launches(lowering, work)
+
+
+@schedule("fused_reduce", "split_fused_reduce")
+def fused(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
+    """The reductions of a body with the elementwise work around them."""
+    body = instruction.modules[0]
+    needed = _needed(body.outputs)
+    own = [i for i in body if i in needed]
+    found = [i for i in own if is_reduction(i)]
+    if not found or not all(_is_work(i) for i in own):
+        return None
+    named = [p for _, p in sorted(body.parameters.items())]
+    given = dict(zip(named, instruction.inputs, strict=True))
+    places = dict(lowering.inputs(instruction)) | dict(_tables(lowering, instruction, own))
+    work = _fitting(lowering, instruction, found, places)
+    if work is None:
+        return None
+    return launches(lowering, replace(work, given=given))
+
+
+def _is_work(i: Instruction) -> bool:
+    return i.literal is not None or i.name.startswith("@") or has_value(i)
+
+
+def _tables(
+    lowering: Lowering, instruction: Instruction, own: Sequence[Instruction]
+) -> Iterator[tuple[Instruction, Place]]:
+    """Places of a body's constants of several elements."""
+    tables = [i for i in own if i.literal is not None and i.shape.elements > 1]
+    for number, one in enumerate(tables):
+        assert one.literal is not None
+        yield one, lowering.constant(instruction, number, one.literal.numpy())
+
+
+def _fitting(
+    lowering: Lowering,
+    instruction: Instruction,
+    found: Sequence[Instruction],
+    places: Mapping[Instruction, Place],
+) -> Work | None:
+    """The work of a body, if its reductions and results have the rows of the first one."""
+    lens, axes = found[0].inputs[0].shape.lens, reduced_axes(found[0])
+    shapes = [p.shape for p in places.values() if p.shape.lens == lens]
+    if not prod(lens):
+        return None
+    largest = max(shapes, key=lambda s: s.element_space * s.type.size, default=Shape("float", lens))
+    space = space_of(lens, axes, largest)
+    body = instruction.modules[0]
+    rows = tuple(1 if a in axes else n for a, n in enumerate(lens))
+    if any(o.shape.lens not in (rows, lens) for o in body.outputs):
+        return None
+    stages = [i for i in found if _is_stage(i, space)]
+    targets = tuple(lowering.outputs(instruction))
+    results = tuple(body.outputs)
+    return Work(
+        instruction, space, tuple(stages), results, targets, places, size=largest.type.size
+    )  # fmt: skip
+
+
+def _is_stage(one: Instruction, space: Space) -> bool:
+    x = one.inputs[0].shape
+    axes = {a for a in reduced_axes(one) if x.lens[a] > 1}
+    return x.lens == space.lens and axes == set(space.reduced)
+
+
+@schedule("softmax", "logsoftmax")
+def normalisation(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
+    """Softmax and its logarithm, as a body of the reductions and elementwise work that they are."""
+    x = instruction.inputs[0]
+    if lowering.is_folded(x) or x.shape.type is DType.FP4X2:
+        return None
+    place = lowering.place(x)
+    axis = cast("Any", instruction.op.normalized([x.shape])).axis
+    parameter, stages, result = _normalisation_body(instruction.name, x.shape, axis)
+    targets = tuple(lowering.outputs(instruction))
+    space = space_of(x.shape.lens, [axis], place.shape)
+    size = place.shape.type.size
+    work = Work(instruction, space, stages, (result,), targets, {parameter: place}, size=size)
+    return launches(lowering, work)
+
+
+def _normalisation_body(
+    name: str, shape: Shape, axis: int
+) -> tuple[Instruction, tuple[Instruction, ...], Instruction]:
+    """Parameter, reductions and result of a softmax in f32 at least; integers in double."""
+    body = Program().main
+    parameter = body.add_parameter("x", shape)
+    type = shape.type
+    exact = type.size > 1 and type.is_float
+    wide = DType.FLOAT if type.is_float else DType.DOUBLE
+    x = parameter if exact else body.add("convert", parameter, target_type=wide)
+    most = body.add("reduce_max", x, axes=(axis,))
+    shifted = body.add("sub", x, body.add("multibroadcast", most, out_lens=shape.lens))
+    powers = body.add("exp", shifted)
+    total = body.add("reduce_sum", powers, axes=(axis,))
+    if name == "softmax":
+        result = body.add("div", powers, body.add("multibroadcast", total, out_lens=shape.lens))
+    else:
+        spread = body.add("multibroadcast", body.add("log", total), out_lens=shape.lens)
+        result = body.add("sub", shifted, spread)
+    if type.is_integral and type is not DType.BOOL:  # low bits are kept, as of any sum
+        result = body.add("convert", result, target_type=DType.INT64)
+    result = result if exact else body.add("convert", result, target_type=type)
+    return parameter, (most, total), result

@@ -1,0 +1,93 @@
+"""What a kernel reads: where values that it computes on the way come from, and how those lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from workbench.compiler.instruction import Instruction
+from workbench.gpu.emit.index import Index, Variable, linear
+from workbench.gpu.emit.scalar import Scalar
+from workbench.gpu.emit.tensors import Memory, Tensors
+from workbench.gpu.emit.writer import Writer
+from workbench.gpu.kernels.kernel import Place
+
+if TYPE_CHECKING:
+    from workbench.gpu.lower import Lowering
+
+Sources = list[tuple[Instruction, Place]]
+
+
+def sources(
+    lowering: Lowering, roots: Iterable[Instruction], stop: Iterable[Instruction] = ()
+) -> Sources:
+    """The values in memory that some values are computed from, themselves included.
+
+    Args:
+        lowering: Knows what is in memory.
+        roots: The values.
+        stop: Values that are known otherwise: what only they need is left out.
+    """
+    found: dict[Instruction, Place] = {}
+    seen, stack = set(stop), list(roots)[::-1]
+    while stack:
+        one = stack.pop()
+        if one in seen or lowering.is_folded(one):
+            continue
+        seen.add(one)
+        place = lowering.places.get((one.id, 0))
+        if place is not None:
+            found[one] = place
+        else:
+            stack += reversed(one.inputs)
+    return list(found.items())
+
+
+def strides_of(lowering: Lowering, instruction: Instruction) -> tuple[int, ...]:
+    """How far neighbours along each axis lie apart in memory, in elements; a guess where they are computed.
+
+    Where a value is computed from several, the one with the most elements counts.
+    """
+    place = lowering.places.get((instruction.id, 0))
+    if place is not None:
+        return place.shape.strides
+    seen = _Seen(Writer())
+    lens = instruction.shape.lens
+    for k, (one, where) in enumerate(sources(lowering, [instruction])):
+        seen.bind(one, Memory(f"x{k}", where.shape, where.offset))
+    index = [Index.of(Variable(f"axis{a}", 0, n - 1)) for a, n in enumerate(lens)]
+    seen.at(instruction, index)
+    return tuple(step(seen.offset, f"axis{a}") for a in range(len(lens)))
+
+
+class _Seen(Tensors):
+    """Remembers where the element of the largest tensor is that was read."""
+
+    offset = Index()
+    _most = 0
+
+    def load(self, memory: Memory, index: Sequence[Index]) -> Scalar:
+        """The element, as always."""
+        if memory.shape.elements > self._most:
+            self._most = memory.shape.elements
+            self.offset = linear(index, memory.shape.strides, memory.offset)
+        return super().load(memory, index)
+
+
+def step(index: Index, name: str) -> int:
+    """By how much an expression grows with a variable, as long as no division overflows."""
+    total = 0
+    for v, k in index.terms:
+        if v.name == name:
+            total += k
+        elif v.remainder_of is not None:
+            total += step(v.remainder_of[0], name) % v.remainder_of[1] * k
+        elif v.quotient_of is not None:
+            total += step(v.quotient_of[0], name) // v.quotient_of[1] * k
+    return total
+
+
+def nearer(strides: Sequence[int], first: int, second: int) -> bool:
+    """Whether neighbours along one axis lie nearer to each other than those along another."""
+    a, b = strides[first], strides[second]
+    return a != 0 and (b == 0 or a <= b)

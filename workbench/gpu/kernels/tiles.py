@@ -1,0 +1,95 @@
+"""How a matrix product is cut into tiles: a block makes one, each of its work items a part of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from workbench.gpu.dialect import Dialect
+
+_PLENTY = 128
+"""Blocks that keep a device busy."""
+
+_HELD = 24 << 10
+"""Bytes of an operand's tile, where one work item makes the tile of the product."""
+
+_SHAPES = (
+    (128, 128, 8, 8, 1.0), (128, 64, 8, 4, 0.9), (64, 128, 4, 8, 0.9), (64, 64, 4, 4, 0.8),
+    (32, 128, 4, 4, 0.7), (128, 32, 4, 4, 0.7), (16, 256, 4, 4, 0.6), (256, 16, 4, 4, 0.6),
+    (32, 64, 2, 4, 0.6), (64, 32, 4, 2, 0.6), (32, 32, 2, 2, 0.4), (16, 64, 2, 2, 0.4),
+    (64, 16, 2, 2, 0.4), (16, 16, 1, 1, 0.2),
+)  # fmt: skip
+"""Rows and columns of a tile and of a work item's part, and how well a multiprocessor is used."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A block's part of a product, and a work item's part of that."""
+
+    rows: int
+    columns: int
+    depth: int
+    """Terms of the sums that are held in shared memory at a time."""
+    height: int
+    """Rows that a work item keeps in registers."""
+    width: int
+    """Columns that a work item keeps in registers."""
+    threads: int
+
+    @property
+    def alone(self) -> bool:
+        """Whether one work item makes the whole tile, part by part, as suits a CPU."""
+        return self.threads == 1
+
+    @property
+    def parts(self) -> int:
+        """Work items' parts in a tile."""
+        return self.rows // self.height * (self.columns // self.width)
+
+    def blocks(self, batch: int, m: int, n: int) -> int:
+        """Tiles in a product."""
+        return batch * -(-m // self.rows) * -(-n // self.columns)
+
+
+def tile_for(dialect: Dialect, size: int, batch: int, m: int, n: int, k: int) -> Tile:
+    """The tile for a product of these lens.
+
+    Args:
+        dialect: Whether work items share what one loads: not where nothing runs in lockstep.
+        size: Bytes of an element that is computed with.
+        batch: Matrices.
+        m: Rows.
+        n: Columns.
+        k: Terms of each sum.
+    """
+    if not dialect.warp:
+        return _alone(size, m, n, k)
+    best, least = None, inf
+    for rows, columns, height, width, use in _SHAPES:
+        threads = rows // height * (columns // width)
+        tile = Tile(rows, columns, 16, height, width, threads)
+        rounds = -(-tile.blocks(batch, m, n) // _PLENTY)
+        cost = rounds * rows * columns / use
+        if cost < least and (size == 4 or rows * columns <= 4096):
+            best, least = tile, cost
+    assert best is not None
+    return best
+
+
+def _alone(size: int, m: int, n: int, k: int) -> Tile:
+    height, width = min(8, _power(m)), min(64 // size, _power(n))
+    rows = min(64, up(m, height))
+    columns = min(4096 // rows // width * width, 512, up(n, width))
+    depth = max(min(_HELD // (size * max(rows, columns)), k), 1)
+    return Tile(rows, columns, depth, height, width, 1)
+
+
+def _power(n: int) -> int:
+    """The greatest power of 2 that is not above a length, or the next one where that wastes little."""
+    low = 1 << (n.bit_length() - 1)
+    return low if n <= low + low // 2 else 2 * low
+
+
+def up(n: int, by: int) -> int:
+    """The next multiple."""
+    return -(-n // by) * by
