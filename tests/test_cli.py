@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -208,3 +209,20 @@ def test_json_has_neither_nan_nor_infinity(model, tmp_path, capsys):
     assert call("run", model, str(tmp_path / "x.npz"), "--json", "--repetitions", "1") == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert found["outputs"][0]["min"] is None
+
+
+def test_devices_lists_what_no_kernel_computes(capsys):
+    rows = {
+        row["name"]: row for row in json.loads(printed(capsys, "devices", "--on-host", "--json"))
+    }
+    assert rows["tree_ensemble"]["on_host"] == rows["tree_ensemble"]["samples"]
+    assert {"add", "dot", "convolution", "topk"}.isdisjoint(rows)
+    assert "tree_ensemble" in printed(capsys, "devices", "--on-host")
+
+
+def test_devices_says_what_is_here_and_what_the_rest_lack(capsys):
+    text = printed(capsys, "devices")
+    assert re.search(r"^opencl:0 +\S.*compute units", text, re.MULTILINE)
+    rows = {row["device"]: row for row in json.loads(printed(capsys, "devices", "--json"))}
+    assert rows["opencl:0"]["missing"] == ""
+    assert {row["kind"] for row in rows.values()} == {"hip", "cuda", "opencl"}

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from workbench.compiler.targets import targets as targets
     from workbench.compiler.text_parse import parse as parse
     from workbench.compiler.tf import parse_tf as parse_tf
+    from workbench.compiler.timing_comparison import compare_timings as compare_timings
     from workbench.front import open as open
     from workbench.front import passes as passes
     from workbench.front import pipelines as pipelines
+    from workbench.gpu.devices.registry import devices as devices
     from workbench.numerics.calibration import Calibration as Calibration
     from workbench.numerics.compare import compare as compare
     from workbench.numerics.quantize import quantize as quantize
@@ -60,7 +62,9 @@ _HOME = {
     "WorkbenchError": "compiler.errors",
     "check_rule": "compiler.laws",
     "compare": "numerics.compare",
+    "compare_timings": "compiler.timing_comparison",
     "compile": "compiler.build",
+    "devices": "gpu.devices.registry",
     "load": "compiler.serialize",
     "open": "front",
     "operation": "compiler.custom",

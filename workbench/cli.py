@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from dataclasses import fields
+from dataclasses import asdict, fields
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -255,6 +255,38 @@ def targets(json: Json = False) -> None:
         _print_json(_rows(table))
     else:
         _print_table(table)
+
+
+OnHost = Annotated[
+    bool, typer.Option("--on-host", help="List the operations that no kernel computes instead.")
+]
+
+
+@app.command()
+def devices(json: Json = False, on_host: OnHost = False) -> None:
+    """Lists the devices that kernels can run on here, and what the other kinds lack."""
+    from workbench.gpu import coverage
+    from workbench.gpu.devices.registry import available
+
+    if on_host:
+        left = [asdict(row) for row in coverage.on_host()]
+        if json:
+            _print_json(left)
+        for row in () if json else left:
+            forms = f"{row['on_host']} of {row['samples']} forms"
+            typer.echo(f"{row['name']:<20} {forms:<16} {row['summary']}")
+        return
+    rows = [asdict(row) for row in available()]
+    if json:
+        _print_json(rows)
+        return
+    for row in rows:
+        typer.echo(f"{row['device']:<10} {row['missing'] and 'not here: '}{_device(row)}")
+
+
+def _device(row: dict[str, Any]) -> str:
+    facts = "{name}, {arch}, {processor}, {compute_units} compute units, {memory}; {version}"
+    return row["missing"] or facts.format(**row)
 
 
 def _program(model: Path) -> "Program":

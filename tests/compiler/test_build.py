@@ -8,6 +8,7 @@ import pytest
 
 from workbench.compiler.build import compile, generated_inputs
 from workbench.compiler.errors import (
+    DeviceError,
     EvaluationError,
     GraphError,
     InputError,
@@ -17,7 +18,9 @@ from workbench.compiler.errors import (
 from workbench.compiler.passes.base import Pass, passes_of
 from workbench.compiler.program import Program
 from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.targets import targets
+from workbench.compiler.targets import target_named, targets
+from workbench.gpu.devices import registry
+from workbench.gpu.devices.registry import Availability
 
 
 @pytest.fixture
@@ -165,8 +168,8 @@ def test_wrong_names_list_the_right_ones(program):
         compile(program, disable=["nothing"])
     with pytest.raises(OperationError, match="its options are"):
         compile(program, passes=[("fuse_pointwise", {"speed": 11})])
-    with pytest.raises(OperationError, match="no device layer"):
-        compile(program, target="gpu")
+    with pytest.raises(DeviceError, match="unknown device 'tpu'"):
+        compile(program, target="gpu", device="tpu")
 
 
 def test_a_switch_is_on_or_off():
@@ -176,12 +179,20 @@ def test_a_switch_is_on_or_off():
         passes_of([(name, {key: "yes"})])
 
 
-def test_targets_say_what_is_missing():
+def test_targets_say_what_is_missing(monkeypatch):
     table = targets()
     assert list(table.index) == ["ref", "cpu", "gpu"]
     assert table.loc["cpu", "available"]
+    none = [Availability("cuda", "cuda", missing="no driver")]
+    monkeypatch.setattr(registry, "available", lambda: none)
+    table = targets()
     assert not table.loc["gpu", "available"]
-    assert table.loc["gpu", "missing"]
+    assert table.loc["gpu", "missing"] == "cuda: no driver"
+    assert target_named("auto").name == "cpu"
+    monkeypatch.setattr(
+        registry, "available", lambda: [Availability("cuda:0", "cuda", processor="GPU")]
+    )
+    assert target_named("auto").name == "gpu"
 
 
 def test_a_pass_that_breaks_the_program_is_caught(program):

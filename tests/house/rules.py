@@ -24,7 +24,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "compiler/mxr": ({"compiler", "knobs"}, NUMERIC | {"msgpack"}),
     "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorboard"}),
     "numerics": ({"compiler", "knobs", "numerics"}, NUMERIC | {"matplotlib", "pandas", "tqdm"}),
-    "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"pandas"}),
+    "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"msgpack"}),
     "widgets": (
         {"compiler", "knobs", "widgets"},
         NUMERIC
@@ -41,7 +41,14 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
 # that only a type checker reads loads nothing.
 ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
 # The doors to the views: an object opens its own picture when a notebook asks for it, not before.
-DOORS = {f"workbench.widgets.{room}" for room in ("display", "explorer", "graph_view")}
+DOORS = {
+    f"workbench.widgets.{room}" for room in ("display", "explorer", "graph_view", "kernel_view")
+}
+# The doors to the devices: a build for one finds it, runs on it and says what it does there.
+DOORS |= {
+    f"workbench.gpu.{room}"
+    for room in ("devices.registry", "kernel_list", "lengths", "listing", "runner")
+}
 
 
 def import_direction(root: Path) -> Iterator[str]:

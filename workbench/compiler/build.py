@@ -28,14 +28,19 @@ from workbench.compiler.rows import rows_of
 from workbench.compiler.run import evaluate
 from workbench.compiler.shape import Shape
 from workbench.compiler.targets import Target, target_named
+from workbench.compiler.timings import Measured
 from workbench.knobs import knobs
 
 MAX_GENERATED_BYTES = 1 << 34
 """The largest input that is made up for a parameter that was given none."""
 
 if TYPE_CHECKING:
+    from workbench.compiler.kernel_list import Kernels
     from workbench.compiler.memory_plan import MemoryPlan
     from workbench.compiler.why_not import Named
+    from workbench.gpu.lengths import Dispatch
+    from workbench.gpu.listing import RunPlan
+    from workbench.gpu.runner import Runner
 
 PRECISIONS = {"float32": False, "float64": True}
 
@@ -52,10 +57,32 @@ class Build:
     _recording: Recording | None
     seconds: float
     """Time of the compilation, in seconds, recording included."""
+    runner: Runner | None = None
+    """What runs the program on a device, if its target is one."""
+    dispatch: Dispatch[Build] | None = None
+    """Builds for the lengths that runs had, if the target is a device and lengths are ranges."""
 
     def __post_init__(self) -> None:
         """No interpreter yet; one is made at the first run."""
         self._interpreters: dict[bool, tuple[int, Interpreter]] = {}
+
+    def evaluator(self, float64: bool = False) -> Interpreter | Runner:
+        """What runs the program: its device, or the interpreter; the program as it is now.
+
+        Args:
+            float64: Compute every float in float64, which only the interpreter does.
+        """
+        return (
+            self.runner if self.runner is not None and not float64 else self._interpreter(float64)
+        )
+
+    def specialised(self, inputs: Mapping[str, Any]) -> Build:
+        """The build that these inputs run with.
+
+        Kernels are made for one size: where lengths of the source are ranges, a device runs a build of
+        its own for each set of lengths, made when it is first met.
+        """
+        return self if self.dispatch is None else self.dispatch.of(inputs)
 
     @property
     def recording(self) -> Recording:
@@ -96,6 +123,43 @@ class Build:
 
         return plan(self.program)
 
+    def plan(self) -> RunPlan:
+        """All that a run on the device does, as plain rows: kernels with their code, copies, host steps.
+
+        Raises:
+            OperationError: The target is no device, or lengths are ranges.
+            DeviceError: A kernel does not compile.
+        """
+        return self._device_runner().listing()
+
+    def kernels(self, result: Result | None = None) -> Kernels:
+        """The kernels that a run launches, in order: source, module, machine code and what they need.
+
+        Args:
+            result: A profiled result of this build, whose times then stand beside the kernels.
+
+        Raises:
+            OperationError: The target is no device, or lengths are ranges; the result was not profiled.
+            DeviceError: A kernel does not compile.
+            InputError: The result is of another build.
+        """
+        from workbench.gpu.kernel_list import kernels_of  # noqa: PLC0415
+
+        found = kernels_of(self._device_runner())
+        return found if result is None else found.timed(result)
+
+    def _device_runner(self) -> Runner:
+        if self.runner is None:
+            raise OperationError(
+                f"target {self.target.name!r} runs no kernels; compile with target='gpu'"
+            )
+        if self.dispatch is not None:
+            raise OperationError(
+                "lengths are ranges, and kernels are made for one size; build.specialised(inputs) is "
+                "the build for some inputs"
+            )
+        return self.runner
+
     def explore(self, **options: Any) -> Any:
         """The pass explorer widget."""
         return self.recording.explore(**{"target": self.target.name, **options})
@@ -133,6 +197,8 @@ class Build:
         if repetitions < 1:
             raise OperationError(f"{repetitions} repetitions; expected 1 or more")
         given = completed_inputs(self.program, inputs, seed)
+        if self.runner is not None and not PRECISIONS[precision]:
+            return self.specialised(given)._run_on_device(given, profile, repetitions, progress)
         interpreter = self._interpreter(PRECISIONS[precision])
         times: list[dict[int, float]] = []
         started = perf_counter()
@@ -143,6 +209,17 @@ class Build:
         spent = perf_counter() - started
         measured = times[1:] if profile and len(times) > 1 else times
         return Result(self.program, tuple(outputs), measured, spent, dict(given))
+
+    def _run_on_device(
+        self, inputs: dict[str, Any], profile: bool, repetitions: int, progress: bool | None
+    ) -> Result:
+        assert self.runner is not None
+        started = perf_counter()
+        if profile:
+            outputs, measured = self.runner.profiled(inputs, repetitions, progress)
+        else:
+            outputs, measured = self.runner.run(inputs, progress=progress), Measured()
+        return Result(self.program, tuple(outputs), measured, perf_counter() - started, inputs)
 
     def _interpreter(self, float64: bool) -> Interpreter:
         """The interpreter of the program as it is now: one that was edited since is planned anew."""
@@ -171,6 +248,7 @@ def compile(
     record: bool = True,
     check: bool | Mapping[str, Any] | None = None,
     tolerance: float | None = None,
+    device: str | None = None,
 ) -> Build:
     """Compile a program for a target; the program itself is left as it was.
 
@@ -187,13 +265,18 @@ def compile(
             changed something, and stop at the first one after which a result differs.
         tolerance: Relative RMS up to which results are equal for ``check``; by default by the
             narrowest float type in the program, 1e-4 for float.
+        device: For ``gpu``: a device of ``workbench.devices()``, such as ``cuda:0``, or an architecture
+            to compile for without having it, such as ``hip:gfx90a``; by default the best one here.
 
     Raises:
         OperationError: The target, a pass or an option is unknown or cannot be used here.
+        DeviceError: There is no such device, and none to compile for.
         RewriteError: A pass or rule misbehaved; ``error.recording`` shows what was done until then.
         MeaningError: A result differs after a pass; the message names the pass and the rewrite.
     """
     chosen = target_named(target)
+    if device is not None and chosen.name != "gpu":
+        raise OperationError(f"target {chosen.name!r} has no devices; expected target='gpu'")
     pipeline = pipeline_of(chosen, passes, disable, precision)
     started = perf_counter()
     with _collector_paused():
@@ -207,7 +290,17 @@ def compile(
             raise
     work.targets = (chosen.name,)
     seconds = perf_counter() - started
-    return Build(program, work, chosen, recording if record else None, seconds)
+    made = Build(program, work, chosen, recording if record else None, seconds)
+    if chosen.name == "gpu":
+        from workbench.gpu.lengths import Dispatch, is_dynamic  # noqa: PLC0415
+        from workbench.gpu.runner import Runner  # noqa: PLC0415
+
+        made.runner = Runner(work, device)
+        if is_dynamic(program):
+            options: dict[str, Any] = {"passes": passes, "disable": disable, "precision": precision}
+            options |= {"record": record, "device": device}
+            made.dispatch = Dispatch(program, lambda static: compile(static, "gpu", **options))
+    return made
 
 
 def _run(

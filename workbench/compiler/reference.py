@@ -17,7 +17,7 @@ from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.operation import Family, Operation, Value
 from workbench.compiler.program import Program
 from workbench.compiler.progress import progress_bar
-from workbench.compiler.schedule import Plan, Step, lasting, read_by, steps_of
+from workbench.compiler.schedule import Plan, Step, lasting, read_by, step_of, steps_of
 from workbench.compiler.shape import Shape
 from workbench.compiler.sym.bindings import bindings, bound
 
@@ -86,12 +86,20 @@ class Interpreter:
             buffers.release()
             self.idle.append(buffers)
         shapes = [o.shape for o in self.program.outputs]
-        return [_result(o, s) for o, s in zip(outputs, shapes, strict=True)]
+        return [as_result(o, s) for o, s in zip(outputs, shapes, strict=True)]
 
     def evaluate(self, module: Module, values: Sequence[Value]) -> list[Value]:
         """Run a module with values for its parameters, in the order of ``Module.parameters``."""
         plan = self._plan(module)
         return self._evaluate(module, values, plan, plan.steps)
+
+    def step(self, instruction: Instruction, values: Mapping[int, Value]) -> Value:
+        """The value of one instruction; values by id of what it and the modules that it calls read."""
+        outer = _scope.set((values,))
+        try:
+            return self._step(step_of(instruction), dict(values))
+        finally:
+            _scope.reset(outer)
 
     def _evaluate(
         self,
@@ -242,14 +250,14 @@ def _lens(value: Value) -> tuple[int, ...] | None:
     return value.shape if isinstance(value, np.ndarray) else None
 
 
-def _result(value: Value, shape: Shape) -> Any:
+def as_result(value: Value, shape: Shape) -> Any:
     """A value as a caller gets it: a sequence as a list, an optional as its value or None."""
     if not isinstance(value, tuple):
         return np.asarray(value)
     if not shape.kind:
         return value
     element = shape.subs[0] if shape.subs else Shape()
-    values = [_result(v, element) for v in value]
+    values = [as_result(v, element) for v in value]
     if shape.kind == "sequence":
         return values
     return values[0] if values else None

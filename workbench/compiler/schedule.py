@@ -49,6 +49,12 @@ def steps_of(module: Module, known: Collection[int] = ()) -> list[Step]:
     return [_step(i, tuple(frees.get(i.id, ()))) for i in work]
 
 
+def step_of(instruction: Instruction) -> Step:
+    """The step of one instruction by itself: nothing is freed or written over."""
+    inputs = tuple(x.id for x in instruction.inputs)
+    return Step(instruction, inputs, (), (), _is_dynamic(instruction))
+
+
 def _step(instruction: Instruction, frees: tuple[int, ...]) -> Step:
     inputs = tuple(x.id for x in instruction.inputs)
     may_overwrite = instruction.op.overwrites and not instruction.modules

@@ -9,7 +9,6 @@ from workbench.compiler.build import PRECISIONS, Build, compile, completed_input
 from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir import Instruction
-from workbench.compiler.reference import Interpreter
 from workbench.compiler.result import kernel_sources, kernel_text
 from workbench.compiler.text import names
 from workbench.numerics.metrics import INCOMPARABLE, compare_arrays
@@ -55,12 +54,13 @@ def compare(
         raise OperationError(
             f"unknown reference precision {reference_precision!r}; expected {' or '.join(PRECISIONS)}"
         )
+    given = completed_inputs(build.program, inputs, seed)
+    build = build.specialised(given)
     other = compile(build.source, target=reference) if isinstance(reference, str) else reference
     if other.source is not build.source:
         raise OperationError(
             "the two builds were compiled from different programs; compare needs one source"
         )
-    given = completed_inputs(build.program, inputs, seed)
     wanted, expected = aligned(build), aligned(other)
     common = {id: expected[id] for id in wanted if id in expected}
     captured = _capture(other, given, common, reference_precision == "float64", progress)
@@ -93,7 +93,7 @@ def _capture(
         if instruction.id in ids:
             values[ids[instruction.id]] = value
 
-    Interpreter(build.program, float64).run(inputs, hook=keep, progress=progress)
+    build.evaluator(float64).run(inputs, hook=keep, progress=progress)
     return values
 
 
@@ -119,7 +119,7 @@ def _measure(
             metrics = compare_arrays(value, reference) if fits else INCOMPARABLE
             rows.append(_row(instruction, named[instruction.id], where, metrics))
 
-    Interpreter(build.program).run(inputs, hook=measure, progress=progress)
+    build.evaluator().run(inputs, hook=measure, progress=progress)
     return rows
 
 
