@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from workbench.compiler.timings import DEVICE
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
     from workbench.compiler.memory_plan import Buffer, MemoryPlan
 
+HATCH = "////"
+"""Marks what a device does not do itself."""
 _LABEL = 44
 _NAMED = 12
 _TONES = {
@@ -24,34 +28,53 @@ _PREFIXES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 
 
 def plot_timings(table: DataFrame, ax: Axes | None = None, top: int = 20) -> Axes:
-    """Horizontal bars of the slowest rows of ``Result.timings()``, spread as whiskers."""
+    """Horizontal bars of the slowest rows of ``Result.timings()``, spread as whiskers.
+
+    Of a run on a device, what the host computes and what is copied is orange and hatched.
+    """
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     shown = cast("Any", table.head(top)[::-1])
     if ax is None:
         height = 1.2 + 0.26 * max(len(shown), 3)
         _, ax = plt.subplots(figsize=(8, height), layout="constrained")
-    labels = [_short(f"{n}  {k}") for n, k in zip(shown["name"], shown["kernel"], strict=True)]
+    labels = [short(f"{n}  {k}") for n, k in zip(shown["name"], shown["kernel"], strict=True)]
     spread = shown["iqr ms"] / 2
-    whiskers: dict[str, Any] = {"xerr": spread, "error_kw": {"lw": 1}} if spread.any() else {}
-    ax.barh(range(len(shown)), shown["ms"], color="#0072B2", height=0.7, **whiskers)
+    ink = plt.rcParams["text.color"]
+    whiskers: dict[str, Any] = (
+        {"xerr": spread, "error_kw": {"lw": 1, "ecolor": ink}} if spread.any() else {}
+    )
+    bars = ax.barh(range(len(shown)), shown["ms"], color="#0072B2", height=0.7, **whiskers)
+    if "device" in table.attrs:
+        _mark_host(bars, shown["where"])
     for row, (end, share) in enumerate(zip(shown["ms"] + spread, shown["share"], strict=True)):
         ax.annotate(
             f"{share:.1%}", (end, row), (4, 0), textcoords="offset points", va="center", fontsize=8
         )
-    ax.set_yticks(range(len(shown)), labels, fontsize=8, family="monospace")
+    ax.set_yticks(range(len(shown)), labels, fontsize=8, family="monospace", parse_math=False)
     ax.margins(x=0.12)
     ax.set_xlim(left=0)
     ax.set_xlabel("ms")
     hidden = len(table) - len(shown)
     rest = f"; {hidden} faster ones not shown" if hidden > 0 else ""
-    ax.set_title(f"{table['ms'].sum():.3g} ms in {len(table)} instructions{rest}", fontsize=10)
+    what = f"steps on {table.attrs['device']}" if "device" in table.attrs else "instructions"
+    ax.set_title(f"{table['ms'].sum():.3g} ms in {len(table)} {what}{rest}", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LABEL else text[: _LABEL - 1] + "…"
+def _mark_host(bars: Any, where: Any) -> None:
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    ground = plt.rcParams["axes.facecolor"]
+    for bar, place in zip(bars, where, strict=True):
+        if place != DEVICE:
+            bar.set(facecolor="#d55e00", edgecolor=ground, hatch=HATCH)
+
+
+def short(text: str, most: int = _LABEL) -> str:
+    """A label of bounded length."""
+    return text if len(text) <= most else text[: max(most - 1, 0)] + "…"
 
 
 def plot_memory(plan: MemoryPlan, ax: Axes | None = None) -> Axes:
@@ -114,7 +137,7 @@ def _name_peak(plan: MemoryPlan, ax: Axes, most: float, unit: str) -> None:
     """Mark the instruction at which most bytes are kept, and the memory that all buffers share."""
     right = plan.busiest > len(plan.steps) / 2
     ax.annotate(
-        f"{_short(plan.steps[plan.busiest])}: {most:.4g} {unit}",
+        f"{short(plan.steps[plan.busiest])}: {most:.4g} {unit}",
         (plan.busiest + 0.5, most),
         (0, 12),
         textcoords="offset points",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from workbench.compiler.errors import InputError
+from workbench.compiler.errors import InputError, OperationError
 from workbench.compiler.ir import Instruction
 from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.ops.fused import Fused
 from workbench.compiler.program import Program
+from workbench.compiler.timings import HOST, Measured, RunTimes, Span, Timing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +63,12 @@ def kernel_sources(instruction: Instruction) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*found, *instruction.sources]))
 
 
+def fused_ids(instruction: Instruction) -> frozenset[int]:
+    """The ids of an instruction and of all that was fused into it."""
+    parts = [i for m in instruction.modules for i in m if not i.name.startswith("@")]
+    return frozenset({instruction.id}).union(*map(fused_ids, parts))
+
+
 class Result(Mapping[str, Any]):
     """Outputs of a run. ``result["name"]`` and ``result[0]`` are NumPy arrays, or lists of them."""
 
@@ -69,11 +76,19 @@ class Result(Mapping[str, Any]):
         self,
         program: Program,
         outputs: tuple[Any, ...],
-        times: Sequence[Mapping[int, float]],
+        times: Sequence[Mapping[int, float]] | Measured,
         seconds: float,
         inputs: dict[str, Any],
     ) -> None:
-        """Keep the outputs, and the seconds of each instruction by id for each repetition."""
+        """Keep the outputs, and what was measured.
+
+        Args:
+            program: What was run.
+            outputs: The values of its outputs.
+            times: The seconds of each instruction by id for each repetition, or what a device measured.
+            seconds: Wall time of all repetitions.
+            inputs: What it was run on.
+        """
         self.program = program
         self.outputs = outputs
         self.seconds = seconds
@@ -111,60 +126,104 @@ class Result(Mapping[str, Any]):
         """Whether there is an output of that name."""
         return key in self._names
 
-    def timings(self) -> DataFrame:
-        """A row an instruction or fused kernel, slowest first.
+    @cached_property
+    def measured(self) -> Measured:
+        """What was measured, as data: rows, one run over time, the whole run.
 
-        Columns: name in the text form, kernel, operation, ms (median over the repetitions), spread
-        (interquartile range in ms), share of the whole, MB moved, MFLOP, GB/s, GFLOP/s, source nodes.
+        Raises:
+            OperationError: The program ran on a device and was not profiled.
         """
-        import pandas as pd  # noqa: PLC0415
+        found = self._times
+        made = found if isinstance(found, Measured) else interpreted(self.program, found)
+        if made.run is None and not made.rows and _computes(self.program):
+            raise OperationError(
+                "this run was not timed: a device times its kernels when it is asked to; "
+                "run(inputs, profile=True)"
+            )
+        return made
 
-        rows = list(self._timing_rows())
-        columns = [
-            "name",
-            "kernel",
-            "op",
-            "ms",
-            "iqr ms",
-            "share",
-            "MB",
-            "MFLOP",
-            "GB/s",
-            "GFLOP/s",
-            "sources",
-        ]
-        table = pd.DataFrame(rows, columns=["id", *columns]).set_index("id")
-        table["share"] = table["ms"] / (table["ms"].sum() or 1)
-        return table.sort_values("ms", ascending=False, kind="stable")
+    @property
+    def run_times(self) -> RunTimes | None:
+        """The whole run beside the sum of its kernels, and what measuring cost; None off a device."""
+        return self.measured.run
 
-    def _timing_rows(self) -> Iterator[tuple[Any, ...]]:
-        from workbench.compiler.text import names  # noqa: PLC0415
+    def timings(self) -> DataFrame:
+        """A row an instruction, kernel or copy, slowest first.
 
-        named = names(self.program)
-        for instruction in self.program.main:
-            id = instruction.id
-            if id not in self._times[0]:
-                continue
-            measured = np.array([t[id] for t in self._times]) * 1e3
-            low, ms, high = np.percentile(measured, [25, 50, 75])
-            work = work_of(instruction)
-            rate = 1e-6 / ms if ms else 0.0
-            yield (
-                id, named[id], kernel_text(instruction), instruction.name, float(ms), float(high - low),
-                0.0, work.bytes / 1e6, work.flops / 1e6, work.bytes * rate, work.flops * rate,
-                ", ".join(kernel_sources(instruction)),
-            )  # fmt: skip
+        Columns: name in the text form, kernel, operation, where (device, host, copy), ms (median over the
+        repetitions), spread (interquartile range in ms), share of the sum, MB moved, MFLOP, GB/s,
+        GFLOP/s, source nodes; for a device also the percentages of the most that it was seen to do,
+        launches, and the time that the host needs for a launch, which is not part of ms. An
+        instruction of several kernels has a row a kernel; its arithmetic stands with the slowest one.
+        What is known of the whole run is in the table's ``attrs``, and in ``run_times``.
+
+        Raises:
+            OperationError: The program ran on a device and was not profiled.
+        """
+        return self.measured.table()
 
     def plot_timings(self, ax: Axes | None = None, top: int = 20) -> Axes:
-        """Horizontal bars of the slowest instructions, in milliseconds, on matplotlib Axes."""
+        """Horizontal bars of the slowest rows, in ms; what a device does not do itself is hatched."""
         from workbench.compiler.plots import plot_timings  # noqa: PLC0415
 
         return plot_timings(self.timings(), ax, top)
+
+    def plot_roofline(self, ax: Axes | None = None) -> Axes:
+        """Each kernel's arithmetic over its traffic, beneath the most that the device was seen to do."""
+        from workbench.compiler.timing_plots import plot_roofline  # noqa: PLC0415
+
+        return plot_roofline(self.measured, ax)
+
+    def plot_timeline(self, ax: Axes | None = None) -> Axes:
+        """One run over time: what the host launches and does itself, copies, and the device."""
+        from workbench.compiler.timing_plots import plot_timeline  # noqa: PLC0415
+
+        return plot_timeline(self.measured, ax)
+
+    def trace(self) -> dict[str, Any]:
+        """One run in Chrome's trace format, which Perfetto and ``chrome://tracing`` show."""
+        from workbench.compiler.trace_events import trace  # noqa: PLC0415
+
+        return trace(self.measured)
+
+    def save_trace(self, path: str | PathLike[str]) -> None:
+        """Write ``trace()`` to a file."""
+        from workbench.compiler.trace_events import save  # noqa: PLC0415
+
+        save(self.measured, path)
 
     def __repr__(self) -> str:
         """Names, types and shapes of the outputs."""
         shown = [f"{n}: {_described(o)}" for n, o in zip(self._names, self.outputs, strict=True)]
         return f"<Result {'; '.join(shown)}; {self.seconds * 1e3:.3g} ms>"
+
+
+def _computes(program: Program) -> bool:
+    return any(i.inputs and i.name != "@return" for i in program.main)
+
+
+def interpreted(program: Program, times: Sequence[Mapping[int, float]]) -> Measured:
+    """What an interpreter measured: seconds of each instruction by id, for each repetition."""
+    rows = tuple(_interpreted_rows(program, times))
+    spans: list[Span] = []
+    now = 0.0
+    for k, row in enumerate(rows):
+        spans.append(Span(HOST, f"{row.name} {row.kernel}", now, row.seconds[-1], k))
+        now += row.seconds[-1]
+    return Measured(rows, tuple(spans))
+
+
+def _interpreted_rows(program: Program, times: Sequence[Mapping[int, float]]) -> Iterable[Timing]:
+    from workbench.compiler.text import names  # noqa: PLC0415
+
+    named = names(program)
+    for i in program.main:
+        if times and i.id in times[0]:
+            work = work_of(i)
+            yield Timing(
+                i.id, named[i.id], kernel_text(i), i.name, HOST, tuple(t[i.id] for t in times),
+                work.flops, work.bytes, kernel_sources(i), fused_ids(i),
+            )  # fmt: skip
 
 
 def _described(value: Any) -> str:
