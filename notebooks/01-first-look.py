@@ -105,10 +105,22 @@ float(np.abs(result[0] - plain[0]).max())
 # Where the time went, a row an instruction or fused kernel.
 
 # %%
+result.plot_timings()
 result.timings().head(10)
 
+# %% [markdown]
+# ### On a device
+#
+# The same model for a GPU: AMD's, NVIDIA's, or where there is none, this machine's CPU through OpenCL. The target `gpu` has a
+# pipeline of its own and turns each fused module into a kernel; the first time takes a while, then compiled kernels are kept on
+# disk. [Kernels and the roofline](04-kernels-and-the-roofline.ipynb) goes on from here.
+
 # %%
-result.plot_timings();
+device = wb.compile(program, target="gpu")
+on_device = device.run(inputs, profile=True)
+print(on_device.run_times.device)
+print("largest difference from the reference:", np.abs(on_device[0] - plain[0]).max())
+on_device.timings().head(5)
 
 # %% [markdown]
 # ## 5. How exact is it?

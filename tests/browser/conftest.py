@@ -49,7 +49,14 @@ def show(chromium: Browser, tmp_path: Path) -> Generator[Callable[..., Shown]]:
     """`show(view)` opens the view's page; at the end there must be no complaint and no request."""
     opened: list[Shown] = []
 
-    def open_page(view: Any, *, dark: bool = False, width: int = 1200, height: int = 760) -> Shown:
+    def open_page(
+        view: Any,
+        *,
+        dark: bool = False,
+        width: int = 1200,
+        height: int = 760,
+        wait: str = ".wb-canvas",
+    ) -> Shown:
         path = tmp_path / f"view{len(opened)}.html"
         view.to_html(path)
         context = chromium.new_context(
@@ -67,8 +74,8 @@ def show(chromium: Browser, tmp_path: Path) -> Generator[Callable[..., Shown]]:
         )
         shown.page.on("request", lambda r: shown.requests.append(r.url))
         shown.page.goto(path.as_uri())
-        shown.canvas.wait_for(state="visible", timeout=10_000)
-        while shown.stats()["firstPaint"] is None:
+        shown.page.locator(wait).first.wait_for(state="visible", timeout=10_000)
+        while wait == ".wb-canvas" and shown.stats()["firstPaint"] is None:
             shown.page.wait_for_timeout(20)
         opened.append(shown)
         return shown

@@ -55,6 +55,12 @@ def test_tables_and_plots_are_shown(opened: Notebook, code: str, mime: str):
     assert has(opened, code, mime)
 
 
+def test_the_device_agrees_with_the_reference(opened: Notebook):
+    said = opened.text('target="gpu"').splitlines()
+    difference = next(line for line in said if line.startswith("largest difference"))
+    assert float(difference.rpartition(" ")[2]) < 1e-4
+
+
 def test_the_network_knows_which_way_up_the_page_is(opened: Notebook):
     cell = opened.outputs(opened.find("build.run("))
     assert "90: np.float32(0.9" in cell[-1]["data"]["text/plain"]

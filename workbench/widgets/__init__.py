@@ -1,12 +1,13 @@
-"""Views of programs and recordings for notebooks, pages and documents; never of devices."""
+"""Views of programs, recordings and kernels for notebooks, pages and documents; never of devices."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.widgets.explorer import PassExplorer
     from workbench.widgets.graph_view import GraphView
+    from workbench.widgets.kernel_view import KernelView
 
-__all__ = ["GraphView", "PassExplorer"]
+__all__ = ["GraphView", "KernelView", "PassExplorer"]
 
 
 def __getattr__(name: str) -> Any:
@@ -15,6 +16,10 @@ def __getattr__(name: str) -> Any:
         from workbench.widgets.graph_view import GraphView  # noqa: PLC0415
 
         return GraphView
+    if name == "KernelView":
+        from workbench.widgets.kernel_view import KernelView  # noqa: PLC0415
+
+        return KernelView
     if name == "PassExplorer":
         from workbench.widgets.explorer import PassExplorer  # noqa: PLC0415
 

@@ -8,7 +8,8 @@ from typing import Any
 import traitlets
 
 from workbench.widgets import assets
-from workbench.widgets.graph_view import View, packed
+from workbench.widgets.base_view import packed
+from workbench.widgets.graph_view import View
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.payload import payload
 from workbench.widgets.steps import Steps

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import traitlets
 
 from workbench.widgets import assets
+from workbench.widgets.base_view import BaseView, packed
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.payload import payload
 from workbench.widgets.rows import table_of
 from workbench.widgets.scene import OPEN_BUDGET, Scene, scene_of
-from workbench.widgets.state import read_state, write_state
-
-THEMES = ("auto", "light", "dark")
-
-
-def packed(value: object) -> bytes:
-    """JSON, deflated: what a widget's state carries in place of long lists."""
-    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
 
 
 def ids_of(items: Any) -> list[int]:
@@ -34,11 +24,9 @@ def ids_of(items: Any) -> list[int]:
     return [int(getattr(item, "id", item)) for item in listed]
 
 
-class View(anywidget.AnyWidget):
-    """What the widgets share: selection, open groups, overlay, theme and state."""
+class View(BaseView):
+    """What views of graphs share: marks, open groups, overlay and camera."""
 
-    selected = traitlets.Int(None, allow_none=True).tag(sync=True)
-    """Id of the selected instruction, or None."""
     highlight = traitlets.List(traitlets.Int()).tag(sync=True)
     """Ids that are marked."""
     expanded = traitlets.List(traitlets.Unicode(), allow_none=True, default_value=None).tag(
@@ -47,39 +35,12 @@ class View(anywidget.AnyWidget):
     """Keys of the open groups: scope paths, and ``@id`` for the body of an instruction."""
     overlay = traitlets.Any({}).tag(sync=True)
     """A number for each instruction, shown as colour; see `workbench.widgets.overlay.overlay_of`."""
-    theme = traitlets.Enum(THEMES, default_value="auto").tag(sync=True)
-    """Light, dark, or that of the page around."""
-    height = traitlets.Int(480).tag(sync=True)
-    """Height in pixels."""
     camera = traitlets.Unicode("").tag(sync=True)
     """Left, top and zoom, as the browser has them."""
-    state = traitlets.Unicode("")
-    """A short string that restores the whole view when it is set."""
-    data = traitlets.Bytes().tag(sync=True)
 
     scene: Scene
     _budget = OPEN_BUDGET
     _remembered: tuple[str, ...] = ("selected", "expanded", "camera", "theme")
-
-    def __init__(self, **traits: Any) -> None:
-        """Set traits, then keep `state` in step with them."""
-        state = traits.pop("state", "")
-        super().__init__(**traits)
-        self.observe(self._write_state, names=list(self._remembered))
-        self.observe(self._read_state, names=["state"])
-        self._write_state(None)
-        if state:
-            self.state = state
-
-    def _write_state(self, _change: Any) -> None:
-        self.state = write_state({name: getattr(self, name) for name in self._remembered})
-
-    def _read_state(self, change: Any) -> None:
-        values = read_state(change["new"])
-        with self.hold_trait_notifications():
-            for name in self._remembered:
-                default = self.traits()[name].default_value
-                setattr(self, name, values.get(name, default))
 
     @traitlets.validate("overlay")
     def _check_overlay(self, proposal: Any) -> dict[str, Any]:

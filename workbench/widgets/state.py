@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-_LETTERS = {"selected": "s", "step": "k", "edit": "e", "expanded": "o", "camera": "c", "theme": "t"}
+_LETTERS = {"selected": "s", "step": "k", "edit": "e", "expanded": "o", "camera": "c", "theme": "t",
+            "kernel": "n", "tab": "b"}  # fmt: skip
+_NUMBERS = {"selected", "step", "edit", "kernel"}
+_FRESH = {"theme": "auto", "tab": "source", "kernel": 0}
 
 
 def write_state(values: Mapping[str, Any]) -> str:
@@ -14,7 +17,7 @@ def write_state(values: Mapping[str, Any]) -> str:
     found: dict[str, str] = {}
     for name, letter in _LETTERS.items():
         value = values.get(name)
-        if value is None or value == "" or (name == "theme" and value == "auto"):
+        if value is None or value == "" or value == _FRESH.get(name):
             continue
         if name == "expanded":
             value = "|".join(sorted(value))
@@ -34,7 +37,7 @@ def read_state(state: str) -> dict[str, Any]:
         if letter not in names:
             raise ValueError(f"state {state!r}: unknown key {letter!r}")
         name = names[letter]
-        if name in ("selected", "step", "edit"):
+        if name in _NUMBERS:
             found[name] = int(text)
         elif name == "expanded":
             found[name] = [key for key in text.split("|") if key]

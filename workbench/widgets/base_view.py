@@ -1,0 +1,55 @@
+"""What every widget has: a selection, a theme, a height, and a short string that is its whole state."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import anywidget
+import traitlets
+
+from workbench.widgets.state import read_state, write_state
+
+THEMES = ("auto", "light", "dark")
+
+
+def packed(value: object) -> bytes:
+    """JSON, deflated: what a widget's state carries in place of long lists."""
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
+
+
+class BaseView(anywidget.AnyWidget):
+    """A widget whose remembered traits are also one string."""
+
+    selected = traitlets.Int(None, allow_none=True).tag(sync=True)
+    """Id of the selected instruction, or None."""
+    theme = traitlets.Enum(THEMES, default_value="auto").tag(sync=True)
+    """Light, dark, or that of the page around."""
+    height = traitlets.Int(480).tag(sync=True)
+    """Height in pixels."""
+    state = traitlets.Unicode("")
+    """A short string that restores the whole view when it is set."""
+    data = traitlets.Bytes().tag(sync=True)
+
+    _remembered: tuple[str, ...] = ("selected", "theme")
+
+    def __init__(self, **traits: Any) -> None:
+        """Set traits, then keep `state` in step with them."""
+        state = traits.pop("state", "")
+        super().__init__(**traits)
+        self.observe(self._write_state, names=list(self._remembered))
+        self.observe(self._read_state, names=["state"])
+        self._write_state(None)
+        if state:
+            self.state = state
+
+    def _write_state(self, _change: Any) -> None:
+        self.state = write_state({name: getattr(self, name) for name in self._remembered})
+
+    def _read_state(self, change: Any) -> None:
+        values = read_state(change["new"])
+        with self.hold_trait_notifications():
+            for name in self._remembered:
+                default = self.traits()[name].default_value
+                setattr(self, name, values.get(name, default))

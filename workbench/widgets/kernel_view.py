@@ -1,0 +1,227 @@
+"""KernelView: the kernels that a build launches, and the source, module and machine code of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+import traitlets
+
+from workbench.widgets import assets
+from workbench.widgets.base_view import BaseView, packed
+from workbench.widgets.graph_view import GraphView
+from workbench.widgets.kernel_page import kernels_html, kernels_text
+
+TABS = ("source", "module", "machine", "log")
+PAGE_CHARACTERS = 6_000_000
+"""Most machine code that one page stores; what is beyond says so."""
+
+_DETAILS = ("source", "log", "assembly")
+
+Row = Mapping[str, Any]
+
+
+class KernelView(BaseView):
+    """Kernels in a table, sorted and filtered; of one its source, module, machine code and compile log.
+
+    Args:
+        rows: A mapping a launch: ``id`` and ``ids`` of the instruction and its parts, ``instruction``,
+            ``what``, ``name``, numbers such as ``ms``, ``bytes`` and ``registers`` (None where unknown),
+            and the texts ``source``, ``module``, ``log`` and ``assembly``, the last one a function.
+        title: What was compiled, and for what.
+        graph: A view of the compiled program; what is selected in one is selected in the other.
+        selected: The id of an instruction whose kernel is shown first; without it, the slowest kernel.
+        height: Height in pixels.
+        theme: ``auto``, ``light`` or ``dark``.
+        state: The `state` of an earlier view, to reopen it.
+    """
+
+    kernel = traitlets.Int(0).tag(sync=True)
+    """Index of the kernel that is shown."""
+    tab = traitlets.Enum(TABS, default_value="source").tag(sync=True)
+    """Which text of it is shown: ``source``, ``module``, ``machine`` or ``log``."""
+    detail = traitlets.Bytes().tag(sync=True)
+
+    _remembered = ("selected", "kernel", "tab", "theme")
+    _esm = assets.module("kernel_view.js")
+    _css = assets.style()
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        title: str = "",
+        graph: GraphView | None = None,
+        selected: int | None = None,
+        height: int = 560,
+        theme: str = "auto",
+        state: str = "",
+    ) -> None:
+        """Take the rows; the texts of a kernel follow when it is looked at."""
+        self.rows = list(rows)
+        self.title = title
+        self.graph = graph
+        super().__init__(
+            data=packed(self.columns()),
+            kernel=slowest(self.rows),
+            height=height,
+            theme=theme,
+        )
+        self.observe(self._follow_selection, names=["selected"])
+        self.observe(self._follow_kernel, names=["kernel"])
+        self.observe(self._tell, names=["kernel", "tab"])
+        if graph is not None:
+            selected = graph.selected if selected is None else selected
+            traitlets.link((self, "selected"), (graph, "selected"))
+        self.selected = selected
+        if state:
+            self.state = state
+        self._tell(None)
+
+    def columns(self) -> dict[str, Any]:
+        """What the browser is given at first: all but the texts of kernels."""
+        rows = [{k: v for k, v in row.items() if k not in _DETAILS} for row in self.rows]
+        return {"title": self.title, "rows": rows}
+
+    @traitlets.validate("kernel")
+    def _check_kernel(self, proposal: Any) -> int:
+        return max(0, min(len(self.rows) - 1, int(proposal["value"])))
+
+    def _follow_selection(self, change: Any) -> None:
+        wanted = change["new"]
+        if wanted is None or not self.rows or wanted in self.rows[self.kernel]["ids"]:
+            return
+        found = (k for k, row in enumerate(self.rows) if wanted in row["ids"])
+        self.kernel = next(found, self.kernel)
+
+    def _follow_kernel(self, change: Any) -> None:
+        row = self.rows[change["new"]]
+        if self.selected not in row["ids"]:
+            self.selected = row["id"]
+
+    def _tell(self, _change: Any) -> None:
+        if self.rows:
+            self.detail = packed(_detail(self.rows[self.kernel], self.tab == "machine"))
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """One offline page with all kernels and their texts; written to ``path`` if given."""
+        from workbench.widgets.page import page  # noqa: PLC0415
+
+        names = ("selected", "kernel", "tab", "theme", "height")
+        values: dict[str, Any] = {name: getattr(self, name) for name in names}
+        values["data"] = self.columns() | {"details": list(self._details())}
+        text = page("kernel_view.js", values, self.title or "kernels", self.summary())
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _details(self) -> list[dict[str, Any]]:
+        """The texts of each kernel once; machine code until the page is full."""
+        found: dict[str, dict[str, Any]] = {}
+        left = PAGE_CHARACTERS
+        for row in self.rows:
+            if row["name"] in found:
+                continue
+            made = _detail(row, left > 0)
+            left -= len(made.get("assembly", ""))
+            found[row["name"]] = made
+        return list(found.values())
+
+    def to_static(self) -> str:
+        """The same facts as HTML without a script: a table, and the texts of the kernel that is shown."""
+        return kernels_html(self.rows, self.kernel, self.title)
+
+    def summary(self) -> str:
+        """The view in one line of words."""
+        return kernels_text(self.rows, self.title)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The widget, with the static form and text beside it."""
+        from workbench.widgets.display import html_bundle  # noqa: PLC0415
+
+        return html_bundle(super()._repr_mimebundle_(**kwargs), self.to_static(), self.summary())
+
+
+def slowest(rows: Sequence[Row]) -> int:
+    """The index of the slowest kernel; the first one where no times are known."""
+    return max(range(len(rows)), key=lambda k: (rows[k]["ms"] or 0.0, -k), default=0)
+
+
+def _detail(row: Row, machine: bool) -> dict[str, Any]:
+    """The texts of a kernel; its machine code is made only when it is asked for."""
+    found: dict[str, Any] = {name: row[name] for name in ("name", "source", "prologue", "log")}
+    if machine:
+        found["assembly"] = row["assembly"]()
+    return found
+
+
+class KernelExplorer(ipywidgets.VBox):
+    """The graph of a compiled program above its kernels, with one selection.
+
+    Args:
+        graph: The graph.
+        kernels: The kernels, linked with it.
+    """
+
+    def __init__(self, graph: GraphView, kernels: KernelView) -> None:
+        """Put one above the other."""
+        self.graph = graph
+        self.kernels = kernels
+        super().__init__([graph, kernels])
+
+    @property
+    def selected(self) -> int | None:
+        """Id of the selected instruction."""
+        return self.kernels.selected
+
+    @selected.setter
+    def selected(self, id: int | None) -> None:
+        self.kernels.selected = id
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Both widgets, with their static forms and text beside them."""
+        from workbench.widgets.display import LIMIT, html_bundle  # noqa: PLC0415
+        from workbench.widgets.svg import svg  # noqa: PLC0415
+
+        graph = self.graph
+        picture = svg(graph.scene, graph.open_groups(), selected=graph.selected,
+                      overlay=graph.overlay, theme=graph.theme, limit=LIMIT)  # fmt: skip
+        words = f"{graph.summary()}; {self.kernels.summary()}"
+        widget = super()._repr_mimebundle_(**kwargs)
+        return html_bundle(widget, picture + self.kernels.to_static(), words)
+
+
+def explorer(
+    program: Any,
+    rows: Sequence[Row],
+    *,
+    title: str = "",
+    graph_height: int = 320,
+    height: int = 480,
+    theme: str = "auto",
+) -> KernelExplorer:
+    """The graph of a compiled program and its kernels, linked; kernels' times colour the graph.
+
+    Args:
+        program: The compiled program.
+        rows: The kernels, as `KernelView` takes them.
+        title: What was compiled, and for what.
+        graph_height: Height of the graph in pixels.
+        height: Height of the kernels in pixels.
+        theme: ``auto``, ``light`` or ``dark``.
+    """
+    graph = GraphView(program, overlay=times(rows), height=graph_height, theme=theme)
+    return KernelExplorer(
+        graph, KernelView(rows, title=title, graph=graph, height=height, theme=theme)
+    )
+
+
+def times(rows: Sequence[Row]) -> dict[str, Any] | None:
+    """Milliseconds by instruction as an overlay of a graph; None where no times are known."""
+    found: dict[int, float] = {}
+    for row in rows:
+        if row["ms"] is not None:
+            found[row["id"]] = found.get(row["id"], 0.0) + row["ms"]
+    return {"name": "time", "unit": "ms", "values": found, "total": True} if found else None

@@ -1,0 +1,132 @@
+// Source, text form and machine code: lines with numbers, coloured by a few patterns, searched, copied.
+
+import { count, h } from "./dom.js";
+
+const CHUNK = 1500;
+const wordSet = (text) => new Set(text.split(" "));
+
+const C_WORDS = wordSet("if else for while do return const static struct typedef union switch case break continue default restrict volatile inline sizeof extern goto");
+const C_TYPES = wordSet("void bool char short int long float double half unsigned signed i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64 bf16 uint ulong uchar ushort size_t float2 float4 int2 int4 uint2 uint4");
+const C_TOKEN = /(\/\/.*|\/\*.*?(?:\*\/|$))|("(?:[^"\\]|\\.)*")|(^\s*#\s*\w+)|(\b(?:0x[\da-fA-F]+|\d+\.?\d*(?:[eEpP][+-]?\d+)?)[uUlLfFhH]*)|([A-Za-z_]\w*)/g;
+const IR_TOKEN = /(#.*$)|("(?:[^"\\]|\\.)*")|((?:[\w.]+:)*@\w+)|(\b\w+_type\b)|(-?\b\d+\.?\d*(?:e[+-]?\d+)?\b)|([A-Za-z_][\w.]*)/g;
+const ASM_TOKEN = /(\/\/.*|\/\*.*?\*\/|#.*$)|(^[\w.$@]+:$|^\s*[.$]\w+:)|(^\s*[0-9a-f]+:)|(%\w+|\b(?:U?[RP]\d+|U?RZ|U?PT|[vsa]\d+|[vsa]\[[\d:]+\]|vcc|exec|scc|[xyz]mm\d+|k[0-7]|r(?:[abcd]x|[sd]i|[bs]p|ip|\d+[dwb]?)|e(?:[abcd]x|[sd]i|[bs]p)|[abcd]l|[cdefgs]s)\b)|((?:\b0x[\da-fA-F]+|\b\d+)\b)|([A-Za-z_.][\w.]*)/g;
+
+const kindInC = (m) => (m[1] ? "comment" : m[2] ? "string" : m[3] ? "macro" : m[4] ? "number"
+  : C_WORDS.has(m[0]) ? "keyword" : C_TYPES.has(m[0]) ? "type" : /^[A-Z][A-Z0-9_]{2,}$/.test(m[0]) ? "macro" : "");
+const kindInText = (m, line) => (m[1] ? "comment" : m[2] ? "string" : m[3] ? "name" : m[4] ? "type" : m[5] ? "number"
+  : m[0] === "module" || line.slice(0, m.index).endsWith("= ") ? "keyword" : "");
+const kindInMachineCode = (m, line, first) => (m[1] ? "comment" : m[2] ? "macro" : m[3] ? "soft" : m[4] ? "name" : m[5] ? "number"
+  : m[0].startsWith(".") ? "type" : first ? "keyword" : "");
+const LANGUAGES = { c: [C_TOKEN, kindInC], ir: [IR_TOKEN, kindInText], asm: [ASM_TOKEN, kindInMachineCode] };
+
+/** One line as coloured pieces. */
+function pieces(line, language) {
+  const [pattern, kind] = LANGUAGES[language] ?? [];
+  if (!pattern || line.length > 2000) return [line];
+  const found = [];
+  let at = 0, first = true;
+  for (const m of line.matchAll(pattern)) {
+    const name = kind(m, line, first);
+    if (name === "keyword") first = false;
+    if (!name) continue;
+    if (m.index > at) found.push(line.slice(at, m.index));
+    found.push(h("span", { class: "wb-c-" + name }, m[0]));
+    at = m.index + m[0].length;
+  }
+  if (at < line.length) found.push(line.slice(at));
+  return found;
+}
+
+/** A text with line numbers. Its first lines may be folded. */
+export class Code {
+  constructor(say) {
+    this.say = say;
+    this.el = h("div", { class: "wb-code", tabIndex: 0, role: "tabpanel" });
+    this.hits = [];
+    this.at = -1;
+    this.set("", "c", 0);
+  }
+
+  /** Show a text; `folded` lines at its beginning are behind a button. */
+  set(text, language, folded, label = "") {
+    this.text = text;
+    this.lines = text.replace(/\n$/, "").split("\n");
+    this.language = language;
+    this.folded = folded;
+    this.el.setAttribute("aria-label", label);
+    this.el.scrollTop = this.el.scrollLeft = 0;
+    this.draw();
+  }
+
+  draw() {
+    const digits = String(this.lines.length).length;
+    this.el.style.setProperty("--wb-digits", digits + "ch");
+    this.made = [];
+    this.el.replaceChildren();
+    if (this.folded) this.el.append(h("button", {
+      type: "button", class: "wb-fold", "aria-expanded": "false", onclick: () => { this.unfold(); this.el.focus(); },
+    }, `▸ lines 1 to ${this.folded}: the prologue, which all kernels share`));
+    this.next = this.folded;
+    this.more(this.next + CHUNK);
+  }
+
+  unfold() {
+    this.folded = 0;
+    this.draw();
+    this.find(this.words ?? "");
+  }
+
+  /** Draw lines up to this one; the rest waits behind a button. */
+  more(end) {
+    this.button?.remove();
+    const rows = [];
+    for (; this.next < Math.min(end, this.lines.length); this.next++) {
+      const line = this.lines[this.next], row = h("div", { class: "wb-codeline", "data-n": this.next + 1 }, pieces(line, this.language), "\n");
+      this.made[this.next] = row;
+      rows.push(row);
+    }
+    this.el.append(...rows);
+    const left = this.lines.length - this.next;
+    if (left > 0) {
+      this.button = h("button", { type: "button", class: "wb-more", onclick: () => this.more(this.next + CHUNK) }, `Show ${Math.min(CHUNK, left).toLocaleString("en")} of ${left.toLocaleString("en")} more lines`);
+      this.el.append(this.button);
+    }
+  }
+
+  /** Mark the lines that have these words; how many. */
+  find(text) {
+    this.words = text;
+    const wanted = text.toLowerCase();
+    for (const k of this.hits) this.made[k]?.classList.remove("wb-hit", "wb-here");
+    this.hits = wanted ? this.lines.flatMap((line, k) => (line.toLowerCase().includes(wanted) ? [k] : [])) : [];
+    this.at = -1;
+    for (const k of this.hits) this.made[k]?.classList.add("wb-hit");
+    return this.hits.length;
+  }
+
+  /** Go to the next line that was found; which one it is, in words. */
+  step(by) {
+    if (!this.hits.length) return "none";
+    this.made[this.hits[this.at]]?.classList.remove("wb-here");
+    this.at = (this.at + by + this.hits.length) % this.hits.length;
+    const k = this.hits[this.at];
+    if (k < this.folded) {
+      const at = this.at;
+      this.unfold();
+      this.at = at;
+    }
+    if (k >= this.next) {
+      this.more(k + CHUNK);
+      for (const hit of this.hits) this.made[hit]?.classList.add("wb-hit");
+    }
+    this.made[k].classList.add("wb-here");
+    this.made[k].scrollIntoView({ block: "nearest" });
+    return `${this.at + 1} of ${count(this.hits.length, "line")}`;
+  }
+
+  copy() {
+    const fail = () => this.say("The browser refused to copy; select the text");
+    if (!navigator.clipboard) return fail();
+    navigator.clipboard.writeText(this.text).then(() => this.say(`Copied ${count(this.lines.length, "line")}`), fail);
+  }
+}
