@@ -62,9 +62,9 @@ tensorflow: $(VENV)/.dev ## compare with TensorFlow, installed apart into build/
 	WORKBENCH_TENSORFLOW=build/tensorflow/bin/python $(PYTEST) -m tensorflow $(ARGS)
 
 gpu: $(VENV)/.dev ## test on a GPU: as it is, then HIP over CUDA
-	$(PYTEST) -m gpu $(ARGS)
+	WORKBENCH_DEVICE=cuda $(PYTEST) -n $(WORKERS) tests/gpu $(ARGS)
 	$(BIN)/python -m tests.gpu.hip_over_cuda.build
-	ROCM_PATH=$(CURDIR)/build/hip_over_cuda WORKBENCH_DEVICE=hip $(PYTEST) -m gpu $(ARGS)
+	ROCM_PATH=$(CURDIR)/build/hip_over_cuda WORKBENCH_DEVICE=hip $(PYTEST) -n $(WORKERS) tests/gpu $(ARGS)
 
 bench: $(VENV)/.models ## measure beside the peers
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -10,6 +10,8 @@ from types import ModuleType
 from tests.bench import (
     compile_time,
     counts,
+    gpu_kernels,
+    gpu_models,
     growth,
     import_time,
     memory,
@@ -28,6 +30,8 @@ MEASURES: dict[str, ModuleType] = {
     "recording": recording_cost,
     "run": run_time,
     "memory": memory,
+    "kernels": gpu_kernels,
+    "gpu": gpu_models,
     "import": import_time,
     "view": view,
 }

@@ -119,6 +119,22 @@ def _resnet50(divisor: int = 1) -> "torch.nn.Module":
     return module.eval()
 
 
+def networks() -> dict[str, tuple["torch.nn.Module", dict[str, Any]]]:
+    """The networks that are measured beside PyTorch, each with its arguments by name."""
+    from transformers import BertConfig, BertModel, ViTConfig, ViTForImageClassification
+
+    bert = BertModel(BertConfig(initializer_range=SPREAD), add_pooling_layer=False)
+    vit = ViTForImageClassification(ViTConfig(initializer_range=SPREAD, num_labels=1000))
+    image = {"pixel_values": _image()}
+    made = {
+        "resnet50": (_resnet50(), image),
+        "bert_base": (bert.eval(), _tokens(30522)),
+        "gpt2_small": (_gpt2().eval(), _tokens(50257)),
+        "vit_base": (vit.eval(), image),
+    }
+    return made
+
+
 def resnet50(path: Path) -> None:
     """ResNet-50 v1 as the exporter writes it: batch norms folded into convolutions."""
     _export(_resnet50(), {"pixel_values": _image()}, "logits", path)

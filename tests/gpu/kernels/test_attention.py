@@ -334,16 +334,14 @@ def test_sources_compile_for_gpus(spec: str, sizes: dict[str, int]):
         pytest.skip(str(error))
 
 
-@given(st.data())
+@given(data=st.data())
 @settings(max_examples=8, deadline=None)
-def test_any_lengths(data: st.DataObject):
-    from workbench.gpu.devices.registry import device as opened
-
+def test_any_lengths(data: st.DataObject, device: Device):
     m, n = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 70))
     d, e = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 40))
     net = masked(Net(b=1, h=data.draw(st.integers(1, 3)), m=m, n=n, d=d, e=e))
     if groups(compiled(net.program)):
-        check(net, opened("opencl"), "attention" if m > 4 else "attention_of_rows")
+        check(net, device, "attention" if m > 4 else "attention_of_rows")
 
 
 # Whole models

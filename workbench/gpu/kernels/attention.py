@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _DEEPEST = 256
 """The longest queries, keys and values that kernels are made for."""
+_FEW_SCORES = 1 << 15
+"""With more, a CPU is faster with kernels for the products and one for the softmax (measured)."""
 
 
 def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
@@ -29,4 +31,6 @@ def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
         return None
     if found.rows <= MOST_ROWS:
         return by_rows(lowering, found)
+    if not lowering.dialect.warp and found.scores.shape.elements > _FEW_SCORES:
+        return None
     return [tiled(lowering, found)]

@@ -1,0 +1,93 @@
+"""Timing on a device, by its own clock: several launches between two events, medians of many such."""
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.program import Program
+from workbench.gpu.devices.base import Device
+from workbench.gpu.executable import Executable
+from workbench.gpu.lower import lower
+
+BURST = 20
+
+
+def seconds_of(
+    device: Device, work: Callable[[], Any], stream: Any, repeat: int = 15
+) -> list[float]:
+    """Seconds of one piece of work that only launches, `repeat` times the mean of a burst."""
+    for _ in range(3):
+        work()
+    device.synchronize(stream)
+    found: list[float] = []
+    for _ in range(repeat):
+        first = device.record(stream)
+        for _ in range(BURST):
+            work()
+        last = device.record(stream)
+        found.append(device.elapsed(first, last) / BURST)
+    return found
+
+
+def run_seconds(executable: Executable, inputs: dict[str, Any], repeat: int = 15) -> list[float]:
+    """Seconds of a run without the copies of its inputs and outputs; replayed where the device has graphs."""
+    executable.run(inputs)
+    executable.run(inputs)
+    stream = executable.stream
+    return seconds_of(executable.device, lambda: executable.again(stream), stream, repeat)
+
+
+def executable_of(program: Program, device: Device) -> Executable:
+    """A program as it stands, on a device."""
+    return Executable(lower(program, device.dialect), device)
+
+
+def torch_seconds(work: Callable[[], Any], repeat: int = 15, replay: bool = False) -> list[float]:
+    """Seconds of a piece of PyTorch's work on CUDA, measured in the same way.
+
+    Args:
+        work: Launches the work.
+        repeat: How many bursts are measured.
+        replay: Whether to replay a graph of it, as ours is: else Python's time to launch counts, too.
+    """
+    import torch
+
+    for _ in range(5):
+        work()
+    torch.cuda.synchronize()
+    if replay:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            work()
+        work = graph.replay
+    found: list[float] = []
+    for _ in range(repeat):
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        for _ in range(BURST):
+            work()
+        last.record()
+        last.synchronize()
+        found.append(first.elapsed_time(last) / 1e3 / BURST)
+    return found
+
+
+def has_cuda_torch() -> bool:
+    """Whether PyTorch can be compared with: it is here, and sees a CUDA device."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+def median(seconds: list[float]) -> float:
+    """The median."""
+    return statistics.median(seconds)
+
+
+def noise(shape: tuple[int, ...], type: Any, seed: int = 0) -> np.ndarray:
+    """Seeded normal numbers."""
+    return np.random.default_rng(seed).standard_normal(shape, np.float32).astype(type)
