@@ -13,6 +13,7 @@ from workbench.compat.migraphx.__main__ import install
 from workbench.compat.onnx_migraphx import backend
 from workbench.compat.onnx_migraphx.backend import MIGraphXBackend
 from workbench.compat.onnx_migraphx.backend_rep import MIGraphXBackendRep
+from workbench.gpu.devices.registry import Availability
 
 TEXT = '<ir_version: 8, opset_import: ["" : 18]> {}'
 MODEL = onnx.parser.parse_model(
@@ -29,6 +30,13 @@ def on_the_cpu():
     MIGraphXBackend.set_device("GPU")
 
 
+@pytest.fixture
+def only_opencl(monkeypatch):
+    rows = [Availability("opencl:0", "opencl"), Availability("cuda", "cuda", missing="a driver")]
+    monkeypatch.setattr(backend, "available", lambda: rows)
+
+
+@pytest.mark.usefixtures("only_opencl")
 def test_devices():
     assert backend.get_device() == ("CPU", "GPU")
     assert backend.supports_device("GPU")
@@ -41,13 +49,18 @@ def test_devices():
             MIGraphXBackend.set_device(device)
 
 
-def test_without_a_device_the_host_stands_in():
+def test_devices_are_called_by_their_makers_where_they_are_here(monkeypatch):
+    rows = [Availability(f"{kind}:0", kind) for kind in ("hip", "cuda")]
+    monkeypatch.setattr(backend, "available", lambda: rows)
+    assert backend.get_device() == ("CPU", "GPU", "CUDA", "ROCM")
+    assert backend.supports_device("ROCM")
+
+
+def test_models_run_on_the_device():
     MIGraphXBackend.set_device("GPU")
-    if migraphx.targets.TARGETS["gpu"].available:
-        pytest.skip("there is a device")
-    with pytest.warns(migraphx.targets.StandInWarning):
-        found = backend.run(MODEL, [A, B])
-    assert found[0].tolist() == [4, 5]
+    rep = backend.prepare(MODEL)
+    assert rep.run([A, B])[0].tolist() == [4, 5]
+    assert MIGraphXBackend._last.last_build.runner is not None
 
 
 @pytest.mark.parametrize("form", ["model", "bytes", "path", "program", "rep"])

@@ -10,6 +10,7 @@ import workbench as wb
 from tests.driver.conftest import Call
 from workbench.compiler import mxr
 from workbench.compiler.argument import Argument
+from workbench.compiler.targets import Target
 
 
 def test_compile_prints_the_compiled_program(model: Path, call: Call):
@@ -76,7 +77,8 @@ def test_quantized_runs(model: Path, call: Call, precision: str):
     assert f"to {precision.removesuffix('-weights')} ... " in found.err
 
 
-def test_no_gpu_is_said(model: Path, call: Call):
+def test_no_gpu_is_said(model: Path, call: Call, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Target, "available", False)
     assert "[WARNING]: no device for target 'gpu'" in call("compile", model, "--gpu").err
     assert "--exhaustive-tune" in call("compile", model, "--exhaustive-tune").err
 

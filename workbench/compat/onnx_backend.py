@@ -99,11 +99,14 @@ class PreparedModel(BackendRep):
         target: str,
         options: Mapping[str, Any],
         source: str | Path | bytes | None = None,
+        device: str | None = None,
     ) -> None:
         self.model = model
         self.source = model if source is None else source
         """What programs are imported from: the model, or the file or bytes that hold its tensors, too."""
         self.target = target
+        self.device = device
+        """Which device, if the target is one; by default the best one here."""
         self.options = dict(options)
         given = {t.name for t in model.graph.initializer}
         self.inputs = [v for v in model.graph.input if v.name not in given]
@@ -189,7 +192,7 @@ class PreparedModel(BackendRep):
             options["map_dyn_input_dims"] = known | dict(options.get("map_dyn_input_dims") or {})
         fixed = {name: inputs[name] for name in self.fixed if name in inputs}
         program = parse_onnx(self.source, constant_inputs=fixed, **options)
-        self.last_build = compile(program, self.target, record=False)
+        self.last_build = compile(program, self.target, record=False, device=self.device)
         return self.last_build
 
 

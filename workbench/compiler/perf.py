@@ -8,18 +8,23 @@ from math import ceil, copysign, floor, isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from workbench.compiler.build import Build
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir import Instruction, Module
 from workbench.compiler.operation import float_text
+from workbench.compiler.ops.buffers import Write
 from workbench.compiler.program import Program
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.reference import Interpreter
 from workbench.compiler.shape import Shape
 from workbench.compiler.text import instruction_text, names, printed_modules
+from workbench.compiler.timings import COPY
 from workbench.compiler.tracing import Dry, Timed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from workbench.gpu.runner import Runner
 
 Times = Sequence[float]
 """Measured times in milliseconds, shortest first."""
@@ -227,33 +232,42 @@ class PerfReport:
 
 
 def perf_report(
-    program: Program,
+    program: Program | Build,
     inputs: Mapping[str, Any],
     iterations: int = 100,
     batch: int = 1,
     detailed: bool = False,
     progress: bool | None = None,
+    copies: bool = True,
 ) -> PerfReport:
     """Measure a compiled program the way MIGraphX does.
 
     One run to warm up; then ``iterations`` whole runs, as many with every instruction timed, and as
-    many that compute nothing.
+    many that compute nothing. On a device, instructions are timed by its events, and the overhead is
+    what the host takes to launch a run.
 
     Args:
-        program: The program.
+        program: The program, or its build, which may be for a device.
         inputs: An array for each parameter, by name.
         iterations: How often to measure.
         batch: How many inferences one run counts for; the rate is multiplied by it.
         detailed: Tell types and shapes of an operation apart in the summary.
         progress: Show a progress bar; by default when it takes longer than a second.
+        copies: Whether a run on a device copies its inputs there and its results back.
 
     Raises:
+        DeviceError: A kernel failed.
         OperationError: ``iterations`` or ``batch`` is less than 1.
         InputError: An input is missing, unknown, or has the wrong type or shape.
         EvaluationError: An instruction failed.
     """
     _expect_positive("iterations", iterations)
     _expect_positive("batch", batch)
+    build = program.specialised(inputs) if isinstance(program, Build) else None
+    if build is not None and build.runner is not None:
+        found = _on_device(build.runner, inputs, iterations, progress, copies)
+        return PerfReport(build.program, *found, batch, detailed)
+    program = program.program if isinstance(program, Build) else program
     whole, timed, dry = Interpreter(program), Timed(program), Dry(program)
     whole.run(inputs)
     timed.run(inputs)
@@ -272,21 +286,67 @@ def perf_report(
     return PerfReport(program, total, each, overhead, batch, detailed)
 
 
-def time_run(program: Program, inputs: Mapping[str, Any], iterations: int = 100) -> float:
+def _on_device(
+    runner: Runner, inputs: Mapping[str, Any], iterations: int, progress: bool | None, copies: bool
+) -> tuple[list[float], dict[int, list[float]], list[float]]:
+    """Milliseconds of whole runs, of each instruction, and of the host for launching a run."""
+    _, measured = runner.profiled(inputs, iterations, progress)
+    each: dict[int, list[float]] = {}
+    for row in measured.rows:
+        if row.where != COPY or (copies and row.kernel == "upload"):
+            known = each.get(row.id, [0.0] * len(row.seconds))
+            each[row.id] = [a + 1e3 * b for a, b in zip(known, row.seconds, strict=False)]
+    executable = runner.executable()
+    launched, total = list[float](), list[float]()
+    for _ in range(iterations):
+        launched.append(milliseconds(executable.again))
+        total.append(launched[-1] + milliseconds(executable.wait))
+        if copies:
+            total[-1] = milliseconds(lambda: executable.run(inputs))
+    if measured.run is not None and not executable.plan.is_fixed:  # the host computes, too
+        launched = [1e3 * measured.run.launch]
+    return total, each, launched
+
+
+def time_run(
+    program: Program | Build, inputs: Mapping[str, Any], iterations: int = 100, copies: bool = True
+) -> float:
     """Milliseconds of one run: the mean of ``iterations``, after one to warm up.
+
+    Args:
+        program: The program, or its build, which may be for a device.
+        inputs: An array for each parameter, by name.
+        iterations: How often to run.
+        copies: Whether a run on a device copies its inputs there and its results back.
 
     Raises:
         OperationError: ``iterations`` is less than 1.
     """
     _expect_positive("iterations", iterations)
-    interpreter = Interpreter(program)
-    interpreter.run(inputs)
+    run, wait = _whole_run(program, inputs, copies)
 
     def repeated() -> None:
         for _ in range(iterations):
-            interpreter.run(inputs)
+            run()
+        wait()
 
+    run()
+    wait()
     return milliseconds(repeated) / iterations
+
+
+def _whole_run(
+    program: Program | Build, inputs: Mapping[str, Any], copies: bool
+) -> tuple[Callable[[], object], Callable[[], None]]:
+    """What runs a program once, and what waits for it."""
+    build = program.specialised(inputs) if isinstance(program, Build) else None
+    if build is not None and build.runner is not None:
+        executable = build.runner.executable()
+        executable.run(inputs)
+        run = (lambda: executable.run(inputs)) if copies else executable.again
+        return run, executable.wait
+    interpreter = Interpreter(program.program if isinstance(program, Build) else program)
+    return lambda: interpreter.run(inputs), lambda: None
 
 
 def milliseconds(work: Callable[[], object]) -> float:
@@ -303,7 +363,8 @@ def _expect_positive(what: str, value: int) -> None:
 
 def group_of(instruction: Instruction, detailed: bool = False) -> str:
     """What an instruction's time is added to: its operation, and for a kernel what that computes."""
-    name = instruction.name
+    op = instruction.op
+    name = op.op.name if isinstance(op, Write) else op.name
     parts = [i.name for m in instruction.modules if m.bypass for i in m if i.name[0] != "@"]
     if parts:
         name += f"::{'_'.join(parts[:6])}{'_etc' if len(parts) > 6 else ''}_kernel"

@@ -13,22 +13,26 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from workbench.compiler.errors import OperationError
+from workbench.compiler.loaded import build_of
 from workbench.compiler.mxr.values import operation_value, shape_value
 from workbench.compiler.operation import float_text
 from workbench.compiler.program import Program
 from workbench.driver.compiling import (
+    Made,
     asked_precisions,
     build,
     compiled,
     inputs_of,
+    passes_of,
     quantize,
     target_of,
 )
-from workbench.driver.loading import load
+from workbench.driver.loading import Loaded, load
 from workbench.driver.messages import Messages, UsageError
 from workbench.driver.writing import form_of, write
 
 if TYPE_CHECKING:
+    from workbench.compiler.build import Build
     from workbench.numerics.verify import Verification
 
 
@@ -68,7 +72,7 @@ def _finite(value: Any) -> Any:
 # Models
 
 
-def _loaded(call: Call) -> Program:
+def _loaded(call: Call) -> Loaded:
     return load(call.options, _model(call.options, call.rest), call.messages)
 
 
@@ -89,13 +93,13 @@ def _model(options: argparse.Namespace, rest: Sequence[str]) -> str:
 
 def read(call: Call) -> int:
     """Load a model and write it."""
-    write(_loaded(call), call.options, "read")
+    write(_loaded(call).program, call.options, "read")
     return 0
 
 
 def params(call: Call) -> int:
     """Print parameters and their shapes; as JSON the outputs too."""
-    program = _loaded(call)
+    program = _loaded(call).program
     if call.options.json:
         outputs = zip(_output_names(program), program.outputs, strict=True)
         _print_json(
@@ -116,30 +120,30 @@ def compile(call: Call) -> int:
     return 0
 
 
-def _compiled(call: Call, command: str) -> Program:
+def _compiled(call: Call, command: str) -> Made:
     """The compiled model; written, unless a report in JSON is all that is wanted."""
     options = call.options
-    program = compiled(_loaded(call), options, call.messages)
+    made = compiled(_loaded(call), options, call.messages)
     reported = options.json and command != "compile" and not options.output
     if not reported:
-        write(program, options, command)
-    return program
+        write(made.build.program, options, command, made.part)
+    return made
 
 
-def _with_inputs(call: Call, command: str) -> tuple[Program, dict[str, Any]]:
-    program = _compiled(call, command)
+def _with_inputs(call: Call, command: str) -> tuple[Made, dict[str, Any]]:
+    made = _compiled(call, command)
     call.messages.info("Allocating params ... ")
-    return program, inputs_of(program, call.options)
+    return made, inputs_of(made.build.program, call.options)
 
 
 def run(call: Call) -> int:
     """Compile, run once, and say what came out."""
-    from workbench.compiler.reference import Interpreter  # noqa: PLC0415
-    from workbench.compiler.run import evaluate  # noqa: PLC0415
+    from workbench.compiler.loaded import outputs_of  # noqa: PLC0415
 
     options = call.options
-    program, inputs = _with_inputs(call, "run")
-    outputs = evaluate(Interpreter(program), inputs, progress=None)
+    made, inputs = _with_inputs(call, "run")
+    program = made.build.program
+    outputs = outputs_of(made.build, inputs, progress=None)
     if not options.json:
         _print(f"{program}")
     named = zip(_output_names(program), outputs, strict=True)
@@ -185,9 +189,9 @@ def time(call: Call) -> int:
     from workbench.compiler.perf import time_run  # noqa: PLC0415
 
     options = call.options
-    program, inputs = _with_inputs(call, "time")
+    made, inputs = _with_inputs(call, "time")
     call.messages.info("Running ... ")
-    ms = time_run(program, inputs, options.iterations)
+    ms = time_run(made.build, inputs, options.iterations, made.offload_copy)
     if options.json:
         _print_json({"iterations": options.iterations, "total ms": ms})
     else:
@@ -200,10 +204,15 @@ def perf(call: Call) -> int:
     from workbench.compiler.perf import perf_report  # noqa: PLC0415
 
     options = call.options
-    program, inputs = _with_inputs(call, "perf")
+    made, inputs = _with_inputs(call, "perf")
     call.messages.info("Running performance report ... ")
     report = perf_report(
-        program, inputs, options.iterations, batch=options.batch, detailed=options.detailed
+        made.build,
+        inputs,
+        options.iterations,
+        batch=options.batch,
+        detailed=options.detailed,
+        copies=made.offload_copy,
     )
     if options.json:
         _print_json(report.to_json())
@@ -226,7 +235,7 @@ def roctx(_: Call) -> int:
 def verify(call: Call) -> int:
     """Run on a target and on the reference, and compare; the exit code is 1 where they differ."""
     options = call.options
-    program = _loaded(call)
+    program = _loaded(call).program
     if not options.json or options.output:
         write(program, options, "verify")
         if form_of(options, "verify") != "text":
@@ -249,14 +258,16 @@ def _verified(program: Program, options: argparse.Namespace, messages: Messages)
     if not options.json:
         for name in ("rms_tol", "atol", "rtol"):
             _print(f"{name}: {float_text(getattr(tolerance, name))}")
+    target = target_of(options, messages)
     return verify(
         program,
-        target_of(options, messages),
+        target,
         inputs_of(program, options),
         _mode(options),
         tolerance=tolerance,
         ref_use_double=options.ref_use_double,
-        compiled=_other(program, options, messages),
+        compiled=_other(program, target, options, messages),
+        options=passes_of(program, options, target),
         quantize=half,
         allclose=knobs.verify_enable_allclose,
         dump=knobs.verify_dump_diff,
@@ -273,12 +284,15 @@ def _mode(options: argparse.Namespace) -> str:
     return "bisect" if options.bisect else "outputs"
 
 
-def _other(program: Program, options: argparse.Namespace, messages: Messages) -> Program | None:
+def _other(
+    program: Program, target: str, options: argparse.Namespace, messages: Messages
+) -> Build | None:
     """What is compared with the reference, where it is not just the program compiled."""
     if options.compiled_model:
         from workbench.driver import files  # noqa: PLC0415
 
-        return files.read_binary(options.compiled_model)
+        found, kept = files.read_binary(options.compiled_model)
+        return build_of(found, kept.kernels if options.trusted_kernels else ())
     narrow = [name for name in asked_precisions(options) if name not in {"fp16", "bf16"}]
     if not narrow:
         return None
@@ -287,7 +301,7 @@ def _other(program: Program, options: argparse.Namespace, messages: Messages) ->
             f"verify: --{narrow[0].replace('_', '-')} is calibrated for the whole program, which cannot "
             "be verified in parts; leave out --per-instruction, --reduce and --bisect"
         )
-    return build(quantize(program, options, messages), target_of(options, messages)).program
+    return build(quantize(program, options, messages), target, options)
 
 
 def _say(options: argparse.Namespace, messages: Messages) -> Callable[[str, str], object]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.compiler.build import Build, compile
 from workbench.compiler.generate import driver_inputs, generate, std_hash
+from workbench.compiler.loaded import build_of, compiled_part, device_passes
+from workbench.compiler.mxr.kernels import Compiled
 from workbench.compiler.program import Program
 from workbench.compiler.shape import Shape
 from workbench.compiler.targets import TARGETS, target_named
 from workbench.driver.dimensions import by_name, lens_by_name, single
+from workbench.driver.loading import Loaded
 from workbench.driver.messages import Messages
 
 PRECISIONS = {
@@ -40,26 +44,62 @@ def asked_precisions(options: argparse.Namespace) -> list[str]:
     return [name for name in PRECISIONS if getattr(options, name)]
 
 
-def compiled(program: Program, options: argparse.Namespace, messages: Messages) -> Program:
+@dataclass(frozen=True)
+class Made:
+    """A build, and whether a run of it copies inputs to the device and results from it."""
+
+    build: Build
+    offload_copy: bool
+
+    def part(self) -> Compiled:
+        """What a file keeps of it."""
+        return compiled_part(self.build, self.offload_copy)
+
+
+def compiled(loaded: Loaded, options: argparse.Namespace, messages: Messages) -> Made:
     """The program, compiled; one that is compiled already stays as it is.
 
     Raises:
-        WorkbenchError: A pass failed, or a quantization cannot be done.
+        WorkbenchError: A pass or kernel failed, or a quantization cannot be done.
     """
+    program = loaded.program
     if program.targets:
         messages.info("The program is already compiled, skipping compilation ...")
         if asked_precisions(options):
             messages.warn("Quantization options are ignored as the program is already compiled.")
-        return program
-    _say_what_does_nothing(options, messages)
+        kernels = loaded.compiled.kernels if options.trusted_kernels else ()
+        if loaded.compiled.kernels and not options.trusted_kernels:
+            messages.info(
+                "The file's kernels are not run without --trusted-kernels: they are compiled."
+            )
+        return Made(build_of(program, kernels), loaded.compiled.offload_copy)
+    target = target_of(options, messages)
+    _say_what_does_nothing(options, target, messages)
     quantized = quantize(program, options, messages)
     messages.info("Compiling ... ")
-    return build(quantized, target_of(options, messages)).program
+    offload_copy = target != "gpu" or options.enable_offload_copy
+    return Made(build(quantized, target, options, offload_copy), offload_copy)
 
 
-def build(program: Program, target: str) -> Build:
-    """The build of a program; nothing of it is recorded."""
-    return compile(program, target, record=False)
+def build(
+    program: Program, target: str, options: argparse.Namespace, offload_copy: bool = True
+) -> Build:
+    """The build of a program, its kernels compiled; nothing of it is recorded."""
+    made = compile(
+        program, target, record=False, **passes_of(program, options, target, offload_copy)
+    )
+    if made.runner is not None and made.dispatch is None:
+        made.runner.codes()
+    return made
+
+
+def passes_of(
+    program: Program, options: argparse.Namespace, target: str, offload_copy: bool = True
+) -> dict[str, Any]:
+    """Arguments of ``compile`` that the options ask for."""
+    if target != "gpu":
+        return {}
+    return {"passes": device_passes(program, not options.disable_fast_math, offload_copy)}
 
 
 def quantize(program: Program, options: argparse.Namespace, messages: Messages) -> Program:
@@ -82,7 +122,11 @@ def _quantized(program: Program, name: str, options: argparse.Namespace) -> Prog
             return quantize(program, "int4")
 
 
-def _say_what_does_nothing(options: argparse.Namespace, messages: Messages) -> None:
+def _say_what_does_nothing(options: argparse.Namespace, target: str, messages: Messages) -> None:
+    if target == "gpu":
+        if options.exhaustive_tune:
+            messages.warn("--exhaustive-tune has no effect: kernels are not tuned yet")
+        return
     if options.exhaustive_tune:
         messages.warn("--exhaustive-tune: there are no kernels to choose from on the host")
     if options.disable_fast_math:

@@ -14,37 +14,37 @@ from workbench.compiler.program import Program
 from workbench.compiler.serialize import load
 
 
-def read_binary(file: str) -> Program:
-    """A program from an ``.mxr`` file, or one that the workbench saved.
+def read_binary(file: str) -> tuple[Program, mxr.Compiled]:
+    """A program from an ``.mxr`` file, or one that the workbench saved, and what is kept of its compilation.
 
     Raises:
         ModelError: The file holds something else, or is damaged.
     """
     if not is_zipfile(file):
-        return mxr.load(file)
+        return mxr.read_compiled(file)
     found = load(file)
     if not isinstance(found, Program):
         raise ModelError(f"{file}: holds a recording; expected a program")
-    return found
+    return found, mxr.Compiled()
 
 
-def read_json(file: str) -> Program:
-    """A program from MIGraphX's JSON.
+def read_json(file: str) -> tuple[Program, mxr.Compiled]:
+    """A program from MIGraphX's JSON, and what is kept of its compilation.
 
     Raises:
         ModelError: The file holds something else, or is damaged.
     """
-    return mxr.load(file, "json")
+    return mxr.read_compiled(file, "json")
 
 
-def to_json(program: Program) -> str:
+def to_json(program: Program, compiled: mxr.Compiled) -> str:
     """A program as MIGraphX's JSON."""
-    return mxr.write_json(mxr.to_value(program))
+    return mxr.save_buffer(program, "json", compiled).decode("utf-8", "surrogatepass")
 
 
-def to_binary(program: Program) -> bytes:
+def to_binary(program: Program, compiled: mxr.Compiled) -> bytes:
     """A program as the bytes of an ``.mxr`` file."""
-    return mxr.save_buffer(program)
+    return mxr.save_buffer(program, compiled=compiled)
 
 
 def read_argument(file: str) -> Any:

@@ -8,10 +8,12 @@ import runpy
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
+from workbench.compiler.mxr.kernels import Compiled
 from workbench.compiler.pass_tracing import traced
 from workbench.compiler.passes.base import Pass, passes_of, run_pass
 from workbench.compiler.program import Program
@@ -43,7 +45,15 @@ _ALSO_CALLED = {"eliminate_dead_code": "dead_code_elimination"}
 _KINDS = {".onnx": "onnx", ".pb": "tf", ".json": "json", ".py": "py"}
 
 
-def load(options: argparse.Namespace, file: str, messages: Messages) -> Program:
+@dataclass(frozen=True)
+class Loaded:
+    """A program, and what its file keeps of its compilation."""
+
+    program: Program
+    compiled: Compiled = field(default_factory=Compiled)
+
+
+def load(options: argparse.Namespace, file: str, messages: Messages) -> Loaded:
     """The program of a file, with all that the options do to it.
 
     Raises:
@@ -52,13 +62,13 @@ def load(options: argparse.Namespace, file: str, messages: Messages) -> Program:
     if options.mlir:
         raise OperationError("--mlir: there is no MLIR here to hand the program to")
     if options.test:
-        program = test_program()
+        found = Loaded(test_program())
     else:
         messages.info(f"Reading: {file}")
-        program = _read(options, file, messages)
+        found = _read(options, file, messages)
     if options.strip_context:
-        program.targets = ()
-    return _changed(options, program)
+        found.program.targets = ()
+    return Loaded(_changed(options, found.program), found.compiled)
 
 
 def test_program() -> Program:
@@ -70,15 +80,15 @@ def test_program() -> Program:
     return program
 
 
-def _read(options: argparse.Namespace, file: str, messages: Messages) -> Program:
+def _read(options: argparse.Namespace, file: str, messages: Messages) -> Loaded:
     kind = options.file_type or _KINDS.get(Path(file).suffix, "migraphx")
     if not Path(file).is_file():
         raise FileNotFoundError(f"{file}: no such file")
     if kind == "onnx":
-        return _onnx(options, file, messages)
+        return Loaded(_onnx(options, file, messages))
     if kind == "tf":
-        return _tf(options, file)
-    return _python(file) if kind == "py" else _saved(file, kind)
+        return Loaded(_tf(options, file))
+    return Loaded(_python(file)) if kind == "py" else _saved(file, kind)
 
 
 def _onnx(options: argparse.Namespace, file: str, messages: Messages) -> Program:
@@ -119,11 +129,11 @@ def _tf(options: argparse.Namespace, file: str) -> Program:
     )
 
 
-def _saved(file: str, kind: str) -> Program:
+def _saved(file: str, kind: str) -> Loaded:
     """A program that MIGraphX or the workbench saved."""
     from workbench.driver import files  # noqa: PLC0415
 
-    return files.read_json(file) if kind == "json" else files.read_binary(file)
+    return Loaded(*(files.read_json(file) if kind == "json" else files.read_binary(file)))
 
 
 def _python(file: str) -> Program:

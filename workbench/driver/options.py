@@ -179,9 +179,19 @@ def _compiling(parser: argparse.ArgumentParser) -> None:
     group.set_defaults(target=None)
     for name in ("gpu", "cpu", "ref"):
         _choice(group, f"--{name}", dest="target", value=name, help=f"Compile for {name}.")
-    _switch(group, "--enable-offload-copy", help="Copy inputs and outputs by itself.")
+    _switch(
+        group,
+        "--enable-offload-copy",
+        help="Copy inputs to the device and results back in each run.",
+    )
     _switch(group, "--disable-fast-math", help="Leave out rewrites that only come close.")
     _switch(group, "--exhaustive-tune", help="Try everything to find fast kernels.")
+    _switch(
+        group,
+        "--trusted-kernels",
+        help="Run the machine code that a compiled file holds, where it fits the device. By default\n"
+        "kernels are compiled: a file of somebody else's could hold any.",
+    )
     for name in ("fp16", "bf16", "int8", "fp8"):
         _switch(group, f"--{name}", help=f"Quantize to {name}.")
     _switch(group, "--int4-weights", help="Quantize weights to int4.")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from workbench.compiler.mxr.files import write_whole
+from workbench.compiler.mxr.kernels import Compiled
 from workbench.compiler.program import Program
 from workbench.driver.messages import UsageError
 
@@ -23,8 +25,10 @@ def form_of(options: argparse.Namespace, command: str) -> str:
     return "binary" if options.output else "text"
 
 
-def rendered(program: Program, form: str, brief: bool = False) -> str | bytes:
-    """The program in a form; bytes where it is binary."""
+def rendered(
+    program: Program, form: str, brief: bool = False, compiled: Callable[[], Compiled] = Compiled
+) -> str | bytes:
+    """The program in a form; bytes where it is binary. Only files keep what was ``compiled``."""
     if form == "py":
         from workbench.compiler.as_python import to_python  # noqa: PLC0415
 
@@ -45,11 +49,18 @@ def rendered(program: Program, form: str, brief: bool = False) -> str | bytes:
         return str(program) + "\n"
     from workbench.driver import files  # noqa: PLC0415
 
-    return files.to_json(program) + "\n" if form == "json" else files.to_binary(program)
+    if form == "json":
+        return files.to_json(program, compiled()) + "\n"
+    return files.to_binary(program, compiled())
 
 
-def write(program: Program, options: argparse.Namespace, command: str) -> None:
-    """Write the program where the options say.
+def write(
+    program: Program,
+    options: argparse.Namespace,
+    command: str,
+    compiled: Callable[[], Compiled] = Compiled,
+) -> None:
+    """Write the program where the options say, with what a file keeps of its compilation.
 
     Raises:
         UsageError: Bytes would go to a terminal.
@@ -58,7 +69,7 @@ def write(program: Program, options: argparse.Namespace, command: str) -> None:
     form = form_of(options, command)
     if form == "binary" and not options.output and sys.stdout.isatty():
         raise UsageError("--binary: this is a terminal; name a file with --output")
-    result = rendered(program, form, options.brief)
+    result = rendered(program, form, options.brief, compiled)
     if options.output:
         _to_file(Path(options.output), result)
     elif isinstance(result, bytes):

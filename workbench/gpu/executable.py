@@ -181,6 +181,10 @@ class Executable:
             else:
                 self._steps(self._ready, stream)
 
+    def wait(self) -> None:
+        """Wait for what ``again`` launched."""
+        self.device.synchronize(self.stream)
+
     def run_async(
         self, inputs: Mapping[str, Any] | None = None, stream: Stream = None
     ) -> list[DeviceArray]:

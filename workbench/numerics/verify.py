@@ -13,10 +13,10 @@ from workbench.compiler.build import Build, compile
 from workbench.compiler.errors import OperationError, WorkbenchError
 from workbench.compiler.generate import driver_inputs, generate, static, std_hash
 from workbench.compiler.ir import Instruction
+from workbench.compiler.loaded import build_of, outputs_of
 from workbench.compiler.passes.base import passes_of, run_pass
 from workbench.compiler.program import Program
 from workbench.compiler.progress import progress_bar
-from workbench.compiler.reference import Interpreter
 from workbench.compiler.shape import Shape
 from workbench.compiler.text import names
 from workbench.compiler.tracing import Traced, run_trace
@@ -287,9 +287,10 @@ class Verifier:
         given = driver_inputs(program, given=_known(inputs, program), batch=self.batch)
         reference = self._reference(program)
         wanted = self._run(reference, given, self.ref_use_double)
-        compiled = self._target(program, given)
+        compiled = self._target(program)
         found = self._run(compiled, given, False)
-        outputs = self._compare(name, (reference, compiled), wanted, found, limits)
+        programs = reference.program, compiled.program
+        outputs = self._compare(name, programs, wanted, found, limits)
         for output in outputs:
             for level, line in output.lines:
                 self.say(level, line)
@@ -320,28 +321,28 @@ class Verifier:
                 made.append(agree(name, b, same, limits, **how))
         return made
 
-    def _run(self, program: Program, inputs: Mapping[str, Any], float64: bool) -> list[Any]:
+    def _run(self, build: Build, inputs: Mapping[str, Any], float64: bool) -> list[Any]:
+        program = build.program
         given = _known(inputs, program)
         for name, shape in program.parameters.items():
             if name not in given:  # a parameter of the compiled program alone
                 given[name] = generate(static(shape, self.batch))
-        outputs = Interpreter(program, float64).run(given, progress=self.progress)
+        outputs = outputs_of(build, given, self.progress, float64)
         self.say("info", str(program))
         return outputs
 
-    def _reference(self, program: Program) -> Program:
+    def _reference(self, program: Program) -> Build:
         if self.ref_use_double:
             program = program.clone()
             simplify: list[Any] = [("simplify_qdq", {"remove_qdq_only": True})]
             for one in passes_of([*simplify, "dead_code_elimination"]):
                 run_pass(one, program)
-        return compile(program, "ref", record=False).program
+        return compile(program, "ref", record=False)
 
-    def _target(self, program: Program, inputs: Mapping[str, Any]) -> Program:
-        if isinstance(self.compiled, Build):
-            return self.compiled.program
+    def _target(self, program: Program) -> Build:
         if self.compiled is not None:
-            return self.compiled
+            given = self.compiled
+            return given if isinstance(given, Build) else build_of(given)
         options: dict[str, Any] = {"record": False, **self.options}
         if self.quantize in ("fp16", "bf16"):
             options["precision"] = self.quantize
@@ -350,7 +351,7 @@ class Verifier:
                 f"verify cannot quantize to {self.quantize!r}; expected fp16 or bf16, or quantize "
                 "the program before"
             )
-        return compile(program, self.target, **options).program
+        return compile(program, self.target, **options)
 
     def _limits(self, program: Program) -> Tolerance:
         return self.tolerance or tolerance_for(program, self.quantize)

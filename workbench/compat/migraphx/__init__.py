@@ -3,13 +3,18 @@
 from workbench.compat.migraphx import sym
 from workbench.compat.migraphx.arguments import (
     argument,
-    argument_from_pointer,
     create_argument,
     fill_argument,
     generate_argument,
 )
 from workbench.compat.migraphx.custom import custom_op
-from workbench.compat.migraphx.devices import allocate_gpu, from_gpu, gpu_sync, to_gpu
+from workbench.compat.migraphx.devices import (
+    allocate_gpu,
+    argument_from_pointer,
+    from_gpu,
+    gpu_sync,
+    to_gpu,
+)
 from workbench.compat.migraphx.editing import run_passes
 from workbench.compat.migraphx.errors import Error
 from workbench.compat.migraphx.files import load, load_buffer, save, save_buffer

@@ -23,7 +23,14 @@ MOST_SHOWN = 100
 """Elements that a notebook shows."""
 
 
-class argument(np.ndarray):
+class _ArgumentType(type):
+    """What is on a device is an argument, too, though it is no array of NumPy's."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or hasattr(instance, "is_on_device")
+
+
+class argument(np.ndarray, metaclass=_ArgumentType):
     """Data with a shape, made from any buffer without a copy.
 
     It is an array with the shape's lens and strides: ``np.asarray(a)`` and ``memoryview(a)`` share its
@@ -32,11 +39,12 @@ class argument(np.ndarray):
 
     _shape: Shape | None
     _parts: tuple[argument, ...]
+    _address: int = 0
 
     def __new__(cls, data: Any) -> argument:
         """The argument of a buffer; the buffer is kept alive."""
         if isinstance(data, argument):
-            return data.view(argument)
+            return data if hasattr(data, "is_on_device") else data.view(argument)
         return of_array(_array_of(data))
 
     def __array_finalize__(self, array: Any) -> None:
@@ -45,6 +53,7 @@ class argument(np.ndarray):
         same = same and array.strides == self.strides and array.dtype == self.dtype
         self._shape = array._shape if same else None
         self._parts = array._parts if same else ()
+        self._address = array._address if same else 0
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Arithmetic gives plain arrays."""
@@ -62,6 +71,15 @@ class argument(np.ndarray):
         if self._shape is None:
             self._shape = _shape_of(np.asarray(self))
         return self._shape
+
+    @property
+    def address(self) -> int:
+        """Where a caller said that the memory is, which may be on a device; 0 of any other buffer."""
+        return self._address if self._address == self.ctypes.data else 0
+
+    @address.setter
+    def address(self, address: int) -> None:
+        self._address = address
 
     @property
     def value(self) -> Value:
@@ -382,14 +400,18 @@ def fill_argument(s: shape, value: float) -> argument:
     return of_value(s.core, generate.filled(s.core, value))
 
 
-@bound
-def argument_from_pointer(shape: shape, address: int) -> argument:
-    """An argument on memory at an address, without a copy. The memory has to outlive it."""
-    core = shape.core
+def at_address(core: Shape, address: int) -> argument:
+    """An argument on memory at an address, without a copy; nothing is read yet.
+
+    Raises:
+        Error: The shape is no tensor's, or there can be no memory.
+    """
     if core.subs is not None or core.dims is not None:
         raise Error(f"argument_from_pointer: {core}: expected the shape of a static tensor")
     if address <= 0:
         raise Error(f"argument_from_pointer: address {address}: expected the address of memory")
     held = (ctypes.c_char * max(core.bytes, 1)).from_address(address)
     memory: Array = np.frombuffer(memoryview(held).cast("B"), core.type.numpy, core.element_space)
-    return of_array(_viewed(memory, core), core)
+    made = of_array(_viewed(memory, core), core)
+    made.address = address
+    return made

@@ -32,47 +32,61 @@ def save(p: program, filename: FileName, format: str = "msgpack") -> None:
         Error: There is no such format, or the file cannot be written.
     """
     with written(filename):
-        mxr.save(p.core, fspath(filename), format)
+        mxr.save(p.core, fspath(filename), format, p.compiled())
 
 
 @bound
-def load(filename: FileName, format: str = "msgpack") -> program:
+def load(filename: FileName, format: str = "msgpack", trusted_kernels: bool = False) -> program:
     """Read a program from a file.
 
     Args:
         filename: The file.
         format: ``msgpack`` or ``json``.
+        trusted_kernels: Whether the machine code that the file may hold is run, where it was compiled for
+            the device that is here. It can do whatever a kernel can; without it, kernels are compiled.
 
     Raises:
         Error: There is no such format, or the file is missing, damaged or of another version.
     """
-    return _strict(mxr.load(fspath(filename), format))
+    return _loaded(mxr.read_compiled(fspath(filename), format), trusted_kernels)
 
 
 @bound
 def save_buffer(p: program, format: str = "msgpack") -> bytes:
     """A program as the bytes of a file."""
-    return mxr.save_buffer(p.core, format)
+    return mxr.save_buffer(p.core, format, p.compiled())
 
 
 @bound
-def load_buffer(b: bytes | bytearray, format: str = "msgpack") -> program:
+def load_buffer(
+    b: bytes | bytearray, format: str = "msgpack", trusted_kernels: bool = False
+) -> program:
     """The program that the bytes of a file hold.
+
+    Args:
+        b: The bytes.
+        format: ``msgpack`` or ``json``.
+        trusted_kernels: As for ``load``.
 
     Raises:
         Error: There is no such format, or the bytes are damaged or of another version.
     """
-    return _strict(mxr.load_buffer(b, format))
+    return _loaded(mxr.load_compiled(b, format), trusted_kernels)
 
 
-def _strict(core: Program) -> program:
+def _loaded(found: tuple[Program, mxr.Compiled], trusted_kernels: bool) -> program:
+    core, compiled = found
+    return program.loaded(_strict(core), compiled, trusted_kernels)
+
+
+def _strict(core: Program) -> Program:
     """A program under MIGraphX's rules for dynamic shapes, as all are that the drop-in makes.
 
     Its shapes have to follow from them: a program that was made by the workbench's own rules keeps those.
     """
     if all(_follows(i) for m in core.modules.values() for i in m if i.name[0] != "@"):
         core.keeps_fixed = core.strict = True
-    return program.of(core)
+    return core
 
 
 def _follows(instruction: Instruction) -> bool:

@@ -13,16 +13,25 @@ from workbench.compat.migraphx.arguments import argument, as_argument, generate_
 from workbench.compat.migraphx.errors import Error, FileName, Size, bound, written
 from workbench.compat.migraphx.modules import instruction_ref, module
 from workbench.compat.migraphx.numbered import Numbered
+from workbench.compat.migraphx.offloading import (
+    as_arguments,
+    borrowed_argument,
+    run_in_place,
+    run_with_copies,
+    stream_of,
+    trace,
+)
 from workbench.compat.migraphx.shapes import from_core, shape
-from workbench.compat.migraphx.targets import target, warn_of_stand_in
+from workbench.compat.migraphx.targets import target, warn_of_no_effect, warn_of_stand_in
 from workbench.compiler.build import Build, compile
 from workbench.compiler.instruction import Instruction, captured
 from workbench.compiler.ir import Module
+from workbench.compiler.loaded import build_of, compiled_part, device_passes, outputs_of
+from workbench.compiler.mxr.kernels import Compiled, SavedKernel
 from workbench.compiler.program import Program
-from workbench.compiler.reference import Interpreter
-from workbench.compiler.run import evaluate
 from workbench.compiler.shape import Shape
 from workbench.compiler.text import to_text
+from workbench.compiler.tracing import Traced, run_trace
 
 if TYPE_CHECKING:
     from workbench.compiler.perf import PerfReport
@@ -48,7 +57,9 @@ class program:
         self._core.keeps_fixed = self._core.strict = True
         self._build: Build | None = None
         self._target = ""
-        self._interpreter: tuple[int, Interpreter] | None = None
+        self._runs: Build | None = None
+        self._trusted: tuple[SavedKernel, ...] = ()
+        self._offload_copy = True
         self.calibration: Calibration | None = None
         """What the last quantization saw of the arguments that it rounds, as a table and plots."""
 
@@ -58,6 +69,14 @@ class program:
         made = cls()
         made._core = core
         made._target = compiled_for
+        return made
+
+    @classmethod
+    def loaded(cls, core: Program, compiled: Compiled, trusted_kernels: bool) -> program:
+        """The program of a file, and what that keeps of its compilation."""
+        made = cls.of(core)
+        made._offload_copy = compiled.offload_copy
+        made._trusted = compiled.kernels if trusted_kernels else ()
         return made
 
     @property
@@ -146,22 +165,30 @@ class program:
 
         Args:
             t: The target.
-            offload_copy: Taken for MIGraphX's sake: parameters and results are on the host.
-            fast_math: Taken for MIGraphX's sake: nothing here trades accuracy for speed.
-            exhaustive_tune: Taken for MIGraphX's sake: there are no kernels to choose from.
+            offload_copy: Whether a run copies parameters to the device and results from it. Otherwise both
+                stay there, and the buffers of the results are parameters, ``main:#output_0`` and so on.
+            fast_math: Whether a device may compute what only comes close, such as another form of GELU.
+            exhaustive_tune: Taken for MIGraphX's sake: kernels are not tuned yet.
             compile_mode: Taken for MIGraphX's sake: every compilation takes the same passes.
 
         Raises:
-            Error: A pass failed; ``error.recording`` shows what was done until then.
+            Error: A pass failed, and ``error.recording`` shows what was done until then; or a kernel did.
         """
-        made = compile(self._core, t.core_name)
+        on_device = t.core_name == "gpu"
+        passes = device_passes(self._core, fast_math, offload_copy) if on_device else None
+        made = compile(self._core, t.core_name, passes=passes)
+        if on_device and exhaustive_tune:
+            warn_of_no_effect("exhaustive_tune")
+        if made.runner is not None and made.dispatch is None:
+            made.runner.codes()
         self.replace_core(made.program)
-        self._build = made
+        self._build = self._runs = made
+        self._offload_copy = offload_copy
 
     def replace_core(self, core: Program) -> None:
         """Let another program of the core's be what this is; handles are resolved in it from now on."""
         self._core = core
-        self._interpreter = None
+        self._runs = None
 
     @bound
     def run(self, params: dict[str, Any]) -> list[argument]:
@@ -170,17 +197,57 @@ class program:
         Raises:
             Error: A buffer is missing, or its shape is not that of the parameter.
         """
+        if self._stays_on_device:
+            return run_in_place(self.runs, self._given(params), None, wait=True)
         return self._results(self._run(params))
 
     @bound
     def run_async(self, params: dict[str, Any], stream: Size, stream_name: str) -> list[argument]:
-        """As ``run``: there is no device whose stream could be used, so it is done at return."""
-        warn_of_stand_in(f"no device for stream {stream_name!r}: the host runs the program")
-        return self._results(self._run(params))
+        """Run the program in a stream of the caller's.
+
+        Results that stay on the device are there when the stream has come to them; others at return.
+
+        Args:
+            params: Buffers by name, as for ``run``.
+            stream: The stream's address.
+            stream_name: What it is: ``ihipStream_t``, or ``CUstream_st`` on CUDA.
+
+        Raises:
+            Error: A buffer is missing or does not fit, or the device knows no such streams.
+        """
+        runner = self.runs.runner
+        if runner is None:
+            warn_of_stand_in(f"no device for stream {stream_name!r}: the host runs the program")
+            return self._results(self._run(params))
+        queue = stream_of(runner.executable().device, stream, stream_name)
+        if self._stays_on_device:
+            return run_in_place(self.runs, self._given(params), queue, wait=False)
+        return self._results(run_with_copies(self.runs, self.inputs(params), queue))
+
+    @property
+    def runs(self) -> Build:
+        """What runs the program as it is now."""
+        if self._runs is None or self._runs.program is not self._core:
+            self._runs = build_of(self._core, self._trusted)
+        return self._runs
+
+    @property
+    def _stays_on_device(self) -> bool:
+        return not self._offload_copy and self.runs.runner is not None
+
+    def compiled(self) -> Compiled:
+        """What a file keeps of the compilation: the machine code of kernels, and who copies."""
+        return compiled_part(self.runs, self._offload_copy) if self.is_compiled() else Compiled()
 
     def inputs(self, params: dict[str, Any]) -> dict[str, Any]:
         """Values of the parameters from the buffers of a caller, checked as MIGraphX does."""
-        given = {k: as_argument(v, f"run(): params[{k!r}]") for k, v in params.items()}
+        return {name: given.value for name, given in self._given(params).items()}
+
+    def _given(self, params: dict[str, Any]) -> dict[str, argument]:
+        given = {
+            k: borrowed_argument(v, k) or as_argument(v, f"run(): params[{k!r}]")
+            for k, v in params.items()
+        }
         wanted = self._core.parameters
         for name, expected in wanted.items():
             if name not in given:
@@ -193,19 +260,13 @@ class program:
                     f"Incorrect shape {{{found}}} for parameter: {name} should be: {{{expected}}}"
                     f"{_remedy(found, expected)}"
                 )
-        return {name: given[name].value for name in wanted}
+        return {name: given[name] for name in wanted}
 
     def _run(self, params: dict[str, Any]) -> list[Any]:
-        inputs = self.inputs(params)
-        version, known = self._interpreter or (-1, None)
-        if known is None or version != self._core.version:
-            known = Interpreter(self._core)
-            self._interpreter = self._core.version, known
-        return evaluate(known, inputs)
+        return outputs_of(self.runs, self.inputs(params))
 
     def _results(self, values: list[Any]) -> list[argument]:
-        pairs = zip(self._core.outputs, values, strict=True)
-        return [of_value(o.shape, v) for o, v in pairs]
+        return as_arguments(self._core, values)
 
     @bound
     def run_trace(
@@ -218,7 +279,6 @@ class program:
             callback: Called with ``index``, ``name``, ``result`` and ``instruction``; what it raises ends
                 the run.
         """
-        from workbench.compiler.tracing import Traced, run_trace  # noqa: PLC0415
 
         def heard(one: Traced) -> None:
             result = of_value(one.instruction.shape, one.result)
@@ -226,7 +286,10 @@ class program:
                 trace_info(one.index, one.name, result, instruction_ref(self, one.instruction.id))
             )
 
-        return self._results(run_trace(self._core, self.inputs(params), heard))
+        inputs = self.inputs(params)
+        if self.runs.runner is not None:
+            return self._results(trace(self.runs, inputs, heard))
+        return self._results(run_trace(self._core, inputs, heard))
 
     @bound
     def perf_report(
@@ -245,7 +308,10 @@ class program:
 
         shapes = self._core.parameters
         made = {k: generate_argument(from_core(s)) for k, s in shapes.items() if k not in params}
-        return perf_report(self._core, self.inputs(made | params), iterations, batch, detailed)
+        inputs = self.inputs(made | params)
+        return perf_report(
+            self.runs, inputs, iterations, batch, detailed, copies=self._offload_copy
+        )
 
     # Copies, texts
 
@@ -254,6 +320,7 @@ class program:
         """A copy that can be changed by itself."""
         made = program.of(self._core.clone())
         made._build = self._build
+        made._offload_copy, made._trusted = self._offload_copy, self._trusted
         return made
 
     @bound

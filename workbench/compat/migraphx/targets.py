@@ -1,4 +1,4 @@
-"""Targets by name. Without a device, ``gpu`` means the ``cpu`` target, and says so."""
+"""Targets by name. Where no device is, ``gpu`` means the ``cpu`` target, and says so."""
 
 from __future__ import annotations
 
@@ -17,6 +17,22 @@ class StandInWarning(UserWarning):
 def warn_of_stand_in(what: str) -> None:
     """Say that the host does what a device was asked for; of one place in a program, once."""
     warnings.warn(f"{what}; results are the same, timings are not", StandInWarning, stacklevel=4)
+
+
+_here: set[str] = set()
+"""Targets whose device was found."""
+
+
+def is_stood_in_for(name: str) -> bool:
+    """Whether there is no device for a target."""
+    if name not in _here and name in TARGETS and TARGETS[name].available:
+        _here.add(name)
+    return name not in _here
+
+
+def warn_of_no_effect(what: str) -> None:
+    """Say that an option does nothing; of one place in a program, once."""
+    warnings.warn(f"{what} has no effect: kernels are not tuned yet", UserWarning, stacklevel=4)
 
 
 class target:
@@ -42,7 +58,7 @@ class target:
     @property
     def core_name(self) -> str:
         """The name of the core's target that stands for it."""
-        return self._name if self._name in TARGETS and TARGETS[self._name].available else "cpu"
+        return "cpu" if is_stood_in_for(self._name) else self._name
 
     def __repr__(self) -> str:
         """The name, and what stands for it."""

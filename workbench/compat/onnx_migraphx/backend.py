@@ -18,11 +18,16 @@ from workbench.compat.onnx_migraphx.backend_rep import MIGraphXBackendRep
 from workbench.compiler.build import Build
 from workbench.compiler.onnx.reader import read
 from workbench.compiler.text import to_text
+from workbench.gpu.devices.registry import available
+
+_KINDS = {"CUDA": "cuda", "ROCM": "hip"}
+"""What ONNX's backends call a device, and the kind that it is here; ``GPU`` is the best one."""
 
 
-def get_device() -> tuple[str, str]:
+def get_device() -> tuple[str, ...]:
     """The devices that models can be prepared for."""
-    return ("CPU", "GPU")
+    here = {row.kind for row in available() if not row.missing}
+    return ("CPU", "GPU", *(name for name, kind in _KINDS.items() if kind in here))
 
 
 class MIGraphXBackend(Backend):
@@ -91,8 +96,9 @@ class MIGraphXBackend(Backend):
         source: str | Path | bytes | None = None,
     ) -> MIGraphXBackendRep:
         with translated():
-            target = migraphx.get_target(cls._device.lower()).core_name
-            prepared = PreparedModel(model, target, options, source)
+            name = "gpu" if cls._device in _KINDS else cls._device.lower()
+            target = migraphx.get_target(name).core_name
+            prepared = PreparedModel(model, target, options, source, _KINDS.get(cls._device))
         cls._last = prepared
         cls._input_names = [v.name for v in prepared.inputs]
         return MIGraphXBackendRep(prepared, cls._input_names)

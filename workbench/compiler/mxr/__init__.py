@@ -7,14 +7,22 @@ from workbench.compiler.mxr.arguments import (
     to_argument_value,
     write_argument,
 )
-from workbench.compiler.mxr.files import load, load_buffer, save, save_buffer
+from workbench.compiler.mxr.files import (
+    load,
+    load_buffer,
+    load_compiled,
+    read_compiled,
+    save,
+    save_buffer,
+)
 from workbench.compiler.mxr.json_form import read_json, write_json
+from workbench.compiler.mxr.kernels import Compiled, SavedKernel
 from workbench.compiler.mxr.msgpack_form import read_msgpack, write_msgpack
 from workbench.compiler.mxr.reading import from_value
 from workbench.compiler.mxr.writing import to_value
 
 __all__ = [
-    "Arguments", "from_argument_value", "from_value", "load", "load_buffer", "read_argument", "read_json",
-    "read_msgpack", "save", "save_buffer", "to_argument_value", "to_value", "write_argument",
-    "write_json", "write_msgpack",
+    "Arguments", "Compiled", "SavedKernel", "from_argument_value", "from_value", "load", "load_buffer",
+    "load_compiled", "read_argument", "read_compiled", "read_json", "read_msgpack", "save", "save_buffer",
+    "to_argument_value", "to_value", "write_argument", "write_json", "write_msgpack",
 ]  # fmt: skip

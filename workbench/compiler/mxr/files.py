@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
 from workbench.compiler.mxr.json_form import read_json, write_json
+from workbench.compiler.mxr.kernels import Compiled, compiled_of, with_compiled
 from workbench.compiler.mxr.msgpack_form import read_msgpack, write_msgpack
 from workbench.compiler.mxr.reading import from_value
 from workbench.compiler.mxr.writing import to_value
@@ -17,6 +18,8 @@ SUFFIXES = {".mxr": "msgpack", ".json": "json"}
 """The form of a file by the end of its name."""
 
 _NO_PROGRAM = "; no saved program begins so: a model is read by parse_onnx or parse_tf"
+
+_NOTHING = Compiled()
 
 T = TypeVar("T")
 
@@ -29,13 +32,18 @@ _WRITE: dict[str, Callable[[Any], bytes]] = {"msgpack": write_msgpack, "json": _
 _READ: dict[str, Callable[[Any], Any]] = {"msgpack": read_msgpack, "json": read_json}
 
 
-def save_buffer(program: Program, format: str = "msgpack") -> bytes:
+def save_buffer(program: Program, format: str = "msgpack", compiled: Compiled = _NOTHING) -> bytes:
     """A program as the bytes of a file.
+
+    Args:
+        program: The program.
+        format: ``msgpack`` or ``json``.
+        compiled: What is kept of its compilation for a device.
 
     Raises:
         OperationError: The format is neither ``msgpack`` nor ``json``.
     """
-    return _of(_WRITE, format)(to_value(program))
+    return _of(_WRITE, format)(with_compiled(to_value(program), compiled))
 
 
 def load_buffer(
@@ -52,9 +60,22 @@ def load_buffer(
         ModelError: The file is damaged, hostile or something else; the message says what and where.
         OperationError: The format is neither ``msgpack`` nor ``json``.
     """
+    return load_compiled(data, format, name)[0]
+
+
+def load_compiled(
+    data: bytes | bytearray | memoryview, format: str = "msgpack", name: str = "the buffer"
+) -> tuple[Program, Compiled]:
+    """The program that the bytes of a file hold, and what they keep of its compilation for a device.
+
+    Raises:
+        ModelError: The file is damaged, hostile or something else; the message says what and where.
+        OperationError: The format is neither ``msgpack`` nor ``json``.
+    """
     read = _of(_READ, format)
     try:
-        return from_value(read(data))
+        value = read(data)
+        return from_value(value), compiled_of(value)
     except RecursionError as error:
         raise ModelError(f"{name}: what it holds lies too deep in itself") from error
     except MemoryError as error:
@@ -69,14 +90,16 @@ def _begins_map(data: bytes | bytearray | memoryview) -> bool:
     return len(data) > 0 and (data[0] >> 4 == 8 or data[0] in (0xDE, 0xDF))
 
 
-def save(program: Program, path: str | Path, format: str = "msgpack") -> None:
+def save(
+    program: Program, path: str | Path, format: str = "msgpack", compiled: Compiled = _NOTHING
+) -> None:
     """Write a program to a file; an existing file is replaced once the new one is whole.
 
     Raises:
         OperationError: The format is neither ``msgpack`` nor ``json``.
         OSError: The file cannot be written.
     """
-    data = save_buffer(program, format)
+    data = save_buffer(program, format, compiled)
     write_whole(Path(path), data)
 
 
@@ -87,8 +110,18 @@ def load(path: str | Path, format: str = "msgpack") -> Program:
         ModelError: The file is missing, damaged, hostile or something else.
         OperationError: The format is neither ``msgpack`` nor ``json``.
     """
+    return read_compiled(path, format)[0]
+
+
+def read_compiled(path: str | Path, format: str = "msgpack") -> tuple[Program, Compiled]:
+    """Read a program from a file, and what that keeps of its compilation for a device.
+
+    Raises:
+        ModelError: The file is missing, damaged, hostile or something else.
+        OperationError: The format is neither ``msgpack`` nor ``json``.
+    """
     _of(_READ, format)
-    return load_buffer(read_whole(Path(path)), format, str(path))
+    return load_compiled(read_whole(Path(path)), format, str(path))
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -22,13 +22,22 @@ class Lowering(Pass):
 
     What a run has no buffer for stays as it is: views, tuples, lengths that only a run tells,
     branches and loops.
+
+    Args:
+        results: Give buffers to what the main module returns, and to nothing else.
     """
 
     name: ClassVar[str] = "lowering"
     rests: ClassVar[bool] = True
+    results: bool = False
 
     def apply(self, program: Program) -> None:
-        """Give a buffer to each operation of each module."""
+        """Give a buffer to each operation of each module, or to the results."""
+        if self.results:
+            for instruction in dict.fromkeys(program.main.outputs):
+                if writes(instruction):
+                    lower(instruction)
+            return
         for module in open_modules(program):
             for instruction in module:
                 if writes(instruction):

@@ -174,17 +174,25 @@ def fusion() -> Pipeline:
     return Pipeline("fusion", passes)
 
 
-def gpu(fast_math: bool = True, rewrite_dot: bool = False, full_dynamic: bool = False) -> Pipeline:
+def gpu(
+    fast_math: bool = True,
+    rewrite_dot: bool = False,
+    full_dynamic: bool = False,
+    offload_copy: bool = True,
+) -> Pipeline:
     """All passes for a device, up to the lowering of kernels.
 
-    Constants are folded first, as in ``optimize``: rules need not look at what they compute.
+    Constants are folded first, as in ``optimize``: rules need not look at what they compute. Without
+    ``offload_copy``, whoever runs the program gives the buffers of its results: they become parameters.
     """
+    given = (Lowering(results=True), ReplaceAllocate(), DeadCodeElimination())
     stages = (
         dynamic_shapes(full_dynamic),
         Pipeline("fold", (NormalizeOps(), DeadCodeElimination(), PropagateConstant())),
         required(),
         optimize_rewrite(fast_math, rewrite_dot),
         fusion(),
+        *([] if offload_copy else [Pipeline("given_buffers", given)]),
     )
     return Pipeline("gpu", stages)
 

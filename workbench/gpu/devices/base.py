@@ -160,6 +160,10 @@ class Device(ABC):
         What it returns is kept by the caller for as long as it launches kernels with it.
         """
 
+    def knows(self, address: int) -> bool:
+        """Whether kernels can read what lies at an address, as far as the runtime tells."""
+        return address > 0
+
     @abstractmethod
     def upload(self, pointer: Pointer, array: Array, stream: Stream = None) -> None:
         """Copy a contiguous array to the device. The array may be changed once the call returns."""

@@ -236,6 +236,11 @@ class CudaDevice(Device):
         if stream is None or self._pinned(data.ctypes.data):
             self._must(driver.cuStreamSynchronize(queue), what)
 
+    def knows(self, address: int) -> bool:
+        """Whether the driver allocated it, or was told of it."""
+        self._enter()
+        return self._pinned(address)
+
     def _pinned(self, address: int) -> bool:
         kind = self._driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
         return self._driver.cuPointerGetAttribute(kind, address)[0] is self._success
