@@ -82,7 +82,7 @@ _MAKERS: dict[str, Callable[[], Program]] = {
 SUBJECTS = tuple(_MAKERS)
 
 
-def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:
+def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
     """One kernel: GB/s beside the copy, and torch.compile's seconds where it is here."""
     program = _MAKERS[subject]()
     here = device(None)
@@ -104,7 +104,9 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:
     ]
     timings = [ours]
     if on_device.has_cuda_torch() and (work := _torch(subject, inputs)) is not None:
-        theirs = Timing("kernels", subject, TORCH, tuple(on_device.torch_seconds(work, replay=True)))
+        theirs = Timing(
+            "kernels", subject, TORCH, tuple(on_device.torch_seconds(work, replay=True))
+        )
         timings.append(theirs)
         claims.append(
             Claim("kernels", subject, f"{OURS} / {TORCH}", ours.median / theirs.median, 1.0)

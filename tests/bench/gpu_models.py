@@ -25,7 +25,7 @@ def built(subject: str, *, fused: bool) -> Build:
     return wb.compile(program, target="gpu", disable=() if fused else ("fusion",), record=False)
 
 
-def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:
+def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
     """Seconds of a run by the device's clock; on a CPU, those of a whole run, as onnxruntime's are."""
     inputs = MODELS[subject].inputs()
     builds = {FUSED: built(subject, fused=True), UNFUSED: built(subject, fused=False)}

@@ -233,7 +233,10 @@ def test_odd_names_do_no_harm(spec: str):
 
 
 def test_no_device_library_is_loaded_before_a_device_is_asked_for():
-    code = "import sys, workbench as wb; wb.compile(wb.Program(), target='cpu', passes='ref'); " \
-           "print([m for m in ('pyopencl', 'cuda', 'hip') if m in sys.modules])"  # fmt: skip
+    code = """
+import sys, workbench as wb
+wb.compile(wb.Program(), target='cpu', passes='ref')
+print([m for m in ('pyopencl', 'cuda', 'hip') if m in sys.modules])
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

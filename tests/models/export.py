@@ -126,13 +126,12 @@ def networks() -> dict[str, tuple["torch.nn.Module", dict[str, Any]]]:
     bert = BertModel(BertConfig(initializer_range=SPREAD), add_pooling_layer=False)
     vit = ViTForImageClassification(ViTConfig(initializer_range=SPREAD, num_labels=1000))
     image = {"pixel_values": _image()}
-    made = {
+    return {
         "resnet50": (_resnet50(), image),
         "bert_base": (bert.eval(), _tokens(30522)),
         "gpt2_small": (_gpt2().eval(), _tokens(50257)),
         "vit_base": (vit.eval(), image),
     }
-    return made
 
 
 def resnet50(path: Path) -> None:
