@@ -10,6 +10,7 @@ from types import ModuleType
 from tests.bench import (
     compile_time,
     counts,
+    gpu_compile,
     gpu_kernels,
     gpu_models,
     growth,
@@ -32,6 +33,7 @@ MEASURES: dict[str, ModuleType] = {
     "memory": memory,
     "kernels": gpu_kernels,
     "gpu": gpu_models,
+    "gpu-compile": gpu_compile,
     "import": import_time,
     "view": view,
 }

@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -218,6 +219,34 @@ def test_too_large_a_program_is_refused_and_the_device_goes_on(spec: str, device
         Executable(plan, device)
     assert device.in_use == before
     wb.compile(two_results(), target="gpu", device=spec).run()
+
+
+def test_an_interrupted_run_leaves_the_build_and_the_device_usable(spec: str, device: Device):
+    program = two_results()
+    given = inputs_of(program)
+    build = wb.compile(program, target="gpu", device=spec)
+    wanted = build.run(given)
+    before = device.in_use
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build.runner.run(given, hook=interrupt)
+    assert device.in_use == before
+    np.testing.assert_array_equal(build.run(given)[0], wanted[0])
+
+
+def test_two_threads_share_a_build(spec: str):
+    program = two_results()
+    build = wb.compile(program, target="gpu", device=spec)
+    given = [inputs_of(program, k) for k in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(build.run, given))
+    for inputs, result in zip(given, found, strict=True):
+        np.testing.assert_allclose(
+            result[0], np.tanh(inputs["x"] + inputs["y"]), rtol=1e-5, atol=1e-6
+        )
 
 
 def test_odd_names_do_no_harm(spec: str):
