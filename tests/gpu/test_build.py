@@ -77,6 +77,83 @@ def test_a_run_without_copies_takes_and_gives_arrays_of_the_device(spec: str, de
             np.testing.assert_array_equal(array.numpy(), wanted[k])
 
 
+@pytest.mark.parametrize("order", ["whole and part", "part and whole", "part", "part of an input"])
+def test_results_that_are_parts_of_others_have_memory_of_their_own(order: str, device: Device):
+    program = wb.Program()
+    m = program.main
+    x = m.add_parameter("x", wb.Shape("float", (64, 64)))
+    y = m.add("relu", x)
+    part, input_part = (m.add("slice", i, axes=(0,), starts=(0,), ends=(1,)) for i in (y, x))
+    outputs = {"whole and part": (y, part), "part and whole": (part, y), "part": (part,)}
+    m.add_return(*outputs.get(order, (input_part,)))
+    executable = Executable(lower(program, device.dialect), device)
+    given = {"x": np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)}
+    found, wanted = executable.run_async(given), executable.run(given)
+    for array, value in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(array.numpy(), value)
+
+
+def test_runs_in_several_streams_do_not_disturb_each_other(device: Device):
+    program = wb.Program()
+    m = program.main
+    x, w = (m.add_parameter(n, wb.Shape("float", (512, 512))) for n in "xw")
+    y = x
+    for _ in range(3):
+        y = m.add("sin", m.add("dot", y, w))
+    m.add_return(y)
+    executable = Executable(lower(program, device.dialect), device)
+    made = np.random.default_rng(0).standard_normal((3, 512, 512)).astype(np.float32) / 20
+    a, b, weights = (DeviceArray.of(device, v) for v in made)
+    wanted = [executable.run({"x": v, "w": made[2]})[0] for v in made[:2]]
+    streams = device.stream(), device.stream()
+    pairs = zip((a, b), streams, strict=True)
+    found = [executable.run_async({"x": v, "w": weights}, s)[0] for v, s in pairs]
+    for array, stream, value in zip(found, streams, wanted, strict=True):
+        np.testing.assert_array_equal(array.numpy(stream), value)
+
+
+def test_what_is_written_over_its_own_operand_is_right(device: Device):
+    program = wb.Program()
+    x = program.main.add_parameter("x", wb.Shape("float", (300, 300)))
+    turned = program.main.add("transpose", x, permutation=(1, 0))
+    program.main.add_return(program.main.add("copy", turned, x))
+    given = np.random.default_rng(0).standard_normal((300, 300)).astype(np.float32)
+    executable = Executable(lower(program, device.dialect), device)
+    np.testing.assert_array_equal(executable.run({"x": given})[0], given.T)
+
+
+def test_a_constant_is_not_written(device: Device):
+    program = wb.Program()
+    x = program.main.add_parameter("x", wb.Shape("float", (4,)))
+    constant = program.main.add_literal(np.arange(4, dtype=np.float32))
+    program.main.add_return(program.main.add("copy", x, constant))
+    with pytest.raises(DeviceError, match="writes into a constant"):
+        lower(program, device.dialect)
+
+
+def test_kernels_of_equal_short_digests_are_not_taken_for_each_other(device: Device):
+    # with 8 digits of OpenCL's digest in their names both were add_e8a274df
+    program, given, wanted = Program(), {}, []
+    for length, value in ((1 << 20, 13.177978515625), (64, 21.284912109375)):
+        x = program.main.add_parameter(f"x{length}", Shape("float", (length,)))
+        constant = program.main.add_literal(np.full(1, value, np.float32))
+        spread = program.main.add("multibroadcast", constant, out_lens=(length,))
+        wanted.append(program.main.add("add", x, spread))
+        given[f"x{length}"] = np.zeros(length, np.float32)
+    program.main.add_return(*wanted)
+    first, second = Executable(lower(program, device.dialect), device).run(given)
+    assert (first == np.float32(13.177978515625)).all()
+    assert (second == np.float32(21.284912109375)).all()
+
+
+def test_what_was_closed_does_not_run(device: Device):
+    executable = Executable(lower(two_results(), device.dialect), device)
+    executable.close()
+    for run in (executable.run, executable.run_async):
+        with pytest.raises(DeviceError, match="was closed"):
+            run(inputs_of(two_results()))
+
+
 def test_what_a_build_took_is_given_back(spec: str, device: Device):
     gc.collect()
     before = device.in_use

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from workbench.compiler.errors import DeviceError
 from workbench.compiler.progress import progress_bar
 from workbench.gpu.cache_folder import cache_folder, keep, kept
 from workbench.gpu.devices.base import Code, Compiler
@@ -31,7 +32,10 @@ def compiled(
     Raises:
         DeviceError: A source does not compile.
     """
-    wanted = {k.name: k for k in kernels}
+    wanted: dict[str, Kernel] = {}
+    for kernel in kernels:
+        if wanted.setdefault(kernel.name, kernel).source != kernel.source:
+            raise DeviceError(f"two kernels are called {kernel.name!r}, and their sources differ")
     folder = cache_folder("kernels")
     found: dict[str, Code] = {}
     missing: list[Kernel] = []

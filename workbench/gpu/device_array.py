@@ -109,4 +109,6 @@ def borrowed(value: Any, device: Device, name: str) -> DeviceArray | None:
             f"input {name!r} begins at an address that is no multiple of {ALIGNMENT} bytes; expected the "
             "start of an allocation: pass a copy"
         )
+    if shape.elements and not device.knows(int(address)):
+        raise DeviceError(f"input {name!r} is not in the memory of {device.facts.name}")
     return DeviceArray(device, shape, int(address), keeps=value)

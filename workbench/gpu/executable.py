@@ -21,10 +21,12 @@ from workbench.gpu.device_array import DeviceArray, borrowed
 from workbench.gpu.devices.base import Code, Device, Pointer, Stream
 from workbench.gpu.kernels.kernel import Place, Root
 from workbench.gpu.layout import laid_out, seen_as
-from workbench.gpu.plan import BranchStep, CopyStep, HostStep, KernelStep, Plan, Step, padded
+from workbench.gpu.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
 
 Hook = Callable[[Instruction, Any], None]
 """Called after each instruction that computes something, with its value."""
+_IDLE = object()
+"""Stands for the stream of the last run where there was none."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Executable:
         self._functions: dict[str, Any] = {}
         self._last = {s.instruction.id: s for s in plan.steps}
         self._lock = RLock()
+        self._used: object = _IDLE
+        """The stream of the last run."""
         self._buffers: list[Any] = []
         self._finalizer = weakref.finalize(self, _free, device, self._buffers)
         self._interpreter = Interpreter(plan.program)
@@ -141,8 +145,8 @@ class Executable:
             DeviceError: A kernel failed.
         """
         checked = check_inputs(self.plan.program, inputs or {})
-        with self._lock:
-            stream = stream or self.stream
+        stream = stream or self.stream
+        with self._turn(stream):
             self._hosted = {}
             self._upload(checked, stream)
             if hook is None and self.replays:
@@ -151,6 +155,23 @@ class Executable:
                 with progress_bar(self._ready, progress, "run") as steps:
                     self._steps(steps, stream, hook)
             return self._outputs(stream)
+
+    @contextmanager
+    def _turn(self, stream: Stream) -> Generator[None]:
+        """The memory for one run: what the last one does in another stream is waited for.
+
+        Raises:
+            DeviceError: The memory was given back.
+        """
+        with self._lock:
+            if not self._finalizer.alive:
+                raise DeviceError(
+                    "the executable was closed, its memory is others'; make a new one"
+                )
+            if self._used is not _IDLE and self._used != stream:
+                self.device.synchronize()
+            self._used = stream
+            yield
 
     @property
     def replays(self) -> bool:
@@ -175,9 +196,10 @@ class Executable:
         Args:
             stream: The stream to run in; by default the one that graphs are captured in.
         """
-        with self._lock:
+        stream = stream or self.stream
+        with self._turn(stream):
             if self.replays:
-                self._replay(stream or self.stream)
+                self._replay(stream)
             else:
                 self._steps(self._ready, stream)
 
@@ -203,7 +225,7 @@ class Executable:
             DeviceError: A result stays on the host, for its lengths are known to a run alone.
         """
         given = dict(inputs or {})
-        with self._lock:
+        with self._turn(stream):
             self._hosted = {}
             lent = self._borrowed(given, stream)
             bound = self._lent = {root: array.pointer for root, array in lent.items()}
@@ -216,7 +238,8 @@ class Executable:
             for array, place in results:
                 if place.root not in bound or bound[place.root] is not array.pointer:
                     source = bound.get(place.root, self._pointers[place.root])
-                    self.device.copy(array.pointer, source, place.root.bytes, stream)
+                    bytes = place.shape.element_space * place.shape.type.size
+                    self.device.copy(array.pointer, source, bytes, stream)
             return [a for a, _ in results]
 
     def _borrowed(self, given: dict[str, Any], stream: Stream) -> dict[Root, DeviceArray]:
@@ -253,7 +276,7 @@ class Executable:
                 found.append((given, place))
                 continue
             array = DeviceArray(self.device, place.shape)
-            if place.root in self.plan.own:
+            if place.root in self.plan.own and array.bytes >= place.root.bytes:
                 bound.setdefault(place.root, array.pointer)
             found.append((array, place))
         return found
@@ -293,8 +316,6 @@ class Executable:
                 )
             except DeviceError as error:
                 raise DeviceError(f"{step.instruction!r}: kernel {kernel.name}: {error}") from error
-        elif isinstance(step, CopyStep):
-            self.device.copy(self._at(step.to), self._at(step.source), step.bytes, stream)
         elif isinstance(step, BranchStep):
             chosen = 0 if self._value(step.condition, stream).reshape(-1)[0] else 1
             for inner in ready.branches[chosen]:
@@ -351,8 +372,11 @@ class Executable:
 
     @contextmanager
     def alone(self) -> Generator[None]:
-        """Nobody else runs it while this lasts."""
+        """Nobody else runs it while this lasts; what runs already is waited for."""
         with self._lock:
+            if self._used is not _IDLE:
+                self.device.synchronize()
+            self._used = _IDLE
             yield
 
     def upload(self, name: str, array: Any, stream: Stream = None) -> None:

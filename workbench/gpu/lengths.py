@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from threading import RLock
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -77,14 +78,16 @@ class Dispatch(Generic[T]):
         """Nothing is made yet."""
         self.source = source
         self._make = make
+        self._lock = RLock()
         self._known: OrderedDict[tuple[tuple[int, ...], ...], T] = OrderedDict()
 
     def of(self, inputs: Mapping[str, Any]) -> T:
         """What was made for the lengths of these inputs; made now, if it was not."""
         key = lengths_of(self.source, inputs)
-        if key not in self._known:
-            self._known[key] = self._make(with_lengths(self.source, inputs))
-        self._known.move_to_end(key)
-        while len(self._known) > KEPT:
-            self._known.popitem(last=False)
-        return self._known[key]
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._make(with_lengths(self.source, inputs))
+            self._known.move_to_end(key)
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+            return self._known[key]

@@ -12,7 +12,7 @@ from workbench.compiler.result import kernel_sources, kernel_text
 from workbench.compiler.text import names
 from workbench.gpu.devices.base import Code
 from workbench.gpu.kernels.kernel import Kernel, Place, Root, Size
-from workbench.gpu.plan import BranchStep, CopyStep, HostStep, KernelStep, Plan, Step, flat
+from workbench.gpu.plan import BranchStep, HostStep, KernelStep, Plan, Step, flat
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -48,7 +48,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class ArgumentRow:
-    """One argument of a kernel, or one end of a copy."""
+    """One argument of a kernel, or where a copy goes or comes from."""
 
     kind: str
     """``arena``, ``literal``, ``parameter``, ``output`` or ``scalar``."""
@@ -66,7 +66,7 @@ class PlanRow:
     """One thing that a run does."""
 
     kind: str
-    """``upload``, ``kernel``, ``copy``, ``host``, ``download``, or ``branch``: the host reads the condition.
+    """``upload``, ``kernel``, ``host``, ``download``, or ``branch``: the host reads the condition.
 
     The steps of both modules of a branch follow it.
     """
@@ -75,7 +75,7 @@ class PlanRow:
     what: str
     """What it computes, or the name of the parameter or output that is copied."""
     arguments: tuple[ArgumentRow, ...]
-    """Of a kernel, in its order; of a copy, from and to; of a host step, what it reads and writes."""
+    """Of a kernel, in its order; of a host step, what it reads, then what it writes."""
     kernel: CompiledKernel | None = None
     grid: Size = (0, 0, 0)
     """Blocks."""
@@ -214,9 +214,6 @@ class _Listing:
             )  # fmt: skip
         if isinstance(step, BranchStep):
             return PlanRow("branch", shown, what, (self._argument(step.condition.root),))
-        if isinstance(step, CopyStep):
-            row = (self._argument(step.source), self._argument(step.to, writes=True))
-            return PlanRow("copy", shown, what, row, sources=sources)
         return PlanRow("host", shown, what, self._host(step), sources=sources)
 
     def _host(self, step: HostStep) -> tuple[ArgumentRow, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.compiler.coloring import color
 from workbench.compiler.dtypes import Array
+from workbench.compiler.errors import DeviceError
 from workbench.compiler.instruction import Instruction
 from workbench.compiler.ir import Module, captured
 from workbench.compiler.liveness import Lifetime
@@ -23,7 +24,7 @@ from workbench.gpu.kernels.kernel import Launch, Place, Root
 from workbench.gpu.kernels.schedules import schedule_of
 from workbench.gpu.layout import laid_out
 from workbench.gpu.places import parts_of, viewed
-from workbench.gpu.plan import BranchStep, CopyStep, HostStep, KernelStep, Plan, Step, padded
+from workbench.gpu.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
 
 _MARKERS = frozenset(
     {"@return", "@comment", "@outline", "record_event", "wait_event", "set_stream"}
@@ -129,8 +130,7 @@ class Lowering:
         elif (places := viewed(instruction, self.places)) is not None:
             self._put(instruction, places)
         elif instruction.name in ("write", "copy"):
-            self._put(instruction, self.outputs(instruction.inputs[-1]))
-            self._compute(unwrapped(instruction))
+            self._write(instruction)
         elif _is_known(instruction.shape):
             self._own(instruction, "value")
             if self._decides(instruction):
@@ -159,6 +159,29 @@ class Lowering:
         root = Root("literal", instruction.id, 0, padded(_bytes(instruction.shape)))
         self.literals[root] = laid_out(instruction.literal.numpy(), instruction.shape)
         self._put(instruction, [Place(root, instruction.shape)])
+
+    def _write(self, instruction: Instruction) -> None:
+        """What is written into a buffer; by way of other memory, if elements are read that lie there."""
+        buffers = self.outputs(instruction.inputs[-1])
+        roots = {b.root for b in buffers}
+        if any(r.kind == "literal" for r in roots):
+            raise DeviceError(
+                f"{instruction!r} writes into a constant; expected a parameter or a computed value"
+            )
+        inner = unwrapped(instruction)
+        read = [p for i in inner.inputs for p in self._anywhere(i)]
+        if all(p.root not in roots for p in read):
+            self._put(instruction, buffers)
+            self._compute(inner)
+            return
+        self._own(instruction, "value")
+        self._compute(inner)
+        source = self.place(instruction)
+        if source.shape.elements:
+            read_back = [(instruction, source)]
+            copied = elementwise(self.dialect, "copy", instruction, read_back, buffers)
+            self.steps.append(KernelStep(instruction, copied))
+        self._put(instruction, buffers)
 
     def _compute(self, instruction: Instruction) -> None:
         if not any(p.shape.elements for p in self.outputs(instruction)):
@@ -265,8 +288,6 @@ def roots_of(step: Step) -> list[Root]:
     """The memory that a step reads or writes."""
     if isinstance(step, KernelStep):
         return list(step.launch.arguments)
-    if isinstance(step, CopyStep):
-        return [step.source, step.to]
     if isinstance(step, BranchStep):
         return [step.condition.root, *(r for b in step.branches for s in b for r in roots_of(s))]
     return [p.root for p in (*(p for _, ps in step.reads for p in ps), *step.writes)]

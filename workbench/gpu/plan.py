@@ -36,16 +36,6 @@ class HostStep:
 
 
 @dataclass(frozen=True)
-class CopyStep:
-    """Bytes copied on the device, such as a parameter that is also a result."""
-
-    instruction: Instruction
-    source: Root
-    to: Root
-    bytes: int
-
-
-@dataclass(frozen=True)
 class BranchStep:
     """An ``if``: the host reads the condition and does the steps of one of two modules."""
 
@@ -55,7 +45,7 @@ class BranchStep:
     """Steps where the condition is not zero, and where it is."""
 
 
-Step: TypeAlias = "KernelStep | HostStep | CopyStep | BranchStep"
+Step: TypeAlias = "KernelStep | HostStep | BranchStep"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from threading import RLock
 from typing import Any
 
 from workbench.compiler.errors import DeviceError
@@ -39,6 +40,7 @@ class Runner:
         self.compiler: Compiler = (
             compiler_for(spec) if self.device is None else self.device.compiler
         )
+        self._lock = RLock()
         self._plan: tuple[int, Plan] | None = None
         self._codes: tuple[Plan, Mapping[str, Code]] | None = None
         self._trusted: tuple[SavedKernel, ...] = ()
@@ -57,11 +59,12 @@ class Runner:
 
     def codes(self, progress: bool | None = None) -> Mapping[str, Code]:
         """The machine code of the plan's kernels, by name; compiled now, if it was not."""
-        if self._codes is None or self._codes[0] is not self._lowered():
+        with self._lock:
             plan = self._lowered()
-            known = known_codes(plan, self.compiler, self._trusted)
-            self._codes = plan, known | _compiled(plan, self.compiler, progress, known)
-        return self._codes[1]
+            if self._codes is None or self._codes[0] is not plan:
+                known = known_codes(plan, self.compiler, self._trusted)
+                self._codes = plan, known | _compiled(plan, self.compiler, progress, known)
+            return self._codes[1]
 
     def trust(self, kernels: Iterable[SavedKernel]) -> None:
         """Run kernels of a file where they were compiled for this device from the very same source.
@@ -80,11 +83,12 @@ class Runner:
         return listed(self._lowered(), self.codes(progress), self.name)
 
     def _lowered(self) -> Plan:
-        version, known = self._plan or (-1, None)
-        if known is None or version != self.program.version:
-            known = lower(self.program, self.compiler.dialect)
-            self._plan = (self.program.version, known)
-        return known
+        with self._lock:
+            version, known = self._plan or (-1, None)
+            if known is None or version != self.program.version:
+                known = lower(self.program, self.compiler.dialect)
+                self._plan = (self.program.version, known)
+            return known
 
     def executable(self, progress: bool | None = None) -> Executable:
         """The program on the device.
@@ -97,10 +101,11 @@ class Runner:
                 f"the program was compiled for {self.name}, and no such device is here; "
                 "compile it with device=None to run it on one that is"
             )
-        plan = self._lowered()
-        if self._executable is None or self._executable.plan is not plan:
-            self._executable = Executable(plan, self.device, self.codes(progress))
-        return self._executable
+        with self._lock:
+            plan = self._lowered()
+            if self._executable is None or self._executable.plan is not plan:
+                self._executable = Executable(plan, self.device, self.codes(progress))
+            return self._executable
 
     def run(
         self,

@@ -14,7 +14,7 @@ from workbench.compiler.text import names
 from workbench.compiler.timings import COPY, DEVICE, HOST, RunTimes, Spread, Timing
 from workbench.gpu.devices.base import Device
 from workbench.gpu.places import parts_of
-from workbench.gpu.plan import BranchStep, CopyStep, HostStep, KernelStep, Plan, Step
+from workbench.gpu.plan import BranchStep, HostStep, KernelStep, Plan, Step
 from workbench.gpu.sequence import Costs
 
 Samples = dict[str, list[float]]
@@ -90,18 +90,17 @@ def _step(
 ) -> Timing:
     i = step.instruction
     work = work_of(i)
-    text = kernel_text(i) if not isinstance(step, CopyStep) else "copy on the device"
     part = f" ({mates.index(k) + 1} of {len(mates)})" if len(mates) > 1 else ""
     on_device = not isinstance(step, HostStep | BranchStep)
     return Timing(
         id=i.id,
         name=named[i.id],
-        kernel=text + part,
+        kernel=kernel_text(i) + part,
         op=i.name,
         where=DEVICE if on_device else HOST,
         seconds=tuple(taken.steps[k]),
-        flops=work.flops if is_slowest and not isinstance(step, CopyStep) else 0,
-        bytes=work.bytes if len(mates) == 1 and not isinstance(step, CopyStep) else _moved(step),
+        flops=work.flops if is_slowest else 0,
+        bytes=work.bytes if len(mates) == 1 else _moved(step),
         sources=kernel_sources(i),
         aliases=fused_ids(i),
         launches=1 if on_device else 0,
@@ -114,7 +113,7 @@ def _moved(step: Step) -> int:
     """What a step reads and writes, by the sizes of its arguments."""
     if isinstance(step, KernelStep):
         return sum(r.bytes for r in dict.fromkeys(step.launch.arguments))
-    return 2 * step.bytes if isinstance(step, CopyStep) else 0
+    return 0
 
 
 def _arithmetic(instruction: Instruction) -> str:

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from tests.gpu.devices.kernels import ADD, built, memory, scalars
@@ -30,16 +29,6 @@ def test_a_block_that_is_not_the_kernels_own_is_refused(opencl):
         p = opencl.pointer(buffer, 0, 256)
         with pytest.raises(DeviceError, match=r"run kernel add .*\(32, 1, 1\): INVALID_WORK_GROUP"):
             opencl.launch(function, (1, 1, 1), (32, 1, 1), 0, [p, p, *scalars(1, 1)])
-
-
-def test_a_part_is_an_array_while_it_is_mapped(opencl):
-    with memory(opencl, 1024) as buffer:
-        part = opencl.pointer(buffer, 256, 400)
-        with opencl.mapped(part, 400) as array:
-            array.view(np.float32)[:] = np.arange(100)
-        back = np.empty(100, np.float32)
-        opencl.download(back, part)
-    np.testing.assert_array_equal(back, np.arange(100))
 
 
 def test_a_buffer_of_another_device_is_refused(opencl):

@@ -106,3 +106,17 @@ def test_sizes_are_written_for_people(bytes, text):
 def test_a_negative_size_is_refused(pool):
     with pytest.raises(DeviceError, match="a buffer of -1 bytes"):
         pool.allocate(-1)
+
+
+def test_a_finalizer_may_free_while_memory_is_taken(memory):
+    def take(size):
+        if taken:
+            pool.free(taken.pop())
+        return memory.take(size)
+
+    taken = []
+    pool = Pool("test:0", take, memory.give, total=memory.room)
+    taken.append(pool.allocate(1000))
+    pool.allocate(5000)
+    assert (pool.in_use, pool.count) == (5000, 1)
+    assert pool.allocate(1000).memory == 2

@@ -255,12 +255,12 @@ class Device(ABC):
     @contextmanager
     def capture(self, stream: Stream) -> Generator[list[Any]]:
         """What is launched on the stream inside the block becomes a graph, the list's one element."""
-        raise NotImplementedError(f"{self.kind} has no graphs")
+        raise DeviceError(f"{self.kind} has no graphs")
         yield []
 
     def replay(self, graph: Any, stream: Stream = None) -> None:
         """Run a captured graph."""
-        raise NotImplementedError(f"{self.kind} has no graphs")
+        raise DeviceError(f"{self.kind} has no graphs")
 
 
 def raw(array: Array, device: str) -> Array:

@@ -329,18 +329,6 @@ class OpenCLDevice(Device):
             if whole < bytes:
                 cl.enqueue_fill_buffer(queue, pointer, np.uint8(value), whole, bytes - whole)
 
-    @contextmanager
-    def mapped(self, pointer: Pointer, bytes: int, stream: Stream = None) -> Generator[Array]:
-        """The bytes of a part as an array for as long as the block lasts; a CPU's without a copy."""
-        cl, queue = _pyopencl(), self._queue(stream)
-        flags = cl.map_flags.READ | cl.map_flags.WRITE
-        with self._doing(f"map {size_text(bytes)} of it"):
-            array, _ = cl.enqueue_map_buffer(queue, pointer, flags, 0, (bytes,), np.uint8)
-        try:
-            yield array
-        finally:
-            array.base.release(queue)
-
     # Code
 
     def load(self, code: Code, name: str) -> Any:

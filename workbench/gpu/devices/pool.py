@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -60,6 +62,8 @@ class Pool:
         self._capacity = capacity
         self._total = capacity or total
         self._idle: list[Buffer] = []
+        self._freed: deque[Buffer] = deque()
+        """Buffers that wait for the lock to become idle."""
         self._lock = Lock()
 
     def allocate(self, bytes: int) -> Buffer:
@@ -71,7 +75,7 @@ class Pool:
         if bytes < 0:
             raise DeviceError(f"{self.device}: a buffer of {bytes} bytes; expected 0 or more")
         size = max(-(-bytes // ALIGNMENT), 1) * ALIGNMENT
-        with self._lock:
+        with self._locked():
             buffer = self._like(size) or self._new(size)
             if buffer is None and self._idle:
                 self._drop()
@@ -84,17 +88,41 @@ class Pool:
         return buffer
 
     def free(self, buffer: Buffer) -> None:
-        """Keep a buffer's memory for another one.
+        """Keep a buffer's memory for another one; never waits.
+
+        Finalizers call it, and they run wherever objects are made: in a thread that holds the lock, too.
 
         Raises:
             DeviceError: The buffer was freed before, or is another device's.
         """
-        with self._lock:
-            self.check(buffer)
-            buffer.used = False
+        self.check(buffer)
+        buffer.used = False
+        self._freed.append(buffer)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Let freed buffers become idle; whoever holds the lock does it after that."""
+        while self._freed and self._lock.acquire(blocking=False):
+            try:
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    def _sweep(self) -> None:
+        while self._freed:
+            buffer = self._freed.popleft()
             self.in_use -= buffer.bytes
             self.count -= 1
             insort(self._idle, buffer, key=_size)
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        try:
+            with self._lock:
+                self._sweep()
+                yield
+        finally:
+            self._settle()
 
     def check(self, buffer: Buffer) -> None:
         """See that a buffer is this device's and in use.
@@ -133,7 +161,7 @@ class Pool:
 
     def trim(self) -> None:
         """Give idle memory back to the runtime."""
-        with self._lock:
+        with self._locked():
             self._drop()
 
     def _like(self, size: int) -> Buffer | None:

@@ -116,7 +116,7 @@ class Index:
             shift = -(low // by) * by
             quotient = names.integer(f"({text} + {shift}) / {by} - {shift // by}")
         else:
-            quotient = names.integer(f"({text}) / {by}")
+            quotient = names.integer(f"({text}) / {by}" if " " in text else f"{text} / {by}")
         remainder = names.integer(f"{text} - {quotient} * {by}")
         origin = (self, by)
         return (
@@ -130,13 +130,6 @@ class Index:
         if self.constant or not parts:
             parts.append(str(self.constant))
         return " + ".join(parts).replace("+ -", "- ")
-
-    def substituted(self, values: Mapping[str, Index]) -> Index:
-        """The expression with others in the places of variables, by name."""
-        result = Index((), self.constant)
-        for v, k in self.terms:
-            result += values.get(v.name, Index.of(v)) * k
-        return result
 
 
 def _collapsed(factors: dict[Variable, int], constant: int) -> Index:

@@ -128,10 +128,6 @@ class Tensors:
     def _reader(self, memory: Memory) -> At:
         return lambda index: self.load(memory, index)
 
-    def is_bound(self, instruction: Instruction) -> bool:
-        """Whether it was said what an instruction stands for."""
-        return (instruction.id, 0) in self._bound
-
     @contextmanager
     def call(self, key: object, parameters: Mapping[Instruction, At]) -> Generator[None]:
         """Values of a body for some arguments; what was computed for others is not taken for them.

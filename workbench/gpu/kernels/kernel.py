@@ -20,6 +20,8 @@ BLOCK = 256
 """Work items of a block where nothing asks for another number."""
 
 _LARGE = 1 << 31
+_DIGITS = 16
+"""Of the digest in a kernel's name: code is found by its name, and 8 digits are soon the same by chance."""
 _ENTRY = "ENTRY"
 """Stands for the kernel's name until its source is known."""
 
@@ -112,7 +114,7 @@ class Builder:
         parameters = ", ".join(self._parameter(*item) for item in self._pointers.items())
         definitions = "".join(f"{d}\n" for d in self.w.definitions)
         text = f"{definitions}KERNEL({block}) {_ENTRY}({parameters}) {{\n{body}\n}}\n"
-        digest = hashlib.sha256(f"{text}{block}".encode()).hexdigest()[:8]
+        digest = hashlib.sha256(f"{text}{block}".encode()).hexdigest()[:_DIGITS]
         name = f"{self._purpose}_{digest}"
         kernel = Kernel(name, text.replace(_ENTRY, name), size, (block, 1, 1))
         return Launch(kernel, tuple(r for r, _ in self._pointers), frozenset(self._writes))
