@@ -23,7 +23,7 @@ from workbench.gpu.kernels.attention_parts import (
     within,
 )
 from workbench.gpu.kernels.attention_pattern import Attention
-from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place
+from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place, blocks_of, work_item
 
 if TYPE_CHECKING:
     from workbench.gpu.lower import Lowering
@@ -327,11 +327,7 @@ def _joining(
     targets = [b.memory(p, writes=True) for p in outputs]
     w, splits = b.w, sharing.splits
     count = a.count * a.rows * a.width
-    blocks = -(-count // BLOCK)
-    flat = w.define(w.integer_type, f"({w.integer_type})GROUP(0) * {BLOCK} + LOCAL(0)", "t")
-    if blocks * BLOCK != count:
-        w.line(f"if ({flat} >= {count}) return;")
-    line, column = Index.of(Variable(flat, 0, count - 1)).divmod(a.width, w)
+    line, column = work_item(b, count).divmod(a.width, w)
     batch, row = line.divmod(a.rows, w)
     context = Context(b, a, targets, split(batch, a.batch, w))
     top, total = w.variable("f32", LOWEST, "m"), w.variable("f32", "0.0f", "l")
@@ -349,4 +345,4 @@ def _joining(
     if context.has_row_results:
         with w.block(f"if ({column.text()} == 0)"):
             context.rows(row, top, done[0])
-    return b.launch(blocks)
+    return b.launch(blocks_of(count))

@@ -15,7 +15,7 @@ from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
 from workbench.gpu.kernels.elementwise import store as store_neighbours
-from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place
+from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.narrow import MOST_ROWS, Narrow, cut_for, parts_for
 from workbench.gpu.kernels.product import (
     Cell,
@@ -263,12 +263,10 @@ def _joined(
         b.tensors.bind(instruction, b.memory(place))
     source, write, w = b.memory(partial), _Write(b, product, results), b.w
     parts, cells = partial.shape.lens
-    flat = w.define(w.integer_type, f"({w.integer_type})GROUP(0) * {BLOCK} + LOCAL(0)", "t")
-    w.line(f"if ({flat} >= {cells}) return;")
-    number = Index.of(Variable(flat, 0, cells - 1))
+    number = work_item(b, cells)
     total = w.variable(product.work, "0")
     with w.loop(parts) as part:
         w.line(f"{total} += {b.tensors.load(source, (part, number)).text};")
     *batch, row, column = split_over(number, (*product.lens, product.m, product.n), w)
     write([(tuple(batch), row, column)], [total])
-    return b.launch(-(-cells // BLOCK))
+    return b.launch(blocks_of(cells))

@@ -6,11 +6,10 @@ from math import prod
 
 from workbench.compiler.dtypes import DType
 from workbench.gpu.dialect import Dialect
-from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import FP8, cast
 from workbench.gpu.emit.tensors import Tensors
 from workbench.gpu.kernels.elementwise import index_of, lanes_for, memory_order, store
-from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place
+from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 
 
 def raw(place: Place) -> Place:
@@ -37,17 +36,3 @@ def copy(dialect: Dialect, source: Place, target: Place) -> Launch:
     found = [cast(b.w, tensors.load(read, index), target.shape.type) for index in indices]
     store(b, written, indices, found)
     return b.launch(blocks_of(count // lanes))
-
-
-def work_item(b: Builder, items: int) -> Index:
-    """The number of this work item; those beyond the last one return."""
-    w = b.w
-    flat = w.define(w.integer_type, f"({w.integer_type})GROUP(0) * {BLOCK} + LOCAL(0)", "t")
-    if items % BLOCK:
-        w.line(f"if ({flat} >= {items}) return;")
-    return Index.of(Variable(flat, 0, items - 1))
-
-
-def blocks_of(items: int) -> int:
-    """How many blocks hold so many work items."""
-    return -(-items // BLOCK)

@@ -8,10 +8,10 @@ from math import prod
 from workbench.compiler.instruction import Instruction
 from workbench.compiler.shape import Shape
 from workbench.gpu.dialect import Dialect
-from workbench.gpu.emit.index import Index, Variable, linear, split
+from workbench.gpu.emit.index import Index, linear, split
 from workbench.gpu.emit.scalar import Scalar, memory_type, stored
 from workbench.gpu.emit.tensors import Indices, Memory, vector_type
-from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place
+from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 
 ACCESS = 16
 """Bytes that one access moves at most."""
@@ -43,19 +43,13 @@ def elementwise(
     for instruction, place in inputs:
         b.tensors.bind(instruction, b.memory(place))
     targets = [b.memory(p, writes=True) for p in outputs]
-    items = count // lanes
-    blocks = -(-items // BLOCK)
-    w = b.w
-    flat = w.define(w.integer_type, f"({w.integer_type})GROUP(0) * {BLOCK} + LOCAL(0)", "t")
-    if blocks * BLOCK != items:
-        w.line(f"if ({flat} >= {items}) return;")
-    base = Index.of(Variable(flat, 0, items - 1)) * lanes
+    base = work_item(b, count // lanes) * lanes
     order = memory_order(outputs[0].shape)
-    indices = [index_of(base + lane, lens, order, w) for lane in range(lanes)]
+    indices = [index_of(base + lane, lens, order, b.w) for lane in range(lanes)]
     for part, target in enumerate(targets):
         made = [b.tensors.at(root, index, part) for index in indices]
         store(b, target, indices, made)
-    return b.launch(blocks)
+    return b.launch(blocks_of(count // lanes))
 
 
 def lanes_for(dialect: Dialect, count: int, places: Sequence[Place]) -> int:

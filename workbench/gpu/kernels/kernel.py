@@ -11,6 +11,7 @@ from typing import TypeAlias
 from workbench.compiler.dtypes import DType
 from workbench.compiler.shape import Shape
 from workbench.gpu.dialect import Dialect
+from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import memory_type
 from workbench.gpu.emit.tensors import Memory, Tensors
 from workbench.gpu.emit.writer import Writer
@@ -124,3 +125,17 @@ class Builder:
         const = "" if root in self._writes else "const "
         alone = sum(r == root for r, _ in self._pointers) == 1
         return f"GLOBAL {const}{kind} *{'RESTRICT ' if alone else ''}{name}"
+
+
+def work_item(b: Builder, items: int) -> Index:
+    """The number of this work item; those beyond the last one return."""
+    w = b.w
+    flat = w.define(w.integer_type, f"({w.integer_type})GROUP(0) * {BLOCK} + LOCAL(0)", "t")
+    if items % BLOCK:
+        w.line(f"if ({flat} >= {items}) return;")
+    return Index.of(Variable(flat, 0, items - 1))
+
+
+def blocks_of(items: int) -> int:
+    """How many blocks hold so many work items."""
+    return -(-items // BLOCK)

@@ -17,8 +17,7 @@ from workbench.gpu.emit.index import linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, number, stored
 from workbench.gpu.emit.scalar import cast as converted
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels.copies import blocks_of, work_item
-from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place
+from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.schedules import schedule
 
 if TYPE_CHECKING:

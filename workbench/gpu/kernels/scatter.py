@@ -20,8 +20,8 @@ from workbench.gpu.emit.functions import definition
 from workbench.gpu.emit.index import Index, Variable, joined, linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, loaded, stored
 from workbench.gpu.emit.tensors import Indices, Memory
-from workbench.gpu.kernels.copies import blocks_of, copy, raw, work_item
-from workbench.gpu.kernels.kernel import Builder, Launch, Place
+from workbench.gpu.kernels.copies import copy, raw
+from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.schedules import schedule
 
 if TYPE_CHECKING:
