@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from workbench.compiler.ir.operation import OPERATIONS
 from workbench.compiler.macros import MACROS
-from workbench.compiler.operation import OPERATIONS
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)

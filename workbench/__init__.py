@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from workbench.compiler.argument import Argument as Argument
-    from workbench.compiler.build import Build as Build
-    from workbench.compiler.build import compile as compile
-    from workbench.compiler.custom import operation as operation
-    from workbench.compiler.dtypes import DType as DType
+    from workbench.compiler.builds.build import Build as Build
+    from workbench.compiler.builds.build import compile as compile
+    from workbench.compiler.builds.targets import targets as targets
     from workbench.compiler.errors import WorkbenchError as WorkbenchError
-    from workbench.compiler.ir import Instruction as Instruction
-    from workbench.compiler.ir import Module as Module
-    from workbench.compiler.laws import check_rule as check_rule
+    from workbench.compiler.files.archive import load as load
+    from workbench.compiler.files.archive import save as save
+    from workbench.compiler.ir.argument import Argument as Argument
+    from workbench.compiler.ir.dtypes import DType as DType
+    from workbench.compiler.ir.module import Instruction as Instruction
+    from workbench.compiler.ir.module import Module as Module
+    from workbench.compiler.ir.operation import Operation as Operation
+    from workbench.compiler.ir.program import Program as Program
+    from workbench.compiler.ir.shape import Shape as Shape
+    from workbench.compiler.laws.check import check_rule as check_rule
     from workbench.compiler.onnx import parse_onnx as parse_onnx
-    from workbench.compiler.operation import Operation as Operation
+    from workbench.compiler.ops.custom import operation as operation
     from workbench.compiler.passes.base import Pass as Pass
     from workbench.compiler.passes.base import Pipeline as Pipeline
-    from workbench.compiler.program import Program as Program
-    from workbench.compiler.recording import Recording as Recording
-    from workbench.compiler.result import Result as Result
+    from workbench.compiler.record.recording import Recording as Recording
+    from workbench.compiler.report.result import Result as Result
+    from workbench.compiler.report.timing_comparison import compare_timings as compare_timings
     from workbench.compiler.rewrite import Decline as Decline
     from workbench.compiler.rewrite import rule as rule
-    from workbench.compiler.serialize import load as load
-    from workbench.compiler.serialize import save as save
-    from workbench.compiler.shape import Shape as Shape
-    from workbench.compiler.targets import targets as targets
-    from workbench.compiler.text_parse import parse as parse
+    from workbench.compiler.text.parsing import parse as parse
     from workbench.compiler.tf import parse_tf as parse_tf
-    from workbench.compiler.timing_comparison import compare_timings as compare_timings
     from workbench.front import open as open
     from workbench.front import passes as passes
     from workbench.front import pipelines as pipelines
@@ -44,39 +44,39 @@ if TYPE_CHECKING:
     from workbench.numerics.report import Report as Report
 
 _HOME = {
-    "Argument": "compiler.argument",
-    "Build": "compiler.build",
+    "Argument": "compiler.ir.argument",
+    "Build": "compiler.builds.build",
     "Calibration": "numerics.calibration",
-    "DType": "compiler.dtypes",
+    "DType": "compiler.ir.dtypes",
     "Decline": "compiler.rewrite",
-    "Instruction": "compiler.ir",
-    "Module": "compiler.ir",
-    "Operation": "compiler.operation",
+    "Instruction": "compiler.ir.module",
+    "Module": "compiler.ir.module",
+    "Operation": "compiler.ir.operation",
     "Pass": "compiler.passes.base",
     "Pipeline": "compiler.passes.base",
-    "Program": "compiler.program",
-    "Recording": "compiler.recording",
+    "Program": "compiler.ir.program",
+    "Recording": "compiler.record.recording",
     "Report": "numerics.report",
-    "Result": "compiler.result",
-    "Shape": "compiler.shape",
+    "Result": "compiler.report.result",
+    "Shape": "compiler.ir.shape",
     "WorkbenchError": "compiler.errors",
-    "check_rule": "compiler.laws",
+    "check_rule": "compiler.laws.check",
     "compare": "numerics.compare",
-    "compare_timings": "compiler.timing_comparison",
-    "compile": "compiler.build",
+    "compare_timings": "compiler.report.timing_comparison",
+    "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",
-    "load": "compiler.serialize",
+    "load": "compiler.files.archive",
     "open": "front",
-    "operation": "compiler.custom",
-    "parse": "compiler.text_parse",
+    "operation": "compiler.ops.custom",
+    "parse": "compiler.text.parsing",
     "parse_onnx": "compiler.onnx",
     "parse_tf": "compiler.tf",
     "passes": "front",
     "pipelines": "front",
     "quantize": "numerics.quantize",
     "rule": "compiler.rewrite",
-    "save": "compiler.serialize",
-    "targets": "compiler.targets",
+    "save": "compiler.files.archive",
+    "targets": "compiler.builds.targets",
 }
 
 # The names are those of the table, which a test holds equal to what type checkers read above.

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from workbench.compiler.build import Build
-    from workbench.compiler.dtypes import Array
-    from workbench.compiler.program import Program
+    from workbench.compiler.builds.build import Build
+    from workbench.compiler.ir.dtypes import Array
+    from workbench.compiler.ir.program import Program
 
 app = typer.Typer(
     help="See a neural-network compiler think: read, compile and run ONNX models, and look inside.",
@@ -209,7 +209,7 @@ def run(
 )
 def driver(context: typer.Context) -> None:
     """Does what MIGraphX's driver does, with its commands and options; see `driver --help`."""
-    from workbench.driver import main as drive
+    from workbench.compat.migraphx.driver import main as drive
 
     raise typer.Exit(drive(context.args))
 
@@ -265,8 +265,8 @@ OnHost = Annotated[
 @app.command()
 def devices(json: Json = False, on_host: OnHost = False) -> None:
     """Lists the devices that kernels can run on here, and what the other kinds lack."""
-    from workbench.gpu import coverage
     from workbench.gpu.devices.registry import available
+    from workbench.gpu.report import coverage
 
     if on_host:
         left = [asdict(row) for row in coverage.on_host()]
@@ -335,7 +335,7 @@ def _inputs(path: Path | None) -> "dict[str, Array]":
 
 
 def _described(program: "Program") -> list[dict[str, Any]]:
-    from workbench.compiler import text
+    from workbench.compiler.text import printing as text
 
     named = text.names(program)
     return [

@@ -18,7 +18,7 @@ def open(model: str | Path, target: str = "auto", **options: Any) -> Any:
     Raises:
         ModelError: The file cannot be read as a model.
     """
-    from workbench.compiler.build import compile  # noqa: PLC0415
+    from workbench.compiler.builds.build import compile  # noqa: PLC0415
     from workbench.compiler.onnx import parse_onnx  # noqa: PLC0415
 
     return compile(parse_onnx(model), target, **options).explore()

@@ -8,8 +8,8 @@ import numpy as np
 import workbench as wb
 from tests.bench import on_device
 from tests.bench.measure import Claim, Outcome, Timing
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.devices.registry import device
 
 MIB = 1 << 20

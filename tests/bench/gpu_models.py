@@ -7,7 +7,7 @@ import workbench as wb
 from tests.bench import on_device, peers
 from tests.bench.measure import Claim, Outcome, Timing, race
 from tests.models.registry import MODELS
-from workbench.compiler.build import Build
+from workbench.compiler.builds.build import Build
 from workbench.compiler.onnx import parse_onnx
 from workbench.gpu.devices.registry import device
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.program import Program
+from workbench.compiler.ir.program import Program
 from workbench.gpu.devices.base import Device
-from workbench.gpu.executable import Executable
-from workbench.gpu.lower import lower
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.run.executable import Executable
 
 BURST = 20
 

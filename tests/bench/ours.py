@@ -9,7 +9,7 @@ from tests.bench.measure import Contender
 
 def present() -> bool:
     """Whether there is a compiler to measure."""
-    return importlib.util.find_spec("workbench.compiler.build") is not None
+    return importlib.util.find_spec("workbench.compiler.builds.build") is not None
 
 
 Program = Any

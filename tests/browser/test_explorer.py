@@ -7,7 +7,7 @@ import pytest
 
 from tests.browser.conftest import Shown
 from tests.widgets.networks import hostile, recorded, residual
-from workbench.compiler.recording import Recording
+from workbench.compiler.record.recording import Recording
 from workbench.widgets import PassExplorer
 
 pytestmark = pytest.mark.browser

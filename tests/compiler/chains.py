@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 from hypothesis import strategies as st
 
-from workbench.compiler.passes.shape_transform import Descriptor, Transform, Transforms
+from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, Transform, Transforms
 
 Ints = tuple[int, ...]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.operation import Operation
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ops.elementwise import cast
 from workbench.compiler.ops.special import erf
 

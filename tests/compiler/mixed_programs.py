@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 import workbench.compiler.ops  # noqa: F401  # registers every operation
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import WorkbenchError
-from workbench.compiler.operation import OPERATIONS
-from workbench.compiler.passes.cleanup import unreachable
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import OPERATIONS
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.passes.tidy.dead_code_elimination import unreachable
 
 T = TypeVar("T")
 Pick = Callable[[Sequence[T]], T]

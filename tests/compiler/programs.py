@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from workbench.compiler.ir import Instruction
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 
 LENS = [(2, 3), (3, 2), (2, 2, 3), (4,)]
 UNARY = ["relu", "neg", "tanh", "sigmoid", "abs", "sqrt"]

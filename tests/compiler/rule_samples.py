@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
-from workbench.compiler.text import parse
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.text.printing import parse
 
 FOLDER = Path(__file__).parent / "rules"
 _SHORT = re.compile(r"-> (\w+)\{([\d, ]*)\}$")

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from workbench.compiler.errors import EvaluationError, GraphError, OperationError, ShapeError
-from workbench.compiler.liveness import Lifetime
-from workbench.compiler.operation import make
+from workbench.compiler.ir.operation import make
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.memory.liveness import Lifetime
 from workbench.compiler.ops.elementary import Exp
-from workbench.compiler.passes import memory_coloring
-from workbench.compiler.passes.allocation import AllocationModel
 from workbench.compiler.passes.base import pass_named, run_pass
-from workbench.compiler.passes.schedule import ScheduleModel
-from workbench.compiler.reference import Interpreter, run
-from workbench.compiler.shape import Shape
-from workbench.compiler.text import parse
+from workbench.compiler.passes.memory import memory_coloring
+from workbench.compiler.passes.memory.allocation import AllocationModel
+from workbench.compiler.passes.memory.schedule import ScheduleModel
+from workbench.compiler.run.reference import Interpreter, run
+from workbench.compiler.text.printing import parse
 
 INTO = """module: "main"
 x = @param:x -> float_type, {3}, {1}

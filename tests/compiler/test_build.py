@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from workbench.compiler.build import compile, generated_inputs
+from workbench.compiler.builds.build import compile, generated_inputs
+from workbench.compiler.builds.targets import target_named, targets
 from workbench.compiler.errors import (
     DeviceError,
     EvaluationError,
@@ -15,10 +16,9 @@ from workbench.compiler.errors import (
     OperationError,
     RewriteError,
 )
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.passes.base import Pass, passes_of
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.targets import target_named, targets
 from workbench.gpu.devices import registry
 from workbench.gpu.devices.registry import Availability
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import OPERATIONS, Operation, find, make
-from workbench.compiler.program import Program
-from workbench.compiler.reference import Interpreter
-from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.text import parse, to_text
+from workbench.compiler.ir.operation import OPERATIONS, Operation, find, make
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.text.printing import parse, to_text
 
 find("sequence_at")  # registers every operation
 OPS = sorted(n for n, op in OPERATIONS.items() if op.__module__.endswith(".collection"))

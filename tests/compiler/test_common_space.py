@@ -15,8 +15,8 @@ from tests.compiler.chains import (
     transpose,
     unsqueeze,
 )
-from workbench.compiler.passes.common_space import CommonSpace
-from workbench.compiler.passes.shape_transform import Descriptor, Transform, Transforms
+from workbench.compiler.passes.shapes.transform.common_space import CommonSpace
+from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, Transform, Transforms
 
 Chain = list[Transform]
 

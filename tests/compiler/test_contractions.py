@@ -10,12 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from onnx import helper
 
-from workbench.compiler.argument import Argument
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import Operation, make
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.operation import Operation, make
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.pool import PoolingMode
 from workbench.compiler.ops.windows import PaddingMode, Window
-from workbench.compiler.shape import Dim, Shape
 
 SILENT = onnxruntime.SessionOptions()
 SILENT.log_severity_level = 4

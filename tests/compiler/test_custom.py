@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler import custom
 from workbench.compiler.errors import (
     EvaluationError,
     ModelError,
@@ -12,9 +11,10 @@ from workbench.compiler.errors import (
     ShapeError,
     TextError,
 )
-from workbench.compiler.operation import find, make
-from workbench.compiler.reference import Interpreter, run
-from workbench.compiler.validate import validate
+from workbench.compiler.ir.operation import find, make
+from workbench.compiler.ir.validate import validate
+from workbench.compiler.ops import custom
+from workbench.compiler.run.reference import Interpreter, run
 
 
 @pytest.fixture(autouse=True)
@@ -225,7 +225,7 @@ def test_results_may_be_tuples_and_lengths_ranges():
     assert np.array_equal(wb.compile(program, "cpu").run({"x": X})[0], -X)
     scale_op()
     ranged = wb.Program()
-    from workbench.compiler.shape import Dim
+    from workbench.compiler.ir.shape import Dim
 
     x = ranged.main.add_parameter("x", wb.Shape.dynamic(wb.DType.FLOAT, [Dim(1, 4), 3]))
     ranged.main.add_return(ranged.main.add("scale_by", x))

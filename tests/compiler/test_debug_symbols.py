@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler import text
-from workbench.compiler.debug_symbols import (
+from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.debug_symbols import (
     add_debug_symbols,
     has_debug_symbols,
     inherit_debug_symbols,
     remove_debug_symbols,
 )
-from workbench.compiler.errors import GraphError
-from workbench.compiler.ir import Instruction, Module
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.rows import rows_of
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.rows import rows_of
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.text import printing as text
 
 SHAPE = Shape("float", (2, 3))
 ONE = Shape("int32", (1,), (0,))

@@ -8,13 +8,13 @@ import pytest
 import workbench as wb
 from tests.compiler.rule_samples import written_out
 from tests.models.small import create
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.passes.base import pass_named, run_pass
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Dim
-from workbench.compiler.text import parse
-from workbench.compiler.validate import validate
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.run.reference import run
+from workbench.compiler.text.printing import parse
 
 RANGE = Dim(1, 3)
 OPENED: dict[str, dict[str, list[int | Dim]]] = {

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from tests.compiler.mixed_programs import mixed_inputs, mixed_programs
 from tests.compiler.programs import with_buffers
 from tests.models.registry import MODELS
-from workbench.compiler.checking import Validation, difference, narrowest_tolerance
+from workbench.compiler.builds.pass_checks import Validation, difference, narrowest_tolerance
 from workbench.compiler.errors import EvaluationError
+from workbench.compiler.ir.program import Program
 from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.passes.base import Pass, all_passes, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
-from workbench.compiler.program import Program
-from workbench.compiler.reference import Interpreter
+from workbench.compiler.run.reference import Interpreter
 
 EXAMPLES = max(100, settings.default.max_examples if settings.default else 0)
 """100, and what the profile says in a nightly run."""

@@ -2,10 +2,10 @@
 
 import pytest
 
-from workbench.compiler.ir import Instruction
-from workbench.compiler.passes import fuse_concat, fuse_gemm_epilogue
-from workbench.compiler.program import Program
-from workbench.compiler.text import parse
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes.fuse import fuse_concat, fuse_gemm_epilogue
+from workbench.compiler.text.printing import parse
 
 TEXT = """module: "main"
 w = @param:w -> float_type, {3, 5}, {5, 1}

@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.compiler.bodies import Body, parameter_name
-from workbench.compiler.build import compile
-from workbench.compiler.dtypes import DType
+from workbench.compiler.builds.build import compile
 from workbench.compiler.errors import GraphError
-from workbench.compiler.ir import Instruction
-from workbench.compiler.passes.cleanup import DeadCodeElimination
-from workbench.compiler.passes.fuse_pointwise import FusePointwise
-from workbench.compiler.passes.fuse_reduce import FuseReduce
-from workbench.compiler.passes.kernel_pairs import LARGEST_BODY
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
-from workbench.compiler.validate import validate
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.validate import validate
+from workbench.compiler.passes.fuse.fuse_pointwise import FusePointwise
+from workbench.compiler.passes.fuse.fuse_reduce import FuseReduce
+from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY
+from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.rewrite.bodies import Body, parameter_name
+from workbench.compiler.run.reference import run
 
 LENS = (2, 3, 4)
 

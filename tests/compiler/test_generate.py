@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler.dtypes import DType
-from workbench.compiler.generate import (
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.numerics.generate import (
     driver_inputs,
     fill_argument,
     filled,
@@ -16,7 +17,6 @@ from workbench.compiler.generate import (
     random_bits,
     std_hash,
 )
-from workbench.compiler.shape import Dim, Shape
 
 
 @pytest.mark.parametrize(

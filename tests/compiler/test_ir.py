@@ -6,9 +6,9 @@ from hypothesis import given
 
 from tests.compiler.programs import programs
 from workbench.compiler.errors import GraphError, OperationError, ShapeError
-from workbench.compiler.ir import Instruction, Module
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 
 
 @pytest.fixture

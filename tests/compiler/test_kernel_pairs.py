@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tests.compiler.rule_samples import written_out
-from workbench.compiler.build import compile
+from workbench.compiler.builds.build import compile
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import pass_named, run_pass
-from workbench.compiler.passes.obstacles import obstacle
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
-from workbench.compiler.text import parse
+from workbench.compiler.passes.fuse.conditions import obstacle
+from workbench.compiler.text.printing import parse
 from workbench.numerics.compare import compare
 
 X = "x = @param:x -> float{2, 3}\n"

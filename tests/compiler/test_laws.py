@@ -6,8 +6,8 @@ import pytest
 import workbench as wb
 from tests.compiler.rule_samples import samples
 from tests.compiler.test_rules import RULES
-from workbench.compiler.reference import Interpreter
 from workbench.compiler.rewrite import Rewriter, constant, either, literal, op, pointwise, var
+from workbench.compiler.run.reference import Interpreter
 
 X = wb.Instruction
 

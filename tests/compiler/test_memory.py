@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 
 from tests.compiler.programs import inputs_for, programs
-from workbench.compiler import memory, parallel
-from workbench.compiler.operation import make
+from workbench.compiler.arrays import memory, parallel
+from workbench.compiler.ir.operation import make
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops import elementwise, special
-from workbench.compiler.program import Program
-from workbench.compiler.reference import Interpreter
-from workbench.compiler.shape import Shape
+from workbench.compiler.run.reference import Interpreter
 from workbench.knobs import knobs
 
 FLOAT = np.dtype(np.float32)

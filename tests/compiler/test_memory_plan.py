@@ -9,15 +9,15 @@ import workbench as wb
 from tests.compiler.mixed_programs import mixed_programs
 from tests.compiler.programs import programs
 from tests.models.small import SMALL, create
-from workbench.compiler.build import generated_inputs
+from workbench.compiler.builds.build import generated_inputs
 from workbench.compiler.errors import OperationError
-from workbench.compiler.memory_plan import MemoryPlan, plan
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.passes.base import pass_named, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
-from workbench.compiler.program import Program
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Dim
-from workbench.compiler.text import parse
+from workbench.compiler.report.memory_plan import MemoryPlan, plan
+from workbench.compiler.run.reference import run
+from workbench.compiler.text.printing import parse
 
 
 def check(made: MemoryPlan):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler.dtypes import DType
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.shape import Dim, Shape
 
 INF, NAN = np.inf, np.nan
 

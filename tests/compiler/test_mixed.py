@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 
 from tests.compiler.mixed_programs import mixed_inputs, mixed_programs
-from workbench.compiler.build import Build, compile
+from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.ir import Instruction
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 
 NARROW = {"half_type"}
 

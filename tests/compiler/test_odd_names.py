@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compiler.mxr.examples import expect_same
-from workbench.compiler import mxr, text
-from workbench.compiler.debug_symbols import add_debug_symbols
-from workbench.compiler.ops.builtin import Unknown
-from workbench.compiler.program import Program
-from workbench.compiler.quoting import symbol_text, unquoted, value_text, word_text
-from workbench.compiler.shape import Shape
+from workbench.compiler.files import mxr
+from workbench.compiler.ir.builtin import Unknown
+from workbench.compiler.ir.debug_symbols import add_debug_symbols
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.quoting import symbol_text, unquoted, value_text, word_text
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.text import printing as text
 
 ODD = [
     "", " ", "a b", "a,b", "a, b", "a\nb", "a\r\tb", 'say "a"', '"a"', "a = b", "a -> b", "a # b",

@@ -29,10 +29,10 @@ from tests.compiler.variants import (
     said,
     shapes,
 )
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import OPERATIONS, Operation
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import OPERATIONS, Operation
+from workbench.compiler.ir.shape import Shape
 
 every_sampled = pytest.mark.parametrize("name", SAMPLED)
 FEW = 4

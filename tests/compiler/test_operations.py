@@ -18,12 +18,12 @@ from tests.compiler.variants import (
     said,
     shapes,
 )
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import OPERATIONS, Operation, make
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
-from workbench.compiler.text import parse, to_text
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import OPERATIONS, Operation, make
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.text.printing import parse, to_text
 
 # Of these no value is known: test_what_has_no_value_says_so.
 WITHOUT_VALUE = {"@param", "@literal", "@return", "@outline", "outline", "unknown:"}

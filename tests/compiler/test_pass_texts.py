@@ -19,13 +19,13 @@ import pytest
 from tests.compiler.programs import with_buffers
 from tests.compiler.rule_samples import written_out
 from tests.compiler.test_rules import differing
-from workbench.compiler.build import generated_inputs
+from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.passes.base import all_passes, pass_named, run_pass
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import run
-from workbench.compiler.text import parse
-from workbench.compiler.validate import validate
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.run.reference import run
+from workbench.compiler.text.printing import parse
 
 FOLDER = Path(__file__).parent / "passes"
 ROUNDING = {

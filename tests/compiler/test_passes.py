@@ -9,20 +9,20 @@ import pytest
 from tests.compiler.programs import with_buffers
 from tests.compiler.rule_samples import Sample, samples
 from tests.compiler.test_rules import differing
-from workbench.compiler.build import generated_inputs
-from workbench.compiler.checking import difference, narrowest_tolerance
-from workbench.compiler.dtypes import DType
+from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.builds.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.errors import EvaluationError, GraphError, OperationError
-from workbench.compiler.passes.algebra import SimplifyAlgebra
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.validate import validate
+from workbench.compiler.passes.algebra.simplify_algebra import SimplifyAlgebra
 from workbench.compiler.passes.base import Pipeline, all_passes, pass_named, run_pass
-from workbench.compiler.passes.cleanup import keeps_values
 from workbench.compiler.passes.pipelines import PIPELINES
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
-from workbench.compiler.text import parse
-from workbench.compiler.validate import validate
+from workbench.compiler.passes.tidy.eliminate_convert import keeps_values
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.run.reference import run
+from workbench.compiler.text.printing import parse
 
 FLOAT = Shape(DType.FLOAT, (2, 3))
 CHANGES_TYPES = {"quantize_float", "truncate_float", "quantize_int4"}

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler.errors import OperationError
-from workbench.compiler.perf import (
+from workbench.compat.migraphx.perf import (
     PerfReport,
     common_average,
     group_of,
@@ -19,7 +18,8 @@ from workbench.compiler.perf import (
     sizes_text,
     time_run,
 )
-from workbench.compiler.shape import Shape
+from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.shape import Shape
 
 _TEXT = """module: "main"
 y = @param:y -> float_type, {5, 3}, {3, 1}

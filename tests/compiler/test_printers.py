@@ -11,16 +11,16 @@ import pytest
 import workbench as wb
 from tests.models import registry
 from workbench.compat import migraphx
-from workbench.compiler import sym
-from workbench.compiler.argument import Argument
-from workbench.compiler.as_cpp import to_cpp
-from workbench.compiler.as_dot import to_dot
-from workbench.compiler.as_python import operation_code, to_python
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import OPERATIONS, find
+from workbench.compat.migraphx.printers.cpp import to_cpp
+from workbench.compat.migraphx.printers.python import operation_code, to_python
+from workbench.compiler.export.dot import to_dot
+from workbench.compiler.ir import sym
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import OPERATIONS, find
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.pool import PoolingMode
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim, Shape
 
 MODELS = (
     "small_branches",

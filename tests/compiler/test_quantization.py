@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import pass_named, run_pass
-from workbench.compiler.passes.data_types import EliminateDataType
-from workbench.compiler.passes.quantized_products import find_quantizable
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import run
+from workbench.compiler.passes.precision.eliminate_data_type import EliminateDataType
+from workbench.compiler.passes.precision.quantized_products import find_quantizable
+from workbench.compiler.record.recording import Recording
 from workbench.compiler.rewrite import drive
-from workbench.compiler.shape import Shape
+from workbench.compiler.run.reference import run
 
 
 def laid(m: Module, random: np.random.Generator, values: np.ndarray, lens, axis) -> Instruction:

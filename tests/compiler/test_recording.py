@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 
 from tests.compiler.programs import programs
-from workbench.compiler.build import compile
+from workbench.compiler.builds.build import compile
 from workbench.compiler.errors import ModelError, OperationError, RewriteError
+from workbench.compiler.files.archive import load, save
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.rows import rows_of
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import Pass, RewritePass, run_pass
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.result import kernel_sources
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.report.result import kernel_sources
 from workbench.compiler.rewrite import Decline, Rule, drive, op, rule, var
-from workbench.compiler.rows import rows_of
-from workbench.compiler.serialize import load, save
-from workbench.compiler.shape import Shape
 
 
 @rule(op("neg", op("neg", var("x"), name="inner").once))

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from workbench.compiler import reference
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import OPERATIONS, Operation, make
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import OPERATIONS, Operation, make
+from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.sequences import Direction
-from workbench.compiler.program import Program
-from workbench.compiler.text import parse, to_text
+from workbench.compiler.run import reference
+from workbench.compiler.text.printing import parse, to_text
 
 NETWORKS = ("rnn", "gru", "lstm")
 every_network = pytest.mark.parametrize("name", NETWORKS)

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compiler.chains import Ints, chains
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.passes.base import pass_named
-from workbench.compiler.passes.chains import TRANSFORMS, words_of
-from workbench.compiler.passes.reshapes import SimplifyReshapes
-from workbench.compiler.passes.shape_transform import Transform, cost
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
-from workbench.compiler.validate import validate
+from workbench.compiler.passes.shapes.simplify_reshapes import SimplifyReshapes
+from workbench.compiler.passes.shapes.transform.chains import TRANSFORMS, words_of
+from workbench.compiler.passes.shapes.transform.descriptor import Transform, cost
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.run.reference import run
 
 
 def program_of(lens: Ints, chain: tuple[Transform, ...], shared: bool) -> Program:

@@ -5,11 +5,13 @@
 import numpy as np
 import pytest
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import RewriteError
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.passes.base import open_modules
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
+from workbench.compiler.record.recording import Recording
 from workbench.compiler.rewrite import (
     Decline,
     change,
@@ -23,8 +25,6 @@ from workbench.compiler.rewrite import (
     rule,
     var,
 )
-from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.validate import validate
 
 FLOAT = Shape(DType.FLOAT, (2,))
 

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from tests.compiler.test_rules import differing
 from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.ops.pool import PoolingMode
 from workbench.compiler.passes.base import pass_named, run_pass
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
-from workbench.compiler.text_parse import parse_operation
-from workbench.compiler.validate import validate
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.run.reference import run
+from workbench.compiler.text.parsing import parse_operation
 
 SMALL = st.integers(1, 3)
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench.compiler.ops  # noqa: F401  # registers every operation
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import make
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import make
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.special import erf
-from workbench.compiler.program import Program
-from workbench.compiler.reference import Interpreter
-from workbench.compiler.shape import Shape
+from workbench.compiler.run.reference import Interpreter
 
 FP8 = [DType.FP8E4M3FN, DType.FP8E4M3FNUZ, DType.FP8E5M2, DType.FP8E5M2FNUZ]
 NARROW = [DType.HALF, DType.BF16, *FP8]

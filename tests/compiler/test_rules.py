@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.compiler.rule_samples import Sample, samples
-from workbench.compiler.build import generated_inputs
+from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.passes.base import RewritePass, all_passes
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import run
+from workbench.compiler.record.recording import Recording
 from workbench.compiler.rewrite import Rule, drive
-from workbench.compiler.validate import validate
+from workbench.compiler.run.reference import run
 
 RULES: dict[str, Rule] = {
     rule.name: rule

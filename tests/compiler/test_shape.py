@@ -5,16 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError, ShapeError
-from workbench.compiler.operation import Operation, make
-from workbench.compiler.shape import (
-    Dim,
-    Shape,
-    broadcast_lens,
-    common_permutation,
-    row_major,
-)
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import Operation, make
+from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens, common_permutation, row_major
 
 LENS = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 

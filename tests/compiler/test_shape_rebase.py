@@ -18,7 +18,7 @@ from tests.compiler.chains import (
     transpose,
     unsqueeze,
 )
-from workbench.compiler.passes.shape_transform import Descriptor, Transform
+from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, Transform
 
 Chain = list[Transform]
 Lens = list[list[int]]

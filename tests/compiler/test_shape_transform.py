@@ -15,8 +15,7 @@ from tests.compiler.chains import (
     transpose,
     unsqueeze,
 )
-from workbench.compiler.passes.shape_parts import Part, common_dims
-from workbench.compiler.passes.shape_transform import (
+from workbench.compiler.passes.shapes.transform.descriptor import (
     Descriptor,
     Transform,
     Transforms,
@@ -24,6 +23,7 @@ from workbench.compiler.passes.shape_transform import (
     cost,
     simplified_chain,
 )
+from workbench.compiler.passes.shapes.transform.parts import Part, common_dims
 
 Chain = list[Transform]
 Lens = list[list[int]]

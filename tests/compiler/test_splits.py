@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compiler.test_rules import differing
-from workbench.compiler.build import generated_inputs
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.passes.base import pass_named, run_pass
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
-from workbench.compiler.text import to_text
-from workbench.compiler.validate import validate
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.run.reference import run
+from workbench.compiler.text.printing import to_text
 
 UNARY = ("relu", "neg", "abs")
 

@@ -9,11 +9,11 @@ import workbench as wb
 from tests.compiler.rule_samples import samples
 from tests.models.registry import MODELS
 from workbench.compiler.errors import GraphError, OperationError
-from workbench.compiler.passes.algebra import find_unit_ops
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.validate import validate
+from workbench.compiler.passes.algebra.simplify_algebra import find_unit_ops
 from workbench.compiler.passes.base import Pipeline, RewritePass, all_passes, pass_named
 from workbench.compiler.passes.pipelines import PIPELINES
-from workbench.compiler.program import Program
-from workbench.compiler.validate import validate
 
 
 @pytest.fixture

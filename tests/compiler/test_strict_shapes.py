@@ -2,13 +2,13 @@
 
 import pytest
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import make
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import make
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.recurrent import Direction
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.text import parse
+from workbench.compiler.text.printing import parse
 
 MOST = (1 << 64) - 1
 

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler import serialize
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import InputError, ShapeError, TextError
-from workbench.compiler.operation import make
-from workbench.compiler.ops.ranges import intersection, minus, over, plus
-from workbench.compiler.program import Program
-from workbench.compiler.reference import Interpreter
-from workbench.compiler.shape import Dim, Shape, from_permutation
-from workbench.compiler.sym import lit, parse, var
-from workbench.compiler.sym.values import from_value, to_value
-from workbench.compiler.text import parse as parse_text
+from workbench.compiler.files import archive as serialize
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import make
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.ranges import intersection, minus, over, plus
+from workbench.compiler.ir.shape import Dim, Shape, from_permutation
+from workbench.compiler.ir.sym import lit, parse, var
+from workbench.compiler.ir.sym.values import from_value, to_value
+from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.text.printing import parse as parse_text
 
 N, C, H, W = var("n", 1, 8), var("c", 1, 16), var("h", 2, 32), var("w", 2, 32)
 FLOAT = DType.FLOAT

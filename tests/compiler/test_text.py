@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 
 from tests.compiler.programs import programs
-from workbench.compiler import text
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import TextError
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.text_parse import parse_shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.text import printing as text
+from workbench.compiler.text.parsing import parse_shape
 
 FUSED = """\
 module: "main"

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler.shape import Shape
-from workbench.compiler.tracing import (
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.run.tracing import (
     Traced,
     elements_text,
     kinds_of,

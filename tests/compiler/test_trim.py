@@ -5,11 +5,11 @@ import pytest
 
 import workbench as wb
 from workbench.compiler.errors import GraphError
-from workbench.compiler.generate import driver_inputs
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
-from workbench.compiler.tracing import trace
-from workbench.compiler.trim import trim, trim_window
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.run.reference import run
+from workbench.compiler.run.tracing import trace
+from workbench.numerics.excerpts import trim, trim_window
+from workbench.numerics.generate import driver_inputs
 
 _TEXT = """module: "main"
 y = @param:y -> float_type, {5, 3}, {3, 1}

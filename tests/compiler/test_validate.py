@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import GraphError
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
-from workbench.compiler.validate import validate
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.validate import validate
 
 FLOAT = Shape(DType.FLOAT, (2, 3))
 

@@ -4,9 +4,9 @@ import pytest
 
 import workbench as wb
 from tests.models.registry import MODELS
-from workbench.compiler.build import Build
+from workbench.compiler.builds.build import Build
 from workbench.compiler.errors import GraphError
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
 
 HEAD = 'module: "main"\n'
 X = "x = @param:x -> float_type, {4, 6}, {6, 1}\ny = @param:y -> float_type, {4, 6}, {6, 1}\n"

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compiler.chains import chains
-from workbench.compiler.build import generated_inputs
-from workbench.compiler.ir import Instruction, Module
-from workbench.compiler.passes.chains import is_transform
-from workbench.compiler.passes.reshapes import SimplifyReshapes
-from workbench.compiler.program import Program
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
-from workbench.compiler.validate import validate
+from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.validate import validate
+from workbench.compiler.passes.shapes.simplify_reshapes import SimplifyReshapes
+from workbench.compiler.passes.shapes.transform.chains import is_transform
+from workbench.compiler.run.reference import run
 
 MOVE = SimplifyReshapes(enable_op_shape_transform_op=True)
 KEYS = {"transpose": "permutation", "reshape": "dims", "multibroadcast": "out_lens"}

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import OPERATIONS, Family, Operation
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import OPERATIONS, Family, Operation
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.buffers import Written
 from workbench.compiler.ops.elementwise import cast
-from workbench.compiler.shape import Dim, Shape
 
 TYPES = [t for t in DType if t not in {DType.TUPLE, DType.FP4X2}]
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from workbench.driver import main
+from workbench.compat.migraphx.driver import main
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.driver.conftest import Call
-from workbench.compiler import mxr
-from workbench.gpu import code_cache
+from workbench.compiler.files import mxr
+from workbench.gpu.code import cache as code_cache
 
 
 def outputs_of(report: str) -> list[dict[str, object]]:

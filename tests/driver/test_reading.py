@@ -11,7 +11,7 @@ from google.protobuf import json_format
 
 import workbench as wb
 from tests.driver.conftest import Call
-from workbench.compiler import mxr
+from workbench.compiler.files import mxr
 
 
 def test_read_prints_the_text_form_and_nothing_else(model: Path, call: Call):

@@ -8,9 +8,9 @@ import pytest
 
 import workbench as wb
 from tests.driver.conftest import Call
-from workbench.compiler import mxr
-from workbench.compiler.argument import Argument
-from workbench.compiler.targets import Target
+from workbench.compiler.builds.targets import Target
+from workbench.compiler.files import mxr
+from workbench.compiler.ir.argument import Argument
 
 
 def test_compile_prints_the_compiled_program(model: Path, call: Call):

@@ -11,12 +11,12 @@ import pytest
 
 from tests.driver.conftest import Call
 from workbench import cli
-from workbench.compiler.shape import Dim
-from workbench.driver import main
-from workbench.driver.dimensions import by_name, dim, dims, relaxed_json
-from workbench.driver.loading import named_passes
-from workbench.driver.messages import UsageError
-from workbench.driver.options import COMMANDS, parser_of
+from workbench.compat.migraphx.driver import main
+from workbench.compat.migraphx.driver.dimensions import by_name, dim, dims, relaxed_json
+from workbench.compat.migraphx.driver.loading import named_passes
+from workbench.compat.migraphx.driver.messages import UsageError
+from workbench.compat.migraphx.driver.options import COMMANDS, parser_of
+from workbench.compiler.ir.shape import Dim
 from workbench.knobs import Knobs
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -258,7 +258,7 @@ def test_an_interrupt_is_one_message():
     # A shell's background jobs ignore the signal: the handler that a terminal's have is set by hand.
     program = """
 import signal, sys
-from workbench.driver import commands, main
+from workbench.compat.migraphx.driver import commands, main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def hang(call): signal.raise_signal(signal.SIGINT)
 commands.DO["read"] = hang

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.compiler.variants import Operand, cases, parts
-from workbench.compiler.operation import Operation
-from workbench.compiler.program import Program
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.program import Program
 from workbench.gpu.devices.base import Device
-from workbench.gpu.executable import Executable
-from workbench.gpu.lower import lower
-from workbench.gpu.plan import Plan
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.lowering.plan import Plan
+from workbench.gpu.run.executable import Executable
 
 samples = cases
 """The samples of an operation, by its name."""

@@ -11,13 +11,13 @@ import pytest
 import workbench as wb
 from tests.models.registry import MODELS
 from workbench.compiler.errors import DeviceError, InputError, OperationError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim, Shape
-from workbench.gpu.device_array import DeviceArray
 from workbench.gpu.devices.base import Device
-from workbench.gpu.executable import Executable
-from workbench.gpu.lower import lower
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.run.device_array import DeviceArray
+from workbench.gpu.run.executable import Executable
 
 
 def two_results() -> Program:

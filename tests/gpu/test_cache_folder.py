@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from workbench.gpu.cache_folder import cache_folder, keep, kept
+from workbench.gpu.code.cache_folder import cache_folder, keep, kept
 from workbench.knobs import knobs
 
 

@@ -10,13 +10,13 @@ import pytest
 
 import workbench as wb
 from workbench.compiler.errors import DeviceError
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
-from workbench.gpu.code_cache import compiled, read
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.gpu.code.cache import compiled, read
 from workbench.gpu.devices.base import Code, Compiler, Device
 from workbench.gpu.kernels.kernel import Kernel
-from workbench.gpu.lower import lower
-from workbench.gpu.plan import KernelStep
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.lowering.plan import KernelStep
 from workbench.knobs import knobs
 
 
@@ -92,7 +92,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(
 def test_a_kernel_that_does_not_compile_is_named_with_its_line_and_instruction(
     tmp_path: Path, device: Device, monkeypatch: pytest.MonkeyPatch
 ):
-    from workbench.gpu import runner
+    from workbench.gpu.run import runner
 
     def broken(source: Program, _: object) -> object:
         plan = lower(source, device.dialect)
@@ -117,7 +117,7 @@ def test_a_kernel_that_does_not_compile_is_named_with_its_line_and_instruction(
 
 _PROCESS = """
 import numpy as np, workbench as wb
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.shape import Shape
 program = wb.Program()
 x = program.main.add_parameter("x", Shape("float", (4,)))
 program.main.add_return(program.main.add("relu", x))

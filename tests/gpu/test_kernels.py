@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler.build import Build
+from workbench.compiler.builds.build import Build
 from workbench.compiler.errors import DeviceError, InputError, OperationError
-from workbench.gpu import disassembly
-from workbench.gpu.cubins import cubin_facts, is_cubin
+from workbench.gpu.code import disassembly
+from workbench.gpu.code.cubins import cubin_facts, is_cubin
+from workbench.gpu.code.disassembly import machine_code
 from workbench.gpu.devices.nvrtc import NvrtcCompiler
 from workbench.gpu.devices.registry import compiler_for
-from workbench.gpu.disassembly import machine_code
-from workbench.gpu.kernel_list import facts_of
+from workbench.gpu.report.kernels import facts_of
 
 KERNEL = """extern "C" __global__ void __launch_bounds__(256) {name}(float *x, int n) {{
   {shared} float a[40];

@@ -7,13 +7,13 @@ import pytest
 
 import workbench as wb
 from tests.models.registry import MODELS, Model
-from workbench.compiler.checking import difference, narrowest_tolerance
+from workbench.compiler.builds.pass_checks import difference, narrowest_tolerance
+from workbench.compiler.ir.program import Program
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.program import Program
-from workbench.gpu.code_cache import compile_one
+from workbench.gpu.code.cache import compile_one
 from workbench.gpu.devices.base import Device
 from workbench.gpu.devices.registry import compiler_for
-from workbench.gpu.lower import lower
+from workbench.gpu.lowering.lower import lower
 
 LIGHT = [n for n, m in MODELS.items() if m.kind in ("small", "wheel")]
 HEAVY = [n for n, m in MODELS.items() if m.kind in ("light", "export")]

@@ -11,14 +11,14 @@ import pytest
 
 import workbench as wb
 from workbench.compiler.errors import DeviceError, OperationError
-from workbench.compiler.operation import OPERATIONS
-from workbench.compiler.timing_comparison import grouped, rank_test, within_noise
-from workbench.compiler.timings import Measured, Spread, Timing
-from workbench.gpu import profile as profiling
+from workbench.compiler.ir.operation import OPERATIONS
+from workbench.compiler.report.timing_comparison import grouped, rank_test, within_noise
+from workbench.compiler.report.timings import Measured, Spread, Timing
 from workbench.gpu.devices.registry import device as chosen
-from workbench.gpu.profile import marks_of, turns_for
-from workbench.gpu.sequence import Costs, Gate, Timed, gate_of
-from workbench.gpu.timings import Taken, rows_of, run_times
+from workbench.gpu.report.timings import Taken, rows_of, run_times
+from workbench.gpu.run import profile as profiling
+from workbench.gpu.run.profile import marks_of, turns_for
+from workbench.gpu.run.sequence import Costs, Gate, Timed, gate_of
 
 X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
 
@@ -466,7 +466,7 @@ def test_a_trace_opens_and_nests(hosted, device, tmp_path):
 
 
 def test_the_kernels_of_one_instruction_lie_inside_its_span():
-    from workbench.compiler.timings import Span
+    from workbench.compiler.report.timings import Span
 
     rows = (timing("mul (1 of 2)", [1.0]), timing("mul (2 of 2)", [1.0]))
     spans = tuple(Span("device", r.name, k * 1.5, 1.0, k) for k, r in enumerate(rows))

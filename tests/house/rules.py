@@ -21,7 +21,7 @@ NUMERIC = {"numpy", "ml_dtypes"}
 LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "compiler": ({"compiler", "knobs"}, NUMERIC),
     "compiler/onnx": ({"compiler", "knobs"}, NUMERIC | {"google", "onnx"}),
-    "compiler/mxr": ({"compiler", "knobs"}, NUMERIC | {"msgpack"}),
+    "compiler/files": ({"compiler", "knobs"}, NUMERIC | {"msgpack"}),
     "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorboard"}),
     "numerics": ({"compiler", "knobs", "numerics"}, NUMERIC | {"matplotlib", "pandas", "tqdm"}),
     "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"msgpack"}),
@@ -31,11 +31,10 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
         | {"IPython", "anywidget", "fast_sugiyama", "graphviz", "ipywidgets", "matplotlib"}
         | {"pandas", "traitlets"},
     ),
-    "driver": (
-        {"__version__", "compat", "compiler", "driver", "knobs", "numerics"},
-        NUMERIC,
+    "compat": (
+        {"__version__", "compat", "compiler", "gpu", "knobs", "numerics"},
+        NUMERIC | {"onnx"},
     ),
-    "compat": ({"compat", "compiler", "gpu", "knobs", "numerics"}, NUMERIC | {"onnx"}),
 }
 # Tables and plots are made when they are asked for, and only then is their package loaded; a type
 # that only a type checker reads loads nothing.
@@ -47,7 +46,13 @@ DOORS = {
 # The doors to the devices: a build for one finds it, runs on it and says what it does there.
 DOORS |= {
     f"workbench.gpu.{room}"
-    for room in ("devices.registry", "kernel_list", "lengths", "listing", "runner")
+    for room in (
+        "devices.registry",
+        "lowering.lengths",
+        "report.kernels",
+        "report.run_plan",
+        "run.runner",
+    )
 }
 
 

@@ -29,7 +29,11 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (rules.import_direction, "workbench/compiler/onnx/load.py", "import scipy"),
     (rules.import_direction, "workbench/gpu/hip.py", "import workbench.widgets.graph"),
     (rules.import_direction, "workbench/gpu/hip.py", "import pyopencl"),
-    (rules.import_direction, "workbench/compiler/build.py", "from workbench.gpu.runner import R"),
+    (
+        rules.import_direction,
+        "workbench/compiler/build.py",
+        "from workbench.gpu.run.runner import R",
+    ),
     (rules.import_direction, "workbench/widgets/graph.py", "from workbench import gpu"),
     (rules.import_direction, "workbench/numerics/compare.py", "from workbench.widgets import x"),
     (rules.budgets, "workbench/a.py", "\n" * 501),
@@ -65,7 +69,7 @@ KEPT: list[tuple[Rule, str, str]] = [
     (
         rules.import_direction,
         "workbench/compiler/b.py",
-        "def f():\n    import workbench.gpu.runner.R",
+        "def f():\n    import workbench.gpu.run.runner.R",
     ),
     (rules.import_direction, "workbench/compiler/onnx/load.py", "from onnx import TensorProto"),
     (rules.import_direction, "workbench/widgets/graph.py", "from workbench.compiler import ir"),

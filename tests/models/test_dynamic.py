@@ -12,7 +12,7 @@ import workbench as wb
 from tests.models import samples
 from tests.models.registry import MODELS, Inputs
 from tests.models.test_models import relative_rms
-from workbench.compiler.shape import Dim
+from workbench.compiler.ir.shape import Dim
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import workbench as wb
 from tests.compiler.mxr.examples import expect_same
 from tests.models.registry import MODELS, Model
 from tests.models.test_models import parse
-from workbench.compiler import mxr, text
+from workbench.compiler.files import mxr
+from workbench.compiler.text import printing as text
 
 LARGEST_JSON = 4_000_000
 """Bytes of literals from which on JSON is left out: it takes four times the room, and as much time."""

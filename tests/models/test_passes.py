@@ -5,13 +5,13 @@ import pytest
 
 from tests.compiler.programs import with_buffers
 from tests.models.registry import MODELS, Model
-from workbench.compiler.build import compile
-from workbench.compiler.checking import Validation, difference, narrowest_tolerance
+from workbench.compiler.builds.build import compile
+from workbench.compiler.builds.pass_checks import Validation, difference, narrowest_tolerance
+from workbench.compiler.ir.program import Program
 from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.passes.base import Pass, all_passes, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
-from workbench.compiler.program import Program
-from workbench.compiler.reference import Interpreter
+from workbench.compiler.run.reference import Interpreter
 
 ROUNDS = {"quantize_float", "truncate_float", "quantize_int4"}
 """What computes in a narrower type on purpose: how far that leads is the model's affair."""

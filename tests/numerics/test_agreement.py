@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.shape import Shape
 from workbench.numerics.agreement import (
     FOUR_BITS,
     SIXTEEN_BITS,

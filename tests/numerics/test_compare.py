@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 
 from tests.compiler.programs import inputs_for, programs
-from workbench.compiler.build import compile
+from workbench.compiler.builds.build import compile
 from workbench.compiler.errors import InputError, OperationError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import RewritePass
-from workbench.compiler.program import Program
 from workbench.compiler.rewrite import Rule, op, rule, var
-from workbench.compiler.shape import Shape
 from workbench.numerics.compare import compare
 
 

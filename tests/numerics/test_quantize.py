@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import InputError, OperationError, WorkbenchError
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.passes.base import pass_named, passes_of, run_pass
-from workbench.compiler.program import Program
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
-from workbench.compiler.text import parse
-from workbench.compiler.validate import validate
+from workbench.compiler.run.reference import run
+from workbench.compiler.text.printing import parse
 from workbench.knobs import knobs
 from workbench.numerics.calibration import Captured
 from workbench.numerics.histogram import BINS, Histogram

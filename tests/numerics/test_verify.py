@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.passes.base import Pass
-from workbench.compiler.shape import Dim, Shape
 from workbench.numerics.agreement import Tolerance
 from workbench.numerics.verify import MODES, heaviest_chain, verify
 

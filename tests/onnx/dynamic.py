@@ -13,11 +13,11 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 from workbench.compat.onnx_backend import _declared
-from workbench.compiler import reference
 from workbench.compiler.errors import ModelError, RuntimeValueError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim
+from workbench.compiler.run import reference
 
 Arrays = Mapping[str, np.ndarray]
 

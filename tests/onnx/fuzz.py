@@ -22,12 +22,12 @@ from typing import Any, Never
 import numpy as np
 
 from tests.onnx.mutations import case, data_folder, seeds
-from workbench.compiler.build import compile, generated_inputs
+from workbench.compiler.builds.build import compile, generated_inputs
 from workbench.compiler.errors import GraphError, ModelError, RewriteError, WorkbenchError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim
-from workbench.compiler.validate import validate
 
 SECONDS = 5.0
 """Processor time of a case: a busy machine makes no finding."""

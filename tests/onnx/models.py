@@ -10,8 +10,8 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from workbench.compiler import reference
 from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.run import reference
 
 OPSET = 20
 CONTRIB = "com.microsoft"

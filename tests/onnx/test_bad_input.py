@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.onnx.models import CONTRIB, floats, model
-from workbench.compiler import reference
 from workbench.compiler.errors import ModelError
 from workbench.compiler.onnx import onnx_op, parse_onnx, registry
 from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
+from workbench.compiler.run import reference
 
 
 def refused(made, *parts, **options):

@@ -12,15 +12,15 @@ from onnx import TensorProto, helper
 
 from tests.onnx import cases, cases_heavy, cases_recurrent, dynamic
 from tests.onnx.models import Case, floats, model
-from workbench.compiler import reference
-from workbench.compiler.build import compile
+from workbench.compiler.builds.build import compile
 from workbench.compiler.errors import EvaluationError, InputError, ModelError
+from workbench.compiler.files.archive import load, save
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.program import Program
-from workbench.compiler.serialize import load, save
-from workbench.compiler.shape import Dim
-from workbench.compiler.text_parse import parse
-from workbench.compiler.validate import validate
+from workbench.compiler.run import reference
+from workbench.compiler.text.parsing import parse
 
 PARTS = 8
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.onnx.models import CONTRIB, floats, imported, model, peer, same
-from workbench.compiler import reference
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import EvaluationError
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.onnx.broadcast import common_type
-from workbench.compiler.shape import Dim
+from workbench.compiler.run import reference
 
 
 def node(op, inputs, outputs, name="", **attributes):

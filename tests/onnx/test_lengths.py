@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.compiler import reference
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir import ranges
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.onnx.constants import Constants
 from workbench.compiler.onnx.lengths import Lengths, Span
 from workbench.compiler.onnx.sizes import Size, lengths
-from workbench.compiler.ops import ranges
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.run import reference
 
 DIMS = (Dim(1, 5, (), "b"), Dim(2, 9, (), "s"), Dim(3, 3))
 BINARY = ("add", "sub", "mul", "div", "max", "min", "equal", "less", "greater")
@@ -138,7 +138,7 @@ def test_dimensions_broadcast_to_all_that_they_may(a: Dim, b: Dim, expected: Dim
 def test_slices_of_ranges_have_every_length_that_they_may(
     start: int, end: int, low: int, more: int
 ):
-    from workbench.compiler.operation import make
+    from workbench.compiler.ir.operation import make
 
     op = make("slice", axes=(0,), starts=(start,), ends=(end,))
     whole = Shape.dynamic(DType.FLOAT, [Dim(low, low + more), Dim(1, 2)])

@@ -8,10 +8,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tests.onnx.models import declared, peer, same
-from workbench.compiler import reference
 from workbench.compiler.errors import EvaluationError, ModelError
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.shape import Dim
+from workbench.compiler.run import reference
 
 ML = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")

@@ -8,9 +8,9 @@ from onnx.reference import ReferenceEvaluator
 
 from tests.onnx.models import CONTRIB, Case, imported, model
 from workbench.compat.onnx_backend import run_model
-from workbench.compiler import reference
 from workbench.compiler.errors import ModelError
 from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.run import reference
 
 INTEGERS = [ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2]
 NARROW = [*INTEGERS, ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e8m0fnu]

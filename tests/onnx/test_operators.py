@@ -8,8 +8,8 @@ import pytest
 
 from tests.onnx import cases, cases_heavy, cases_images, cases_recurrent, cases_signal
 from tests.onnx.models import Case, peer, same
-from workbench.compiler import reference
 from workbench.compiler.onnx import operators, parse_onnx
+from workbench.compiler.run import reference
 
 TABLES = [
     v

@@ -6,8 +6,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from workbench.compat import migraphx
 from workbench.compiler.errors import ModelError
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.shape import Dim
 
 RANGE = Dim(1, 4)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from workbench.compiler import reference
 from workbench.compiler.errors import ModelError
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.shape import Dim
+from workbench.compiler.run import reference
 
 T = TensorProto
 GOLDEN = Path(__file__).parent / "parse" / "d_to_l.txt"

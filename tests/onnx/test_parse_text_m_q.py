@@ -5,10 +5,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from workbench.compat import migraphx
-from workbench.compiler import reference
 from workbench.compiler.errors import ModelError
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.shape import Dim
+from workbench.compiler.run import reference
 
 INT8, UINT8 = TensorProto.INT8, TensorProto.UINT8
 BYTE, MIDDLE = np.array(0, np.uint8), np.array(128, np.uint8)

@@ -6,9 +6,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.onnx.models import floats, model
 from workbench.compiler.errors import ModelError
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import onnx_op, parse_onnx
 from workbench.compiler.onnx.registry import find, strict_op
-from workbench.compiler.shape import Dim
 
 X = floats("x", 2, 3)
 INT32, INT64, HALF = TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT16

@@ -8,9 +8,9 @@ import pytest
 import workbench as wb
 from tests.onnx.cases_recurrent import GATES, LENS, network
 from tests.onnx.models import imported, peer, same
-from workbench.compiler import reference
 from workbench.compiler.errors import ModelError, WorkbenchError
 from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.run import reference
 
 every_network = pytest.mark.parametrize("op", GATES)
 
@@ -56,7 +56,7 @@ def test_float64_runs_reach_double_precision(op):
 @every_network
 @pytest.mark.parametrize("type", ["fp16", "bf16"])
 def test_a_narrowed_network_keeps_its_last_states(op, type):
-    from workbench.compiler.passes.precision import QuantizeFloat
+    from workbench.compiler.passes.precision.quantize_float import QuantizeFloat
 
     case = network(op, directions=2, direction="bidirectional")
     program = parse_onnx(case.model())

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.onnx.models import Case
-from workbench.compiler import reference
 from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.run import reference
 
 X = np.array([[0, 3, 0], [4, 0, 0]], np.float32)
 BOXES = np.array([[[0, 0, 1, 1], [0, 0, 1, 1.1], [3, 3, 4, 4]]], np.float32)

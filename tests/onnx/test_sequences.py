@@ -6,10 +6,10 @@ import pytest
 
 import workbench as wb
 from workbench.compiler.errors import EvaluationError, InputError, ModelError
+from workbench.compiler.ir.ranges import joined
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.validate import validate
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.ops.ranges import joined
-from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.validate import validate
 
 PAIR = Shape("float_type", [2])
 X = np.arange(12, dtype=np.float32).reshape(4, 3)

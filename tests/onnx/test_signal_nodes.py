@@ -7,9 +7,9 @@ import pytest
 
 from tests.onnx import cases
 from tests.onnx.models import Case, same
-from workbench.compiler import reference
 from workbench.compiler.errors import EvaluationError, ModelError
 from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.run import reference
 
 GRAMS = {
     "min_gram_length": 1, "max_gram_length": 3, "ngram_counts": [0, 3, 7],

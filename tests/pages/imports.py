@@ -15,8 +15,8 @@ import onnx
 
 from tests.onnx.models import Case
 from workbench.compiler.errors import ModelError, RuntimeValueError
+from workbench.compiler.ir.program import Program
 from workbench.compiler.onnx import operators, parse_onnx, registry
-from workbench.compiler.program import Program
 
 MARKERS = {"@param", "@literal", "@return", "undefined"}
 """What every program has; no operator is told by it."""

@@ -8,7 +8,7 @@ from tests.pages import passes
 from tests.pages.examples import example
 from tests.pages.imports import table
 from tests.pages.write import FOLDER, MADE, PICTURE, drawn, meaning, pages
-from workbench.compiler.operation import OPERATIONS
+from workbench.compiler.ir.operation import OPERATIONS
 from workbench.compiler.passes.base import RewritePass, all_passes
 
 # What an unknown operator or a note computes is not known, so there is nothing to show.

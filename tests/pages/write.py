@@ -10,8 +10,8 @@ import onnx
 
 from tests.pages.examples import example
 from tests.pages.imports import Operator, operators_of, table
-from workbench.compiler.operation import OPERATIONS, Family, Operation, attribute_text
-from workbench.compiler.text import operator_text
+from workbench.compiler.ir.operation import OPERATIONS, Family, Operation, attribute_text
+from workbench.compiler.text.printing import operator_text
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "operators"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import workbench as wb
-from workbench.compiler.program import Program
+from workbench.compiler.ir.program import Program
 
 TO_NCHW = (0, 3, 1, 2)
 TOLERANCE = 1e-5

@@ -11,7 +11,7 @@ from tests.models import samples
 from tests.models.cache import cached
 from tests.models.wheels import WHEELS, create, installed
 from tests.tf.agreement import differences, laid_out
-from workbench.compiler.program import Program
+from workbench.compiler.ir.program import Program
 from workbench.compiler.tf import parse_tf
 
 KNOWN = Path(__file__).parent / "retinaface.npy"

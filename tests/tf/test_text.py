@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.tf.graphs import Graph, Type
+from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import pass_named, run_pass
-from workbench.compiler.program import Program
-from workbench.compiler.text_parse import parse
+from workbench.compiler.text.parsing import parse
 from workbench.compiler.tf import operators, parse_tf
 
 MIGRAPHX = {

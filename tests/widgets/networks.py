@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from workbench.compiler.ir import Instruction, SourceNode
-from workbench.compiler.program import Program
-from workbench.compiler.recording import Recording
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.module import Instruction, SourceNode
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.record.recording import Recording
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>\\N`${1}"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.compiler.programs import programs
 from tests.widgets.networks import fused, residual, transformer
-from workbench.compiler.program import Program
+from workbench.compiler.ir.program import Program
 from workbench.widgets.order import arrange
 from workbench.widgets.picture import Layout, edges_of
 from workbench.widgets.place import Size, place
@@ -104,7 +104,7 @@ def test_a_group_that_opens_leaves_the_order_around_it():
 
 def test_a_chain_is_straight():
     program = Program()
-    from workbench.compiler.shape import Shape
+    from workbench.compiler.ir.shape import Shape
 
     x = program.main.add_parameter("x", Shape("float", (3,)))
     for _ in range(20):

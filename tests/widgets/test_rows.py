@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.widgets.networks import fused, hostile, residual, transformer
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.widgets import label
 from workbench.widgets.rows import FAN_OUT, table_of
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.widgets.networks import recorded, residual
-from workbench.compiler.recording import Recording
+from workbench.compiler.record.recording import Recording
 from workbench.widgets.explorer import PassExplorer
 from workbench.widgets.picture import Layout
 from workbench.widgets.steps import ADDED, CHANGED, REMOVED, Steps, merged
@@ -106,7 +106,7 @@ def test_the_explorer_sends_one_step_at_a_time(recording: Recording):
 
 
 def test_a_recording_without_steps_is_shown_in_words():
-    from workbench.compiler.recording import Recording as Fresh
+    from workbench.compiler.record.recording import Recording as Fresh
 
     view = PassExplorer(Fresh(residual(1)))
     assert "without steps" in view.summary()

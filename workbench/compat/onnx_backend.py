@@ -11,11 +11,11 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from workbench.compiler.build import Build, compile
-from workbench.compiler.dtypes import Array
+from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.errors import InputError, OperationError, RuntimeValueError
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import parse_onnx
-from workbench.compiler.shape import Dim
 
 Key: TypeAlias = "tuple[tuple[object, ...], ...]"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.compiler.edits import Edit, Step
-    from workbench.compiler.recording import Recording
+    from workbench.compiler.record.edits import Edit, Step
+    from workbench.compiler.record.recording import Recording
 
 
 class WorkbenchError(Exception):

@@ -10,10 +10,10 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import float_text
-from workbench.compiler.program import Program
-from workbench.compiler.tracing import elements_text
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import float_text
+from workbench.compiler.ir.program import Program
+from workbench.compiler.run.tracing import elements_text
 from workbench.numerics.metrics import Array, rms_error
 
 _PRINTED = 32

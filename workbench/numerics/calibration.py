@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import ml_dtypes
 import numpy as np
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import InputError
-from workbench.compiler.passes.quantize_8bits import step_of
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.passes.precision.quantize_8bits import step_of
 from workbench.numerics.histogram import Array, Histogram
 
 if TYPE_CHECKING:

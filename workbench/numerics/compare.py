@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.compiler.build import PRECISIONS, Build, compile, completed_inputs
-from workbench.compiler.dtypes import DType
+from workbench.compiler.builds.build import PRECISIONS, Build, compile, completed_inputs
 from workbench.compiler.errors import OperationError
-from workbench.compiler.ir import Instruction
-from workbench.compiler.result import kernel_sources, kernel_text
-from workbench.compiler.text import names
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.report.result import kernel_sources, kernel_text
+from workbench.compiler.text.printing import names
 from workbench.numerics.metrics import INCOMPARABLE, compare_arrays
 from workbench.numerics.report import Report, Row
 

@@ -9,24 +9,31 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from workbench.compiler.build import compile
+from workbench.compiler.builds.build import compile
 from workbench.compiler.errors import InputError, OperationError
-from workbench.compiler.ir import Instruction
-from workbench.compiler.operation import find, float_text
-from workbench.compiler.ops.builtin import Capture, watcher
-from workbench.compiler.pass_tracing import PassTracer
+from workbench.compiler.ir.builtin import Capture, watcher
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import find, float_text
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.rows import build, rows_of
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import Pass, Pipeline, open_modules, run_pass
-from workbench.compiler.passes.cleanup import DeadCodeElimination, NormalizeOps
 from workbench.compiler.passes.pipelines import optimize_module
-from workbench.compiler.passes.quantize_8bits import CaptureArguments, Quantize8bits
-from workbench.compiler.passes.quantize_int4 import OPERATIONS, QuantizeInt4, Weight, weights_of
-from workbench.compiler.passes.truncate_float import TruncateFloat
-from workbench.compiler.program import Program
+from workbench.compiler.passes.precision.capture_arguments import CaptureArguments
+from workbench.compiler.passes.precision.quantize_8bits import Quantize8bits
+from workbench.compiler.passes.precision.quantize_int4 import (
+    OPERATIONS,
+    QuantizeInt4,
+    Weight,
+    weights_of,
+)
+from workbench.compiler.passes.precision.truncate_float import TruncateFloat
+from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
+from workbench.compiler.passes.tidy.normalize_ops import NormalizeOps
 from workbench.compiler.progress import progress_bar
-from workbench.compiler.recording import Recording
-from workbench.compiler.reference import Interpreter
-from workbench.compiler.rows import build, rows_of
-from workbench.compiler.shape import Shape
+from workbench.compiler.record.pass_tracing import PassTracer
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.run.reference import Interpreter
 from workbench.knobs import knobs
 from workbench.numerics.calibration import Calibration, Captured
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.compiler.program import Program
+from workbench.compiler.ir.program import Program
 from workbench.numerics.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from workbench.compiler.build import Build, compile
+from workbench.compiler.builds.build import Build, compile
+from workbench.compiler.builds.precompiled import build_of, outputs_of
 from workbench.compiler.errors import OperationError, WorkbenchError
-from workbench.compiler.generate import driver_inputs, generate, static, std_hash
-from workbench.compiler.ir import Instruction
-from workbench.compiler.loaded import build_of, outputs_of
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import passes_of, run_pass
-from workbench.compiler.program import Program
 from workbench.compiler.progress import progress_bar
-from workbench.compiler.shape import Shape
-from workbench.compiler.text import names
-from workbench.compiler.tracing import Traced, run_trace
-from workbench.compiler.trim import trim, trim_window
+from workbench.compiler.run.tracing import Traced, run_trace
+from workbench.compiler.text.printing import names
 from workbench.numerics.agreement import Agreement, Tolerance, agree, tolerance_for, unlike
+from workbench.numerics.excerpts import trim, trim_window
+from workbench.numerics.generate import driver_inputs, generate, static, std_hash
 
 if TYPE_CHECKING:
     from pandas import DataFrame

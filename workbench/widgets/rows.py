@@ -64,7 +64,7 @@ class Table:
 
 def table_of(program_or_module: Any) -> Table:
     """The drawn rows of a program, or of one of its modules and what that calls."""
-    from workbench.compiler.rows import rows_of  # noqa: PLC0415
+    from workbench.compiler.ir.rows import rows_of  # noqa: PLC0415
 
     program = getattr(program_or_module, "program", program_or_module)
     rows = rows_of(program)

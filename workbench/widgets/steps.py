@@ -206,7 +206,7 @@ def _laws(edits: Iterable[Any]) -> list[dict[str, Any]]:
 
 def _texts(program: Any) -> dict[int, str]:
     """The text of each instruction by id, in printing order."""
-    from workbench.compiler.text import lines  # noqa: PLC0415
+    from workbench.compiler.text.printing import lines  # noqa: PLC0415
 
     return {
         line.id: label.clipped(line.text, 600) for line in lines(program) if line.id is not None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench.compat import migraphx
-from workbench.compiler import custom
+from workbench.compiler.ops import custom
 
 
 @pytest.fixture(autouse=True)

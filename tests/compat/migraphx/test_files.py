@@ -5,7 +5,7 @@ import pytest
 
 import workbench as wb
 from workbench.compat import migraphx
-from workbench.compiler.shape import Dim
+from workbench.compiler.ir.shape import Dim
 
 
 def made():

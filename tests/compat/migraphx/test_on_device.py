@@ -5,7 +5,7 @@ import pytest
 
 from workbench.compat import migraphx
 from workbench.compat.migraphx import offloading
-from workbench.gpu import code_cache
+from workbench.gpu.code import cache as code_cache
 from workbench.gpu.devices.handles import number_of
 
 S = migraphx.shape(type="float", lens=[6, 10])

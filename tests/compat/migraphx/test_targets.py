@@ -9,7 +9,7 @@ import pytest
 
 from workbench.compat import migraphx
 from workbench.compat.migraphx import targets
-from workbench.compiler.targets import Target
+from workbench.compiler.builds.targets import Target
 
 S = migraphx.shape(lens=[2, 3])
 

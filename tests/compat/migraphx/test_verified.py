@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from workbench.compat import migraphx
-from workbench.compiler.build import compile
-from workbench.compiler.generate import generate
-from workbench.compiler.reference import Interpreter
+from workbench.compiler.builds.build import compile
+from workbench.compiler.run.reference import Interpreter
+from workbench.numerics.generate import generate
 from workbench.numerics.verify import verify
 
 mode = migraphx.op.pooling_mode

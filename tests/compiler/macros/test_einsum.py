@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.macros import expand
-from workbench.compiler.program import Program
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
+from workbench.compiler.run.reference import run
 
 LETTERS = {
     "transpose": "t", "unsqueeze": "u", "squeeze": "q", "reduce_sum": "s", "reshape": "r",

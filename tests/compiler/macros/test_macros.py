@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError, ShapeError, WorkbenchError
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.macros import MACROS, expand
-from workbench.compiler.program import Program
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.run.reference import run
 
 F = "float_type"
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from workbench.compiler.debug_symbols import add_debug_symbols
-from workbench.compiler.dtypes import DType
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.debug_symbols import add_debug_symbols
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
 
 
 def branches() -> Program:

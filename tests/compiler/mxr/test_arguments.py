@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from workbench.compiler import mxr
-from workbench.compiler.argument import Argument
 from workbench.compiler.errors import ModelError
-from workbench.compiler.shape import Shape
+from workbench.compiler.files import mxr
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.shape import Shape
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.compiler.errors import ModelError
-from workbench.compiler.mxr import msgpack_form, read_json, read_msgpack, write_json, write_msgpack
+from workbench.compiler.files.mxr import (
+    msgpack_form,
+    read_json,
+    read_msgpack,
+    write_json,
+    write_msgpack,
+)
 
 SCALARS = (
     st.none()

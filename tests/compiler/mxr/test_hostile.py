@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compiler.mxr.examples import EXAMPLES, branches
-from workbench.compiler import mxr
 from workbench.compiler.errors import ModelError
+from workbench.compiler.files import mxr
 
 Change = Callable[[dict[str, Any]], Any]
 

@@ -14,12 +14,13 @@ from tests.compiler.mxr.examples import (
     symbols,
 )
 from tests.compiler.programs import inputs_for, programs
-from workbench.compiler import mxr, text
 from workbench.compiler.errors import ModelError, OperationError
-from workbench.compiler.ops.builtin import Unknown
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.sym import lit, var
+from workbench.compiler.files import mxr
+from workbench.compiler.ir.builtin import Unknown
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.sym import lit, var
+from workbench.compiler.text import printing as text
 
 FORMS = ("msgpack", "json")
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.compiler.errors import DeviceError
-from workbench.gpu import gcn
-from workbench.gpu.code_objects import is_gcn, read_code_object
+from workbench.gpu.code import gcn
+from workbench.gpu.code.objects import is_gcn, read_code_object
 from workbench.gpu.devices import rocm
 from workbench.gpu.devices.hip import compiler, found, packed
 from workbench.gpu.devices.hiprtc import wave

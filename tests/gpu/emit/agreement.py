@@ -4,8 +4,8 @@ import numpy as np
 
 from tests.compiler.variants import Operand, computed, expect_close, inferred, said
 from tests.gpu.harness import run_one
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import Operation
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import Operation
 from workbench.gpu.devices.base import Device
 
 

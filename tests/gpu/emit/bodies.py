@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.compiler.variants import Operand, computed, inferred, parts
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import Operation
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import EDGES
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
 from workbench.gpu.devices.base import Device
-from workbench.gpu.executable import Executable
-from workbench.gpu.lower import lower
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.run.executable import Executable
 
 
 class Use(NamedTuple):

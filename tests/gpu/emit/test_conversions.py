@@ -7,8 +7,8 @@ import pytest
 
 from tests.compiler.variants import TYPES, Operand
 from tests.gpu.emit.bodies import NARROW, Use, bits, edges, same_bits, together
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import make
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import make
 from workbench.gpu.devices.base import Device
 
 every_type = pytest.mark.parametrize("source", TYPES, ids=lambda t: t.name)

@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 from tests.compiler.variants import computed, expect_close, parts
 from tests.gpu.emit.agreement import LAYOUTS, is_possible, laid_out, operands
 from tests.gpu.harness import program_of
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import Operation
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.sampling import digits, noise
 from workbench.compiler.ops.contract import Dot, QuantDot
 from workbench.compiler.ops.convolve import Convolution, ConvolutionBackwards, QuantConvolution
 from workbench.compiler.ops.deform import DeformConvolution
 from workbench.compiler.ops.elementwise import draw
-from workbench.compiler.ops.sampling import digits, noise
 from workbench.compiler.ops.windows import PaddingMode
 from workbench.gpu.devices.base import Device
-from workbench.gpu.executable import Executable
 from workbench.gpu.kernels import elementwise as kernels
-from workbench.gpu.lower import Lowering
-from workbench.gpu.plan import KernelStep
+from workbench.gpu.lowering.lower import Lowering
+from workbench.gpu.lowering.plan import KernelStep
+from workbench.gpu.run.executable import Executable
 
 some = settings(max_examples=12, deadline=None, derandomize=True)
 TYPES = [DType.FLOAT, DType.HALF, DType.BF16, DType.DOUBLE, DType.INT8, DType.INT32, DType.UINT64]

@@ -9,9 +9,12 @@ import pytest
 from tests.compiler.variants import computed, expect_close, said
 from tests.gpu.emit.agreement import expect_agreement, operands
 from tests.gpu.harness import program_of, run_one
-from workbench.compiler.build import generated_inputs
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import Operation
+from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.sampling import grid, noise
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.attention import ConcatPastPresent, GqaRotaryEmbedding
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.convolve import Im2col
@@ -19,18 +22,15 @@ from workbench.compiler.ops.index import Gather, GatherElements, GatherNd
 from workbench.compiler.ops.movement import Allocate, Concat, Fill, Pad, PadMode
 from workbench.compiler.ops.packing import PackInt4, UnpackInt4
 from workbench.compiler.ops.pointwise import Add, Neg, Relu
-from workbench.compiler.ops.sampling import grid, noise
 from workbench.compiler.ops.view import Load
 from workbench.compiler.passes.base import run_pass
-from workbench.compiler.passes.fuse_concat import FuseConcat
-from workbench.compiler.passes.fuse_pointwise import FusePointwise
-from workbench.compiler.program import Program
-from workbench.compiler.reference import run
-from workbench.compiler.shape import Shape
+from workbench.compiler.passes.fuse.fuse_concat import FuseConcat
+from workbench.compiler.passes.fuse.fuse_pointwise import FusePointwise
+from workbench.compiler.run.reference import run
 from workbench.gpu.devices.base import Device
-from workbench.gpu.executable import Executable
 from workbench.gpu.kernels import elementwise
-from workbench.gpu.lower import lower
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.run.executable import Executable
 
 
 @pytest.mark.parametrize("mode", PadMode)

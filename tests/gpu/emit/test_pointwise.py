@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.compiler.test_operations import SAMPLED
 from tests.compiler.variants import TYPES, Operand, expect_close
 from tests.gpu.emit.bodies import Made, Use, bits, edges, together
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import OPERATIONS
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import OPERATIONS
 from workbench.compiler.ops.elementwise import Pointwise, draw
 from workbench.compiler.ops.quant import Dequantizelinear, Quantizelinear
 from workbench.gpu.devices.base import Device

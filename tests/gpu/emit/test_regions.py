@@ -5,10 +5,10 @@ import pytest
 
 from tests.gpu.emit.agreement import expect_agreement, operands
 from tests.gpu.harness import run_one
+from workbench.compiler.ir.sampling import noise
 from workbench.compiler.ops.pool import PoolingMode
 from workbench.compiler.ops.regions import MaxRoiPool
 from workbench.compiler.ops.resize import RoiAlign
-from workbench.compiler.ops.sampling import noise
 from workbench.gpu.devices.base import Device
 
 REGIONS = np.array(

@@ -8,10 +8,10 @@ import pytest
 from tests.compiler.variants import Operand, computed, expect_close
 from tests.gpu.emit.agreement import expect_agreement
 from tests.gpu.harness import program_of, run_program
-from workbench.compiler.dtypes import DType
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.sampling import noise
 from workbench.compiler.ops.resize import Resize
-from workbench.compiler.ops.sampling import noise
-from workbench.compiler.program import Program
 from workbench.gpu.devices.base import Device
 from workbench.gpu.emit.resize import axes_of, nearest, position
 

@@ -5,6 +5,8 @@ import pytest
 
 from tests.gpu.emit.agreement import expect_agreement, operands
 from tests.gpu.harness import run_one, run_program
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.sampling import noise
 from workbench.compiler.ops.attention import ConcatPastPresent, GqaRotaryEmbedding
 from workbench.compiler.ops.index import (
     Gather,
@@ -14,13 +16,11 @@ from workbench.compiler.ops.index import (
     ScatterNone,
 )
 from workbench.compiler.ops.random import Multinomial
-from workbench.compiler.ops.sampling import noise
 from workbench.compiler.ops.select import OneHot
 from workbench.compiler.ops.sequences import RnnVarSlLastOutput, RnnVarSlShiftSequence
 from workbench.compiler.ops.spectral import Dft
 from workbench.compiler.ops.tables import Lookup
 from workbench.compiler.ops.view import DimensionsOf
-from workbench.compiler.program import Program
 from workbench.gpu.devices.base import Device
 
 WILD = np.array([-(1 << 63), -(1 << 40), -6, 5, 1 << 31, (1 << 63) - 1])

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from tests.compiler.variants import Operand
 from tests.gpu.emit.agreement import LAYOUTS, expect_agreement, is_possible, laid_out
 from tests.gpu.harness import program_of, run_one
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import Operation
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ops.elementwise import draw
 from workbench.compiler.ops.pool import Lrn, Pooling, PoolingMode
 from workbench.compiler.ops.pool_indices import MaxPoolIndices
 from workbench.compiler.ops.windows import PaddingMode
 from workbench.gpu.devices.base import Device
-from workbench.gpu.lower import lower
+from workbench.gpu.lowering.lower import lower
 
 some = settings(max_examples=15, deadline=None, derandomize=True)
 TYPES = [DType.FLOAT, DType.HALF, DType.DOUBLE, DType.INT8, DType.UINT8, DType.FP8E5M2, DType.BOOL]

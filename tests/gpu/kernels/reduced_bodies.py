@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction, Module
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 
 Lens = tuple[int, ...]
 

@@ -13,12 +13,12 @@ from tests.gpu.harness import Ran, run_program
 from tests.gpu.kernels.warps import run_warped
 from tests.models.registry import MODELS
 from workbench.compiler.errors import DeviceError
-from workbench.compiler.ir import Instruction
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.devices.base import Device
 from workbench.gpu.devices.registry import compiler_for
-from workbench.gpu.lower import lower
+from workbench.gpu.lowering.lower import lower
 
 SIZES: dict[str, Any] = dict.fromkeys(("b", "h"), 2) | {"m": 13, "n": 37, "d": 20, "e": 12}
 TOLERANCES = {"float": 1e-5, "half": 4e-3, "bf16": 4e-2, "double": 1e-12}

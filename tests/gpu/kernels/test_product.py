@@ -11,16 +11,16 @@ from tests.gpu.harness import Ran, program_of, run_program, samples
 from tests.gpu.kernels.warps import run_warped
 from tests.models import registry
 from tests.models.test_models import parse, relative_rms
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import DeviceError
-from workbench.compiler.ir import Instruction
-from workbench.compiler.operation import OPERATIONS, Operation
-from workbench.compiler.program import Program
-from workbench.compiler.reference import Interpreter
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import OPERATIONS, Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.run.reference import Interpreter
 from workbench.gpu.devices.base import Device
 from workbench.gpu.devices.registry import compiler_for
-from workbench.gpu.lower import lower
+from workbench.gpu.lowering.lower import lower
 
 WARPS = (0, 32)
 """Kernels as the device wants them, and as those with warps do."""

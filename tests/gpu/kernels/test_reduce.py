@@ -12,16 +12,16 @@ from tests.gpu.kernels.reduced_bodies import BODIES, layer_norm, softmax
 from tests.gpu.kernels.reduced_bodies import given as program_given
 from tests.gpu.kernels.warps import run_warped, warped
 from tests.models.registry import MODELS
-from workbench.compiler.build import generated_inputs
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import OPERATIONS, Operation
+from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import OPERATIONS, Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import draw
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
 from workbench.gpu.devices.base import Device
 from workbench.gpu.dialect import CUDA, OPENCL
 from workbench.gpu.emit.reductions import REDUCTIONS
-from workbench.gpu.lower import lower
+from workbench.gpu.lowering.lower import lower
 
 some = settings(max_examples=20, deadline=None, derandomize=True)
 NAMES = [*REDUCTIONS, "softmax", "logsoftmax"]

@@ -5,8 +5,8 @@ import pytest
 
 from tests.gpu.emit.agreement import operands
 from tests.gpu.harness import run_one
-from workbench.compiler.operation import OPERATIONS, Operation
-from workbench.compiler.ops.sampling import noise
+from workbench.compiler.ir.operation import OPERATIONS, Operation
+from workbench.compiler.ir.sampling import noise
 from workbench.gpu.devices.base import Device
 
 KINDS = ["none", "add", "mul", "min", "max"]

@@ -5,7 +5,7 @@ import pytest
 
 from tests.gpu.emit.agreement import operands
 from tests.gpu.harness import run_one
-from workbench.compiler.ops.sampling import noise
+from workbench.compiler.ir.sampling import noise
 from workbench.compiler.ops.select import TopK
 from workbench.gpu.devices.base import Device
 

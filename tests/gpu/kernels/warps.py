@@ -6,13 +6,13 @@ from typing import Any
 
 from tests.compiler.variants import parts
 from tests.gpu.harness import Ran, run_program
-from workbench.compiler.program import Program
+from workbench.compiler.ir.program import Program
 from workbench.gpu.devices.base import Device
 from workbench.gpu.dialect import OPENCL, Dialect
-from workbench.gpu.executable import Executable
 from workbench.gpu.kernels.kernel import Kernel
-from workbench.gpu.lower import lower
-from workbench.gpu.plan import KernelStep, Step
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.lowering.plan import KernelStep, Step
+from workbench.gpu.run.executable import Executable
 
 _SHUFFLE = """\
 #define SHUFFLE_XOR(v, m) ({ \\

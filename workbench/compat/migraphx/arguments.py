@@ -12,12 +12,12 @@ import numpy as np
 from workbench.compat.migraphx.errors import Error, FileName, Size, bound
 from workbench.compat.migraphx.shapes import from_core, shape
 from workbench.compat.migraphx.showing import bundle
-from workbench.compiler import generate
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import HELD, Array, DType
 from workbench.compiler.errors import OperationError
-from workbench.compiler.operation import Value, float_text
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import HELD, Array, DType
+from workbench.compiler.ir.operation import Value, float_text
+from workbench.compiler.ir.shape import Shape
+from workbench.numerics import generate
 
 MOST_SHOWN = 100
 """Elements that a notebook shows."""

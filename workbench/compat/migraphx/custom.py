@@ -12,13 +12,13 @@ from workbench.compat.migraphx.errors import Error, bound
 from workbench.compat.migraphx.operations import op
 from workbench.compat.migraphx.shapes import from_core, shape
 from workbench.compat.migraphx.values import read
-from workbench.compiler import custom
-from workbench.compiler.operation import Value
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.operation import Value
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops import custom
 
 if TYPE_CHECKING:
     from workbench.compat.migraphx.modules import module
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Function = Callable[..., Any]
 

@@ -11,9 +11,9 @@ import numpy as np
 from workbench.compat.migraphx.arguments import argument, of_value
 from workbench.compat.migraphx.errors import bound
 from workbench.compat.migraphx.shapes import from_core, shape
-from workbench.compiler.dtypes import Array
-from workbench.compiler.shape import Shape
-from workbench.gpu.device_array import DeviceArray
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.shape import Shape
+from workbench.gpu.run.device_array import DeviceArray
 
 _known: WeakValueDictionary[int, DeviceArray] = WeakValueDictionary()
 """Arrays by the number that ``data_ptr`` gave for them."""

@@ -11,10 +11,10 @@ from workbench.compat.migraphx.device_arguments import device_argument, known_at
 from workbench.compat.migraphx.errors import Error, bound
 from workbench.compat.migraphx.shapes import shape
 from workbench.compat.migraphx.targets import is_stood_in_for, warn_of_stand_in
-from workbench.compiler import generate
-from workbench.compiler.shape import Shape
-from workbench.gpu.device_array import DeviceArray
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.devices.registry import device
+from workbench.gpu.run.device_array import DeviceArray
+from workbench.numerics import generate
 
 _TEXT = "{}: no device memory: the host's stands in"
 

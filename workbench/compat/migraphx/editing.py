@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from workbench.compat.migraphx.errors import Error, bound
 from workbench.compat.migraphx.programs import program
-from workbench.compiler.pass_tracing import traced
 from workbench.compiler.passes.base import Pass, passes_of, run_pass
+from workbench.compiler.record.pass_tracing import traced
 
 
 @bound

@@ -9,14 +9,14 @@ from typing import Any, cast
 from workbench.compat.migraphx.arguments import argument, core_argument, of_parts, of_value
 from workbench.compat.migraphx.errors import Error, FileName, bound, written
 from workbench.compat.migraphx.programs import program
-from workbench.compiler import mxr
-from workbench.compiler.argument import Argument
 from workbench.compiler.errors import WorkbenchError
-from workbench.compiler.ir import Instruction
-from workbench.compiler.mxr.files import read_whole, write_whole
-from workbench.compiler.ops.ranges import any_dynamic, strict_shape
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
+from workbench.compiler.files import mxr
+from workbench.compiler.files.mxr.files import read_whole, write_whole
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.ranges import any_dynamic, strict_shape
+from workbench.compiler.ir.shape import Shape
 
 
 @bound

@@ -11,11 +11,11 @@ from workbench.compat.migraphx.errors import Error, bound
 from workbench.compat.migraphx.operations import macro, op, operation_name
 from workbench.compat.migraphx.shapes import from_core, shape
 from workbench.compat.migraphx.showing import text_bundle
-from workbench.compiler.debug_symbols import add_debug_symbols, inherit_debug_symbols
-from workbench.compiler.ir import Instruction, Module
-from workbench.compiler.ops.builtin import Return
-from workbench.compiler.reference import evaluate_constant
-from workbench.compiler.text import instruction_text
+from workbench.compiler.ir.builtin import Return
+from workbench.compiler.ir.debug_symbols import add_debug_symbols, inherit_debug_symbols
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.run.reference import evaluate_constant
+from workbench.compiler.text.printing import instruction_text
 
 if TYPE_CHECKING:
     from workbench.compat.migraphx.programs import program
@@ -247,7 +247,7 @@ class module:
     @bound
     def add_outline(self, shape: shape_) -> instruction_ref:
         """Append a value of which only the shape is known."""
-        from workbench.compiler.ops.builtin import BuiltinOutline  # noqa: PLC0415
+        from workbench.compiler.ir.builtin import BuiltinOutline  # noqa: PLC0415
 
         return self._named(self.core.add(BuiltinOutline(shape.core)), [])
 
@@ -438,7 +438,7 @@ def replaced(core: Module, old: Instruction, new: Instruction) -> Instruction:
 
 
 def _bypass_bodies(made: Instruction) -> None:
-    from workbench.compiler.text_parse import BYPASSED  # noqa: PLC0415
+    from workbench.compiler.text.parsing import BYPASSED  # noqa: PLC0415
 
     if made.name in BYPASSED:
         for called in made.modules:

@@ -11,21 +11,21 @@ from workbench.compat.migraphx.arguments import argument, of_value
 from workbench.compat.migraphx.device_arguments import device_argument
 from workbench.compat.migraphx.devices import as_given
 from workbench.compat.migraphx.errors import Error
-from workbench.compiler.build import Build
-from workbench.compiler.dtypes import Array
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.operation import Value
+from workbench.compiler.builds.build import Build
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Value
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.control import OUTPUT_PREFIX
-from workbench.compiler.program import Program
-from workbench.compiler.reference import Interpreter
-from workbench.compiler.shape import Shape
-from workbench.compiler.tracing import Traced
-from workbench.gpu.device_array import DeviceArray, borrowed
+from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.run.tracing import Traced
 from workbench.gpu.devices.base import Device, Stream
 from workbench.gpu.devices.registry import device
-from workbench.gpu.executable import Executable
-from workbench.gpu.layout import laid_out
-from workbench.gpu.plan import ALIGNMENT
+from workbench.gpu.lowering.layout import laid_out
+from workbench.gpu.lowering.plan import ALIGNMENT
+from workbench.gpu.run.device_array import DeviceArray, borrowed
+from workbench.gpu.run.executable import Executable
 
 _STREAMS = {"cuda": ("ihipStream_t", "CUstream_st"), "hip": ("ihipStream_t",)}
 """What streams of a kind of device are called; MIGraphX knows the first one."""

@@ -9,7 +9,7 @@ from workbench.compat.migraphx.numbered import Numbered
 from workbench.compat.migraphx.showing import bundle
 from workbench.compat.migraphx.values import read, read_attributes, shown_attributes
 from workbench.compiler.errors import OperationError
-from workbench.compiler.operation import Operation, find, make
+from workbench.compiler.ir.operation import Operation, find, make
 
 
 class pooling_mode(Numbered):

@@ -11,7 +11,7 @@ from workbench.compat.migraphx.programs import program
 from workbench.compat.migraphx.shapes import dynamic_dimension
 from workbench.compiler import onnx
 from workbench.compiler.errors import ModelError
-from workbench.compiler.shape import Dim
+from workbench.compiler.ir.shape import Dim
 
 _ONE = dynamic_dimension(1, 1)
 

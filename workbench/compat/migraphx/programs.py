@@ -23,18 +23,18 @@ from workbench.compat.migraphx.offloading import (
 )
 from workbench.compat.migraphx.shapes import from_core, shape
 from workbench.compat.migraphx.targets import target, warn_of_no_effect, warn_of_stand_in
-from workbench.compiler.build import Build, compile
-from workbench.compiler.instruction import Instruction, captured
-from workbench.compiler.ir import Module
-from workbench.compiler.loaded import build_of, compiled_part, device_passes, outputs_of
-from workbench.compiler.mxr.kernels import Compiled, SavedKernel
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
-from workbench.compiler.text import to_text
-from workbench.compiler.tracing import Traced, run_trace
+from workbench.compiler.builds.build import Build, compile
+from workbench.compiler.builds.precompiled import build_of, compiled_part, device_passes, outputs_of
+from workbench.compiler.files.mxr.kernels import Compiled, SavedKernel
+from workbench.compiler.ir.instruction import Instruction, captured
+from workbench.compiler.ir.module import Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.run.tracing import Traced, run_trace
+from workbench.compiler.text.printing import to_text
 
 if TYPE_CHECKING:
-    from workbench.compiler.perf import PerfReport
+    from workbench.compat.migraphx.perf import PerfReport
     from workbench.numerics.calibration import Calibration
 
 
@@ -304,7 +304,7 @@ class program:
         Returns:
             The report: it prints MIGraphX's text, and has ``table()`` and ``to_json()``.
         """
-        from workbench.compiler.perf import perf_report  # noqa: PLC0415
+        from workbench.compat.migraphx.perf import perf_report  # noqa: PLC0415
 
         shapes = self._core.parameters
         made = {k: generate_argument(from_core(s)) for k, s in shapes.items() if k not in params}
@@ -333,15 +333,15 @@ class program:
     @bound
     def to_py(self) -> str:
         """Python that builds this program."""
-        from workbench.compiler.as_python import to_python  # noqa: PLC0415
+        from workbench.compat.migraphx.printers.python import to_python  # noqa: PLC0415
 
         return to_python(self._core)
 
     @bound
     def write_netron_output(self, filename: FileName) -> None:
         """Write the graph as an ONNX file that Netron shows."""
-        from workbench.compiler.mxr.files import write_whole  # noqa: PLC0415
-        from workbench.compiler.onnx.as_onnx import netron_json  # noqa: PLC0415
+        from workbench.compiler.export.onnx import netron_json  # noqa: PLC0415
+        from workbench.compiler.files.mxr.files import write_whole  # noqa: PLC0415
 
         with written(filename):
             write_whole(Path(fspath(filename)), netron_json(self._core).encode())

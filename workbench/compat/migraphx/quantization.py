@@ -10,7 +10,7 @@ from workbench.compat.migraphx.errors import Error, bound
 from workbench.compat.migraphx.programs import program
 from workbench.compat.migraphx.targets import target
 from workbench.compiler.passes.base import run_pass
-from workbench.compiler.passes.fp8 import AutocastFp8
+from workbench.compiler.passes.precision.autocast_fp8 import AutocastFp8
 from workbench.numerics.quantize import quantize_in_place
 
 _ALL = ["all"]

@@ -8,10 +8,10 @@ from typing import Any, cast
 from workbench.compat.migraphx.errors import Error, bound, translated
 from workbench.compat.migraphx.numbered import Numbered
 from workbench.compat.migraphx.showing import bundle
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError
-from workbench.compiler.mxr.values import dim_of, shape_of, shape_value
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.files.mxr.values import dim_of, shape_of, shape_value
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.shape import Dim, Shape
 
 
 class type_t(Numbered):
@@ -165,14 +165,14 @@ class shape:
         Raises:
             Error: The text describes no shape.
         """
-        from workbench.compiler.mxr.json_form import read_json  # noqa: PLC0415
+        from workbench.compiler.files.mxr.json_form import read_json  # noqa: PLC0415
 
         return from_core(shape_of(read_json(text)))
 
     @bound
     def to_json(self) -> str:
         """The shape as JSON, as files have it."""
-        from workbench.compiler.mxr.json_form import write_json  # noqa: PLC0415
+        from workbench.compiler.files.mxr.json_form import write_json  # noqa: PLC0415
 
         return write_json(shape_value(self._core))
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 from workbench.compat.migraphx.errors import Error, bound, translated
 from workbench.compat.migraphx.shapes import dynamic_dimension
 from workbench.compiler.errors import WorkbenchError
-from workbench.compiler.shape import Dim
-from workbench.compiler.sym import Expr
-from workbench.compiler.sym import lit as core_lit
-from workbench.compiler.sym import parse as core_parse
-from workbench.compiler.sym import var as core_var
+from workbench.compiler.ir.shape import Dim
+from workbench.compiler.ir.sym import Expr
+from workbench.compiler.ir.sym import lit as core_lit
+from workbench.compiler.ir.sym import parse as core_parse
+from workbench.compiler.ir.sym import var as core_var
 
 
 class expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from workbench.compat.migraphx.errors import Error, bound
-from workbench.compiler.targets import TARGETS
+from workbench.compiler.builds.targets import TARGETS
 
 _NAMES = ("ref", "cpu", "gpu")
 

@@ -14,11 +14,11 @@ import numpy as np
 from workbench.compat.migraphx.errors import Error
 from workbench.compat.migraphx.shapes import dynamic_dimension, shape
 from workbench.compat.migraphx.sym import expr
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import WorkbenchError
-from workbench.compiler.mxr.values import dim_of, operation_value, shape_of
-from workbench.compiler.operation import Operation, attribute_names, find, make
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.files.mxr.values import dim_of, operation_value, shape_of
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import Operation, attribute_names, find, make
+from workbench.compiler.ir.shape import Dim, Shape
 
 
 def read_attributes(cls: type[Operation], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from workbench.compat import migraphx
 from workbench.compat.migraphx.errors import translated
 from workbench.compat.onnx_backend import PreparedModel, model_of_node
 from workbench.compat.onnx_migraphx.backend_rep import MIGraphXBackendRep
-from workbench.compiler.build import Build
+from workbench.compiler.builds.build import Build
 from workbench.compiler.onnx.reader import read
-from workbench.compiler.text import to_text
+from workbench.compiler.text.printing import to_text
 from workbench.gpu.devices.registry import available
 
 _KINDS = {"CUDA": "cuda", "ROCM": "hip"}

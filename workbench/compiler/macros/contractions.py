@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import dims_of
+from workbench.compiler.ir.shape import broadcast_lens
 from workbench.compiler.macros import compositions
 from workbench.compiler.macros.emit import Emit
 from workbench.compiler.macros.table import macro
-from workbench.compiler.ops.ranges import dims_of
-from workbench.compiler.shape import broadcast_lens
 
 
 @macro("gemm", least=2, most=3)

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import dims_of
 from workbench.compiler.macros.contractions import shifted
 from workbench.compiler.macros.emit import Emit
 from workbench.compiler.macros.table import macro
-from workbench.compiler.ops.ranges import dims_of
 from workbench.compiler.ops.windows import PaddingMode, same_padding
-from workbench.compiler.reference import evaluate_constant
+from workbench.compiler.run.reference import evaluate_constant
 
 Ints = tuple[int, ...]
 

@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.macros.emit import Emit
 from workbench.compiler.macros.table import macro
 

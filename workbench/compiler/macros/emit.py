@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import OperationError, WorkbenchError
-from workbench.compiler.ir import Instruction, Module
-from workbench.compiler.ops.ranges import broadcast_dim, dims_of
-from workbench.compiler.shape import Dim, Shape, broadcast_lens
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.ranges import broadcast_dim, dims_of
+from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
 
 _SMALL = {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16}
 _RANK = [DType.INT32, DType.UINT32, DType.INT64, DType.UINT64]

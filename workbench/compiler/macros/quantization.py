@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.macros.emit import Emit, common_type
 from workbench.compiler.macros.table import macro
 

@@ -10,12 +10,12 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
-from workbench.compiler.custom import Custom
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import OPERATIONS, find, make
 from workbench.compiler.macros.emit import Emit
-from workbench.compiler.operation import OPERATIONS, find, make
+from workbench.compiler.ops.custom import Custom
 
 Body: TypeAlias = "Callable[..., Instruction | list[Instruction]]"
 

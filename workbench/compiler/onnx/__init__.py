@@ -10,13 +10,13 @@ from typing import Any
 import onnx
 
 from workbench.compiler.errors import ModelError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.importer import Importer
 from workbench.compiler.onnx.options import ParseOptions
 from workbench.compiler.onnx.reader import broken_text, read
 from workbench.compiler.onnx.registry import onnx_op, operators
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Dim
 
 __all__ = ["NodeContext", "ParseOptions", "onnx_op", "operators", "parse_onnx"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.shape import broadcast_lens
 from workbench.compiler.macros.emit import common_type
 from workbench.compiler.onnx import dynamic
-from workbench.compiler.shape import broadcast_lens
 
 __all__ = ["aligned", "broadcasted", "broadcasted_alike", "common", "common_type", "converted"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import dims_of, same_length
+from workbench.compiler.ir.shape import broadcast_lens
 from workbench.compiler.macros.compositions import gelu_erf
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.dynamic import common_dims
-from workbench.compiler.ops.ranges import dims_of, same_length
-from workbench.compiler.shape import broadcast_lens
 
 FLOATS = {DType.FLOAT, DType.HALF, DType.BF16, DType.DOUBLE}
 

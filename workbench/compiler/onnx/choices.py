@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from workbench.compiler.operation import find
+from workbench.compiler.ir.operation import find
 
 
 def choice(op: str, attribute: str, word: str) -> Any:

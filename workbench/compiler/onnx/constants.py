@@ -7,11 +7,11 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import ModelError
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.tensors import MAX_CONSTANT_BYTES, MAX_CONSTANTS_BYTES
-from workbench.compiler.shape import Shape
 
 Known: TypeAlias = "Array | tuple[Known, ...]"
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import onnx
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ModelError, RuntimeValueError
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.ranges import dims_of
+from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
 from workbench.compiler.onnx import broadcast, dynamic, sizes
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.lengths import Span
 from workbench.compiler.onnx.order import described
 from workbench.compiler.onnx.sizes import Length
 from workbench.compiler.onnx.tensors import CODES, MAX_FILLED_BYTES, element_type
-from workbench.compiler.ops.ranges import dims_of
-from workbench.compiler.shape import Dim, Shape, broadcast_lens
 
 if TYPE_CHECKING:
     from workbench.compiler.onnx.importer import Importer, Scope

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import make
+from workbench.compiler.ir.ranges import broadcast_dim, dims_of, intersection, quotient, same_length
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx.lengths import Span
 from workbench.compiler.onnx.sizes import Length, Size, dim_of, known, origin, source_of, vector
-from workbench.compiler.operation import make
-from workbench.compiler.ops.ranges import (
-    broadcast_dim,
-    dims_of,
-    intersection,
-    quotient,
-    same_length,
-)
-from workbench.compiler.shape import Dim
 
 
 def expected(module: Module, value: Instruction, dims: Sequence[Dim]) -> Instruction:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from workbench.compiler.errors import ModelError
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.context import is_absent
 from workbench.compiler.onnx.order import described
 from workbench.compiler.onnx.provenance import scope_of
 from workbench.compiler.onnx.tensors import CODES
-from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
     from workbench.compiler.onnx.importer import Importer, Scope

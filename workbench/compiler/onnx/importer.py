@@ -9,11 +9,14 @@ from pathlib import Path
 
 import onnx
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.debug_symbols import add_debug_symbols
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import ModelError
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.builtin import Unknown
+from workbench.compiler.ir.debug_symbols import add_debug_symbols
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx import functions, registry
 from workbench.compiler.onnx.constants import Constants
 from workbench.compiler.onnx.context import NodeContext, is_absent
@@ -25,9 +28,6 @@ from workbench.compiler.onnx.order import described, ordered
 from workbench.compiler.onnx.provenance import Provenance
 from workbench.compiler.onnx.reader import Source
 from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES, NARROW
-from workbench.compiler.ops.builtin import Unknown
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
 
 MAX_GROWTH = 200
 """Nodes that one of the file's may stand for: functions that call each other could ask for any number."""

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import onnx
 
-from workbench.compiler.argument import Argument
 from workbench.compiler.errors import ModelError
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.onnx.options import ParseOptions
 from workbench.compiler.onnx.tensors import checked_lens, element_type
-from workbench.compiler.shape import Dim, Shape
 
 
 def input_shape(value: onnx.ValueInfoProto, options: ParseOptions, *, is_main: bool) -> Shape:

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import UNBOUNDED, dims_of, over, plus, product, total
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx.constants import Constants
-from workbench.compiler.ops.ranges import UNBOUNDED, dims_of, over, plus, product, total
-from workbench.compiler.shape import Dim
 
 MOST_ELEMENTS = 1024
 """Vectors with more elements hold no lengths."""

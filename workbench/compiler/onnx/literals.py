@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ModelError
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.tensors import element_type, stored, to_array
-from workbench.compiler.shape import Shape
 
 _PAIRED: dict[int, tuple[str, DType]] = {
     onnx.TensorProto.INT4: ("unpack_int4", DType.INT8),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.compiler.errors import ModelError
-from workbench.compiler.shape import Dim
+from workbench.compiler.ir.shape import Dim
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from workbench.compiler.ir import SourceNode
-from workbench.compiler.program import Program
+from workbench.compiler.ir.module import SourceNode
+from workbench.compiler.ir.program import Program
 
 _SHOWN = 200
 _SCOPES_KEY = "pkg.torch.onnx.name_scopes"

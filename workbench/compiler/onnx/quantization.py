@@ -6,13 +6,13 @@ from typing import Any
 
 import ml_dtypes
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import ONE, agree, broadcast_dim, dims_of
 from workbench.compiler.onnx.broadcast import common_type
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.sizes import dim_of
 from workbench.compiler.onnx.tensors import NARROW, TYPES
-from workbench.compiler.ops.ranges import ONE, agree, broadcast_dim, dims_of
 
 
 def _spread(

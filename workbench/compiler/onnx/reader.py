@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import ModelError
+from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.onnx.wire import Buffer, Span, skeleton
 
 MAX_OPSET = 28

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
-from functools import cache
 from typing import TypeVar
 
+from workbench.compiler.discovery import import_modules
 from workbench.compiler.onnx.context import Handler
 
 STANDARD = {"", "ai.onnx"}
@@ -79,11 +77,7 @@ def operators() -> list[str]:
     return sorted({op_type for _, op_type in _HANDLERS})
 
 
-@cache
 def load() -> None:
     """Import every file of handlers once; each registers its own."""
-    from workbench.compiler.onnx import nodes, strict  # noqa: PLC0415
-
-    for folder in (nodes, strict):
-        for file in pkgutil.iter_modules(folder.__path__):
-            importlib.import_module(f"{folder.__name__}.{file.name}")
+    import_modules("workbench.compiler.onnx.nodes")
+    import_modules("workbench.compiler.onnx.strict")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
+from workbench.compiler.ir.dtypes import Array
 
 COORDINATES = {
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn",

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ModelError
-from workbench.compiler.ir import Instruction, Module
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.ranges import (
     broadcast_dim,
     dims_of,
     intersection,
@@ -22,7 +22,7 @@ from workbench.compiler.ops.ranges import (
     same_length,
     total,
 )
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.shape import Dim, Shape
 
 Length: TypeAlias = "int | Size"
 """A length that is known at import, or one that is not."""

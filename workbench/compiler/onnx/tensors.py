@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ModelError
+from workbench.compiler.ir.dtypes import Array, DType
 
 MAX_CONSTANT_BYTES = 1 << 27
 """The largest constant that an import makes by itself (by Range, Trilu and the like)."""

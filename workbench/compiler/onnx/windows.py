@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import dims_of
 from workbench.compiler.onnx.context import NodeContext
-from workbench.compiler.ops.ranges import dims_of
 
 DEFAULT, SAME_LOWER, SAME_UPPER = 0, 1, 2
 """Codes of ``padding_mode``: as given, or as much as keeps the lens at run time."""

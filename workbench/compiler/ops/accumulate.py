@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ops.elementwise import cast
 
 quiet = np.errstate(all="ignore")

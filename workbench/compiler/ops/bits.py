@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import Operation, Sample, operation
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import Operation, Sample, operation
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import INTEGERS, Binary, Function, Unary
-from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 _WHOLE = (*INTEGERS, DType.UINT16, DType.UINT32, DType.UINT64)
 

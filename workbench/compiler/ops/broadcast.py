@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -17,7 +17,7 @@ from workbench.compiler.operation import (
     expect_static,
     operation,
 )
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     ANY,
     aligned,
     any_dynamic,
@@ -31,13 +31,13 @@ from workbench.compiler.ops.ranges import (
     ranged,
     symbolic,
 )
-from workbench.compiler.ops.sampling import grid
-from workbench.compiler.shape import Dim, Shape, broadcast_lens
-from workbench.compiler.sym import lit
-from workbench.compiler.sym.bindings import bound
+from workbench.compiler.ir.sampling import grid
+from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
+from workbench.compiler.ir.sym import lit
+from workbench.compiler.ir.sym.bindings import bound
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Ints: TypeAlias = tuple[int, ...]
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.builtin import Identity
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Evaluate,
     Family,
     Operation,
@@ -18,13 +19,12 @@ from workbench.compiler.operation import (
     expect_static,
     operation,
 )
-from workbench.compiler.ops.builtin import Identity
+from workbench.compiler.ir.sampling import grid
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementary import Exp
-from workbench.compiler.ops.sampling import grid
-from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 class Written(Operation):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import Operation, expect_count, normalize_axis, operation
-from workbench.compiler.ops.ranges import dims_of, joined, ranged
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import Operation, expect_count, normalize_axis, operation
+from workbench.compiler.ir.ranges import dims_of, joined, ranged
+from workbench.compiler.ir.shape import Dim, Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 MAX_LENGTH = 2**31 - 1
 """The length of what is put together from a sequence: nothing is known of it."""

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import Sample, expect_count, expect_same_type, operation
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import Sample, expect_count, expect_same_type, operation
+from workbench.compiler.ir.ranges import ranged
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import (
     INTEGERS,
     Binary,
@@ -21,11 +23,9 @@ from workbench.compiler.ops.elementwise import (
     expect_tensors,
     winner,
 )
-from workbench.compiler.ops.ranges import ranged
-from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 _TRUTH: tuple[tuple[float, float], ...] = ((-1.0, 1.0),)
 

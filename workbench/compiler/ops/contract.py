@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler import memory
-from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.arrays import memory
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -18,8 +18,7 @@ from workbench.compiler.operation import (
     expect_same_type,
     operation,
 )
-from workbench.compiler.ops.accumulate import quiet, rounded, working_type
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     aligned,
     any_dynamic,
     expect,
@@ -29,11 +28,12 @@ from workbench.compiler.ops.ranges import (
     intersection,
     ranged,
 )
-from workbench.compiler.ops.sampling import digits, noise
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.sampling import digits, noise
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.accumulate import quiet, rounded, working_type
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 FP8 = (DType.FP8E4M3FNUZ, DType.FP8E4M3FN, DType.FP8E5M2, DType.FP8E5M2FNUZ)
 

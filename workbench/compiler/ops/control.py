@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Evaluate,
     Family,
     Operation,
@@ -19,8 +19,7 @@ from workbench.compiler.operation import (
     normalize_axes,
     operation,
 )
-from workbench.compiler.ops.fused import bind, call, expect_modules, infer_body
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     ONE,
     dims_of,
     expect,
@@ -30,10 +29,11 @@ from workbench.compiler.ops.ranges import (
     ranged,
     unnamed,
 )
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.fused import bind, call, expect_modules, infer_body
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 OUTPUT_PREFIX = "#output_"
 """Begins the name of a module's parameter that is a buffer for a result."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import HELD, Array, DType
 from workbench.compiler.errors import EvaluationError, OperationError, ShapeError
-from workbench.compiler.operation import Operation, Sample, expect_count, operation
+from workbench.compiler.ir.dtypes import HELD, Array, DType
+from workbench.compiler.ir.operation import Operation, Sample, expect_count, operation
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import (
     EDGES,
     FLOATS,
@@ -23,10 +24,9 @@ from workbench.compiler.ops.elementwise import (
     expect_tensors,
     in_blocks,
 )
-from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 class _Retyped(Pointwise):

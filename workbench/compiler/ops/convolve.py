@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -19,9 +19,7 @@ from workbench.compiler.operation import (
     expect_static,
     operation,
 )
-from workbench.compiler.ops.accumulate import quiet, rounded, working_type
-from workbench.compiler.ops.contract import FP8, expect_scale
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     aligned,
     any_dynamic,
     dims_of,
@@ -31,7 +29,10 @@ from workbench.compiler.ops.ranges import (
     expect_tensors,
     ranged,
 )
-from workbench.compiler.ops.sampling import digits, noise
+from workbench.compiler.ir.sampling import digits, noise
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.accumulate import quiet, rounded, working_type
+from workbench.compiler.ops.contract import FP8, expect_scale
 from workbench.compiler.ops.taps import convolved
 from workbench.compiler.ops.windows import (
     PaddingMode,
@@ -42,10 +43,9 @@ from workbench.compiler.ops.windows import (
     output_dims,
     window_of,
 )
-from workbench.compiler.shape import Dim, Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Ints: TypeAlias = tuple[int, ...]
 

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
-from workbench.compiler.operation import (
-    Family,
-    Operation,
-    Sample,
-    expect_count,
-    operation,
-)
-from workbench.compiler.ops.accumulate import quiet, rounded, widened
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
+from workbench.compiler.ir.ranges import (
     dims_of,
     expect,
     expect_floats,
@@ -24,10 +17,11 @@ from workbench.compiler.ops.ranges import (
     expect_tensors,
     ranged,
 )
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 _ROUNDS = 100
 _ACCURACY = 0.005

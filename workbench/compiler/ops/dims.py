@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -20,8 +20,7 @@ from workbench.compiler.operation import (
     expect_static,
     operation,
 )
-from workbench.compiler.ops.movement import Pad, PadMode
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     ANY,
     dims_of,
     expect,
@@ -31,11 +30,12 @@ from workbench.compiler.ops.ranges import (
     intersection,
     ranged,
 )
-from workbench.compiler.ops.sampling import grid
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.sampling import grid
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.movement import Pad, PadMode
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 @operation

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.operation import operation
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import operation
 from workbench.compiler.ops.elementwise import FLOATS, Function, Unary
 from workbench.compiler.ops.special import erf
 

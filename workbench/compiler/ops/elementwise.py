@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import ml_dtypes
 import numpy as np
 
-from workbench.compiler import memory
-from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.arrays import memory
+from workbench.compiler.arrays.parallel import SHARED, spread
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -21,12 +22,11 @@ from workbench.compiler.operation import (
     expect_same_lens,
     expect_same_type,
 )
-from workbench.compiler.ops.ranges import any_dynamic, dims_of, intersection, ranged, strict
-from workbench.compiler.parallel import SHARED, spread
-from workbench.compiler.shape import Dim, Shape, common_permutation, from_permutation
+from workbench.compiler.ir.ranges import any_dynamic, dims_of, intersection, ranged, strict
+from workbench.compiler.ir.shape import Dim, Shape, common_permutation, from_permutation
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Function = Callable[..., Any]
 """A function of arrays, elementwise under NumPy's broadcasting."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.builtin import Return
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Evaluate,
     Family,
     Operation,
@@ -20,17 +21,16 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.builtin import Return
+from workbench.compiler.ir.shape import Shape, common_permutation, from_permutation, row_major
 from workbench.compiler.ops.elementwise import (
     divisible,
     expect_same_dims,
     expect_tensors,
     in_blocks,
 )
-from workbench.compiler.shape import Shape, common_permutation, from_permutation, row_major
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Instruction, Module
+    from workbench.compiler.ir.module import Instruction, Module
 
 Values = list[Any]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -19,11 +19,11 @@ from workbench.compiler.operation import (
     expect_static,
     operation,
 )
-from workbench.compiler.ops.ranges import ANY, expect, expect_rank, ranged
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.ranges import ANY, expect, expect_rank, ranged
+from workbench.compiler.ir.shape import Dim, Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 _FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}

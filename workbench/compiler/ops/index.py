@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -20,8 +20,7 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.accumulate import is_narrow, quiet
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     any_dynamic,
     dims_of,
     expect,
@@ -30,11 +29,12 @@ from workbench.compiler.ops.ranges import (
     intersection,
     ranged,
 )
-from workbench.compiler.ops.sampling import digits, grid, noise
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.sampling import digits, grid, noise
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.accumulate import is_narrow, quiet
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 @operation

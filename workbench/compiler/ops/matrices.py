@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.operation import (
-    Family,
-    Operation,
-    Sample,
-    expect_count,
-    operation,
-)
-from workbench.compiler.ops.accumulate import quiet, rounded, widened
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
+from workbench.compiler.ir.ranges import (
     dims_of,
     expect,
     expect_floats,
@@ -23,11 +16,12 @@ from workbench.compiler.ops.ranges import (
     expect_tensors,
     ranged,
 )
-from workbench.compiler.ops.sampling import noise
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.sampling import noise
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 @operation

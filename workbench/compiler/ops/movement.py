@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -21,8 +21,7 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.elementwise import cast, finfo, repacked
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     ANY,
     any_dynamic,
     dims_of,
@@ -37,11 +36,12 @@ from workbench.compiler.ops.ranges import (
     strict,
     total,
 )
-from workbench.compiler.ops.sampling import digits, grid
-from workbench.compiler.shape import Shape, common_permutation
+from workbench.compiler.ir.sampling import digits, grid
+from workbench.compiler.ir.shape import Shape, common_permutation
+from workbench.compiler.ops.elementwise import cast, finfo, repacked
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Ints: TypeAlias = tuple[int, ...]
 

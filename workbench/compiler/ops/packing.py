@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.operation import (
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -19,12 +19,12 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.ranges import expect
-from workbench.compiler.ops.sampling import digits, noise
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.ranges import expect
+from workbench.compiler.ir.sampling import digits, noise
+from workbench.compiler.ir.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 _BYTES = (DType.INT8, DType.UINT8)
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.operation import Operation, operation
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import Operation, operation
 from workbench.compiler.ops.elementwise import NUMBERS, Binary, Function, Unary
 
 _NOT_BOOL = tuple(t for t in NUMBERS if t is not DType.BOOL)

@@ -11,24 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler import memory
-from workbench.compiler.dtypes import Array
-from workbench.compiler.operation import (
-    Family,
-    Operation,
-    Sample,
-    expect_count,
-    operation,
-)
+from workbench.compiler.arrays import memory
+from workbench.compiler.arrays.parallel import SHARED, spread
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
+from workbench.compiler.ir.ranges import ONE, expect, expect_floats, expect_rank, expect_tensors
+from workbench.compiler.ir.sampling import digits, noise
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.accumulate import lowest, quiet, rounded, widened
-from workbench.compiler.ops.ranges import (
-    ONE,
-    expect,
-    expect_floats,
-    expect_rank,
-    expect_tensors,
-)
-from workbench.compiler.ops.sampling import digits, noise
 from workbench.compiler.ops.windows import (
     PaddingMode,
     Window,
@@ -38,11 +28,9 @@ from workbench.compiler.ops.windows import (
     output_dims,
     window_of,
 )
-from workbench.compiler.parallel import SHARED, spread
-from workbench.compiler.shape import Dim, Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Ints: TypeAlias = tuple[int, ...]
 

@@ -9,24 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import (
-    Family,
-    Operation,
-    Sample,
-    expect_count,
-    operation,
-)
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
+from workbench.compiler.ir.ranges import dims_of, expect_tensors, ranged
+from workbench.compiler.ir.sampling import digits, noise
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.accumulate import quiet, widened
 from workbench.compiler.ops.pool import Pooling, PoolingMode
-from workbench.compiler.ops.ranges import dims_of, expect_tensors, ranged
-from workbench.compiler.ops.sampling import digits, noise
 from workbench.compiler.ops.windows import Window, both_sides
-from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Ints: TypeAlias = tuple[int, ...]
 

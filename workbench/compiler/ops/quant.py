@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import (
-    Operation,
-    Sample,
-    expect_count,
-    operation,
-)
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import Operation, Sample, expect_count, operation
+from workbench.compiler.ir.ranges import ranged
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import (
     Pointwise,
     cast,
@@ -25,11 +22,9 @@ from workbench.compiler.ops.elementwise import (
     in_blocks,
     working_type,
 )
-from workbench.compiler.ops.ranges import ranged
-from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 class _Quantization(Pointwise):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -19,9 +19,7 @@ from workbench.compiler.operation import (
     expect_static,
     operation,
 )
-from workbench.compiler.ops.accumulate import rounded
-from workbench.compiler.ops.elementwise import finfo
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     ONE,
     any_dynamic,
     broadcast_dim,
@@ -31,11 +29,13 @@ from workbench.compiler.ops.ranges import (
     expect_tensors,
     ranged,
 )
-from workbench.compiler.ops.sampling import noise
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.sampling import noise
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.accumulate import rounded
+from workbench.compiler.ops.elementwise import finfo
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 @operation

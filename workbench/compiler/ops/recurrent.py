@@ -11,20 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import (
-    Family,
-    Operation,
-    Sample,
-    expect_count,
-    operation,
-)
-from workbench.compiler.ops.accumulate import quiet, rounded, widened
-from workbench.compiler.ops.contract import matrix_product
-from workbench.compiler.ops.elementary import Sigmoid, Tanh
-from workbench.compiler.ops.pointwise import Elu, LeakyRelu, Relu
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
+from workbench.compiler.ir.ranges import (
     agree,
     dims_of,
     expect,
@@ -33,12 +23,16 @@ from workbench.compiler.ops.ranges import (
     fixed,
     ranged,
 )
-from workbench.compiler.ops.sampling import noise
+from workbench.compiler.ir.sampling import noise
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
+from workbench.compiler.ops.contract import matrix_product
+from workbench.compiler.ops.elementary import Sigmoid, Tanh
+from workbench.compiler.ops.pointwise import Elu, LeakyRelu, Relu
 from workbench.compiler.ops.sequences import Direction, lengths
-from workbench.compiler.shape import Dim, Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 State: TypeAlias = tuple[Array, ...]
 """The hidden state of one step, ``[B, H]``; of an lstm, the cell state too."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler import memory
-from workbench.compiler.dtypes import Array, DType
+from workbench.compiler.arrays import memory
+from workbench.compiler.arrays.parallel import spread
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -21,6 +22,17 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
+from workbench.compiler.ir.ranges import (
+    ONE,
+    dims_of,
+    expect,
+    expect_integers,
+    expect_rank,
+    expect_tensors,
+    ranged,
+)
+from workbench.compiler.ir.sampling import digits, grid, noise
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.accumulate import (
     highest,
     lowest,
@@ -31,21 +43,9 @@ from workbench.compiler.ops.accumulate import (
     widened,
 )
 from workbench.compiler.ops.elementwise import BLOCK, blocks_of, repacked
-from workbench.compiler.ops.ranges import (
-    ONE,
-    dims_of,
-    expect,
-    expect_integers,
-    expect_rank,
-    expect_tensors,
-    ranged,
-)
-from workbench.compiler.ops.sampling import digits, grid, noise
-from workbench.compiler.parallel import spread
-from workbench.compiler.shape import Dim, Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Ints: TypeAlias = tuple[int, ...]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.operation import (
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -16,15 +16,15 @@ from workbench.compiler.operation import (
     expect_static,
     operation,
 )
+from workbench.compiler.ir.ranges import expect, expect_rank
+from workbench.compiler.ir.sampling import noise
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.accumulate import quiet, rounded, widened
 from workbench.compiler.ops.elementwise import cast
 from workbench.compiler.ops.index import from_front
-from workbench.compiler.ops.ranges import expect, expect_rank
-from workbench.compiler.ops.sampling import noise
-from workbench.compiler.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 @operation

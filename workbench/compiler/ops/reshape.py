@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -19,12 +19,12 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.ranges import expect, expect_tensors, product, quotient, ranged
-from workbench.compiler.ops.sampling import grid
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.ranges import expect, expect_tensors, product, quotient, ranged
+from workbench.compiler.ir.sampling import grid
+from workbench.compiler.ir.shape import Dim, Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Ints: TypeAlias = tuple[int, ...]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -18,10 +18,7 @@ from workbench.compiler.operation import (
     expect_static,
     operation,
 )
-from workbench.compiler.ops.accumulate import quiet, rounded, widened
-from workbench.compiler.ops.index import from_front
-from workbench.compiler.ops.pool import PoolingMode
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     ANY,
     UNBOUNDED,
     agree,
@@ -34,11 +31,14 @@ from workbench.compiler.ops.ranges import (
     fixed,
     ranged,
 )
-from workbench.compiler.ops.sampling import digits, noise
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.sampling import digits, noise
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
+from workbench.compiler.ops.index import from_front
+from workbench.compiler.ops.pool import PoolingMode
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 _COORDINATES: dict[str, Callable[[Array, float, int, int], Array]] = {
     "half_pixel": lambda i, s, n, m: (i + 0.5) / s - 0.5,  # noqa: ARG005

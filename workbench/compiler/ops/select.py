@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -19,9 +19,7 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.accumulate import quiet, widened
-from workbench.compiler.ops.elementwise import cast
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     ANY,
     agree,
     any_dynamic,
@@ -38,11 +36,13 @@ from workbench.compiler.ops.ranges import (
     ranged,
     strict,
 )
-from workbench.compiler.ops.sampling import digits, noise
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.sampling import digits, noise
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.accumulate import quiet, widened
+from workbench.compiler.ops.elementwise import cast
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 @operation

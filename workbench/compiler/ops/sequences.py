@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Operation,
     Sample,
     expect_count,
     expect_static,
     operation,
 )
-from workbench.compiler.ops.ranges import expect
-from workbench.compiler.ops.sampling import noise
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.ranges import expect
+from workbench.compiler.ir.sampling import noise
+from workbench.compiler.ir.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 class Direction(StrEnum):

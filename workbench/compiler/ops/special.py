@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
+from workbench.compiler.ir.dtypes import Array
 
 # erf(x) = tanh(x + x P(x²)): P is a fit by reweighted least squares of artanh(erf(x)) / x - 1 on
 # [0, 4]. erf is off by 1e-8 relative at most, before rounding; further out the tanh is ±1.

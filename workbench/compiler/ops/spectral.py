@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -17,8 +17,7 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.accumulate import quiet, rounded, widened
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     dims_of,
     expect,
     expect_floats,
@@ -26,11 +25,12 @@ from workbench.compiler.ops.ranges import (
     expect_tensors,
     ranged,
 )
-from workbench.compiler.ops.sampling import noise
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.sampling import noise
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 @operation

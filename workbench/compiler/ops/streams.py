@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import Family, Operation, Sample, expect_count, operation
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
+from workbench.compiler.ir.shape import Shape
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 
 class _Mark(Operation):

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from workbench.compiler import memory
-from workbench.compiler.dtypes import Array
+from workbench.compiler.arrays import memory
+from workbench.compiler.arrays.parallel import SHARED, spread
+from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ops.accumulate import working_type
 from workbench.compiler.ops.windows import Window
-from workbench.compiler.parallel import SHARED, spread
 
 Ints: TypeAlias = tuple[int, ...]
 

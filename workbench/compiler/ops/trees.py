@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import EvaluationError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -17,19 +17,19 @@ from workbench.compiler.operation import (
     expect_static,
     operation,
 )
-from workbench.compiler.ops.accumulate import quiet, rounded, widened
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     expect,
     expect_floats,
     expect_integers,
     expect_tensors,
     ranged,
 )
-from workbench.compiler.ops.sampling import noise
-from workbench.compiler.shape import Dim, Shape
+from workbench.compiler.ir.sampling import noise
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.accumulate import quiet, rounded, widened
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 _MODES: tuple[Callable[[Array, Array], Array], ...] = (
     np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.operation import (
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import (
     Family,
     Operation,
     Sample,
@@ -22,7 +22,7 @@ from workbench.compiler.operation import (
     normalize_axis,
     operation,
 )
-from workbench.compiler.ops.ranges import (
+from workbench.compiler.ir.ranges import (
     ONE,
     dims_of,
     expect,
@@ -33,12 +33,12 @@ from workbench.compiler.ops.ranges import (
     ranged,
     strict,
 )
-from workbench.compiler.ops.sampling import grid
-from workbench.compiler.shape import Dim, Shape
-from workbench.compiler.sym import Expr
+from workbench.compiler.ir.sampling import grid
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.sym import Expr
 
 if TYPE_CHECKING:
-    from workbench.compiler.ir import Module
+    from workbench.compiler.ir.module import Module
 
 Ints: TypeAlias = tuple[int, ...]
 

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from workbench.compiler import memory
-from workbench.compiler.dtypes import Array
-from workbench.compiler.operation import Operation
-from workbench.compiler.ops.ranges import expect, minus, over, plus, ranged
-from workbench.compiler.shape import Dim, Shape, from_permutation
+from workbench.compiler.arrays import memory
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.ranges import expect, minus, over, plus, ranged
+from workbench.compiler.ir.shape import Dim, Shape, from_permutation
 
 Ints: TypeAlias = tuple[int, ...]
 

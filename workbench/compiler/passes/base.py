@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import SequenceMatcher, get_close_matches
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, dataclass_transform
 
+from workbench.compiler.discovery import import_modules
 from workbench.compiler.errors import OperationError, RewriteError, WorkbenchError
-from workbench.compiler.ir import Module
-from workbench.compiler.program import Program
+from workbench.compiler.ir.module import Module
+from workbench.compiler.ir.program import Program
 from workbench.compiler.rewrite import Rule, drive
 from workbench.knobs import knobs
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from workbench.compiler.recording import Recording
+    from workbench.compiler.record.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Pass:
         Returns:
             The recording, of one step for each pass that ran.
         """
-        from workbench.compiler.stepping import run_recorded  # noqa: PLC0415
+        from workbench.compiler.record.stepping import run_recorded  # noqa: PLC0415
 
         return run_recorded(self, program, edits)
 
@@ -60,7 +60,7 @@ class Pass:
             A row for each place where a rule applies, or for each edit of a pass without rules:
             the instruction's id and text, the rule, its law and its source line.
         """
-        from workbench.compiler.stepping import possible_changes  # noqa: PLC0415
+        from workbench.compiler.record.stepping import possible_changes  # noqa: PLC0415
 
         return possible_changes(self, program)
 
@@ -357,9 +357,7 @@ def register(cls: type[T]) -> type[T]:
 
 def all_passes() -> dict[str, type[Pass]]:
     """Every registered pass by name."""
-    package = importlib.import_module("workbench.compiler.passes")
-    for family in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{family.name}")
+    import_modules("workbench.compiler.passes")
     return dict(sorted(PASSES.items()))
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
-from workbench.compiler.operation import Operation
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.shape import Shape, broadcast_lens
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.rewrite import Pattern, Rewriter, behind_broadcasts, var
-from workbench.compiler.shape import Shape, broadcast_lens
 
 
 def is_broadcast(instruction: Instruction) -> bool:

@@ -5,48 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workbench.compiler.errors import OperationError
-from workbench.compiler.passes.adjust_allocation import AdjustAllocation
-from workbench.compiler.passes.algebra import SimplifyAlgebra
+from workbench.compiler.passes.algebra.simplify_algebra import SimplifyAlgebra
 from workbench.compiler.passes.base import Pass, Pipeline
-from workbench.compiler.passes.cleanup import (
-    DeadCodeElimination,
-    EliminateConvert,
-    EliminateIdentity,
-    NormalizeOps,
+from workbench.compiler.passes.decompose.eliminate_pad import EliminatePad
+from workbench.compiler.passes.decompose.insert_pad import InsertPad
+from workbench.compiler.passes.decompose.rewrite_dot import RewriteDot
+from workbench.compiler.passes.decompose.rewrite_gelu import RewriteGelu
+from workbench.compiler.passes.decompose.rewrite_pooling import RewritePooling
+from workbench.compiler.passes.decompose.rewrite_reduce import RewriteReduce
+from workbench.compiler.passes.decompose.rewrite_resize import RewriteResize
+from workbench.compiler.passes.decompose.rewrite_rnn import RewriteRnn
+from workbench.compiler.passes.decompose.rewrite_topk import RewriteTopk
+from workbench.compiler.passes.dynamic.simplify_dyn_ops import SimplifyDynOps
+from workbench.compiler.passes.dynamic.split_single_dyn_dim import SplitSingleDynDim
+from workbench.compiler.passes.fuse.fuse_attention import FuseAttention
+from workbench.compiler.passes.fuse.fuse_concat import FuseConcat
+from workbench.compiler.passes.fuse.fuse_gemm_epilogue import FuseGemmEpilogue
+from workbench.compiler.passes.fuse.fuse_horizontal import FuseHorizontal
+from workbench.compiler.passes.fuse.fuse_pointwise import FusePointwise
+from workbench.compiler.passes.fuse.fuse_reduce import FuseReduce
+from workbench.compiler.passes.fuse.split_reduce import SplitReduce
+from workbench.compiler.passes.memory.adjust_allocation import AdjustAllocation
+from workbench.compiler.passes.memory.eliminate_allocation import EliminateAllocation
+from workbench.compiler.passes.memory.eliminate_concat import EliminateConcat
+from workbench.compiler.passes.memory.lowering import Lowering
+from workbench.compiler.passes.memory.memory_coloring import MemoryColoring
+from workbench.compiler.passes.memory.preallocate_param import PreallocateParam
+from workbench.compiler.passes.memory.promote_literals import PromoteLiterals
+from workbench.compiler.passes.memory.replace_allocate import ReplaceAllocate
+from workbench.compiler.passes.memory.schedule import Schedule
+from workbench.compiler.passes.precision.propagate_precision import PropagatePrecision
+from workbench.compiler.passes.precision.rewrite_low_precision import RewriteLowPrecision
+from workbench.compiler.passes.precision.simplify_qdq import SimplifyQdq
+from workbench.compiler.passes.shapes.auto_contiguous import AutoContiguous
+from workbench.compiler.passes.shapes.eliminate_contiguous import EliminateContiguous
+from workbench.compiler.passes.shapes.layout_convolution import LayoutConvolution
+from workbench.compiler.passes.shapes.simplify_reshapes import SimplifyReshapes
+from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
+from workbench.compiler.passes.tidy.eliminate_common_subexpression import (
+    EliminateCommonSubexpression,
 )
-from workbench.compiler.passes.constants import PropagateConstant
-from workbench.compiler.passes.contiguous import AutoContiguous, EliminateContiguous
-from workbench.compiler.passes.dot import RewriteDot
-from workbench.compiler.passes.eliminate_allocation import EliminateAllocation
-from workbench.compiler.passes.eliminate_concat import EliminateConcat
-from workbench.compiler.passes.fuse_attention import FuseAttention
-from workbench.compiler.passes.fuse_concat import FuseConcat
-from workbench.compiler.passes.fuse_gemm_epilogue import FuseGemmEpilogue
-from workbench.compiler.passes.fuse_horizontal import FuseHorizontal
-from workbench.compiler.passes.fuse_pointwise import FusePointwise
-from workbench.compiler.passes.fuse_reduce import FuseReduce
-from workbench.compiler.passes.gelu import RewriteGelu
-from workbench.compiler.passes.inlining import InlineModule
-from workbench.compiler.passes.layout import LayoutConvolution
-from workbench.compiler.passes.low_precision import PropagatePrecision, RewriteLowPrecision
-from workbench.compiler.passes.lowering import Lowering
-from workbench.compiler.passes.memory_coloring import MemoryColoring
-from workbench.compiler.passes.padding import EliminatePad, InsertPad
-from workbench.compiler.passes.pooling import RewritePooling
-from workbench.compiler.passes.preallocate_param import PreallocateParam
-from workbench.compiler.passes.promote_literals import PromoteLiterals
-from workbench.compiler.passes.qdq import SimplifyQdq
-from workbench.compiler.passes.recurrent import RewriteRnn
-from workbench.compiler.passes.reductions import RewriteReduce
-from workbench.compiler.passes.replace_allocate import ReplaceAllocate
-from workbench.compiler.passes.reshapes import SimplifyReshapes
-from workbench.compiler.passes.resize import RewriteResize
-from workbench.compiler.passes.schedule import Schedule
-from workbench.compiler.passes.sharing import EliminateCommonSubexpression
-from workbench.compiler.passes.simplify_dyn_ops import SimplifyDynOps
-from workbench.compiler.passes.split_reduce import SplitReduce
-from workbench.compiler.passes.split_single_dyn_dim import SplitSingleDynDim
-from workbench.compiler.passes.topk import RewriteTopk
+from workbench.compiler.passes.tidy.eliminate_convert import EliminateConvert
+from workbench.compiler.passes.tidy.eliminate_identity import EliminateIdentity
+from workbench.compiler.passes.tidy.inline_module import InlineModule
+from workbench.compiler.passes.tidy.normalize_ops import NormalizeOps
+from workbench.compiler.passes.tidy.propagate_constant import PropagateConstant
 
 # Pipelines that others are made of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from workbench.compiler.program import Program
+from workbench.compiler.ir.program import Program
 from workbench.compiler.tf.context import NodeContext
 from workbench.compiler.tf.importer import Importer
 from workbench.compiler.tf.options import ParseOptions

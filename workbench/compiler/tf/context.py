@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ModelError, RuntimeValueError
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx import broadcast
-from workbench.compiler.shape import Shape
 from workbench.compiler.tf.graph import described
 from workbench.compiler.tf.reader import Message
 from workbench.compiler.tf.tensors import argument, element_type

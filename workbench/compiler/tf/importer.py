@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ModelError
-from workbench.compiler.ir import Instruction, SourceNode
+from workbench.compiler.ir.builtin import Unknown
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, SourceNode
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import Constants
 from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
-from workbench.compiler.ops.builtin import Unknown
-from workbench.compiler.program import Program
-from workbench.compiler.shape import Shape
 from workbench.compiler.tf import registry
 from workbench.compiler.tf.context import NCHW_TO_NHWC, NHWC_TO_NCHW, NodeContext
 from workbench.compiler.tf.graph import Graph, data_inputs, described, source_of

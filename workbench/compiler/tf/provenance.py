@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.compiler.ir import SourceNode
+from workbench.compiler.ir.module import SourceNode
 from workbench.compiler.tf.reader import Message
 
 _SHOWN = 200

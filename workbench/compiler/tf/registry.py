@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
-from functools import cache
 from typing import TypeVar
 
+from workbench.compiler.discovery import import_modules
 from workbench.compiler.tf.context import Handler
 
 _HANDLERS: dict[str, Handler] = {}
@@ -42,10 +40,6 @@ def operators() -> list[str]:
     return sorted(_HANDLERS)
 
 
-@cache
 def load() -> None:
     """Import every file of handlers once; each registers its own."""
-    from workbench.compiler.tf import nodes  # noqa: PLC0415
-
-    for file in pkgutil.iter_modules(nodes.__path__):
-        importlib.import_module(f"{nodes.__name__}.{file.name}")
+    import_modules("workbench.compiler.tf.nodes")

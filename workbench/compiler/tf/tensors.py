@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array, DType
 from workbench.compiler.errors import ModelError
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.tensors import MAX_FILLED_BYTES
-from workbench.compiler.shape import Shape
 from workbench.compiler.tf.reader import Message
 
 TYPES: dict[int, DType] = {

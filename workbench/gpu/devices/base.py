@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import DeviceError
+from workbench.compiler.ir.dtypes import Array
 from workbench.gpu.devices.pool import Buffer, Pool
 from workbench.gpu.dialect import Dialect
 

@@ -9,8 +9,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, cast
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import DeviceError
+from workbench.compiler.ir.dtypes import Array
 from workbench.gpu.devices.base import (
     Code,
     Device,

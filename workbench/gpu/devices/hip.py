@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import DeviceError
+from workbench.compiler.ir.dtypes import Array
 from workbench.gpu.devices.base import (
     Code,
     Device,

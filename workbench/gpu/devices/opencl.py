@@ -16,9 +16,9 @@ from weakref import WeakSet
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array
 from workbench.compiler.errors import DeviceError
-from workbench.gpu.cache_folder import cache_folder
+from workbench.compiler.ir.dtypes import Array
+from workbench.gpu.code.cache_folder import cache_folder
 from workbench.gpu.devices.base import (
     Code,
     Compiler,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from workbench.compiler.errors import DeviceError
-from workbench.gpu.cache_folder import cache_folder, keep, kept
+from workbench.gpu.code.cache_folder import cache_folder, keep, kept
 from workbench.gpu.devices.base import Device, Peaks, Stream
 
 _THREADS = 256

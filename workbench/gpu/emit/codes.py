@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type, number

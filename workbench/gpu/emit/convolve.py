@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import product as combinations
 
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.windows import Window, both_sides, window_of
 from workbench.gpu.emit.index import Index, Variable, joined
 from workbench.gpu.emit.products import operand_product, product_type

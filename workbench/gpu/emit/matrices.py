@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.emit.scalar import Scalar, c_type, cast
 from workbench.gpu.emit.sums import finished, over, real_type
 from workbench.gpu.emit.tensors import Indices, Tensors, value_of

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.ir import Module
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.module import Module
 from workbench.compiler.ops.movement import PadMode
 from workbench.compiler.ops.windows import window_of
 from workbench.gpu.emit.choices import Arm, Arms, axis_of, below, chosen

@@ -10,8 +10,8 @@ from itertools import product
 from math import prod
 from typing import Any, TypeAlias, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.accumulate import highest, lowest
 from workbench.gpu.emit import scalar
 from workbench.gpu.emit.functions import definition, kind_of

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.pool import PoolingMode
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import Scalar, c_type, cast, number

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.resize import Resize
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import Scalar, c_type, number

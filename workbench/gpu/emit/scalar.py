@@ -10,8 +10,8 @@ from typing import cast as typed
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.operation import Operation
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ops.elementwise import finfo
 from workbench.gpu.emit.functions import definition, kind_of, limit_text
 from workbench.gpu.emit.writer import Writer

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.emit.choices import Arm, Arms, axis_of, below, chosen, kept, wrapped
 from workbench.gpu.emit.index import Index, Variable, split
 from workbench.gpu.emit.scalar import Scalar, c_type, number, rounded

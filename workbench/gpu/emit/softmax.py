@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type, cast, number
 from workbench.gpu.emit.sums import finished, larger, lowest, real_type

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from workbench.compiler.dtypes import DType
+from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.emit.functions import definition, integer_limits, kind_of, limit_text
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import Scalar, c_type, cast, number, rounded

@@ -7,8 +7,8 @@ from math import pi
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import Scalar, c_type, number, rounded

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias, TypeVar
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.ir import Module
-from workbench.compiler.operation import Operation
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.module import Module
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.emit.index import Index, linear
 from workbench.gpu.emit.scalar import Scalar, c_type, loaded, memory_type, number, pointwise
 from workbench.gpu.emit.writer import Writer

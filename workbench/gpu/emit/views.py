@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.emit.index import Index, joined, split
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors, value_of

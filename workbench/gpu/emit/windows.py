@@ -6,8 +6,8 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from math import prod
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.pool import Pooling, PoolingMode
 from workbench.compiler.ops.windows import Window, both_sides, window_of
 from workbench.gpu.emit.index import Index, linear

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.kernels.attention_pattern import recognised
 from workbench.gpu.kernels.attention_rows import MOST_ROWS, by_rows
 from workbench.gpu.kernels.attention_tiles import tiled
 from workbench.gpu.kernels.kernel import Launch
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _DEEPEST = 256
 """The longest queries, keys and values that kernels are made for."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Memory, Tensors, vector_type
@@ -18,7 +18,7 @@ from workbench.gpu.kernels.elementwise import store
 from workbench.gpu.kernels.kernel import Builder, Place
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 LANES = 4
 """Neighbours that are loaded, kept and multiplied together."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.ir import Module
-from workbench.compiler.passes.attention import (
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.module import Module
+from workbench.compiler.passes.fuse.attention.recognition import (
     SHAPING,
     VIEWS,
     in_order,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.index import Index, Variable, split
 from workbench.gpu.kernels.attention_parts import (
@@ -26,7 +26,7 @@ from workbench.gpu.kernels.attention_pattern import Attention
 from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place, blocks_of, work_item
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 MOST_ROWS = 4
 """Queries up to which keys and values are read once for all of them."""

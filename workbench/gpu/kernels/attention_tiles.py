@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.index import Index, Variable, split
 from workbench.gpu.kernels.attention_parts import (
@@ -25,7 +25,7 @@ from workbench.gpu.kernels.attention_pattern import Attention, lies_along
 from workbench.gpu.kernels.kernel import Builder, Launch
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _SHARED = 48 << 10
 """Bytes of shared memory that a block may have without asking."""

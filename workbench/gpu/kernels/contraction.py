@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.result import kernel_text
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.report.result import kernel_text
 from workbench.gpu.emit.index import Index, Variable, joined, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
@@ -34,7 +34,7 @@ from workbench.gpu.kernels.tiled import Tiled
 from workbench.gpu.kernels.tiles import tile_for
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _FEW = 64
 """Blocks below which the terms of a sum are shared by several."""

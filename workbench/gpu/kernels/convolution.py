@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.windows import Window, window_of
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type
@@ -18,7 +18,7 @@ from workbench.gpu.kernels.product import Ints, Operand, Product, Value, split_o
 from workbench.gpu.kernels.sources import nearer, strides_of
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _FEWEST = 4
 """Output channels of a group below which a tile would be mostly empty."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from workbench.compiler.dtypes import DType
+from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.scalar import FP8, cast
 from workbench.gpu.emit.tensors import Tensors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.index import Index, linear, split
 from workbench.gpu.emit.scalar import Scalar, memory_type, stored

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.operation import Family
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Family
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.fused import Group
-from workbench.compiler.result import kernel_text
-from workbench.compiler.shape import Shape
+from workbench.compiler.report.result import kernel_text
 from workbench.gpu.emit.tensors import has_value
 from workbench.gpu.kernels.attention import attention
 from workbench.gpu.kernels.contraction import PRODUCTS, Result, launches
@@ -17,10 +17,10 @@ from workbench.gpu.kernels.elementwise import elementwise
 from workbench.gpu.kernels.kernel import Launch, Place
 from workbench.gpu.kernels.schedules import schedule, schedule_of
 from workbench.gpu.kernels.sources import sources
-from workbench.gpu.places import parts_of, viewed
+from workbench.gpu.lowering.places import parts_of, viewed
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _MOVES = frozenset({
     "slice", "step", "reverse", "concat", "pad", "identity", "contiguous", "layout", "get_tuple_elem",

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import memory_type

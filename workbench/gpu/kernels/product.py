@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.emit.index import Index, split
 from workbench.gpu.emit.scalar import FP8, Scalar, c_type, cast, rounded
 from workbench.gpu.emit.tensors import Indices, Tensors

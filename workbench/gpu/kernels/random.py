@@ -9,10 +9,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import finfo
-from workbench.compiler.shape import Shape
 from workbench.gpu.emit.index import linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, number, stored
 from workbench.gpu.emit.scalar import cast as converted
@@ -21,7 +21,7 @@ from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place, blocks_o
 from workbench.gpu.kernels.schedules import schedule
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _STATE, _FAR = 624, 397
 _STEPS = (0, 227, 454, 624)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.program import Program
-from workbench.compiler.result import kernel_text
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.report.result import kernel_text
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.reductions import Fold, Parts, fold_of, is_reduction, reduced_axes
 from workbench.gpu.emit.scalar import Scalar
@@ -28,7 +28,7 @@ from workbench.gpu.kernels.reduce_tiling import Space, Tiling, parts_for, space_
 from workbench.gpu.kernels.schedules import schedule
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _ALONG_FROM = 32
 """Rows from which partial results of neighbouring rows lie side by side."""

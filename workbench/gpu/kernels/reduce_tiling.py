@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.index import Index, split
 from workbench.gpu.emit.tensors import Indices

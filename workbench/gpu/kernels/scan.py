@@ -6,10 +6,10 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.accumulate import sum_type
-from workbench.compiler.shape import Shape
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index, Variable, linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, stored
@@ -20,7 +20,7 @@ from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place, blocks_o
 from workbench.gpu.kernels.schedules import schedule
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _SHORT = 32
 """Elements up to which a row is added up by one work item."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.emit.choices import axis_of, integer_text, wrapped
 from workbench.gpu.emit.functions import definition
 from workbench.gpu.emit.index import Index, Variable, joined, linear, split
@@ -25,7 +25,7 @@ from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work
 from workbench.gpu.kernels.schedules import schedule
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _ENOUGH = 4096
 """Work items from which no more are needed."""

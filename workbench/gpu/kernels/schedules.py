@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.kernels.kernel import Launch
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 Schedule: TypeAlias = "Callable[[Lowering, Instruction], list[Launch] | None]"
 """The kernels of an instruction; None where it is not of the kind that the schedule is for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.compiler.instruction import Instruction
+from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.emit.index import Index, Variable, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Memory, Tensors
@@ -13,7 +13,7 @@ from workbench.gpu.emit.writer import Writer
 from workbench.gpu.kernels.kernel import Place
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 Sources = list[tuple[Instruction, Place]]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.instruction import Instruction
-from workbench.compiler.shape import Shape
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index, Variable, linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, stored
@@ -22,7 +22,7 @@ from workbench.gpu.kernels.kernel import BLOCK, Builder, Launch, Place
 from workbench.gpu.kernels.schedules import schedule
 
 if TYPE_CHECKING:
-    from workbench.gpu.lower import Lowering
+    from workbench.gpu.lowering.lower import Lowering
 
 _ORDER = {
     "f": "DEVICE {U} order_{T}({T} x) {{ {U} b = {BITS}(x == 0 ? ({T})0 : x); {U} s = ({U})1 << {TOP};"

@@ -9,17 +9,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import dims_of
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, dim_of
-from workbench.compiler.onnx.strict.attention import (
-    expect_plain,
-    expect_projection,
-    self_attention,
-)
-from workbench.compiler.ops.ranges import dims_of
+from workbench.compiler.onnx.strict.attention import expect_plain, expect_projection, self_attention
 
 MICROSOFT = "com.microsoft"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.quantization import narrowed
 from workbench.compiler.onnx.registry import onnx_op

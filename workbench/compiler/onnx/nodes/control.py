@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import make
+from workbench.compiler.ir.ranges import dims_of, fixed, joined, unnamed
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.dynamic import cut_out
 from workbench.compiler.onnx.importer import unique_name
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import dim_of, same
-from workbench.compiler.operation import make
 from workbench.compiler.ops.collection import MAX_LENGTH
-from workbench.compiler.ops.ranges import dims_of, fixed, joined, unnamed
-from workbench.compiler.shape import Dim, Shape
 
 MAX_ATTEMPTS = 5
 """Imports of a loop's body until the shapes of its states settle."""

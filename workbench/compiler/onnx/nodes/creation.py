@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import ANY, dims_of, over, plus
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.lengths import ANYTHING
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, dim_of, known, origin
-from workbench.compiler.ops.ranges import ANY, dims_of, over, plus
-from workbench.compiler.shape import Dim, Shape
 
 
 @onnx_op("Constant")

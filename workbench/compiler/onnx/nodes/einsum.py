@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 
-from workbench.compiler.dtypes import DType
 from workbench.compiler.errors import OperationError, ShapeError
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.macros import expand
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, same
-from workbench.compiler.shape import Shape
 
 
 @dataclass

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import attribute_names, find
 from workbench.compiler.onnx.broadcast import broadcasted_alike
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.tensors import limits
-from workbench.compiler.operation import attribute_names, find
 
 UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import agree, dims_of
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.dynamic import cut_out
 from workbench.compiler.onnx.nodes.creation import distances
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, dim_of, known
-from workbench.compiler.ops.ranges import agree, dims_of
-from workbench.compiler.shape import Shape
 
 REDUCTIONS = {"none", "add", "mul", "min", "max"}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import agree, dims_of
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, dim_of
-from workbench.compiler.ops.ranges import agree, dims_of
 
 
 @onnx_op("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")

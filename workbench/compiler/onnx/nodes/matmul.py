@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import dims_of
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.macros import compositions
 from workbench.compiler.onnx import builders
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.quantization import dequantized
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.ops.ranges import dims_of
-from workbench.compiler.shape import Dim
 
 
 @onnx_op("Gemm")

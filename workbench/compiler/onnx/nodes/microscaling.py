@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.quantization import paired_floats
 from workbench.compiler.onnx.registry import onnx_op

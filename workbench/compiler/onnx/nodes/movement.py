@@ -6,17 +6,17 @@ from math import prod
 
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import ANY, dims_of, same_length
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.dynamic import reshaped
 from workbench.compiler.onnx.lengths import ANYTHING, Span
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, dim_of, element, known
-from workbench.compiler.ops.ranges import ANY, dims_of, same_length
-from workbench.compiler.shape import Dim, Shape
 
 
 @onnx_op("Reshape")

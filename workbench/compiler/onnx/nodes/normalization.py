@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import dims_of
 from workbench.compiler.macros import compositions
 from workbench.compiler.onnx import builders
 from workbench.compiler.onnx.context import NodeContext, Result, is_absent
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, dim_of
-from workbench.compiler.ops.ranges import dims_of
 
 
 def _check_floats(node: NodeContext, inputs: list[Instruction]) -> None:

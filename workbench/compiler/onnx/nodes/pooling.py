@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import agree, dims_of
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, Size
 from workbench.compiler.onnx.tensors import limits
 from workbench.compiler.onnx.windows import DEFAULT, SAME_LOWER, SAME_UPPER, Window, window
-from workbench.compiler.ops.ranges import agree, dims_of
 
 MODES = {
     "AveragePool": "average", "GlobalAveragePool": "average", "MaxPool": "max",

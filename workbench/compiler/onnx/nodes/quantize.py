@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import onnx
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import ONE, dims_of
 from workbench.compiler.onnx.broadcast import common_type
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes.cast import EIGHT_BITS
@@ -21,7 +22,6 @@ from workbench.compiler.onnx.quantization import (
 )
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.tensors import NARROW, element_type
-from workbench.compiler.ops.ranges import ONE, dims_of
 
 _T = onnx.TensorProto
 

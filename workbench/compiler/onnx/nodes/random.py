@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import dims_of
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.ops.ranges import dims_of
-from workbench.compiler.shape import Dim, Shape
 
 
 @onnx_op("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Operation, attribute_names, find, make
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.context import NodeContext, is_absent
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Size
-from workbench.compiler.operation import Operation, attribute_names, find, make
 
 ACTIVATIONS = {
     "tanh": "tanh", "relu": "relu", "sigmoid": "sigmoid", "leakyrelu": "leaky_relu", "elu": "elu",

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import ANY, UNBOUNDED, agree, dims_of, fixed
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.resampling import COORDINATES, NEAREST, Axis, Interpolation
 from workbench.compiler.onnx.sizes import Size
 from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
-from workbench.compiler.ops.ranges import ANY, UNBOUNDED, agree, dims_of, fixed
-from workbench.compiler.shape import Dim, Shape
 
 _UNCHANGED = Axis(0, 0, 1.0)
 """What becomes of an axis whose length only a run knows: nothing."""

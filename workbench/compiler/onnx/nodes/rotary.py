@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.macros import expand
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes.attention import MICROSOFT, heads_first, merged
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length
-from workbench.compiler.shape import Shape
 
 
 @onnx_op("RotaryEmbedding", domain=MICROSOFT)

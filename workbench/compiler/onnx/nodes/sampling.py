@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import agree, dims_of, fixed
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.ops.ranges import agree, dims_of, fixed
 
 _CUBIC = -0.75
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.ops.collection import SplitToSequence, split_sizes
-from workbench.compiler.shape import Shape
 
 
 def _known(value: Instruction) -> list[Instruction] | None:

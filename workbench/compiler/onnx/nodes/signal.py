@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.shape import Shape
 
 _MEL = 2595 / np.log(10)
 """Mel of a factor e: the mel of a frequency f is ``_MEL * log(1 + f / 700)``."""

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.ranges import dims_of
+from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.dynamic import between, cut_out, expected, reshaped, sliced
 from workbench.compiler.onnx.lengths import ANYTHING, Span
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, lengths
-from workbench.compiler.ops.ranges import dims_of
-from workbench.compiler.shape import Dim
 
 _MAX32 = (1 << 31) - 1
 

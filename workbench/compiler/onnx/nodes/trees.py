@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx import scores
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes.ml import rows, wide, width
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.shape import Shape
 
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")

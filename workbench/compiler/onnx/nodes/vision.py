@@ -6,15 +6,15 @@ from math import prod
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext, is_absent
 from workbench.compiler.onnx.nodes.convolution import with_bias
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.windows import window
-from workbench.compiler.shape import Shape
 
 
 @onnx_op("RoiAlign")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.macros import expand
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes import einsum as general

@@ -6,13 +6,13 @@ from functools import partial, reduce
 
 import numpy as np
 
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes.sampling import grid_sample
 from workbench.compiler.onnx.registry import strict_op
-from workbench.compiler.shape import Shape
 
 MAX_NEAREST = 4096
 """The most samples of a nearest-neighbour grid: MIGraphX has a literal for each, and for each channel."""

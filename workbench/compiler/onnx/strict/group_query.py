@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.macros import expand
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import strict_op

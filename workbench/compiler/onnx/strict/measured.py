@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.ranges import dims_of, product
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes import movement
 from workbench.compiler.onnx.registry import strict_op
-from workbench.compiler.ops.ranges import dims_of, product
-from workbench.compiler.shape import Dim, Shape
 
 
 @strict_op("Expand")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes.matmul import (
     NORMAL_FLOAT,

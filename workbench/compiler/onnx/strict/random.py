@@ -7,13 +7,13 @@ import time
 
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import strict_op
-from workbench.compiler.shape import Shape
 
 _TYPES = {DType.FLOAT, DType.HALF, DType.DOUBLE}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction, Module
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.importer import unique_name
 from workbench.compiler.onnx.registry import strict_op
-from workbench.compiler.shape import Shape
 
 
 @strict_op("Scan")

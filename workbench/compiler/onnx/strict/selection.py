@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape, broadcast_lens
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import strict_op
 from workbench.compiler.onnx.sizes import known
-from workbench.compiler.shape import Shape, broadcast_lens
 
 
 @strict_op("Where")

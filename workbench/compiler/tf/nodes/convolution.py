@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.tf.context import NodeContext
 from workbench.compiler.tf.registry import tf_op
 

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from workbench.compiler.argument import Argument
-from workbench.compiler.dtypes import Array, DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.tensors import MAX_FILLED_BYTES
-from workbench.compiler.shape import Shape
 from workbench.compiler.tf.context import NodeContext
 from workbench.compiler.tf.graph import described
 from workbench.compiler.tf.registry import tf_op

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.tf.context import NCHW_TO_NHWC, NHWC_TO_NCHW, NodeContext
 from workbench.compiler.tf.registry import tf_op
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.tf.context import NodeContext
 from workbench.compiler.tf.nodes.creation import indices_of
 from workbench.compiler.tf.registry import tf_op

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workbench.compiler import macros
-from workbench.compiler.dtypes import DType
-from workbench.compiler.ir import Instruction
-from workbench.compiler.shape import broadcast_lens
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.shape import broadcast_lens
 from workbench.compiler.tf.context import NodeContext
 from workbench.compiler.tf.registry import tf_op
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from workbench.compiler.ir import Instruction
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.tf.context import NodeContext
 from workbench.compiler.tf.registry import tf_op
 

@@ -1,0 +1,167 @@
+"""Compiles a loaded program as the driver's options say, and makes the inputs of its runs."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.compat.migraphx.driver.dimensions import by_name, lens_by_name, single
+from workbench.compat.migraphx.driver.loading import Loaded
+from workbench.compat.migraphx.driver.messages import Messages
+from workbench.compiler.builds.build import Build, compile
+from workbench.compiler.builds.precompiled import build_of, compiled_part, device_passes
+from workbench.compiler.builds.targets import TARGETS, target_named
+from workbench.compiler.files.mxr.kernels import Compiled
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.numerics.generate import driver_inputs, generate, std_hash
+
+PRECISIONS = {
+    "fp16": "Quantizing to fp16 ... ",
+    "bf16": "Quantizing to bf16 ... ",
+    "int8": "Quantizing to int8 ... ",
+    "fp8": "Quantizing to fp8 ... ",
+    "int4_weights": "Quantizing weights to int4 ... ",
+}
+"""The options that quantize, in the order in which they are done, and what is said."""
+
+
+def target_of(options: argparse.Namespace, messages: Messages) -> str:
+    """The target that is compiled for: the best one here, unless the options name one."""
+    if options.target is None:
+        return target_named("auto").name
+    if TARGETS[options.target].available:
+        return options.target
+    messages.warn(
+        f"no device for target {options.target!r}: 'cpu' stands in; timings are the host's"
+    )
+    return "cpu"
+
+
+def asked_precisions(options: argparse.Namespace) -> list[str]:
+    """The quantizations that the options ask for, in order."""
+    return [name for name in PRECISIONS if getattr(options, name)]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A build, and whether a run of it copies inputs to the device and results from it."""
+
+    build: Build
+    offload_copy: bool
+
+    def part(self) -> Compiled:
+        """What a file keeps of it."""
+        return compiled_part(self.build, self.offload_copy)
+
+
+def compiled(loaded: Loaded, options: argparse.Namespace, messages: Messages) -> Made:
+    """The program, compiled; one that is compiled already stays as it is.
+
+    Raises:
+        WorkbenchError: A pass or kernel failed, or a quantization cannot be done.
+    """
+    program = loaded.program
+    if program.targets:
+        messages.info("The program is already compiled, skipping compilation ...")
+        if asked_precisions(options):
+            messages.warn("Quantization options are ignored as the program is already compiled.")
+        kernels = loaded.compiled.kernels if options.trusted_kernels else ()
+        if loaded.compiled.kernels and not options.trusted_kernels:
+            messages.info(
+                "The file's kernels are not run without --trusted-kernels: they are compiled."
+            )
+        return Made(build_of(program, kernels), loaded.compiled.offload_copy)
+    target = target_of(options, messages)
+    _say_what_does_nothing(options, target, messages)
+    quantized = quantize(program, options, messages)
+    messages.info("Compiling ... ")
+    offload_copy = target != "gpu" or options.enable_offload_copy
+    return Made(build(quantized, target, options, offload_copy), offload_copy)
+
+
+def build(
+    program: Program, target: str, options: argparse.Namespace, offload_copy: bool = True
+) -> Build:
+    """The build of a program, its kernels compiled; nothing of it is recorded."""
+    made = compile(
+        program, target, record=False, **passes_of(program, options, target, offload_copy)
+    )
+    if made.runner is not None and made.dispatch is None:
+        made.runner.codes()
+    return made
+
+
+def passes_of(
+    program: Program, options: argparse.Namespace, target: str, offload_copy: bool = True
+) -> dict[str, Any]:
+    """Arguments of ``compile`` that the options ask for."""
+    if target != "gpu":
+        return {}
+    return {"passes": device_passes(program, not options.disable_fast_math, offload_copy)}
+
+
+def quantize(program: Program, options: argparse.Namespace, messages: Messages) -> Program:
+    """The program in the precisions that the options ask for."""
+    for name in asked_precisions(options):
+        messages.info(PRECISIONS[name])
+        program = _quantized(program, name, options)
+    return program
+
+
+def _quantized(program: Program, name: str, options: argparse.Namespace) -> Program:
+    from workbench.numerics.quantize import quantize  # noqa: PLC0415
+
+    match name:
+        case "int8" | "fp8":
+            return quantize(program, name, calibration=[inputs_of(program, options)])
+        case "fp16" | "bf16":
+            return quantize(program, name)
+        case _:
+            return quantize(program, "int4")
+
+
+def _say_what_does_nothing(options: argparse.Namespace, target: str, messages: Messages) -> None:
+    if target == "gpu":
+        if options.exhaustive_tune:
+            messages.warn("--exhaustive-tune has no effect: kernels are not tuned yet")
+        return
+    if options.exhaustive_tune:
+        messages.warn("--exhaustive-tune: there are no kernels to choose from on the host")
+    if options.disable_fast_math:
+        messages.info("--disable-fast-math: nothing is traded for speed anyway")
+    if options.enable_offload_copy:
+        messages.info("--enable-offload-copy: inputs and outputs are on the host anyway")
+
+
+# Inputs
+
+
+def inputs_of(program: Program, options: argparse.Namespace) -> dict[str, Any]:
+    """An input for each parameter: from a file, filled, or generated from the parameter's name.
+
+    Raises:
+        WorkbenchError: An option names no parameter, or a file holds something else.
+    """
+    given = _with_lens(program, options)
+    for name, files in by_name("--load-arg", options.load_arg).items():
+        given[name] = _loaded(single("--load-arg", name, files))
+    return driver_inputs(program, options.fill0, options.fill1, given, options.batch)
+
+
+def _with_lens(program: Program, options: argparse.Namespace) -> dict[str, Any]:
+    """Inputs of dynamic parameters that ``--input-dim`` gives lens."""
+    filled = {*options.fill0, *options.fill1}
+    lens = lens_by_name("--input-dim", options.input_dim)
+    return {
+        name: generate(Shape(shape.type, lens[name]), std_hash(name), "random")
+        for name, shape in program.parameters.items()
+        if name in lens and shape.is_dynamic and name not in filled
+    }
+
+
+def _loaded(file: str) -> Any:
+    from workbench.compat.migraphx.driver import files  # noqa: PLC0415
+
+    return files.read_argument(file)

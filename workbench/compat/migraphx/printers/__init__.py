@@ -1,0 +1,1 @@
+"""MIGraphX's printers: programs as Python and C++ that build them."""

@@ -1,0 +1,44 @@
+"""What the printers of Python and C++ share: each module once, right before the first call of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from workbench.compat.migraphx.printers.identifiers import Identifiers
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+
+
+class Printer(ABC):
+    """Prints modules, each once; numbers the literals that are generated."""
+
+    main = "m"
+    """What the code calls the main module."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing printed yet."""
+        self.program = program
+        self.names = Identifiers(program, self.main)
+        self.done: set[str] = set()
+        self.seed = 0
+
+    def code(self, first: str) -> str:
+        """The whole code: a line that makes the program, then every module."""
+        lines = [first, *self.block(self.program.main), ""]
+        for module in self.program.modules.values():
+            if module.name not in self.done:
+                lines += [*self.block(module), ""]
+        return "\n".join(lines) + "\n"
+
+    @abstractmethod
+    def block(self, module: Module) -> Iterator[str]:
+        """The lines that make a module and what is in it, modules that it calls included."""
+
+    def called(self, instruction: Instruction) -> Iterator[str]:
+        """The modules that an instruction takes and that are not printed yet, set off by blank lines."""
+        new = [m for m in dict.fromkeys(instruction.modules) if m.name not in self.done]
+        for module in new:
+            yield from ["", *self.block(module)]
+        if new:
+            yield ""

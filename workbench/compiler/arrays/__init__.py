@@ -1,0 +1,1 @@
+"""NumPy at work: memory that is reused, and work spread over threads."""

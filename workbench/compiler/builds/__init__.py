@@ -1,0 +1,1 @@
+"""Builds: a program compiled for a target."""

@@ -1,0 +1,400 @@
+"""Compiling: a program, a target and passes make a Build; a Build explores and runs."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from math import prod
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.compiler.builds.pass_checks import MeaningCheck, Validation
+from workbench.compiler.builds.targets import Target, target_named
+from workbench.compiler.errors import InputError, OperationError, WorkbenchError
+from workbench.compiler.ir.instruction import Listener
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.rows import build as build_program
+from workbench.compiler.ir.rows import rows_of
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
+from workbench.compiler.passes.pipelines import PIPELINES
+from workbench.compiler.record.edits import NearMiss
+from workbench.compiler.record.pass_tracing import tracers
+from workbench.compiler.record.recording import Recording
+from workbench.compiler.report.result import Result
+from workbench.compiler.report.timings import Measured
+from workbench.compiler.run.evaluate import evaluate
+from workbench.compiler.run.reference import Interpreter
+from workbench.knobs import knobs
+
+MAX_GENERATED_BYTES = 1 << 34
+"""The largest input that is made up for a parameter that was given none."""
+
+if TYPE_CHECKING:
+    from workbench.compiler.builds.why_not import Named
+    from workbench.compiler.report.kernels import Kernels
+    from workbench.compiler.report.memory_plan import MemoryPlan
+    from workbench.gpu.lowering.lengths import Dispatch
+    from workbench.gpu.report.run_plan import RunPlan
+    from workbench.gpu.run.runner import Runner
+
+PRECISIONS = {"float32": False, "float64": True}
+
+
+@dataclass(eq=False)
+class Build:
+    """A compiled program with the recording of how it came to be."""
+
+    source: Program
+    """The program that was compiled; as it was."""
+    program: Program
+    """The compiled program."""
+    target: Target
+    _recording: Recording | None
+    seconds: float
+    """Time of the compilation, in seconds, recording included."""
+    runner: Runner | None = None
+    """What runs the program on a device, if its target is one."""
+    dispatch: Dispatch[Build] | None = None
+    """Builds for the lengths that runs had, if the target is a device and lengths are ranges."""
+
+    def __post_init__(self) -> None:
+        """No interpreter yet; one is made at the first run."""
+        self._interpreters: dict[bool, tuple[int, Interpreter]] = {}
+
+    def evaluator(self, float64: bool = False) -> Interpreter | Runner:
+        """What runs the program: its device, or the interpreter; the program as it is now.
+
+        Args:
+            float64: Compute every float in float64, which only the interpreter does.
+        """
+        return (
+            self.runner if self.runner is not None and not float64 else self._interpreter(float64)
+        )
+
+    def specialised(self, inputs: Mapping[str, Any]) -> Build:
+        """The build that these inputs run with.
+
+        Kernels are made for one size: where lengths of the source are ranges, a device runs a build of
+        its own for each set of lengths, made when it is first met.
+        """
+        return self if self.dispatch is None else self.dispatch.of(inputs)
+
+    @property
+    def recording(self) -> Recording:
+        """What the passes did.
+
+        Raises:
+            OperationError: The program was compiled with ``record=False``.
+        """
+        if self._recording is None:
+            raise OperationError("this build has no recording; compile with record=True")
+        return self._recording
+
+    def near_misses(self) -> list[NearMiss]:
+        """Where a rule almost applied, and which condition failed."""
+        return self.recording.near_misses()
+
+    def why_not(self, a: Named, b: Named) -> str:
+        """Why two instructions are not one kernel of the compiled program, or how they are.
+
+        Args:
+            a: An instruction of any step, its id, or the name of a node of the model.
+            b: Another one.
+
+        Returns:
+            The condition that stands between them, with the instructions that it is about: a second user,
+            a shape, axes, what lies between them, a pass that did not run.
+
+        Raises:
+            GraphError: There was no such instruction in any step, or the model has no such node.
+        """
+        from workbench.compiler.builds.why_not import why_not  # noqa: PLC0415
+
+        return why_not(self, a, b)
+
+    def memory(self) -> MemoryPlan:
+        """The memory that the compiled program needs: which buffers live when, and where in one arena."""
+        from workbench.compiler.report.memory_plan import plan  # noqa: PLC0415
+
+        return plan(self.program)
+
+    def plan(self) -> RunPlan:
+        """All that a run on the device does, as plain rows: kernels with their code, copies, host steps.
+
+        Raises:
+            OperationError: The target is no device, or lengths are ranges.
+            DeviceError: A kernel does not compile.
+        """
+        return self._device_runner().listing()
+
+    def kernels(self, result: Result | None = None) -> Kernels:
+        """The kernels that a run launches, in order: source, module, machine code and what they need.
+
+        Args:
+            result: A profiled result of this build, whose times then stand beside the kernels.
+
+        Raises:
+            OperationError: The target is no device, or lengths are ranges; the result was not profiled.
+            DeviceError: A kernel does not compile.
+            InputError: The result is of another build.
+        """
+        from workbench.gpu.report.kernels import kernels_of  # noqa: PLC0415
+
+        found = kernels_of(self._device_runner())
+        return found if result is None else found.timed(result)
+
+    def _device_runner(self) -> Runner:
+        if self.runner is None:
+            raise OperationError(
+                f"target {self.target.name!r} runs no kernels; compile with target='gpu'"
+            )
+        if self.dispatch is not None:
+            raise OperationError(
+                "lengths are ranges, and kernels are made for one size; build.specialised(inputs) is "
+                "the build for some inputs"
+            )
+        return self.runner
+
+    def explore(self, **options: Any) -> Any:
+        """The pass explorer widget."""
+        return self.recording.explore(**{"target": self.target.name, **options})
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        profile: bool = False,
+        repetitions: int = 10,
+        precision: str = "float32",
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> Result:
+        """Run the program.
+
+        Args:
+            inputs: An array (or a DLPack tensor) for each parameter, by name; those left out are
+                generated from ``seed``.
+            profile: Run once to warm up, then ``repetitions`` times; timings are medians with spread.
+            repetitions: How often to run for a profile.
+            precision: ``float32`` runs as typed; ``float64`` computes every float in float64. What
+                compilation folded was folded in its own type: ``ref`` folds nothing.
+            seed: Seed of the generated inputs.
+            progress: Show a progress bar; by default when a run takes longer than a second.
+
+        Raises:
+            InputError: An input is unknown or has the wrong type or shape.
+            EvaluationError: An instruction failed; the message names it and the model's node.
+        """
+        if precision not in PRECISIONS:
+            raise OperationError(
+                f"unknown precision {precision!r}; expected {' or '.join(PRECISIONS)}"
+            )
+        if repetitions < 1:
+            raise OperationError(f"{repetitions} repetitions; expected 1 or more")
+        given = completed_inputs(self.program, inputs, seed)
+        if self.runner is not None and not PRECISIONS[precision]:
+            return self.specialised(given)._run_on_device(given, profile, repetitions, progress)
+        interpreter = self._interpreter(PRECISIONS[precision])
+        times: list[dict[int, float]] = []
+        started = perf_counter()
+        outputs: list[Any] = []
+        for _ in range(repetitions + 1 if profile else 1):
+            times.append({})
+            outputs = evaluate(interpreter, given, times=times[-1], progress=progress)
+        spent = perf_counter() - started
+        measured = times[1:] if profile and len(times) > 1 else times
+        return Result(self.program, tuple(outputs), measured, spent, dict(given))
+
+    def _run_on_device(
+        self, inputs: dict[str, Any], profile: bool, repetitions: int, progress: bool | None
+    ) -> Result:
+        assert self.runner is not None
+        started = perf_counter()
+        if profile:
+            outputs, measured = self.runner.profiled(inputs, repetitions, progress)
+        else:
+            outputs, measured = self.runner.run(inputs, progress=progress), Measured()
+        return Result(self.program, tuple(outputs), measured, perf_counter() - started, inputs)
+
+    def _interpreter(self, float64: bool) -> Interpreter:
+        """The interpreter of the program as it is now: one that was edited since is planned anew."""
+        version, known = self._interpreters.get(float64, (-1, None))
+        if known is None or version != self.program.version:
+            known = Interpreter(self.program, float64)
+            self._interpreters[float64] = (self.program.version, known)
+        return known
+
+    def __repr__(self) -> str:
+        """Target and sizes."""
+        sizes = f"{len(self.source.main)} → {len(self.program.main)} instructions"
+        return f"<Build for {self.target.name}: {sizes}, {self.seconds * 1e3:.3g} ms>"
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return self.program._repr_mimebundle_(**options)  # pyright: ignore[reportPrivateUsage]
+
+
+def compile(
+    program: Program,
+    target: str = "auto",
+    *,
+    passes: Pass | str | Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
+    disable: str | Iterable[str] = (),
+    precision: str | None = None,
+    record: bool = True,
+    check: bool | Mapping[str, Any] | None = None,
+    tolerance: float | None = None,
+    device: str | None = None,
+) -> Build:
+    """Compile a program for a target; the program itself is left as it was.
+
+    Args:
+        program: What to compile.
+        target: ``ref``, ``cpu``, ``gpu`` or ``auto``.
+        passes: Passes (or names of passes and pipelines, or names with options) to run instead of
+            the target's pipeline.
+        disable: Names of passes of the pipeline to leave out, and of rules: ``"pass.rule"``.
+        precision: ``"fp16"`` or ``"bf16"`` makes every float32 computation one of that type.
+        record: Whether to record what the passes do.
+        check: Whether to validate the program after every pass; by default as ``WORKBENCH_VALIDATE``
+            says. Inputs by name (those left out are generated) also run it after every pass that
+            changed something, and stop at the first one after which a result differs.
+        tolerance: Relative RMS up to which results are equal for ``check``; by default by the
+            narrowest float type in the program, 1e-4 for float.
+        device: For ``gpu``: a device of ``workbench.devices()``, such as ``cuda:0``, or an architecture
+            to compile for without having it, such as ``hip:gfx90a``; by default the best one here.
+
+    Raises:
+        OperationError: The target, a pass or an option is unknown or cannot be used here.
+        DeviceError: There is no such device, and none to compile for.
+        RewriteError: A pass or rule misbehaved; ``error.recording`` shows what was done until then.
+        MeaningError: A result differs after a pass; the message names the pass and the rewrite.
+    """
+    chosen = target_named(target)
+    if device is not None and chosen.name != "gpu":
+        raise OperationError(f"target {chosen.name!r} has no devices; expected target='gpu'")
+    pipeline = pipeline_of(chosen, passes, disable, precision)
+    started = perf_counter()
+    with _collector_paused():
+        rows = rows_of(program)
+        work = build_program(rows)
+        recording = Recording(work, rows) if record or isinstance(check, Mapping) else None
+        try:
+            _run(pipeline, work, recording, knobs.validate if check is None else check, tolerance)
+        except WorkbenchError as error:
+            error.recording = recording
+            raise
+    work.targets = (chosen.name,)
+    seconds = perf_counter() - started
+    made = Build(program, work, chosen, recording if record else None, seconds)
+    if chosen.name == "gpu":
+        from workbench.gpu.lowering.lengths import Dispatch, is_dynamic  # noqa: PLC0415
+        from workbench.gpu.run.runner import Runner  # noqa: PLC0415
+
+        made.runner = Runner(work, device)
+        if is_dynamic(program):
+            options: dict[str, Any] = {"passes": passes, "disable": disable, "precision": precision}
+            options |= {"record": record, "device": device}
+            made.dispatch = Dispatch(program, lambda static: compile(static, "gpu", **options))
+    return made
+
+
+def _run(
+    pipeline: Pipeline,
+    work: Program,
+    recording: Recording | None,
+    check: bool | Mapping[str, Any],
+    tolerance: float | None,
+) -> None:
+    """Run the passes; what watches them hears of each only after it is recorded."""
+    with nullcontext() if recording is None else recording:
+        watch: list[Listener] = []
+        if isinstance(check, Mapping):
+            assert recording is not None
+            watch = [MeaningCheck(recording, completed_inputs(work, check), tolerance)]
+        elif check:
+            watch = [Validation(work)]
+        watch += tracers(work)
+        work.listeners += watch
+        try:
+            for one in pipeline.passes:
+                run_pass(one, work)
+        finally:
+            for listener in watch:
+                work.listeners.remove(listener)
+
+
+@contextmanager
+def _collector_paused() -> Generator[None]:
+    """Compiling makes many small objects that stay: looking for garbage among them is wasted time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def pipeline_of(
+    target: Target,
+    passes: Pass | str | Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
+    disable: str | Iterable[str] = (),
+    precision: str | None = None,
+) -> Pipeline:
+    """The pipeline that ``compile`` would run."""
+    chosen = PIPELINES[target.pipeline] if passes is None else _custom(passes_of(passes))
+    if precision is not None:
+        quantize = passes_of([("quantize_float", {"type": precision})])
+        chosen = Pipeline(f"{chosen.label} in {precision}", (*quantize, *chosen.passes))
+    return chosen.without(*([disable] if isinstance(disable, str) else disable))
+
+
+def _custom(passes: list[Pass]) -> Pipeline:
+    """The passes as a pipeline; one that is a pipeline already is taken as it is."""
+    first = passes[0] if len(passes) == 1 else None
+    return first if isinstance(first, Pipeline) else Pipeline("custom", tuple(passes))
+
+
+def generated_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
+    """An input for every parameter: normal floats, integers that are 0 or 1, dynamic lens at their least."""
+    random = np.random.default_rng(seed)
+    return {name: _generated(shape, random) for name, shape in program.parameters.items()}
+
+
+def completed_inputs(
+    program: Program, inputs: Mapping[str, Any] | None, seed: int = 0
+) -> dict[str, Any]:
+    """The inputs, and generated ones for the parameters that they leave out.
+
+    Raises:
+        InputError: They are no mapping by name, or what is left out cannot be generated.
+    """
+    if not isinstance(inputs, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(
+            f"inputs: expected arrays by name, such as {{'x': array}}; found {type(inputs).__name__}"
+        )
+    given = dict(inputs or {})
+    if all(name in given for name in program.parameters):
+        return given
+    return generated_inputs(program, seed) | given
+
+
+def _generated(shape: Shape, random: np.random.Generator) -> Any:
+    if shape.kind and shape.subs:
+        made = [_generated(s, random) for s in shape.subs]
+        return made[0] if shape.kind == "optional" else made * 2
+    if shape.subs is not None:
+        raise InputError(f"no input can be generated for the shape {shape}")
+    lens = shape.lens if shape.dims is None else [(d.optimals or (d.min,))[0] for d in shape.dims]
+    if prod(lens) * shape.type.size > MAX_GENERATED_BYTES:
+        raise InputError(
+            f"no input is generated for {shape}: over {MAX_GENERATED_BYTES:,} bytes; give one"
+        )
+    if shape.type.is_float:
+        return random.standard_normal(lens, np.float32).astype(shape.type.numpy)
+    return random.integers(0, 2, lens).astype(shape.type.numpy)

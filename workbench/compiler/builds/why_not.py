@@ -1,0 +1,243 @@
+"""Why two instructions are not one kernel: read off the compiled program and its lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import Family
+from workbench.compiler.passes.fuse import conditions as obstacles
+from workbench.compiler.passes.fuse import fuse_concat, fuse_gemm_epilogue
+from workbench.compiler.passes.fuse.fuse_reduce import is_reduction
+from workbench.compiler.passes.fuse.kernels.pairs import KERNELS, behind_views, listed, who
+
+if TYPE_CHECKING:
+    from workbench.compiler.builds.build import Build
+
+Named = Instruction | int | str
+"""An instruction of any step, its id, or the name of a node of the model."""
+
+
+def why_not(build: Build, a: Named, b: Named) -> str:
+    """Why two instructions were not fused into one kernel; or how they were.
+
+    Raises:
+        GraphError: There was no such instruction in any step, or the model has no such node.
+    """
+    ours, theirs = (_Place(build, given) for given in (a, b))
+    if together := [k for k in ours.kernels if k in theirs.kernels]:
+        return f"they are one kernel: {listed(together)} of the compiled program"
+    for place in (ours, theirs):
+        if not place.kernels:
+            return place.absence
+    pairs = [p for x in ours.kernels for y in theirs.kernels for p in ((x, y), (y, x))]
+    adjacent = [(x, y) for x, y in pairs if _reads(y, x)]
+    if adjacent:
+        return "; ".join(dict.fromkeys(_between(build, x, y) for x, y in adjacent))
+    return _apart(build, ours.kernels, theirs.kernels)
+
+
+class _Place:
+    """Where an instruction ended: the instructions of open modules that compute it, or why there are none."""
+
+    def __init__(self, build: Build, given: Named) -> None:
+        self.build = build
+        self.ids = _ids(build, given)
+        program = build.program
+        found = [i for i in map(program.find, self._descendants()) if i is not None]
+        self.kernels = list(dict.fromkeys(_owner(i) for i in found))
+        computed = [k for k in self.kernels if k.literal is None]
+        self.constants = [] if computed else self.kernels
+        self.kernels = computed
+        self.absence = "" if computed else self._absence()
+
+    def _descendants(self) -> list[int]:
+        """Ids of the compiled program that an instruction became; those that compute its very value first."""
+        relations = self.build.recording.relations
+        same = [e for id in self.ids for e in relations.equals(id) if e in relations.last]
+        if same:
+            return same
+        lineages = [self.build.recording.lineage(id) for id in self.ids]
+        return list(dict.fromkeys(d for one in lineages for d in one.descendants))
+
+    def _absence(self) -> str:
+        """What became of an instruction that no kernel computes."""
+        named = f"#{self.ids[0]}"
+        if self.constants:
+            return f"{named} is computed before a run: it became {listed(self.constants)}"
+        for step in reversed(self.build.recording.steps):
+            for edit in reversed(step.edits):
+                if self.ids[0] in edit.removed:
+                    return f"{named} is gone: {edit.rule} of {step.name} removed it: {edit.law}"
+        return f"{named} is not in the compiled program"
+
+
+def _ids(build: Build, given: Named) -> list[int]:
+    if isinstance(given, str):
+        found = [i.id for i in build.source.instructions if given in i.sources]
+        found += [i.id for i in build.program.instructions if given in i.sources and not found]
+        if not found:
+            raise GraphError(f"no instruction comes from a node {given!r} of the model")
+        return sorted(found)
+    id = given if isinstance(given, int) else given.id
+    build.recording.lineage(id)  # raises where there never was one
+    return [id]
+
+
+def _owner(instruction: Instruction) -> Instruction:
+    """The instruction of an open module that an instruction is part of; itself, if it is in one."""
+    while instruction.module.bypass:
+        instruction = _caller(instruction.module)
+    return instruction
+
+
+def _caller(body: Module) -> Instruction:
+    return next(i for i in body.program.instructions if body in i.modules)
+
+
+def _reads(user: Instruction, producer: Instruction) -> bool:
+    return any(i is producer or behind_views(i) is producer for i in user.inputs)
+
+
+# Kernels of which one reads the other
+
+
+def _between(build: Build, producer: Instruction, user: Instruction) -> str:
+    """Why a kernel and one that reads it are two."""
+    for one in (producer, user):
+        if reason := _alone(one):
+            return reason
+    name, reason = _fused_by(producer, user)
+    if not name:
+        return reason
+    if name not in [s.name.partition("(")[0] for s in build.recording.steps]:
+        return f"the pipeline did not run {name}, which fuses kernels such as {listed((producer, user))}"
+    return (
+        reason
+        or f"{name} would fuse {who(producer)} and {who(user)} now; later passes made it possible"
+    )
+
+
+def _fused_by(producer: Instruction, user: Instruction) -> tuple[str, str]:
+    """The pass that fuses such a pair and what stands against it; or no pass, and why there is none."""
+    names = (producer.name, user.name)
+    if "concat" in names:
+        return "fuse_concat", fuse_concat.obstacle(producer, user)
+    products = [
+        k for k in (producer, user) if k.name == "group" or k.name in fuse_gemm_epilogue.TAGS
+    ]
+    if len(products) == 2:
+        return "", f"{listed(products)} each hold a product; a kernel has one, but for attention"
+    if products:
+        other = user if products[0] is producer else producer
+        if _reduces(other):
+            whole = f"{who(other)} needs whole rows of what it reduces"
+            return "", f"{whole}; {who(products[0])} computes and reads parts of them"
+        if producer.name == "group":
+            return "", _after_group(producer, user)
+        if user.name == "group" and producer.only_user is None:
+            return "", _shared(producer, user)
+        return "fuse_gemm_epilogue", fuse_gemm_epilogue.obstacle(producer, user)
+    reduces = any(map(_reduces, (producer, user)))
+    return "fuse_reduce" if reduces else "fuse_pointwise", obstacles.obstacle(producer, user)
+
+
+def _reduces(instruction: Instruction) -> bool:
+    return instruction.name == "fused_reduce" or is_reduction(instruction)
+
+
+def _shared(producer: Instruction, user: Instruction) -> str:
+    """Who else needs what a kernel gives."""
+    return f"{who(producer)} has other users: {listed(u for u in producer.users if u is not user)}"
+
+
+def _after_group(group: Instruction, user: Instruction) -> str:
+    """Why work that follows a group is a kernel of its own."""
+    if rest := [u for u in group.users if u is not user]:
+        return f"{who(group)} has other users: {listed(rest)}"
+    if fuse_gemm_epilogue.is_attention(group):
+        return f"{who(group)} is attention, which takes no work after its second product"
+    if group.modules[0].outputs[0].name in fuse_gemm_epilogue.TAGS:
+        closed = f"{who(group)} was made before {who(user)} could be part of it"
+        return fuse_gemm_epilogue.obstacle(group, user) or closed
+    return (
+        f"{who(group)} takes the one kernel that follows its product; {who(user)} comes after that"
+    )
+
+
+def _alone(instruction: Instruction) -> str:
+    """Why nothing fuses with an operation of that kind; empty where something does."""
+    name, op = instruction.name, instruction.op
+    if name == "@return":
+        return "a program's result is written to memory by the kernel that computes it: nothing follows it"
+    if name.startswith("@"):
+        return f"{who(instruction)} is given, not computed: whatever reads it is a kernel with it as input"
+    if name in (*KERNELS, *fuse_gemm_epilogue.TAGS, "group", "concat", "fused_concat"):
+        return ""
+    if op.pointwise or is_reduction(instruction):
+        return ""
+    if op.family is Family.VIEW or _is_view(instruction):
+        return f"{who(instruction)} only says how memory is read; kernels read through it"
+    return (
+        f"{who(instruction)} stands alone: kernels are made of elementwise work, reductions, products, "
+        "convolutions, concatenations and attention"
+    )
+
+
+# Kernels that do not touch
+
+
+def _apart(build: Build, ours: Sequence[Instruction], theirs: Sequence[Instruction]) -> str:
+    """Why kernels of which none reads another one are two."""
+    for start, end in ((ours, theirs), (theirs, ours)):
+        path = _path(start, set(end))
+        if path:
+            kernels = [i for i in path[1:-1] if not _is_view(i)]
+            if not kernels:
+                return _between(build, path[0], path[-1])
+            first = _between(build, path[0], kernels[0])
+            return f"between them lies {listed(kernels)}; of the first two kernels: {first}"
+    shared = [x for x in _read(ours) if x in _read(theirs)]
+    if not shared:
+        return "neither needs what the other computes, and they read nothing in common"
+    return (
+        f"neither needs what the other computes; both read {listed(shared)}: only elementwise kernels "
+        "that share an input become one (fuse_pointwise with enable_multi_output)"
+    )
+
+
+def _is_view(instruction: Instruction) -> bool:
+    return instruction.op.alias is not None or instruction.name in ("contiguous", "reshape")
+
+
+def _read(kernels: Iterable[Instruction]) -> list[Instruction]:
+    return list(dict.fromkeys(behind_views(i) for k in kernels for i in k.inputs))
+
+
+def _path(start: Sequence[Instruction], end: set[Instruction]) -> list[Instruction]:
+    """The shortest way along users from one of some instructions to one of others; empty if there is none."""
+    came: dict[Instruction, Instruction | None] = dict.fromkeys(start)
+    layer = list(start)
+    while layer:
+        following: list[Instruction] = []
+        for one in layer:
+            for user in map(_owner, one.users):
+                if user in came:
+                    continue
+                came[user] = one
+                if user in end:
+                    return _walk(came, user)
+                following.append(user)
+        layer = following
+    return []
+
+
+def _walk(came: dict[Instruction, Instruction | None], last: Instruction) -> list[Instruction]:
+    found: list[Instruction] = []
+    current: Instruction | None = last
+    while current is not None:
+        found.insert(0, current)
+        current = came[current]
+    return found

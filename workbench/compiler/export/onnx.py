@@ -1,0 +1,127 @@
+"""A program as an ONNX model to look at: its graph for Netron, operations under the IR's names.
+
+The model holds no data and cannot be run: every operator is one of ours, and an edge is called after both
+its ends (``main:add:@3->main:relu:@4``).
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from workbench.compiler.files.mxr.json_form import write_json
+from workbench.compiler.files.mxr.writing import FILE_VERSION, MIGRAPHX_VERSION
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.module import Module
+from workbench.compiler.ir.operation import attribute_text
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+
+_TYPES = {
+    DType.FLOAT: 1, DType.UINT8: 2, DType.INT8: 3, DType.UINT16: 4, DType.INT16: 5, DType.INT32: 6,
+    DType.INT64: 7, DType.BOOL: 9, DType.HALF: 10, DType.DOUBLE: 11, DType.UINT32: 12,
+    DType.UINT64: 13, DType.BF16: 16, DType.FP8E4M3FN: 17, DType.FP8E4M3FNUZ: 18, DType.FP8E5M2: 19,
+    DType.FP8E5M2FNUZ: 20, DType.TUPLE: 0, DType.FP4X2: 23,
+}  # fmt: skip
+"""ONNX's codes of the element types; 0 is none."""
+
+_NO_DATA = b64encode(b"NULL").decode()
+
+
+def netron_json(program: Program) -> str:
+    """The model as the JSON form of ONNX, which Netron opens.
+
+    As MIGraphX writes it for the main module; a module that an instruction takes is an attribute of it.
+    """
+    return write_json(model(program))
+
+
+def model(program: Program) -> dict[str, Any]:
+    """The model as plain values, in the JSON form of ``onnx.ModelProto``."""
+    return {
+        "irVersion": str(FILE_VERSION),
+        "producerName": "AMDMIGraphX",
+        "producerVersion": MIGRAPHX_VERSION,
+        "graph": _Graph(program).of(program.main),
+    }
+
+
+class _Graph:
+    """Makes the graphs of modules; knows every instruction's name."""
+
+    def __init__(self, program: Program) -> None:
+        """Names of all instructions: module, operation and position."""
+        self.names = {
+            instruction.id: f"{module.name}:{instruction.name}:@{position}"
+            for module in program.modules.values()
+            for position, instruction in enumerate(module)
+        }
+
+    def of(self, module: Module) -> dict[str, Any]:
+        """The graph of a module."""
+        graph: dict[str, Any] = {"name": module.name} | {
+            key: [] for key in ("node", "initializer", "input", "output", "valueInfo")
+        }
+        for instruction in module:
+            if instruction.literal is not None:
+                graph["initializer"].append(self._literal(instruction))
+            elif instruction.parameter is not None:
+                graph["input"].append(_value(self._name(instruction), instruction.shape))
+            elif instruction.name == "@return":
+                graph["output"] += [
+                    _value(self._edge(i, instruction), i.shape) for i in instruction.inputs
+                ]
+            else:
+                graph["node"].append(self._node(instruction))
+                graph["valueInfo"] += self._edges(instruction)
+        return graph
+
+    def _name(self, instruction: Instruction) -> str:
+        return self.names[instruction.id]
+
+    def _edge(self, start: Instruction, end: Instruction) -> str:
+        """The name of a value between two instructions; of what is given, or is all the result, its own."""
+        if start.literal is not None or start.parameter is not None:
+            return self._name(start)
+        if end.name == "@return" and len(end.inputs) == 1:
+            return self._name(end)
+        return f"{self._name(start)}->{self._name(end)}"
+
+    def _edges(self, instruction: Instruction) -> list[dict[str, Any]]:
+        users = [u for u in instruction.users if u.name != "@return"]
+        return [_value(self._edge(instruction, u), instruction.shape) for u in users]
+
+    def _literal(self, instruction: Instruction) -> dict[str, Any]:
+        shape = instruction.shape
+        return {
+            "dims": list(shape.lens),
+            "dataType": _TYPES[shape.type],
+            "name": self._name(instruction),
+            "rawData": _NO_DATA,
+        }
+
+    def _node(self, instruction: Instruction) -> dict[str, Any]:
+        attributes = instruction.op.attributes()
+        return {
+            "input": [self._edge(i, instruction) for i in instruction.inputs],
+            "output": [self._edge(instruction, u) for u in instruction.users],
+            "name": self._name(instruction),
+            "opType": instruction.name,
+            "attribute": [_attribute(k, v) for k, v in attributes.items()]
+            + [{"name": m.name, "g": self.of(m), "type": "GRAPH"} for m in instruction.modules],
+        }
+
+
+def _attribute(name: str, value: object) -> dict[str, str]:
+    text = b64encode(attribute_text(value).encode()).decode()
+    return {"name": name, "s": text, "type": "STRING"}
+
+
+def _value(name: str, shape: Shape) -> dict[str, Any]:
+    dims = [{"dimValue": str(n)} for n in shape.lens]
+    if shape.dims is not None:
+        fixed = ({"dimValue": str(d.min)} if d.is_fixed else None for d in shape.dims)
+        dims = [f or {"dimParam": str(d)} for f, d in zip(fixed, shape.dims, strict=True)]
+    tensor = {"elemType": _TYPES[shape.type], "shape": {"dim": dims}}
+    return {"name": name, "type": {"tensorType": tensor}}

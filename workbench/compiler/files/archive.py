@@ -1,0 +1,348 @@
+"""Programs and recordings as files: a zip of one JSON document and the raw bytes of each literal.
+
+Nothing in a file is executed or unpickled; every size is checked before memory is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
+from workbench.compiler.files import mxr
+from workbench.compiler.files.mxr.files import SUFFIXES
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import SourceNode
+from workbench.compiler.ir.operation import Operation, find
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, rows_of
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.sym.values import from_value, to_value
+from workbench.compiler.record.edits import Edit, NearMiss, Step
+from workbench.compiler.record.recording import Recording
+
+FORMAT = "graph-workbench"
+VERSION = 1
+_DOCUMENT = "document.json"
+
+Json = Any
+
+
+def save(what: Program | Recording, path: str | Path) -> None:
+    """Write a program or a recording to a file; an existing file is replaced once the new one is whole.
+
+    The name of the file says its form: a program can be MIGraphX's ``.mxr`` or ``.json``; any other name
+    stands for the workbench's own form, which also keeps the ids of instructions.
+
+    Raises:
+        OperationError: It is something else, or a recording for a form that has none; of a build, save
+            ``recording`` or ``program``.
+        OSError: The file cannot be written.
+    """
+    path = Path(path)
+    if not isinstance(what, Program | Recording):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OperationError(
+            f"a {type(what).__name__} cannot be saved; expected a program or a recording, such as "
+            "build.program or build.recording"
+        )
+    if (form := SUFFIXES.get(path.suffix)) is not None:
+        if isinstance(what, Recording):
+            raise OperationError(
+                f"{path}: a recording has no form of MIGraphX's; save it under a name without {path.suffix}"
+            )
+        mxr.save(what, path, form)
+        return
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
+    pool = _Literals()
+    kind = "program" if isinstance(what, Program) else "recording"
+    body = _tables(rows_of(what), pool) if isinstance(what, Program) else _recording(what, pool)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "body": body,
+        "literals": pool.shapes(),
+    }
+    part = path.with_name(path.name + ".part")
+    try:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as file:
+            file.writestr(_DOCUMENT, json.dumps(document), zipfile.ZIP_DEFLATED)
+            for number, argument in enumerate(pool.arguments):
+                file.writestr(_member(number), np.ascontiguousarray(argument.numpy()).tobytes())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load(path: str | Path) -> Program | Recording:
+    """Read a file that ``save`` wrote, or MIGraphX: ``.mxr`` and ``.json``.
+
+    Raises:
+        ModelError: The file is missing, damaged, of another kind or version.
+    """
+    if (form := SUFFIXES.get(Path(path).suffix)) is not None:
+        return mxr.load(path, form)
+    try:
+        with zipfile.ZipFile(path) as file:
+            document = json.loads(file.read(_DOCUMENT))
+            _check_header(path, document)
+            literals = [_literal(file, n, s) for n, s in enumerate(document["literals"])]
+        if document["kind"] == "program":
+            return build(_rows(document["body"], literals))
+        return _read_recording(document["body"], literals)
+    except ModelError:
+        raise
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        ValueError,
+        TypeError,
+        IndexError,
+        AttributeError,
+    ) as error:
+        raise ModelError(
+            f"{path}: not a file that the workbench wrote, or damaged: {error}"
+        ) from error
+    except WorkbenchError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _check_header(path: str | Path, document: Mapping[str, Json]) -> None:
+    if document.get("format") != FORMAT or document.get("kind") not in ("program", "recording"):
+        raise ModelError(f"{path}: expected a program or recording of the workbench")
+    if document.get("version") != VERSION:
+        found = document.get("version")
+        raise ModelError(f"{path}: file version {found!r}; this workbench reads version {VERSION}")
+
+
+class _Literals:
+    """Numbers the distinct literals of what is being written."""
+
+    def __init__(self) -> None:
+        self.arguments: list[Argument] = []
+        self._numbers: dict[int, int] = {}
+
+    def number(self, literal: Argument | None) -> int | None:
+        if literal is None:
+            return None
+        if id(literal) not in self._numbers:
+            self._numbers[id(literal)] = len(self.arguments)
+            self.arguments.append(literal)
+        return self._numbers[id(literal)]
+
+    def shapes(self) -> list[Json]:
+        return [_shape(a.shape) for a in self.arguments]
+
+
+def _member(number: int) -> str:
+    return f"literals/{number}"
+
+
+def _literal(file: zipfile.ZipFile, number: int, described: Json) -> Argument:
+    shape = _read_shape(described)
+    info = file.getinfo(_member(number))
+    expected = shape.elements * shape.type.size
+    if info.file_size != expected or info.compress_type != zipfile.ZIP_STORED:
+        raise ModelError(
+            f"literal {number}: expected {expected} stored bytes, found {info.file_size}"
+        )
+    array: Array = np.frombuffer(file.read(info), shape.type.numpy)
+    return Argument(shape, array.reshape(shape.lens or (0,)))
+
+
+# Values
+
+
+def _shape(shape: Shape) -> Json:
+    return {
+        "type": int(shape.type),
+        "lens": shape.lens,
+        "strides": shape.strides,
+        "dims": None if shape.dims is None else [_dim(d) for d in shape.dims],
+        "subs": None if shape.subs is None else [_shape(s) for s in shape.subs],
+        "kind": shape.kind,
+        **({"dyn_strides": [to_value(s) for s in shape.dyn_strides]} if shape.dyn_strides else {}),
+    }
+
+
+def _dim(dim: Dim) -> Json:
+    if dim.sym is not None:
+        return {"sym": to_value(dim.sym)}
+    return [dim.min, dim.max, dim.optimals, dim.name]
+
+
+def _read_dim(value: Json) -> Dim:
+    if isinstance(value, Mapping):
+        return Dim.of(from_value(cast("Mapping[str, Json]", value).get("sym")))
+    low, high, best, *name = value
+    return Dim(low, high, tuple(best), *name)
+
+
+def _read_shape(value: Json) -> Shape:
+    type = DType(value["type"])
+    if kind := value.get("kind"):
+        return Shape.sequence_of(*[_read_shape(s) for s in value["subs"]], kind=kind)
+    if value["subs"] is not None:
+        return Shape.tuple_of([_read_shape(s) for s in value["subs"]])
+    if value["dims"] is not None:
+        strides = [from_value(s) for s in value.get("dyn_strides", [])]
+        return Shape.dynamic(type, [_read_dim(d) for d in value["dims"]], strides or None)
+    return Shape(type, value["lens"], value["strides"])
+
+
+def _encoded(value: Any) -> Json:
+    if isinstance(value, tuple):
+        return [_encoded(v) for v in cast("tuple[Any, ...]", value)]
+    if isinstance(value, DType):
+        return int(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Shape):
+        return _shape(value)
+    if isinstance(value, Dim):
+        return _dim(value)
+    return _operation(value) if isinstance(value, Operation) else value
+
+
+def _decoded(value: Json, hint: Any) -> Any:
+    origin, args = get_origin(hint), get_args(hint)
+    if value is None:
+        return None
+    if origin in (Union, UnionType):
+        return _decoded(value, next(a for a in args if a is not NoneType))
+    if origin is tuple:
+        return tuple(_decoded(v, args[0]) for v in value)
+    if hint is Shape:
+        return _read_shape(value)
+    if hint is Dim:
+        return _read_dim(value)
+    if isinstance(hint, type) and issubclass(hint, Operation):
+        return _read_operation(value)
+    return hint(value) if isinstance(hint, type) else value
+
+
+def _operation(op: Operation) -> Json:
+    return {"name": op.name, **{k: _encoded(v) for k, v in op.attributes().items()}}
+
+
+def _read_operation(value: Mapping[str, Json]) -> Operation:
+    cls = find(value["name"])
+    hints = _hints(cls)
+    return cls(**{k: _decoded(v, hints[k]) for k, v in value.items() if k != "name"})
+
+
+@cache
+def _hints(cls: type[Operation]) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+# Rows
+
+
+def _row(row: Row, pool: _Literals) -> Json:
+    return [
+        row.id, row.module, row.order, _operation(row.op), _shape(row.shape), row.inputs, row.modules,
+        row.sources, pool.number(row.literal), row.target_id, row.symbols,
+    ]  # fmt: skip
+
+
+def _read_row(value: Json, literals: list[Argument]) -> Row:
+    id, module, order, op, shape, inputs, modules, sources, literal, target, *symbols = value
+    data = None if literal is None else literals[int(literal)]
+    return Row(
+        id, module, order, _read_operation(op), _read_shape(shape), tuple(inputs), tuple(modules),
+        tuple(sources), data, target, tuple(symbols[0]) if symbols else (),
+    )  # fmt: skip
+
+
+def _tables(rows: Rows, pool: _Literals) -> Json:
+    return {
+        "name": rows.name,
+        "output_names": rows.output_names,
+        "targets": rows.targets,
+        "keeps_fixed": rows.keeps_fixed,
+        "strict": rows.strict,
+        "source_nodes": [asdict(s) for s in rows.source_nodes.values()],
+        "modules": [[k, *m] for k, m in rows.modules.items()],
+        "instructions": [_row(r, pool) for r in rows.instructions.values()],
+    }
+
+
+def _rows(body: Json, literals: list[Argument]) -> Rows:
+    rows = Rows(body["name"], tuple(body["output_names"]), tuple(body.get("targets", ())))
+    rows.keeps_fixed, rows.strict = (bool(body.get(k, False)) for k in ("keeps_fixed", "strict"))
+    nodes = [_source_node(n) for n in body["source_nodes"]]
+    rows.source_nodes = {n.name: n for n in nodes}
+    rows.modules = {k: ModuleRow(name, bypass) for k, name, bypass in body["modules"]}
+    made = [_read_row(r, literals) for r in body["instructions"]]
+    rows.instructions = {r.id: r for r in made}
+    return rows
+
+
+def _source_node(value: dict[str, Json]) -> SourceNode:
+    lists: dict[str, Any] = {k: tuple(value.pop(k)) for k in ("scope", "inputs", "outputs")}
+    return SourceNode(**value, **lists)
+
+
+# Recordings
+
+
+def _recording(recording: Recording, pool: _Literals) -> Json:
+    return {
+        "start": _tables(recording.start, pool),
+        "steps": [_step(s, pool) for s in recording.steps],
+    }
+
+
+def _step(step: Step, pool: _Literals) -> Json:
+    return {
+        "name": step.name,
+        "sizes": [step.size_before, step.size_after],
+        "seconds": step.seconds,
+        "error": step.error,
+        "near_misses": [m._asdict() for m in step.near_misses],
+        "edits": [_edit(e, pool) for e in step.edits],
+    }
+
+
+def _edit(edit: Edit, pool: _Literals) -> Json:
+    rows = [[k, None if r is None else _row(r, pool)] for k, r in edit.rows.items()]
+    modules = [[k, None if m is None else list(m)] for k, m in edit.modules.items()]
+    plain = (
+        "index", "rule", "law", "file", "line", "added", "removed", "changed", "moved", "replaced", "seconds",
+    )  # fmt: skip
+    return {k: getattr(edit, k) for k in plain} | {"rows": rows, "modules": modules}
+
+
+def _read_edit(value: dict[str, Json], literals: list[Argument]) -> Edit:
+    rows = {k: None if r is None else _read_row(r, literals) for k, r in value.pop("rows")}
+    modules = {k: None if m is None else ModuleRow(*m) for k, m in value.pop("modules")}
+    ids: dict[str, Any] = {k: tuple(value.pop(k)) for k in ("added", "removed", "changed", "moved")}
+    pairs = tuple((old, new) for old, new in value.pop("replaced"))
+    return Edit(**value, **ids, rows=rows, modules=modules, replaced=pairs)
+
+
+def _read_recording(body: Json, literals: list[Argument]) -> Recording:
+    start = _rows(body["start"], literals)
+    recording = Recording(build(start))
+    for value in body["steps"]:
+        before, step_after = value["sizes"]
+        step = Step(recording, None, value["name"], before)
+        step.size_after, step.seconds, step.error = step_after, value["seconds"], value["error"]
+        step.near_misses = [NearMiss(**m) for m in value["near_misses"]]
+        step.made = [_read_edit(e, literals) for e in value["edits"]]
+        recording.restore(start, step)
+    return recording

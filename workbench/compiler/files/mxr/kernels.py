@@ -1,0 +1,70 @@
+"""What files say of programs that were compiled for a device: their kernels, and who copies."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, cast
+
+from workbench.compiler.errors import ModelError
+from workbench.compiler.files.mxr.values import expect
+from workbench.compiler.files.mxr.writing import EXTRA
+
+_KEY = "device"
+
+
+@dataclass(frozen=True)
+class SavedKernel:
+    """A kernel that was compiled. Its machine code does what whoever wrote the file wants it to do."""
+
+    name: str
+    device: str
+    """What code depends on besides its source: the kind of device, its architecture, versions."""
+    source: str
+    """The SHA-256 of the source that it was compiled from."""
+    binary: bytes
+    log: str = ""
+    assembly: str = ""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a file keeps of a program's compilation for a device."""
+
+    kernels: tuple[SavedKernel, ...] = ()
+    offload_copy: bool = True
+    """Whether a run copies inputs to the device and results from it."""
+
+
+def with_compiled(value: dict[str, Any], compiled: Compiled) -> dict[str, Any]:
+    """A program's value with what was compiled, where MIGraphX's reader passes over it."""
+    if compiled == Compiled():
+        return value
+    kernels = [asdict(k) for k in compiled.kernels]
+    found = {"offload_copy": compiled.offload_copy, "kernels": kernels}
+    return value | {EXTRA: {**value.get(EXTRA, {}), _KEY: found}}
+
+
+def compiled_of(value: Any) -> Compiled:
+    """What a file's value says of a compilation; nothing of it is loaded or run.
+
+    Raises:
+        ModelError: It is damaged.
+    """
+    extra: Any = value.get(EXTRA) or {}
+    if _KEY not in extra:
+        return Compiled()
+    found = expect(extra[_KEY], dict, _KEY)
+    kernels = expect(found.get("kernels") or [], list, "kernels")
+    return Compiled(
+        tuple(_kernel(k) for k in cast("list[Any]", kernels)),
+        expect(found.get("offload_copy", True), bool, "offload_copy"),
+    )
+
+
+def _kernel(value: Any) -> SavedKernel:
+    given = expect(value, dict, "kernel")
+    for name in (f.name for f in fields(SavedKernel)):
+        wanted = bytes if name == "binary" else str
+        if not isinstance(given.get(name), wanted):
+            raise ModelError(f"kernels: {name}: expected {wanted.__name__} in every kernel")
+    return SavedKernel(**{f.name: given[f.name] for f in fields(SavedKernel)})

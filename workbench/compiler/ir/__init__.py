@@ -1,0 +1,1 @@
+"""The IR: types, shapes, operations, instructions, modules and programs."""

@@ -1,0 +1,87 @@
+"""Arguments: a shape and the array that holds its elements, shared and never copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.errors import ShapeError
+from workbench.compiler.ir.dtypes import Array, DType, held
+from workbench.compiler.ir.shape import Shape
+
+
+class Argument:
+    """The data of a value. ``numpy()`` has the logical lens; strides may differ from the shape's."""
+
+    __slots__ = ("_array", "shape")
+
+    def __init__(self, shape: Shape, array: Array) -> None:
+        """Hold ``array`` as the elements of ``shape``.
+
+        Raises:
+            ShapeError: The array's type or number of elements is not the shape's.
+        """
+        if array.dtype != shape.type.numpy or array.size != shape.elements:
+            found = f"{array.dtype}{list(array.shape)}"
+            raise ShapeError(f"data of {found} cannot be an argument of shape {shape}")
+        self.shape = shape
+        self._array = array if array.shape == shape.lens else _reshaped(array, shape)
+        self._array.flags.writeable = False
+
+    @classmethod
+    def of(cls, value: Any, type: DType | None = None) -> Argument:
+        """The argument that an array, a scalar or a nested list stands for.
+
+        A 0-d value has the scalar shape ``{1}, {0}``; a strided array keeps its strides.
+        A ``torch`` tensor (or anything with DLPack) is taken without a copy.
+        """
+        if isinstance(value, Argument):
+            return value
+        array = _as_array(value, type)
+        kind = DType.of(array.dtype)
+        if array.ndim == 0:
+            return cls(Shape.scalar(kind), array.reshape(1))
+        return cls(Shape(kind, array.shape, _element_strides(array)), array.view())
+
+    def numpy(self) -> Array:
+        """The elements as a read-only array of the shape's lens."""
+        return self._array
+
+    def same_as(self, other: Argument) -> bool:
+        """Whether shape and bytes of every element are equal; NaN equals itself."""
+        if self._array is other._array:
+            return self.shape == other.shape
+        return self.shape == other.shape and self._array.tobytes() == other._array.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        """Equal shapes and equal bytes."""
+        return isinstance(other, Argument) and self.same_as(other)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        """The shape and the first elements."""
+        return f"Argument({self.shape}; {np.array2string(self._array, threshold=10)})"
+
+
+def _reshaped(array: Array, shape: Shape) -> Array:
+    lens = shape.lens or (0,)
+    return array.reshape(lens)
+
+
+def _as_array(value: Any, type: DType | None) -> Array:
+    if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+        value = np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
+    array: Array = held(np.asarray(value, dtype=None if type is None else type.numpy))
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array
+
+
+def _element_strides(array: Array) -> tuple[int, ...] | None:
+    if array.flags.c_contiguous or not array.size:
+        return None
+    if any(s < 0 or s % array.itemsize for s in array.strides):
+        return None
+    return tuple(s // array.itemsize for s in array.strides)

@@ -1,0 +1,211 @@
+"""Instructions that are not computations: parameters, literals, comments, outlines, the unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.errors import EvaluationError, ShapeError
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
+from workbench.compiler.ir.quoting import value_text, word_text
+from workbench.compiler.ir.sampling import grid
+from workbench.compiler.ir.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir.module import Module
+
+
+@operation
+class Param(Operation):
+    """A parameter of its module; ``order`` is its place among them, which does not print."""
+
+    name: ClassVar[str] = "@param"
+    family: ClassVar[Family] = Family.PARAMETER
+    context_free: ClassVar[bool] = False
+    parameter: str = ""
+    order: int = 0
+
+    def __str__(self) -> str:
+        """``@param:x``."""
+        return f"@param:{value_text(self.parameter) if self.parameter else ''}"
+
+
+@operation
+class Literal(Operation):
+    """A constant; its data is the instruction's ``literal``."""
+
+    name: ClassVar[str] = "@literal"
+    family: ClassVar[Family] = Family.PARAMETER
+
+
+@operation
+class Return(Operation):
+    """The results of a module: its inputs, in order."""
+
+    name: ClassVar[str] = "@return"
+    family: ClassVar[Family] = Family.PARAMETER
+    context_free: ClassVar[bool] = False
+    dynamic: ClassVar[bool] = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """Nothing, the one result, or a tuple of the results."""
+        return inputs[0] if len(inputs) == 1 else Shape.tuple_of(inputs)
+
+
+@operation
+class Comment(Operation):
+    """A remark; it has no elements."""
+
+    name: ClassVar[str] = "@comment"
+    family: ClassVar[Family] = Family.PARAMETER
+    text: str = ""
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """A float tensor without dimensions."""
+        expect_count(self, inputs, 0)
+        if "\n" in self.text:
+            raise ShapeError(f"@comment: {self.text!r}; expected one line")
+        return Shape(DType.FLOAT)
+
+    def compute(self, *inputs: Any) -> Any:
+        """No elements."""
+        return np.empty(0, np.float32)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """A remark that looks like a line of text."""
+        yield cls(), []
+        yield cls("x -> y, (half) as it was"), []
+
+    def __str__(self) -> str:
+        """``@comment: text``."""
+        return f"@comment: {self.text}"
+
+
+class _Outline(Operation):
+    """Base of the two names that a value has of which only the shape is known."""
+
+    family: ClassVar[Family] = Family.PARAMETER
+    context_free: ClassVar[bool] = False
+    shape: Shape
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape given."""
+        expect_count(self, inputs, 0)
+        return self.shape
+
+    def compute(self, *inputs: Any) -> Any:
+        """Refuse: there is no value."""
+        raise EvaluationError(f"{self.name}: of this value only the shape is known, {self.shape}")
+
+
+@operation
+class BuiltinOutline(_Outline):
+    """A value of which only the shape is known, as shape tests make them."""
+
+    name: ClassVar[str] = "@outline"
+    shape: Shape = Shape()
+
+
+@operation
+class Outline(_Outline):
+    """A value of which only the shape is known."""
+
+    name: ClassVar[str] = "outline"
+    shape: Shape = Shape()
+
+
+@operation
+class Undefined(Operation):
+    """The value of an optional input that was left out."""
+
+    name: ClassVar[str] = "undefined"
+    family: ClassVar[Family] = Family.PARAMETER
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """A float tensor without dimensions."""
+        expect_count(self, inputs, 0)
+        return Shape(DType.FLOAT)
+
+    def compute(self, *inputs: Any) -> Any:
+        """No elements."""
+        return np.empty(0, np.float32)
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """The one there is."""
+        yield cls(), []
+
+
+@operation
+class Unknown(Operation):
+    """An operator of a model that the workbench does not know; it prints and draws but cannot run."""
+
+    name: ClassVar[str] = "unknown:"
+    family: ClassVar[Family] = Family.KERNEL
+    context_free: ClassVar[bool] = False
+    dynamic: ClassVar[bool] = True
+    op: str = ""
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape of the first input, for want of better knowledge."""
+        return inputs[0] if inputs else Shape()
+
+    def compute(self, *inputs: Any) -> Any:
+        """Refuse: nothing is known about the operator's meaning."""
+        raise EvaluationError(f"operator {self.op!r} is not supported; import skipped it")
+
+    def __str__(self) -> str:
+        """``unknown:Foo``."""
+        return f"unknown:{word_text(self.op)}"
+
+
+class _First(Operation):
+    family: ClassVar[Family] = Family.VIEW
+    alias: ClassVar[int | None] = 0
+    dynamic: ClassVar[bool] = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape of the first input."""
+        if not inputs:
+            raise ShapeError(f"{self.name}: expected 1 input or more, found 0")
+        return inputs[0]
+
+    def compute(self, *inputs: Any) -> Any:
+        """The first input."""
+        return inputs[0]
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """One input, and one beside the first."""
+        yield cls(), [grid(2, 3)]
+        yield cls(), [grid(2, 3, type=np.float16), grid(4)]
+
+
+@operation
+class Identity(_First):
+    """Its first input, unchanged."""
+
+    name: ClassVar[str] = "identity"
+
+
+watcher: ContextVar[Callable[[int, Array], None] | None] = ContextVar("watcher", default=None)
+"""Hears what every ``capture`` sees that is evaluated: its number and the value."""
+
+
+@operation
+class Capture(_First):
+    """Its first input, unchanged; calibration looks at its values here. ``ins_index`` tells which."""
+
+    name: ClassVar[str] = "capture"
+    ins_index: int = 0
+
+    def compute(self, *inputs: Any) -> Any:
+        """The first input, after whoever watches was told."""
+        if (hear := watcher.get()) is not None:
+            hear(self.ins_index, inputs[0])
+        return inputs[0]

@@ -1,0 +1,206 @@
+"""Instructions, the model's nodes that they come from, and what listeners hear of their changes."""
+
+# A module and its instructions are one data structure.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.builtin import Param
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir.module import Module
+    from workbench.compiler.passes.base import Pass
+    from workbench.compiler.rewrite import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNode:
+    """A node of the model that a program was made from: an ONNX node or a line of a user's code."""
+
+    name: str
+    op_type: str = ""
+    scope: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    attributes: str = ""
+
+
+class Listener(Protocol):
+    """Hears every change of a program. A listener must not edit the program."""
+
+    def touched(self, instruction: Instruction) -> None:
+        """The instruction was inserted or moved, or its operation, inputs, modules or shape changed."""
+
+    def removed(self, instruction: Instruction) -> None:
+        """The instruction is no longer in any module."""
+
+    def replaced(self, old: Instruction, new: Instruction) -> None:
+        """``new`` computes what ``old`` computed, and takes over its users."""
+
+    def module_changed(self, module: Module) -> None:
+        """The module was added, renamed or removed, or its flags changed."""
+
+    def edit_began(self, rule: Rule | None, root: Instruction | None) -> None:
+        """What follows, until ``edit_ended``, is one edit."""
+
+    def edit_ended(self) -> None:
+        """The edit is complete."""
+
+    def near_miss(self, rule: Rule, instruction: Instruction, reason: str) -> None:
+        """A rule met its pattern at ``instruction`` but did not apply, for this reason."""
+
+    def pass_began(self, pass_: Pass) -> None:
+        """A pass starts to work on the program."""
+
+    def pass_ended(self, pass_: Pass) -> None:
+        """The pass is done."""
+
+
+class Instruction:
+    """An operation applied to inputs. Its ``id`` is its own for life, through moves and module changes."""
+
+    # fmt: off
+    __slots__ = ("_next", "_previous", "_users", "constant", "id", "inputs", "literal", "module",
+                 "modules", "op", "order", "shape", "sources", "symbols", "target_id")
+    # fmt: on
+
+    def __init__(self, id: int, op: Operation, shape: Shape, module: Module) -> None:
+        """An instruction outside of any order; only ``Module`` makes these."""
+        self.id = id
+        self.op = op
+        self.shape = shape
+        self.module = module
+        self.inputs: tuple[Instruction, ...] = ()
+        self.modules: tuple[Module, ...] = ()
+        self.literal: Argument | None = None
+        self.sources: tuple[str, ...] = ()
+        self.symbols: tuple[str, ...] = ()
+        self.target_id = 0
+        self.order = 0
+        self.constant = False
+        self._users: dict[Instruction, None] = {}
+        self._previous: Instruction | None = None
+        self._next: Instruction | None = None
+
+    @property
+    def name(self) -> str:
+        """The operation's name: ``add``, ``@param``, ``pointwise``."""
+        return self.op.name
+
+    @property
+    def users(self) -> list[Instruction]:
+        """The distinct instructions that take this one as input, in the order they began to."""
+        return list(self._users)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any instruction takes this one as input."""
+        return bool(self._users)
+
+    @property
+    def following(self) -> Instruction | None:
+        """The instruction after this one in its module."""
+        return self._next
+
+    @property
+    def only_user(self) -> Instruction | None:
+        """The single user, or None when there is none or more than one."""
+        return next(iter(self._users)) if len(self._users) == 1 else None
+
+    @property
+    def parameter(self) -> str | None:
+        """The parameter's name, if this is a parameter."""
+        return self.op.parameter if isinstance(self.op, Param) else None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is known before a run: a literal, or made of constants only."""
+        return self.constant
+
+    def __repr__(self) -> str:
+        """The text form, with the lasting id instead of the printed number."""
+        inputs = ", ".join(f"#{i.id}" for i in self.inputs)
+        return f"#{self.id} {self.op}({inputs}) -> {self.shape}"
+
+
+def is_constant(instruction: Instruction) -> bool:
+    """Whether an instruction can be evaluated before a run."""
+    return instruction.constant
+
+
+def learn_constant(instruction: Instruction) -> None:
+    """Work out anew whether an instruction, and then its users, are constant."""
+    stack = [instruction]
+    while stack:
+        current = stack.pop()
+        known = _is_known(current)
+        if known != current.constant:
+            current.constant = known
+            stack.extend(current._users)
+
+
+def _is_known(instruction: Instruction) -> bool:
+    if instruction.literal is not None:
+        return True
+    for given in instruction.inputs:  # a loop, as it runs at every change of inputs
+        if not given.constant:
+            return False
+    op = instruction.op
+    return (
+        bool(instruction.inputs)
+        and op.context_free
+        and not op.takes_modules
+        and not instruction.modules
+        and not instruction.shape.is_symbolic  # symbols have values in a run only
+    )
+
+
+def inherit_sources(instruction: Instruction, sources: tuple[str, ...]) -> None:
+    """Give ``sources`` to an instruction and to its inputs that have none of their own."""
+    stack = [instruction] if sources else []
+    while stack:
+        current = stack.pop()
+        if not current.sources and current.parameter is None and current.literal is None:
+            current.sources = sources
+            current.module.program.tell_touched(current)
+            stack.extend(current.inputs)
+
+
+def depth_first(root: Instruction, module: Module, done: set[Instruction]) -> list[Instruction]:
+    """What ``root`` needs of a module and itself, needed ones first; ``done`` are left out."""
+    found: list[Instruction] = []
+    stack = [root]
+    while stack:
+        current = stack[-1]
+        if current in done:
+            stack.pop()
+            continue
+        needed = [*current.inputs, *[c for m in current.modules for c in captured(m)]]
+        waiting = [i for i in needed if i.module is module and i not in done]
+        if waiting:
+            stack += reversed(waiting)
+        else:
+            done.add(stack.pop())
+            found.append(current)
+    return found
+
+
+def captured(module: Module) -> list[Instruction]:
+    """Values of other modules that a module, and those that it calls, use; each once."""
+    found: dict[Instruction, None] = {}
+    inner: set[Module] = set()
+    stack = [module]
+    while stack:
+        one = stack.pop()
+        if one not in inner:
+            inner.add(one)
+            for instruction in one:
+                found.update(dict.fromkeys(instruction.inputs))
+                stack += instruction.modules
+    return [i for i in found if i.module not in inner]

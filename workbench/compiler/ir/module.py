@@ -1,0 +1,490 @@
+"""Modules of instructions in SSA form, edited in place, every change heard by listeners."""
+
+# A module and its instructions are one data structure.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from workbench.compiler.errors import GraphError, ShapeError
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.builtin import Identity, Literal, Param, Return
+from workbench.compiler.ir.instruction import (
+    Instruction,
+    Listener,
+    SourceNode,
+    captured,
+    depth_first,
+    inherit_sources,
+    is_constant,
+    learn_constant,
+)
+from workbench.compiler.ir.operation import Operation, expect_unpacked, make
+from workbench.compiler.ir.ranges import kept_fixed
+from workbench.compiler.ir.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir.program import Program
+
+__all__ = [
+    "Instruction", "Listener", "Module", "SourceNode", "captured", "infer", "is_constant",
+]  # fmt: skip
+
+_GAP = 1 << 64
+_NO_SYMBOLS = nullcontext()
+_LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
+
+
+class Module:
+    """A named, ordered list of instructions. Every edit keeps order and users right, and is heard."""
+
+    def __init__(self, program: Program, name: str, bypass: bool = False) -> None:
+        """An empty module; made by ``Program.create_module``."""
+        self.program = program
+        self.name = name
+        self.bypass = bypass
+        """Whether passes leave this module alone: the body of a fused operation."""
+        self._first: Instruction | None = None
+        self._last: Instruction | None = None
+        self._parameters: dict[str, Instruction] = {}
+        self._size = 0
+
+    # What is in it
+
+    def __iter__(self) -> Iterator[Instruction]:
+        """The instructions in order; safe against removal of the current one."""
+        current = self._first
+        while current is not None:
+            following = current._next
+            yield current
+            current = following
+
+    def __reversed__(self) -> Iterator[Instruction]:
+        """The instructions from the last to the first."""
+        current = self._last
+        while current is not None:
+            previous = current._previous
+            yield current
+            current = previous
+
+    def __len__(self) -> int:
+        """The number of instructions."""
+        return self._size
+
+    @property
+    def parameters(self) -> dict[str, Instruction]:
+        """Parameters by name, in the order in which they were made."""
+        return dict(self._parameters)
+
+    @property
+    def last(self) -> Instruction | None:
+        """The last instruction."""
+        return self._last
+
+    @property
+    def has_return(self) -> bool:
+        """Whether the module ends with a ``@return``."""
+        return self._last is not None and isinstance(self._last.op, Return)
+
+    @property
+    def outputs(self) -> tuple[Instruction, ...]:
+        """What the module returns: the inputs of ``@return``, or else its last instruction."""
+        if self._last is None:
+            return ()
+        return self._last.inputs if self.has_return else (self._last,)
+
+    # Making instructions
+
+    def add(
+        self,
+        op: Operation | str,
+        *inputs: Instruction,
+        modules: Sequence[Module] = (),
+        **attributes: Any,
+    ) -> Instruction:
+        """Append an instruction (before a ``@return``, if the module has one)."""
+        before = self._last if self.has_return else None
+        return self.insert(before, op, *inputs, modules=modules, **attributes)
+
+    def insert(
+        self,
+        before: Instruction | None,
+        op: Operation | str,
+        *inputs: Instruction,
+        modules: Sequence[Module] = (),
+        **attributes: Any,
+    ) -> Instruction:
+        """Insert an instruction before another one, or at the end; its shape is inferred.
+
+        Raises:
+            ShapeError: The operation refuses the inputs' shapes.
+            GraphError: An input comes later than the place of insertion, or is of another program.
+        """
+        operation = op if isinstance(op, Operation) else make(op, **attributes)
+        return self.insert_as(None, before, operation, inputs, modules)
+
+    def insert_as(
+        self,
+        shape: Shape | None,
+        before: Instruction | None,
+        op: Operation,
+        inputs: Sequence[Instruction],
+        modules: Sequence[Module] = (),
+    ) -> Instruction:
+        """As ``insert``; a ``shape`` that is known, as that of what is replaced, is not inferred."""
+        self._check_inputs(op, inputs, before)
+        made = self._new(op, infer(op, inputs, modules) if shape is None else shape)
+        self._link(made, before)
+        made.modules = tuple(modules)
+        self.connect(made, inputs)
+        if (tally := self.program.tally) is not None:
+            tally.made(made)
+        self.program.tell_touched(made)
+        return made
+
+    def add_parameter(self, name: str, shape: Shape) -> Instruction:
+        """Add a parameter at the front.
+
+        Raises:
+            GraphError: The module has a parameter of that name.
+        """
+        if name in self._parameters:
+            raise GraphError(f"module {self.name!r} has a parameter {name!r} already")
+        made = self._new(Param(parameter=name, order=self._next_parameter()), shape)
+        self._parameters[name] = made
+        self._link(made, self._first)
+        self.program.tell_touched(made)
+        return made
+
+    def add_literal(self, value: Any) -> Instruction:
+        """Add a literal at the front; the data is shared, not copied."""
+        argument = Argument.of(value)
+        made = self._new(_LITERAL, argument.shape)
+        made.literal, made.constant = argument, True
+        self._link(made, self._first)
+        self.program.tell_touched(made)
+        return made
+
+    def add_return(self, *values: Instruction) -> Instruction:
+        """End the module by returning these values."""
+        if self.has_return:
+            raise GraphError(f"module {self.name!r} has a @return already")
+        return self.insert(None, _RETURN, *values)
+
+    # Edits
+
+    def replace(self, old: Instruction, new: Instruction) -> None:
+        """Let ``new`` stand for ``old``: users move over, and what nobody needs any more goes at once.
+
+        Raises:
+            GraphError: ``new`` is ``old``, or comes after a user of ``old``.
+        """
+        if new is old:
+            raise GraphError(f"{old!r} cannot be replaced by itself")
+        if old.parameter is not None:
+            raise GraphError(f"parameter {old.parameter!r} cannot be replaced")
+        for user in old._users:
+            if user.module is new.module and user is not new and user.order <= new.order:
+                raise GraphError(f"{new!r} comes after {user!r}, a user of what it replaces")
+        if old is self._last and not self._put_last(new, old):
+            new = self.insert(None, _IDENTITY, new)
+        with self.program.tally or _NO_SYMBOLS as tally:
+            if tally is not None:
+                tally.replaced(old, new)
+            self.program.tell_replaced(old, new)
+            inherit_sources(new, old.sources)
+            for user in old.users:
+                if user is not new:
+                    self._set_inputs(user, [new if i is old else i for i in user.inputs])
+            self.prune(old)
+
+    def _put_last(self, new: Instruction, old: Instruction) -> bool:
+        """Move ``new`` behind ``old``, the last instruction, if nothing but ``old`` uses it."""
+        others = [u for u in new._users if u is not old]
+        if others or new.parameter is not None or new.module is not self:
+            return False
+        self._unlink(new)
+        self._link(new, None)
+        self.program.tell_touched(new)
+        return True
+
+    def prune(self, instruction: Instruction) -> None:
+        """Remove an instruction without users, and then its inputs that lost their last user.
+
+        Modules that only it called go too; the bodies of kernels are left to those who move them.
+        """
+        stack = [instruction]
+        while stack:
+            dead = stack.pop()
+            if dead._users or dead.parameter is not None or dead is dead.module._last:
+                continue
+            inputs = dead.inputs
+            dead.module.remove(dead)
+            lost = [i for m in dict.fromkeys(dead.modules) for i in _released(m)]
+            stack.extend(i for i in dict.fromkeys((*inputs, *lost)) if not i._users)
+
+    def remove(self, instruction: Instruction) -> None:
+        """Remove an instruction that nobody uses.
+
+        Raises:
+            GraphError: It has users, or is not in this module.
+        """
+        self._check_member(instruction)
+        if instruction._users:
+            user = next(iter(instruction._users))
+            raise GraphError(f"{instruction!r} cannot be removed: {user!r} uses it")
+        for given in instruction.inputs:
+            given._users.pop(instruction, None)
+        instruction.inputs = ()
+        if (tally := self.program.tally) is not None:
+            tally.lost(instruction)
+        self._unlink(instruction)
+        if instruction.parameter is not None:
+            del self._parameters[instruction.parameter]
+        self.program.forget(instruction)
+
+    def move(self, instruction: Instruction, before: Instruction | None) -> None:
+        """Move an instruction to another place of this module (``None``: the end).
+
+        Raises:
+            GraphError: An input would come after it, or a user before it.
+        """
+        self._check_member(instruction)
+        if before is instruction:
+            return
+        self._check_inputs(instruction.op, instruction.inputs, before)
+        for user in instruction._users:
+            if user.module is self and (before is None or user.order < before.order):
+                raise GraphError(f"{instruction!r} cannot move behind its user {user!r}")
+        self._unlink(instruction)
+        self._link(instruction, before)
+        self.program.tell_touched(instruction)
+
+    def sort(self) -> None:
+        """Put what each result needs right before it, depth first, inputs from left to right.
+
+        What nobody uses keeps its order. Values that a module argument captures count as inputs.
+        """
+        done: set[Instruction] = set()
+        order = [i for sink in self if not sink._users for i in depth_first(sink, self, done)]
+        if [i for i in self if i in done] != order:
+            self.arrange(order)
+
+    def arrange(self, order: Iterable[Instruction]) -> None:
+        """Put these behind all others, in this order, in which each comes after what it uses."""
+        for instruction in order:
+            self._unlink(instruction)
+            self._link(instruction, None)
+            self.program.tell_touched(instruction)
+
+    def set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
+        """Give an instruction other inputs; shapes that follow from it are inferred anew."""
+        self._check_member(instruction)
+        self._check_inputs(instruction.op, inputs, instruction)
+        self._set_inputs(instruction, inputs)
+
+    def set_modules(self, instruction: Instruction, modules: Sequence[Module]) -> None:
+        """Give an instruction other module arguments."""
+        instruction.modules = tuple(modules)
+        if (tally := self.program.tally) is not None:
+            tally.made(instruction)
+        self.program.tell_touched(instruction)
+
+    def take(
+        self, instruction: Instruction, inputs: Sequence[Instruction], keep_shape: bool = False
+    ) -> None:
+        """Move an instruction of another module to the end of this one, with other inputs.
+
+        It keeps its id: the value that it computes is the same one, now computed inside this module.
+        Its users stay: whoever takes it redirects them, or takes them too. A literal goes to the front.
+        With ``keep_shape``, its shape is right for those users until ``reinfer``.
+        """
+        known = [i.shape for i in instruction.inputs]
+        if (tally := self.program.tally) is not None:
+            tally.taken(instruction, hidden=self.bypass, was_hidden=instruction.module.bypass)
+        instruction.module._unlink(instruction)
+        instruction.module = self
+        front = self._first if instruction.literal is not None else None
+        self._link(instruction, front or (self._last if self.has_return else None))
+        self.connect(instruction, inputs)
+        if not keep_shape and known != [i.shape for i in inputs]:
+            instruction.shape = infer(instruction.op, inputs, instruction.modules)
+        self.program.tell_touched(instruction)
+
+    def rename(self, name: str) -> None:
+        """Give the module another name.
+
+        Raises:
+            GraphError: The program has a module of that name.
+        """
+        self.program.rename_module(self, name)
+
+    def rename_parameter(self, instruction: Instruction, name: str) -> None:
+        """Give a parameter another name."""
+        if name in self._parameters:
+            raise GraphError(f"module {self.name!r} has a parameter {name!r} already")
+        op = instruction.op
+        if not isinstance(op, Param):
+            raise GraphError(f"{instruction!r} is not a parameter")
+        self._parameters = {
+            (name if k == op.parameter else k): v for k, v in self._parameters.items()
+        }
+        instruction.op = Param(parameter=name, order=op.order)
+        self.program.tell_touched(instruction)
+
+    def reverse_parameters(self) -> None:
+        """Number the parameters the other way round; text lists the last one first."""
+        self.order_parameters(list(reversed(self._parameters)))
+
+    def order_parameters(self, names: Sequence[str]) -> None:
+        """Number the parameters in the order of these names, which are all that there are."""
+        self._parameters = {name: self._parameters[name] for name in names}
+        for i, (name, instruction) in enumerate(self._parameters.items()):
+            instruction.op = Param(parameter=name, order=i)
+
+    # Plumbing
+
+    def restore(self, id: int, op: Operation, shape: Shape, order: int) -> Instruction:
+        """Append an instruction that is rebuilt from a row, with its id and place."""
+        made = Instruction(id, op, shape, self)
+        self._link(made, None)
+        made.order = order
+        self.program.register(made)
+        if isinstance(op, Param):
+            self._parameters[op.parameter] = made
+            ordered = sorted(self._parameters.values(), key=_parameter_order)
+            self._parameters = {p.op.parameter: p for p in ordered if isinstance(p.op, Param)}
+        return made
+
+    def _new(self, op: Operation, shape: Shape) -> Instruction:
+        made = Instruction(self.program.new_id(), op, shape, self)
+        made.sources = self.program.current_sources
+        self.program.register(made)
+        return made
+
+    def _next_parameter(self) -> int:
+        last = next(reversed(self._parameters.values()), None)  # they are kept in their order
+        return last.op.order + 1 if last is not None and isinstance(last.op, Param) else 0
+
+    def _check_member(self, instruction: Instruction) -> None:
+        if instruction.module is not self or self.program.find(instruction.id) is not instruction:
+            raise GraphError(f"{instruction!r} is not in module {self.name!r}")
+
+    def _check_inputs(
+        self, op: Operation, inputs: Sequence[Instruction], before: Instruction | None
+    ) -> None:
+        for given in inputs:
+            if given.module is self:
+                if before is not None and given.order >= before.order:
+                    raise GraphError(f"{op.name}: input {given!r} comes after the place of use")
+            elif given.module.program is not self.program:
+                raise GraphError(f"{op.name}: input {given!r} is of another program")
+
+    def _set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
+        old = [i.shape for i in instruction.inputs]
+        instruction.module.connect(instruction, inputs)
+        if old != [i.shape for i in inputs]:
+            self.reinfer(instruction)
+        self.program.tell_touched(instruction)
+
+    def reinfer(self, instruction: Instruction) -> None:
+        """Infer the shape of an instruction anew, and those that follow from it."""
+        stack = [instruction]
+        while stack:
+            current = stack.pop()
+            if current.literal is not None or isinstance(current.op, Param):
+                continue
+            shape = infer(current.op, current.inputs, current.modules)
+            if shape != current.shape:
+                current.shape = shape
+                self.program.tell_touched(current)
+                stack.extend(current._users)
+
+    def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
+        """Set an instruction's inputs and their users, without a check and without a word to listeners."""
+        for old in instruction.inputs:
+            old._users.pop(instruction, None)
+        instruction.inputs = tuple(inputs)
+        for new in instruction.inputs:
+            new._users[instruction] = None
+        learn_constant(instruction)
+
+    def _link(self, made: Instruction, before: Instruction | None) -> None:
+        previous = self._last if before is None else before._previous
+        made.order = self._order_between(previous, before)
+        made._previous, made._next = previous, before
+        if previous is None:
+            self._first = made
+        else:
+            previous._next = made
+        if before is None:
+            self._last = made
+        else:
+            before._previous = made
+        self._size += 1
+
+    def _order_between(self, previous: Instruction | None, following: Instruction | None) -> int:
+        if previous is None:
+            return 0 if following is None else following.order - _GAP
+        if following is None:
+            return previous.order + _GAP
+        if following.order - previous.order < 2:
+            self._renumber()
+        # Nearer to the predecessor: most insertions come in sequence before one instruction.
+        return previous.order + max(1, (following.order - previous.order) >> 4)
+
+    def _renumber(self) -> None:
+        for i, instruction in enumerate(self):
+            instruction.order = i * _GAP
+            self.program.tell_touched(instruction)
+
+    def _unlink(self, gone: Instruction) -> None:
+        before, after = gone._previous, gone._next
+        if before is None:
+            self._first = after
+        else:
+            before._next = after
+        if after is None:
+            self._last = before
+        else:
+            after._previous = before
+        gone._previous = gone._next = None
+        self._size -= 1
+
+    def __repr__(self) -> str:
+        """Name and size."""
+        return f"<Module {self.name!r}, {len(self)} instructions>"
+
+
+def _released(module: Module) -> list[Instruction]:
+    """Remove a module that nobody calls, and those that only it called; what they had captured."""
+    program = module.program
+    if module.bypass or any(module in i.modules for i in program.instructions):
+        return []
+    values, inner = captured(module), [m for i in module for m in i.modules]
+    program.remove_module(module)
+    return values + [i for m in dict.fromkeys(inner) for i in _released(m)]
+
+
+def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module] = ()) -> Shape:
+    """The shape of an operation on these inputs.
+
+    Raises:
+        ShapeError: The operation refuses them; the message names it and them.
+    """
+    shapes = [i.shape for i in inputs]
+    expect_unpacked(op, shapes)
+    try:
+        if inputs and inputs[0].module.program.keeps_fixed:
+            return kept_fixed(op, shapes, modules, inputs[0].module.program.strict)
+        return op.compute_shape(shapes, modules)
+    except (IndexError, ZeroDivisionError, AttributeError) as error:
+        found = "; ".join(map(str, shapes)) or "no inputs"
+        raise ShapeError(f"{op}: the inputs do not suit it: {found}") from error
+
+
+def _parameter_order(instruction: Instruction) -> int:
+    return instruction.op.order if isinstance(instruction.op, Param) else 0

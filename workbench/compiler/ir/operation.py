@@ -1,0 +1,322 @@
+"""What an operation is: one declaration per operation, and the registry that all readers share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, dataclass_transform
+
+from workbench.compiler.discovery import import_modules
+from workbench.compiler.errors import EvaluationError, OperationError, ShapeError
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.quoting import word_text
+from workbench.compiler.ir.shape import Shape
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir.argument import Argument
+    from workbench.compiler.ir.module import Module
+
+Value: TypeAlias = "Array | tuple[Value, ...]"
+"""What an instruction computes: an array, or a tuple of values where its shape is a tuple."""
+
+Sample: TypeAlias = "tuple[Operation, Sequence[Array | Argument]]"
+"""An operation with attributes, and operands worth trying on it; arguments of types NumPy has not."""
+
+Evaluate: TypeAlias = "Callable[[Module, Sequence[Value]], list[Value]]"
+"""Runs a module on values for its parameters, in the order of ``Module.parameters``."""
+
+
+class Family(Enum):
+    """What kind of work an operation does; views colour by it."""
+
+    CONTRACTION = "contraction"
+    POINTWISE = "pointwise"
+    REDUCE = "reduce"
+    VIEW = "view"
+    MOVEMENT = "movement"
+    CONTROL = "control"
+    PARAMETER = "parameter"
+    KERNEL = "kernel"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Base of all operations. A subclass is a frozen dataclass whose fields are the attributes.
+
+    A subclass says what shape comes out (``compute_shape``), what the values are (``compute``, on NumPy
+    arrays) and gives ``samples``. Everything else (printing, parsing, panels, tests) follows from that.
+    """
+
+    name: ClassVar[str] = ""
+    family: ClassVar[Family] = Family.MOVEMENT
+    pointwise: ClassVar[bool] = False
+    commutative: ClassVar[bool] = False
+    context_free: ClassVar[bool] = True
+    """Whether equal inputs always give equal results, so that constants can be folded."""
+    alias: ClassVar[int | None] = None
+    """Index of the input whose memory the result shares, for views."""
+    takes_modules: ClassVar[bool] = False
+    expression: ClassVar[str | None] = None
+    """Scalar expression over ``{0}``, ``{1}``… in C, for pointwise operations; ``T`` is the element type."""
+    dynamic: ClassVar[bool] = False
+    """Whether inputs with dynamic dimensions are accepted."""
+    overwrites: ClassVar[bool] = False
+    """Whether ``compute_into`` can write the result over an operand that nobody reads any more."""
+    axes_of_input: ClassVar[tuple[str, ...]] = ()
+    """Attributes that name axes of the first input; negative values count from its end."""
+
+    def attributes(self) -> dict[str, Any]:
+        """All attributes by name, in the order that they print."""
+        return {name: getattr(self, name) for name in attribute_names(type(self))}
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The shape of the result.
+
+        Raises:
+            ShapeError: The inputs do not suit this operation.
+        """
+        raise OperationError(f"{self.name}: the operation declares no shape rule")
+
+    def compute(self, *inputs: Any) -> Any:
+        """The value of the result, in NumPy; the definition of what this operation means."""
+        raise EvaluationError(f"{self.name}: the operation has no reference implementation")
+
+    def compute_into(self, out: Array | None, *inputs: Any) -> Any:
+        """As ``compute``, perhaps in the memory of ``out``, an operand that may be overwritten."""
+        return self.compute(*inputs)
+
+    def compute_as(self, shape: Shape, *inputs: Any) -> Any:
+        """The value of a result of this shape; for what does not follow from the inputs' values."""
+        return self.compute(*inputs)
+
+    def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
+        """The value of the result for an operation that takes modules."""
+        raise EvaluationError(f"{self.name}: the operation has no reference implementation")
+
+    def normalized(self, inputs: Sequence[Shape]) -> Operation:
+        """This operation with negative axes and short paddings resolved against its inputs."""
+        return normalize_axes(self, inputs)
+
+    def widened(self) -> Operation:
+        """This operation for a run in which every float is a float64 (``convert`` differs)."""
+        return self
+
+    def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """Floating-point operations of one evaluation; 0 for data movement."""
+        return output.elements if self.pointwise else 0
+
+    def bytes(self, inputs: Sequence[Shape], output: Shape) -> int:
+        """Bytes read and written by one evaluation; a view moves none."""
+        if self.alias is not None:
+            return 0
+        return sum(s.bytes for s in inputs) + output.bytes
+
+    @classmethod
+    def samples(cls) -> Iterable[Sample]:
+        """Attributes and operands worth trying; the contract tests and the rules' laws draw on them."""
+        return ()
+
+    def __str__(self) -> str:
+        """The text form: ``transpose[permutation={1, 0}]``."""
+        shown = [f"{k}={attribute_text(v)}" for k, v in self.attributes().items()]
+        return f"{self.name}[{','.join(shown)}]" if shown else self.name
+
+
+OPERATIONS: dict[str, type[Operation]] = {}
+
+
+T = TypeVar("T", bound=Operation)
+
+
+@dataclass_transform(frozen_default=True)
+def operation(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass and register it by its ``name``."""
+    made = dataclass(frozen=True)(cls)
+    if made.name in OPERATIONS:
+        raise OperationError(f"operation {made.name!r} is declared twice")
+    OPERATIONS[made.name] = made
+    return made
+
+
+@cache
+def attribute_names(cls: type[Operation]) -> tuple[str, ...]:
+    """Names of an operation's attributes in declaration order."""
+    return tuple(f.name for f in fields(cls))
+
+
+def find(name: str) -> type[Operation]:
+    """The operation registered under ``name``.
+
+    Raises:
+        OperationError: There is none.
+    """
+    if name not in OPERATIONS:
+        import_modules("workbench.compiler.ops")
+    try:
+        return OPERATIONS[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, OPERATIONS, 3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        own = " (one of your own is declared by workbench.operation)"
+        raise OperationError(f"unknown operation {name!r}{hint}{own}") from None
+
+
+def make(name: str, **attributes: Any) -> Operation:
+    """An operation by name, with the given attributes and defaults for the rest.
+
+    Raises:
+        OperationError: The name or an attribute is unknown.
+    """
+    if not attributes and name in _PLAIN:
+        return _PLAIN[name]
+    cls = find(name)
+    known = attribute_names(cls)
+    for key in attributes:
+        if key not in known:
+            listed = ", ".join(known) or "none"
+            raise OperationError(f"{name}: no attribute {key!r}; it has {listed}")
+    made = cls(**{k: _attribute(cls, k, v) for k, v in attributes.items()})
+    return made if attributes else _PLAIN.setdefault(name, made)
+
+
+_PLAIN: dict[str, Operation] = {}
+"""Operations with all attributes at their defaults, which are made often; they are values."""
+
+
+def forget_plain(name: str) -> None:
+    """Drop what is kept of an operation whose declaration changes."""
+    _PLAIN.pop(name, None)
+
+
+def _attribute(cls: type[Operation], key: str, value: Any) -> Any:
+    """An attribute's value: lists as tuples, names of element types and of members as these."""
+    default = getattr(cls, key, None)
+    if isinstance(default, DType):
+        return DType.of(value)
+    if not isinstance(default, Enum):
+        return _frozen(value)
+    try:
+        return type(default)(value)
+    except ValueError:
+        known = ", ".join(str(m.value) for m in type(default))
+        raise OperationError(f"{cls.name}: {key}={value!r}; expected one of {known}") from None
+
+
+def _frozen(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(map(_frozen, cast("Iterable[Any]", value)))
+
+
+def attribute_text(value: object) -> str:
+    """How an attribute's value prints: ``{1, 2}``, ``0``/``1`` for bools, enums by word or code."""
+    if isinstance(value, tuple):
+        return "{" + ", ".join(attribute_text(v) for v in value) + "}"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, bool | DType):
+        return str(int(value))
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, str):
+        return word_text(value)
+    return "nullopt" if value is None else str(value)
+
+
+def float_text(value: float) -> str:
+    """A float as a C++ stream prints it: six significant digits."""
+    return f"{value:.6g}"
+
+
+# Checks that shape rules share. They name the operation, the operand, and what was expected.
+
+
+def expect_count(op: Operation, inputs: Sequence[Shape], *counts: int) -> None:
+    """Raise a ShapeError unless the number of inputs is one of ``counts``."""
+    if len(inputs) not in counts:
+        expected = " or ".join(map(str, counts))
+        raise ShapeError(f"{op.name}: expected {expected} inputs, found {len(inputs)}")
+
+
+def expect_static(op: Operation, inputs: Sequence[Shape]) -> None:
+    """Raise a ShapeError if an input is dynamic or a tuple."""
+    for i, shape in enumerate(inputs):
+        if shape.dims is not None or shape.subs is not None:
+            raise ShapeError(f"{op.name}: input {i} is {shape}; expected a static tensor")
+
+
+_COMPUTES = {Family.CONTRACTION, Family.POINTWISE, Family.REDUCE}
+
+
+def expect_unpacked(op: Operation, inputs: Sequence[Shape]) -> None:
+    """Raise a ShapeError if arithmetic would be done on floats that are packed two to a byte."""
+    for i, shape in enumerate(inputs):
+        if shape.type is DType.FP4X2 and op.family in _COMPUTES:
+            raise ShapeError(
+                f"{op.name}: input {i} is {shape}, two elements a byte; insert an unpack_fp4"
+            )
+
+
+def expect_same_type(op: Operation, inputs: Sequence[Shape]) -> None:
+    """Raise a ShapeError unless all inputs have one element type."""
+    for i, shape in enumerate(inputs[1:], 1):
+        if shape.type is not inputs[0].type:
+            want, found = inputs[0].type.type_name, shape.type.type_name
+            raise ShapeError(
+                f"{op.name}: input {i} is {found}; expected {want}, the type of input 0"
+            )
+
+
+def expect_same_lens(op: Operation, inputs: Sequence[Shape]) -> None:
+    """Raise a ShapeError unless all inputs have the same lens (nothing is broadcast implicitly)."""
+    for i, shape in enumerate(inputs[1:], 1):
+        if shape.lens != inputs[0].lens:
+            raise ShapeError(
+                f"{op.name}: input {i} is {shape}; expected the lens of input 0, {inputs[0]}; "
+                "insert a multibroadcast where a broadcast is meant"
+            )
+
+
+def normalize_axis(op: Operation, axis: int, rank: int, what: str = "axis") -> int:
+    """``axis`` counted from the front.
+
+    Raises:
+        ShapeError: The axis is not in [-rank, rank).
+    """
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            f"{op.name}: {what}={axis} is out of range; expected -{rank} to {rank - 1}"
+        )
+    return axis + rank if axis < 0 else axis
+
+
+def distinct_axes(
+    op: Operation, axes: Sequence[int], rank: int, what: str = "axes"
+) -> tuple[int, ...]:
+    """``axes`` counted from the front.
+
+    Raises:
+        ShapeError: One is out of range, or there twice.
+    """
+    found = tuple(normalize_axis(op, a, rank, what) for a in axes)
+    if len(set(found)) < len(found):
+        raise ShapeError(f"{op.name}: {what} {tuple(axes)} name an axis of {rank} twice")
+    return found
+
+
+def normalize_axes(op: Operation, inputs: Sequence[Shape]) -> Operation:
+    """``op`` with the attributes named in ``axes_of_input`` counted from the front."""
+    changes: dict[str, Any] = {}
+    for key in op.axes_of_input:
+        value = getattr(op, key)
+        rank = inputs[0].ndim
+        if isinstance(value, tuple):
+            new: Any = distinct_axes(op, cast("tuple[int, ...]", value), rank, key)
+        else:
+            new = normalize_axis(op, value, rank, key)
+        if new != value:
+            changes[key] = new
+    return type(op)(**(op.attributes() | changes)) if changes else op

@@ -1,0 +1,136 @@
+"""Instructions as plain rows, and programs built back from rows; what recordings and files store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.debug_symbols import restore_debug_symbols
+from workbench.compiler.ir.module import Instruction, Module, SourceNode
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+
+
+class Row(NamedTuple):
+    """All that there is to know of one instruction. Other instructions and modules are named by key."""
+
+    id: int
+    module: int
+    order: int
+    op: Operation
+    shape: Shape
+    inputs: tuple[int, ...]
+    modules: tuple[int, ...]
+    sources: tuple[str, ...]
+    literal: Argument | None
+    target_id: int = 0
+    symbols: tuple[str, ...] = ()
+
+
+class ModuleRow(NamedTuple):
+    """A module's name and flags."""
+
+    name: str
+    bypass: bool
+
+
+_new_row = cast("Callable[[type[Row], tuple[Any, ...]], Row]", tuple.__new__)
+
+
+@dataclass
+class Rows:
+    """A program as tables. Modules are keyed by a number, for their names may change."""
+
+    name: str = ""
+    output_names: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    source_nodes: dict[str, SourceNode] = field(default_factory=dict[str, SourceNode])
+    modules: dict[int, ModuleRow] = field(default_factory=dict[int, ModuleRow])
+    instructions: dict[int, Row] = field(default_factory=dict[int, Row])
+    keeps_fixed: bool = False
+    strict: bool = False
+
+
+def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
+    """The row of an instruction; ``keys`` numbers the modules."""
+    i = instruction
+    inputs = tuple([x.id for x in i.inputs])
+    modules = tuple([keys[m] for m in i.modules]) if i.modules else ()
+    # Spelt out for speed: a recording makes a row for every instruction that an edit touches.
+    return _new_row(
+        Row,
+        (
+            i.id,
+            keys[i.module],
+            i.order,
+            i.op,
+            i.shape,
+            inputs,
+            modules,
+            i.sources,
+            i.literal,
+            i.target_id,
+            i.symbols,
+        ),
+    )
+
+
+def rows_of(program: Program) -> Rows:
+    """A program as tables."""
+    keys = {module: k for k, module in enumerate(program.modules.values())}
+    rows = Rows(program.name, program.output_names, program.targets, program.source_nodes)
+    rows.keeps_fixed, rows.strict = program.keeps_fixed, program.strict
+    rows.modules = {k: ModuleRow(m.name, m.bypass) for m, k in keys.items()}
+    for module in keys:
+        for instruction in module:
+            rows.instructions[instruction.id] = row_of(instruction, keys)
+    return rows
+
+
+def build(rows: Rows, program: Program | None = None) -> Program:
+    """The program that the tables describe, with the same ids and order; in an empty one, if given."""
+    program = Program() if program is None else program
+    program.name = rows.name
+    program.output_names = rows.output_names
+    program.targets = rows.targets
+    program.source_nodes = rows.source_nodes
+    program.keeps_fixed, program.strict = rows.keeps_fixed, rows.strict
+    fill(program, rows)
+    return program
+
+
+def fill(program: Program, rows: Rows) -> dict[int, Module]:
+    """Put what the tables describe into a program without instructions; the modules by key."""
+    modules = {k: _module(program, m) for k, m in sorted(rows.modules.items())}
+    made: dict[int, Instruction] = {}
+    ordered = sorted(rows.instructions.values(), key=_place)
+    for row in ordered:
+        made[row.id] = modules[row.module].restore(row.id, row.op, row.shape, row.order)
+    for row in ordered:
+        _fill(made[row.id], row, made, modules)
+    return modules
+
+
+def _module(program: Program, row: ModuleRow) -> Module:
+    module = program.main if row.name == "main" else program.create_module(row.name)
+    module.bypass = row.bypass
+    return module
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row.module, row.order
+
+
+def _fill(
+    made: Instruction, row: Row, instructions: dict[int, Instruction], modules: dict[int, Module]
+) -> None:
+    made.literal = row.literal
+    made.sources = row.sources
+    made.target_id = row.target_id
+    if row.symbols or made.symbols:
+        restore_debug_symbols(made, row.symbols)
+    made.modules = tuple([modules[k] for k in row.modules]) if row.modules else ()
+    made.module.connect(made, [instructions[k] for k in row.inputs])

@@ -1,0 +1,473 @@
+"""Shapes: element type, lens and strides; range-based dynamic dimensions; tuples and sequences of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from math import prod
+
+from workbench.compiler.errors import ShapeError
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.sym.expression import Expr, lit
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension known only as a range of lengths; ``optimals`` are lengths worth compiling for."""
+
+    min: int
+    max: int
+    optimals: tuple[int, ...] = ()
+    name: str = field(default="", compare=False, repr=False)
+    """What the length follows from: lengths of one name are equal. Neither compared nor printed."""
+    sym: Expr | None = field(default=None, repr=False)
+    """The expression that the length is, if it is symbolic; the range and the optimals follow from it."""
+
+    def __post_init__(self) -> None:
+        """Refuse an empty range; drop optimals and name where the range is a single length."""
+        if not 0 <= self.min <= self.max:
+            raise ShapeError(f"dimension [{self.min}..{self.max}]: expected 0 <= min <= max")
+        if self.min == self.max:
+            object.__setattr__(self, "optimals", ())
+            object.__setattr__(self, "name", "")
+
+    @classmethod
+    def of(cls, value: Expr | int) -> Dim:
+        """The symbolic dimension of an expression; an integer is a literal.
+
+        Raises:
+            ShapeError: The expression is negative whatever its symbols are.
+        """
+        sym = value if isinstance(value, Expr) else lit(value)
+        low, high = sym.interval
+        if high < 0:
+            raise ShapeError(f"dimension {sym} is {low} to {high}; expected no negative length")
+        return cls(max(low, 0), high, sym.optimals, sym=sym)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether only one length is possible."""
+        return self.min == self.max
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether the length is an expression, and not only a range."""
+        return self.sym is not None
+
+    def __str__(self) -> str:
+        """``4`` for a fixed dimension, ``[1..8]`` for a range, ``n[1..8]`` for an expression."""
+        if self.sym is not None:
+            return str(self.sym) if self.is_fixed else f"{self.sym}[{self.min}..{self.max}]"
+        return str(self.min) if self.is_fixed else f"[{self.min}..{self.max}]"
+
+
+class Shape:
+    """The shape of a value: a static tensor, one with dynamic dimensions, a tuple, or a sequence.
+
+    Lens are in elements; strides are in elements too, 0 on a broadcast axis. Shapes are values:
+    equal when type, lens, strides, dims and sub-shapes are equal.
+    """
+
+    __slots__ = ("__dict__", "_hash", "dims", "kind", "lens", "strides", "subs", "type")
+
+    type: DType
+    lens: tuple[int, ...]
+    strides: tuple[int, ...]
+    dims: tuple[Dim, ...] | None
+    subs: tuple[Shape, ...] | None
+    kind: str
+    """``""`` for a tensor or a tuple, ``"sequence"`` or ``"optional"``."""
+    dyn_strides: tuple[Expr, ...] = ()
+    """The strides of a shape whose dimensions are all symbolic."""
+
+    def __init__(
+        self,
+        type: DType | str = DType.FLOAT,
+        lens: Iterable[int] = (),
+        strides: Iterable[int] | None = None,
+    ) -> None:
+        """A static shape; row-major strides unless given.
+
+        Raises:
+            ShapeError: A length or stride is negative, or their counts differ.
+        """
+        lens = tuple(lens)
+        self.type = type if isinstance(type, DType) else DType.of(type)
+        self.lens = lens
+        self.dims = self.subs = None
+        self.kind = ""
+        if strides is None:
+            if lens and min(lens) < 0:
+                raise ShapeError(f"lens {_list(lens)}: expected no negative length")
+            self.strides = row_major(lens)
+        else:
+            self.strides = tuple(strides)
+            self._check_strides()
+        self._hash = hash((self.type, self.lens, self.strides))
+
+    def _check_strides(self) -> None:
+        if len(self.lens) != len(self.strides):
+            raise ShapeError(
+                f"lens {_list(self.lens)} and strides {_list(self.strides)}: expected equal counts"
+            )
+        if min(self.lens + self.strides, default=0) < 0:
+            raise ShapeError(f"lens {_list(self.lens)}, strides {_list(self.strides)}: negative")
+
+    @classmethod
+    def scalar(cls, type: DType) -> Shape:
+        """The shape of one value: lens {1}, strides {0}."""
+        return _scalar(type)
+
+    @classmethod
+    def dynamic(
+        cls,
+        type: DType | str,
+        dims: Iterable[Dim | int],
+        strides: Sequence[Expr | int] | None = None,
+    ) -> Shape:
+        """A tensor with range-based dimensions; static when every dimension is an int.
+
+        One whose dimensions are all symbolic has strides: row-major ones unless given.
+
+        Raises:
+            ShapeError: Strides were given for dimensions that are not all symbolic, or too few.
+        """
+        dims = tuple(dims)
+        if all(isinstance(d, int) for d in dims):
+            return cls(type, [d for d in dims if isinstance(d, int)])
+        shape = cls(type)
+        shape.lens = shape.strides = ()
+        shape.dims = tuple(d if isinstance(d, Dim) else Dim(d, d) for d in dims)
+        symbolic = [d.sym for d in shape.dims if d.sym is not None]
+        if len(symbolic) == len(shape.dims):
+            shape.dyn_strides = symbolic_strides(symbolic, strides)
+        elif strides is not None:
+            raise ShapeError(f"strides {_list(strides)} of {shape}, which is not symbolic")
+        shape._hash = hash((shape.type, shape.dims, shape.dyn_strides))
+        return shape
+
+    @classmethod
+    def tuple_of(cls, shapes: Iterable[Shape]) -> Shape:
+        """The shape of several results together."""
+        shape = cls(DType.TUPLE)
+        shape.subs = tuple(shapes)
+        shape._hash = hash((DType.TUPLE, shape.subs))
+        return shape
+
+    @classmethod
+    def sequence_of(cls, element: Shape | None = None, kind: str = "sequence") -> Shape:
+        """The shape of any number of like values, or (``kind="optional"``) of one that may be missing.
+
+        Without an element, nothing is known of the values: there is none.
+        """
+        shape = cls.tuple_of([] if element is None else [element])
+        shape.kind = kind
+        shape._hash = hash((kind, shape.subs))
+        return shape
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether some dimension is a range."""
+        return self.dims is not None
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether every dimension is a symbolic expression, so that there are strides."""
+        return bool(self.dyn_strides)
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether this is the shape of several results."""
+        return self.subs is not None and not self.kind
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether this is neither a tuple nor a sequence."""
+        return self.subs is None
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.lens if self.dims is None else self.dims)
+
+    @cached_property
+    def elements(self) -> int:
+        """Number of elements; 0 for a shape without dimensions.
+
+        Raises:
+            ShapeError: The shape is dynamic.
+        """
+        if self.dims is not None:
+            raise ShapeError(f"{self}: a dynamic shape has no single number of elements")
+        return prod(self.lens) if self.lens else 0
+
+    @cached_property
+    def element_space(self) -> int:
+        """Elements from the first to the last one in memory, gaps included; of a range, the most."""
+        if self.dims is not None:
+            return min(prod(d.max for d in self.dims), _LARGEST)
+        if not self.lens or 0 in self.lens:
+            return 0
+        return sum((n - 1) * s for n, s in zip(self.lens, self.strides, strict=True)) + 1
+
+    @cached_property
+    def bytes(self) -> int:
+        """Bytes of memory spanned; a dynamic shape counts its largest lens, a tuple its parts."""
+        if self.subs is not None:
+            return sum(s.bytes for s in self.subs)
+        return self.element_space * self.type.size
+
+    @cached_property
+    def packed(self) -> bool:
+        """Whether the elements lie in memory without gaps or repeats."""
+        if self.dims is not None or self.subs is not None:
+            return _packed(self)
+        skips = self.elements != 1 and 1 not in self.strides
+        return not skips and self.elements == self.element_space
+
+    @cached_property
+    def standard(self) -> bool:
+        """Packed and row-major; strides of axes of length 1 do not count, nor those of no elements."""
+        if not self.packed:
+            return False
+        if self.dims is not None:
+            pairs = zip(self.dims, self.dyn_strides, strict=True)
+            return _descending([s.interval[1] for d, s in pairs if d.min != 1 or d.max != 1])
+        if not self.elements:
+            return True
+        seen = [s for n, s in zip(self.lens, self.strides, strict=True) if n != 1]
+        return _descending(seen)
+
+    @cached_property
+    def broadcasted(self) -> bool:
+        """Whether some axis repeats its elements (stride 0)."""
+        return 0 in self.strides or any(s == _ZERO for s in self.dyn_strides)
+
+    @cached_property
+    def transposed(self) -> bool:
+        """Whether the non-zero strides are not in descending order."""
+        if self.dyn_strides:
+            return not _descending([s.interval[1] for s in self.dyn_strides if s != _ZERO])
+        seen = [s for s in self.strides if s] if self.broadcasted else list(self.strides)
+        return not _descending(seen)
+
+    @cached_property
+    def is_scalar(self) -> bool:
+        """Whether every stride is 0: one value, however often repeated."""
+        if self.dyn_strides:
+            return all(s == _ZERO for s in self.dyn_strides)
+        return bool(self.lens) and not any(self.strides)
+
+    @cached_property
+    def permutation(self) -> tuple[int, ...]:
+        """Axes from the slowest to the fastest in memory: stable, by (stride, length) descending."""
+        if self.dims is not None:
+            return _symbolic_order(self)
+        order = sorted(range(self.ndim), key=lambda i: (-self.strides[i], -self.lens[i]))
+        return tuple(order)
+
+    def with_type(self, type: DType) -> Shape:
+        """This shape with another element type."""
+        if self.dims is not None:
+            return Shape.dynamic(type, self.dims, self.dyn_strides or None)
+        return self if type is self.type else Shape(type, self.lens, self.strides)
+
+    def with_lens(self, lens: Sequence[int]) -> Shape:
+        """A packed shape of these lens that keeps this shape's order of axes in memory."""
+        return Shape.permuted(self.type, lens, self.permutation)
+
+    def with_dims(self, dims: Sequence[Dim]) -> Shape:
+        """A packed shape of symbolic dimensions that keeps this shape's order of axes in memory.
+
+        Raises:
+            ShapeError: This shape or one of the dimensions is known as a range only.
+        """
+        return from_permutation(self.type, dims, self.permutation)
+
+    def as_standard(self) -> Shape:
+        """The row-major shape of the same lens."""
+        if self.dims is not None:
+            return self if not self.dyn_strides else Shape.dynamic(self.type, self.dims)
+        return Shape(self.type, self.lens)
+
+    def to_static(self, values: Mapping[Expr, int]) -> Shape:
+        """This shape where symbols have these values, strides too.
+
+        Raises:
+            ShapeError: A dimension is a range, a symbol has no value, or a length is negative.
+        """
+        if self.subs is not None:
+            shape = Shape.tuple_of([s.to_static(values) for s in self.subs])
+            shape.kind = self.kind
+            return shape
+        if self.dims is None:
+            return self
+        loose = [d for d in self.dims if d.sym is None and not d.is_fixed]
+        if loose:
+            raise ShapeError(f"{self}: dimension {loose[0]} is no expression that has a value")
+        lens = [d.min if d.sym is None or d.is_fixed else d.sym.evaluate(values) for d in self.dims]
+        strides = [s.evaluate(values) for s in self.dyn_strides]
+        return Shape(self.type, lens, strides or None)
+
+    @classmethod
+    def permuted(cls, type: DType, lens: Sequence[int], permutation: Sequence[int]) -> Shape:
+        """A packed shape whose axes lie in memory in the order of ``permutation``, slowest first."""
+        strides = [0] * len(lens)
+        step = 1
+        for axis in reversed(permutation):
+            strides[axis] = step
+            step *= max(lens[axis], 1)
+        return cls(type, lens, strides)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal type, lens, strides, dims and sub-shapes."""
+        if self is other:
+            return True
+        return (
+            isinstance(other, Shape)
+            and self._hash == other._hash
+            and self.type == other.type
+            and self.lens == other.lens
+            and self.strides == other.strides
+            and self.dims == other.dims
+            and self.dyn_strides == other.dyn_strides
+            and self.subs == other.subs
+            and self.kind == other.kind
+        )
+
+    def __hash__(self) -> int:
+        """Hash over what equality compares."""
+        return self._hash
+
+    def __str__(self) -> str:
+        """MIGraphX's text: ``float_type, {2, 3}, {3, 1}``."""
+        if self.kind:
+            return f"{self.kind}({', '.join(map(str, self.subs or ()))})"
+        if self.subs is not None:
+            return f"[{', '.join(map(str, self.subs))}]"
+        if self.dyn_strides:
+            return f"{self.type.type_name}, {_list(self.dims or ())}, {_list(self.dyn_strides)}"
+        if self.dims is not None:
+            return f"dynamic, {self.type.type_name}, {_list(self.dims)}"
+        return f"{self.type.type_name}, {_list(self.lens)}, {_list(self.strides)}"
+
+    __repr__ = __str__
+
+
+def row_major(lens: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides of ``lens``, in elements."""
+    strides: list[int] = []
+    step = 1
+    for n in reversed(lens):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+_ZERO, _ONE = lit(0), lit(1)
+_LARGEST = (1 << 64) - 1
+
+
+def _descending(values: Sequence[int]) -> bool:
+    return all(a >= b for a, b in pairwise(values))
+
+
+def _packed(shape: Shape) -> bool:
+    """Whether a symbolic shape is packed: whatever its symbols are, the elements fill their space."""
+    if not shape.dyn_strides:
+        return False
+    elements, space = _ONE, _ONE
+    for dim, stride in zip(shape.dims or (), shape.dyn_strides, strict=True):
+        length = dim.sym or lit(dim.min)
+        elements, space = elements * length, space + (length - 1) * stride
+    return (elements == _ONE or _ONE in shape.dyn_strides) and elements == space
+
+
+def _symbolic_order(shape: Shape) -> tuple[int, ...]:
+    """Axes by their largest strides, descending, if their least strides are in no other order."""
+    dims, strides = shape.dims or (), shape.dyn_strides
+    if not strides:
+        raise ShapeError(f"{shape}: dimensions that are ranges have no order in memory")
+    order = sorted(range(len(dims)), key=lambda i: (-strides[i].interval[1], -dims[i].max))
+    for a, b in pairwise(order):
+        high = strides[a].interval[1] > strides[b].interval[1]
+        if high and strides[a].interval[0] < strides[b].interval[0]:
+            raise ShapeError(f"{shape}: which of axes {a} and {b} is slower depends on the symbols")
+    return tuple(order)
+
+
+def symbolic_strides(
+    dims: Sequence[Expr], given: Sequence[Expr | int] | None = None
+) -> tuple[Expr, ...]:
+    """Strides as expressions: those given, else row-major ones.
+
+    Raises:
+        ShapeError: There are more or fewer than dimensions.
+    """
+    if given is not None and len(given) != len(dims):
+        raise ShapeError(f"dims {_list(dims)} and strides {_list(given)}: expected equal counts")
+    if given is not None:
+        return tuple(s if isinstance(s, Expr) else lit(s) for s in given)
+    found = [_ONE]
+    for dim in reversed(dims[1:]):
+        found.append(found[-1] * dim)
+    return tuple(reversed(found))
+
+
+def from_permutation(type: DType, dims: Sequence[Dim], permutation: Sequence[int]) -> Shape:
+    """A packed shape of symbolic dimensions whose axes lie in memory in an order, slowest first.
+
+    Raises:
+        ShapeError: A dimension is known as a range only.
+    """
+    found = [d.sym for d in dims if d.sym is not None]
+    if len(found) != len(dims):
+        raise ShapeError(f"dims {_list(dims)}: expected expressions only, for strides to follow")
+    strides: list[Expr] = [_ONE] * len(found)
+    step = _ONE
+    for axis in reversed(permutation):
+        strides[axis] = step
+        step = step * found[axis]
+    return Shape.dynamic(type, dims, strides)
+
+
+def common_permutation(shapes: Sequence[Shape]) -> tuple[int, ...]:
+    """The order of axes that most of the shapes have; broadcasted ones do not vote.
+
+    Ties go to the lexicographically smallest permutation; without a vote, the order is row-major.
+    """
+    votes: dict[tuple[int, ...], int] = {}
+    for shape in shapes:
+        if not shape.broadcasted:
+            votes[shape.permutation] = votes.get(shape.permutation, 0) + 1
+    if not votes:
+        return tuple(range(shapes[0].ndim))
+    return min(votes, key=lambda p: (-votes[p], p))
+
+
+def broadcast_lens(*lens: Sequence[int]) -> tuple[int, ...]:
+    """The common lens of several shapes under NumPy's broadcasting.
+
+    Raises:
+        ShapeError: Some axis has two different lengths, neither of them 1.
+    """
+    rank = max(map(len, lens))
+    result = [1] * rank
+    for one in lens:
+        for i, n in enumerate(one, rank - len(one)):
+            if n != 1 and result[i] not in (1, n):
+                shown = " and ".join(_list(x) for x in lens)
+                raise ShapeError(f"lens {shown} do not broadcast: axis {i} is {result[i]} and {n}")
+            result[i] = n if result[i] == 1 else result[i]
+    return tuple(result)
+
+
+@lru_cache(maxsize=64)
+def _scalar(type: DType) -> Shape:
+    return Shape(type, (1,), (0,))
+
+
+def _list(values: Iterable[object]) -> str:
+    return "{" + ", ".join(map(str, values)) + "}"

@@ -1,0 +1,1 @@
+"""Laws: rules tried on sample programs made for their patterns."""

@@ -1,0 +1,1 @@
+"""Memory of values: liveness and colouring."""

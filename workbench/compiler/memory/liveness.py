@@ -1,0 +1,92 @@
+"""From where to where each value of a module has to be kept, and which values are kept together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.module import Module, captured
+from workbench.compiler.ir.operation import Family
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A value that has memory of its own, and the places in its module from which to which it is kept."""
+
+    instruction: Instruction
+    first: int
+    """The place where it is made."""
+    last: int
+    """The place of its last use, by itself or through a view; where it is made, if nobody uses it."""
+    bytes: int
+
+
+def aliased(instruction: Instruction) -> Instruction:
+    """The input whose memory a result shares; the instruction itself if it has its own."""
+    op, inputs = instruction.op, instruction.inputs
+    if op.alias is not None and inputs:
+        return inputs[op.alias]
+    return inputs[0] if op.family is Family.VIEW and inputs else instruction
+
+
+def owner(instruction: Instruction) -> Instruction:
+    """What the memory of a value was made by: views are followed to their end."""
+    while (one := aliased(instruction)) is not instruction:
+        instruction = one
+    return instruction
+
+
+def lifetimes(
+    module: Module, wanted: Iterable[Instruction], careful: bool = False
+) -> list[Lifetime]:
+    """The lifetimes of some instructions of a module that own memory, in its order.
+
+    A value is used by whoever reads it or a view of it, and by calls of modules that capture it; what
+    a call is given, it may return. What the module returns is kept to its end.
+
+    Args:
+        module: The module.
+        wanted: The instructions.
+        careful: Whether a result that is only moved, as by ``reshape``, may be in its operand's memory.
+    """
+    places = {instruction: k for k, instruction in enumerate(module)}
+    last = {i: places[i] for i in wanted}
+    owned: dict[Instruction, tuple[Instruction, ...]] = {}
+    for instruction, place in places.items():
+        read = reads(instruction)
+        kept = dict.fromkeys(o for i in read for o in owned.get(i, ()))
+        last |= dict.fromkeys(kept, place)
+        if (one := aliased(instruction)) is not instruction:
+            owned[instruction] = owned.get(one, ())
+        else:
+            own = (instruction,) if instruction in last else ()
+            called = any(not m.bypass for m in instruction.modules)
+            moved = careful and instruction.op.family is Family.MOVEMENT
+            owned[instruction] = (*own, *kept) if called or moved else own
+    end = len(places) - 1
+    last |= dict.fromkeys((o for r in module.outputs for o in owned.get(r, ())), end)
+    ordered = sorted(last, key=lambda i: places[i])
+    return [Lifetime(i, places[i], last[i], i.shape.bytes) for i in ordered]
+
+
+def reads(instruction: Instruction) -> list[Instruction]:
+    """What an instruction reads, captures of the modules that it calls included."""
+    called = [m for m in instruction.modules if not m.bypass]
+    return [*instruction.inputs, *(i for m in called for i in captured(m))]
+
+
+def conflicts(values: Sequence[Lifetime]) -> list[list[int]]:
+    """For each of these values, sorted by ``first``, the indices of those that are kept with it.
+
+    What an instruction reads is kept until its result is made, so these two conflict.
+    """
+    found: list[list[int]] = [[] for _ in values]
+    kept: list[int] = []
+    for k, value in enumerate(values):
+        kept = [i for i in kept if values[i].last >= value.first]
+        found[k] += kept
+        for i in kept:
+            found[i].append(k)
+        kept.append(k)
+    return found

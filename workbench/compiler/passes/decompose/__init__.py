@@ -1,0 +1,1 @@
+"""Passes that write operations out as simpler ones."""

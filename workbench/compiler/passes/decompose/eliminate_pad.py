@@ -1,0 +1,102 @@
+"""A pad as an attribute of the window operation that reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.movement import Pad, PadMode
+from workbench.compiler.ops.pool import Pooling, PoolingMode
+from workbench.compiler.ops.windows import doubled
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule
+
+Ints: TypeAlias = tuple[int, ...]
+
+WINDOWS = "convolution|quant_convolution|im2col|pooling"
+
+
+@rule(op(WINDOWS).when(lambda i: i.inputs[0].name == "pad"))
+def find_pad(b: Rewriter) -> Instruction | Decline:
+    """convolution(pad(x), w) → convolution[padding](x, w), and pooling or im2col likewise"""
+    padded, kernel = b.root.inputs[0], b.root.op.attributes()
+    pad, rank = padded.op, padded.shape.ndim
+    assert isinstance(pad, Pad)
+    if reason := _not_padding(pad, kernel["padding_mode"]) or _not_of_values(b.root, pad):
+        return Decline(f"pad #{padded.id}: {reason}")
+    spatial = pad.pads[2:rank] + pad.pads[rank + 2 :]
+    own = doubled(kernel["padding"], rank - 2)
+    padding = tuple(p + q for p, q in zip(own, spatial, strict=True))
+    return b(replace(b.root.op, padding=padding), padded.inputs[0], *b.root.inputs[1:])
+
+
+def _not_padding(pad: Pad, padding_mode: int) -> str:
+    """Why a pad cannot become the padding of what reads it."""
+    rank = len(pad.pads) // 2
+    if pad.mode is not PadMode.CONSTANT:
+        return "its values are not one constant"
+    if any(pad.pads[:2] + pad.pads[rank : rank + 2]):
+        return "it pads the batch or the channels"
+    if min(pad.pads) < 0:
+        return "it crops"
+    return "what reads it chooses its padding itself" if padding_mode else ""
+
+
+def _not_of_values(reader: Instruction, pad: Pad) -> str:
+    """Why the padding of ``reader`` would stand for other values than the pad's."""
+    kernel = reader.op
+    if not isinstance(kernel, Pooling) or kernel.mode is PoolingMode.LPNORM:
+        return "" if pad.value == 0 else "the pad's value is not 0"
+    if kernel.dyn_global:
+        return "the window is the whole input, whatever its size"
+    if kernel.mode is PoolingMode.AVERAGE:
+        return "means count what a pad adds, but no padding"
+    if pad.value == -np.inf:
+        return ""
+    if pad.value != 0:
+        return "a maximum takes padding for -∞, and the pad's value is neither that nor 0"
+    if not _is_never_negative(reader.inputs[0].inputs[0]):
+        return "a maximum takes padding for -∞; 0 is the same only where no element is negative"
+    return "" if _always_reach(kernel, pad) else "some windows may have nothing but padding"
+
+
+def _always_reach(pool: Pooling, pad: Pad) -> bool:
+    """Whether no window lies wholly within the padding, the pad's and its own."""
+    rank = len(pool.lengths)
+    own = doubled(pool.padding, rank)
+    total = [p + q for p, q in zip(pad.pads[2 : 2 + rank] + pad.pads[-rank:], own, strict=True)]
+    plain = set(pool.dilations) == {1} and not pool.ceil_mode
+    return plain and all(p < n for p, n in zip(total, pool.lengths * 2, strict=True))
+
+
+_NEVER_NEGATIVE = frozenset(
+    {"abs", "exp", "relu", "sigmoid", "softmax", "sqdiff", "sqrt", "reduce_all", "reduce_any"}
+)
+_KEEP_SIGN = frozenset({
+    "broadcast", "contiguous", "convert", "flatten", "gather", "identity", "multibroadcast", "reshape",
+    "slice", "squeeze", "step", "transpose", "unsqueeze",
+})  # fmt: skip
+
+
+def _is_never_negative(value: Instruction) -> bool:
+    """Whether all elements are known to be 0, positive or NaN."""
+    while value.name in _KEEP_SIGN:
+        value = value.inputs[0]
+    if value.literal is not None:
+        return bool(np.all(value.literal.numpy() >= 0))
+    if value.name == "clip":
+        return all(map(_is_never_negative, value.inputs[1:]))
+    is_square = value.name == "mul" and value.inputs[0] is value.inputs[1]
+    no_sign = value.shape.type.numpy.kind in "bu"
+    return no_sign or value.name in _NEVER_NEGATIVE or (is_square and value.shape.type.is_float)
+
+
+@register
+class EliminatePad(RewritePass):
+    """A pad as the padding of the convolution, maximum or norm that reads it."""
+
+    name: ClassVar[str] = "eliminate_pad"
+    rules: ClassVar[tuple[Rule, ...]] = (find_pad,)

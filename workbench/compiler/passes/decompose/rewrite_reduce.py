@@ -1,0 +1,225 @@
+"""Softmax and means as sums, maxima and elementwise work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast
+
+import ml_dtypes
+import numpy as np
+
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.broadcasting import common, spread
+from workbench.compiler.rewrite import (
+    Decline,
+    Rewriter,
+    Rule,
+    behind_broadcasts,
+    drive,
+    op,
+    rule,
+    var,
+)
+
+
+def _is_float(instruction: Instruction) -> bool:
+    return instruction.shape.type.is_float
+
+
+@rule(op("logsoftmax", var("x")).when(_is_float))
+def find_logsoftmax(b: Rewriter, x: Instruction) -> Instruction:
+    """logsoftmax(x) → sub(d, log(sum(exp(d)))) with d = x - max(x), in float for a narrower type"""
+    axes, lens, kind = (b.root.op.attributes()["axis"],), x.shape.lens, x.shape.type
+    wide = b("convert", x, target_type=DType.FLOAT) if _is_narrow(kind) else x
+    below = b("sub", wide, spread(b, b("reduce_max", wide, axes=axes), lens))
+    total = b("log", b("reduce_sum", b("exp", below), axes=axes))
+    result = b("sub", below, spread(b, total, lens))
+    return result if wide is x else b("convert", result, target_type=kind)
+
+
+@rule(op("softmax", var("x")).when(_is_float))
+def find_softmax(b: Rewriter, x: Instruction) -> Instruction:
+    """softmax(x) → div(exp(x - max(x)), sum(exp(x - max(x))))"""
+    axes, lens = (b.root.op.attributes()["axis"],), x.shape.lens
+    powers = b("exp", b("sub", x, spread(b, b("reduce_max", x, axes=axes), lens)))
+    return b("div", powers, spread(b, b("reduce_sum", powers, axes=axes), lens))
+
+
+# Narrow types
+
+
+def _softmax_operand(division: Instruction) -> Instruction | None:
+    """The x of exp(x - max(x)) / sum(exp(x - max(x)))."""
+    powers, total = division.inputs[0], behind_broadcasts(division.inputs[1])
+    if powers.name != "exp" or total.name != "reduce_sum" or total.inputs != (powers,):
+        return None
+    difference = powers.inputs[0]
+    if difference.name != "sub":
+        return None
+    x, largest = difference.inputs[0], behind_broadcasts(difference.inputs[1])
+    return x if largest.name == "reduce_max" and largest.inputs == (x,) else None
+
+
+def _is_narrow(type: DType) -> bool:
+    return type.is_float and type.size < DType.FLOAT.size
+
+
+def _is_narrow_softmax(division: Instruction) -> bool:
+    return _is_narrow(division.shape.type) and _softmax_operand(division) is not None
+
+
+_VIEWS = frozenset({
+    "broadcast", "concat", "contiguous", "flatten", "gather", "multibroadcast", "pad", "reshape", "reverse",
+    "slice", "squeeze", "step", "transpose", "unsqueeze",
+})  # fmt: skip
+_ROUNDING = frozenset({"bit_cast", "convert", "quantizelinear", "dequantizelinear"})
+
+
+def _can_widen(instruction: Instruction) -> bool:
+    """Whether an operation on floats does the same on wider ones, without rounding of its own."""
+    name, kinds = instruction.name, [i.shape.type for i in instruction.inputs]
+    known = name in _VIEWS or name.startswith("reduce_") or instruction.op.pointwise
+    floats = {k for k in (*kinds, instruction.shape.type) if k.is_float}
+    simple = known and name not in _ROUNDING and not instruction.modules
+    return simple and floats == {instruction.shape.type}
+
+
+def _dot_behind(x: Instruction) -> Instruction | None:
+    """The product of matrices that a value is computed from, past what does no more than scale or mask."""
+    current: Instruction | None = x
+    while current is not None and current.name != "dot":
+        if not _can_widen(current) or current.module is not x.module:
+            return None
+        computed = current.inputs
+        if len(computed) > 1:
+            computed = [i for i in computed if not i.constant and i.shape.type is not DType.BOOL]
+        current = computed[0] if computed else None
+    return current
+
+
+def _between(start: Instruction, end: Instruction) -> list[Instruction]:
+    """What depends on ``start`` and is needed for ``end``, itself included, in order; not ``start``."""
+    reaches = {start: True}
+    stack = [end]
+    while stack:
+        current = stack[-1]
+        inner = [i for i in current.inputs if i.module is start.module and i.order >= start.order]
+        waiting = [i for i in inner if i not in reaches]
+        if waiting:
+            stack += waiting
+        else:
+            reaches[stack.pop()] = any(reaches[i] for i in inner)
+    found = [i for i, reached in reaches.items() if reached and i is not start]
+    return sorted(found, key=lambda i: i.order)
+
+
+@rule(op("div", var("powers"), var("total")).when(_is_narrow_softmax))
+def find_narrow_softmax(b: Rewriter) -> Instruction | Decline:
+    """softmax(f(dot(a, b))) → convert(softmax(f(convert(dot(a, b))))), in float for a narrower type"""
+    x = _softmax_operand(b.root)
+    assert x is not None
+    dot = _dot_behind(x)
+    region = _between(x if dot is None else dot, b.root)
+    if rigid := [i for i in region if not _can_widen(i)]:
+        dot, region = None, _between(x, b.root)
+        if rigid := [i for i in region if not _can_widen(i)]:
+            return Decline(f"{rigid[0].name} #{rigid[0].id} in the softmax has other types")
+    return _widened(b, region)
+
+
+def _widened(b: Rewriter, region: Sequence[Instruction]) -> Instruction:
+    """Compute a region in float; what others use of it is converted back right after it."""
+    wide: dict[Instruction, Instruction] = {}
+    narrow: dict[Instruction, Instruction] = {}
+    inside = set(region)
+    for one in region:
+        b.before = one
+        inputs = [_in_float(b, i, wide) for i in one.inputs]
+        wide[one] = b(one.op, *inputs)
+        if one is b.root or not inside.issuperset(one.users):
+            narrow[one] = b("convert", wide[one], target_type=one.shape.type)
+    for one, value in narrow.items():
+        if one is not b.root:
+            _hand_over(one, value, inside)
+    return narrow[b.root]
+
+
+def _in_float(b: Rewriter, value: Instruction, wide: dict[Instruction, Instruction]) -> Instruction:
+    if value not in wide and _is_narrow(value.shape.type):
+        wide[value] = b("convert", value, target_type=DType.FLOAT)
+    return wide.get(value, value)
+
+
+def _hand_over(old: Instruction, new: Instruction, keep: set[Instruction]) -> None:
+    """Let ``new`` stand for ``old`` everywhere but in ``keep``, which goes away."""
+    old.module.program.tell_replaced(old, new)
+    for user in old.users:
+        if user not in keep and user is not new:
+            inputs = [new if i is old else i for i in user.inputs]
+            user.module.set_inputs(user, inputs)
+
+
+# Means
+
+
+@rule(op("reduce_mean", var("x")))
+def find_reduce_mean(b: Rewriter, x: Instruction) -> Instruction | Decline:
+    """reduce_mean(x) → reduce_sum(x / n), in a wider type where it is too narrow for the terms"""
+    kind, axes = x.shape.type, b.root.op.attributes()["axes"]
+    if not b.root.shape.elements or not x.shape.elements:
+        return Decline("it has no elements")
+    count = x.shape.elements // b.root.shape.elements
+    if kind.is_float:
+        work = DType.FLOAT if _is_too_narrow(kind, count) else kind
+    else:
+        work = DType.INT32 if kind.size < 4 else kind
+        if kind is DType.BOOL or not _fits(kind, work, count):
+            return Decline(f"a sum of {count} elements may not fit into {work.type_name}")
+    wide = x if work is kind else b("convert", x, target_type=work)
+    n = b.literal(Argument(Shape(work, (1,)), np.array([count]).astype(work.numpy)))
+    if kind.is_float:
+        mean = b("reduce_sum", common(b, "div", wide, n), axes=axes)
+    else:
+        mean = common(b, "div", b("reduce_sum", wide, axes=axes), n)
+    return mean if work is kind else b("convert", mean, target_type=kind)
+
+
+def _is_too_narrow(kind: DType, count: int) -> bool:
+    limits = cast("Any", ml_dtypes.finfo(kind.numpy))
+    return kind.size == 1 or (kind.size == 2 and count >= float(limits.max) / 4)
+
+
+def _fits(kind: DType, work: DType, count: int) -> bool:
+    """Whether sums in ``work`` are those that a mean is made of, which are kept in 64 bits."""
+    limits, most = np.iinfo(kind.numpy), int(np.iinfo(work.numpy).max)
+    return work.size == 8 or count * max(-int(limits.min), int(limits.max)) <= most
+
+
+@register
+class RewriteReduce(RewritePass):
+    """Softmax and means as the sums, maxima and elementwise work that they are made of.
+
+    A softmax of a type narrower than float is computed in float, and so is what scales and masks the product
+    of matrices before it, and a mean where the type is too narrow for its terms. A variance keeps its two
+    passes over the data: mean(x²) - mean(x)² cancels where the mean is large. Reshapes that this leaves
+    behind, and equal values, are for ``simplify_reshapes`` and ``eliminate_common_subexpression``.
+    """
+
+    name: ClassVar[str] = "rewrite_reduce"
+    rules: ClassVar[tuple[Rule, ...]] = (
+        find_logsoftmax,
+        find_softmax,
+        find_narrow_softmax,
+        find_reduce_mean,
+    )
+
+    def apply(self, program: Program) -> None:
+        """Take softmax apart everywhere before its parts are widened, and means last."""
+        split = (find_logsoftmax, find_softmax)
+        for rules in (split, (find_narrow_softmax,), (find_reduce_mean,)):
+            drive(program, [one for one in self.active if one in rules])

@@ -1,0 +1,1 @@
+"""Passes over lengths that only a run knows."""

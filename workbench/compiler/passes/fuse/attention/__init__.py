@@ -1,0 +1,1 @@
+"""Attention: how it is recognised, and its forms."""

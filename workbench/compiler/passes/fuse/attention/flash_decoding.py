@@ -1,0 +1,206 @@
+"""Flash decoding: attention to parts of the keys side by side, joined by their log-sum-exp."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.fused import Group
+from workbench.compiler.passes.broadcasting import spread
+from workbench.compiler.passes.fuse.attention.recognition import softmax_input
+from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule
+from workbench.compiler.rewrite.bodies import unused_name
+
+_FACTORS = (2, 3, 5, 7, 11)
+
+
+def number_of_parts(length: int, min_chunk_size: int, max_splits: int) -> int:
+    """Into how many equal parts a length is divided until they are small or many enough."""
+    parts = 1
+    while length > min_chunk_size and parts < max_splits:
+        factor = next((f for f in _FACTORS if length % f == 0), None)
+        if factor is None:
+            break
+        length, parts = length // factor, parts * factor
+    return parts
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """Options of flash decoding, as ``fuse_attention`` has them."""
+
+    num_splits: int = 0
+    threshold: int = 32
+    max_splits: int = 16
+    min_chunk_size: int = 32
+
+    def parts(self, length: int) -> int | Decline:
+        """Into how many parts so many keys are split, or why they are not."""
+        parts = self.num_splits
+        if parts == 1:
+            return Decline("flash_decoding_num_splits=1 splits nothing")
+        if not parts and length < self.threshold:
+            return Decline(f"{length} keys; keys are split from {self.threshold} on")
+        parts = parts or number_of_parts(length, self.min_chunk_size, self.max_splits)
+        if parts == 1:
+            return Decline(f"{length} keys have no equal parts of {self.min_chunk_size} or more")
+        if length % parts:
+            return Decline(
+                f"{length} keys make no {parts} equal parts, and padded keys would count"
+            )
+        return parts
+
+
+def flash_decoding(splitting: Splitting) -> Rule:
+    """The rule for these options."""
+
+    @rule(op("group", name="root").when(_is_attention))
+    def find_flash_decoding(b: Rewriter, root: Instruction) -> Instruction | Decline:
+        """group[tag=attention](q, k, v) → Σ group[tag=attention](q, part of k, part of v) · weight"""
+        found = _operands(root)
+        if isinstance(found, Decline):
+            return found
+        parts = splitting.parts(found[1].shape.lens[-1])
+        if isinstance(parts, Decline):
+            return parts
+        return _split(b, root, found, parts)
+
+    return find_flash_decoding
+
+
+def _is_attention(group: Instruction) -> bool:
+    return isinstance(group.op, Group) and group.op.tag == "attention"
+
+
+# What can be split
+
+Operands = tuple[Instruction, Instruction, Instruction]
+
+
+def _operands(root: Instruction) -> Operands | Decline:
+    """The parameters of a group that are its queries, keys and values."""
+    body = root.modules[0]
+    products = [i for i in body if i.name == "dot"]
+    if not root.shape.is_tensor:
+        return Decline("the group gives its log-sum-exp already")
+    if len(products) != 2:
+        return Decline(f"{len(products)} products in {body.name!r}; expected two")
+    first, second = products
+    found = first.inputs[0], first.inputs[1], second.inputs[1]
+    for value in found:
+        who = f"{value.name} #{value.id}"
+        if value.parameter is None:
+            return Decline(f"{who} is made in {body.name!r}; expected a parameter")
+        if value.only_user is None:
+            return Decline(f"{who} of {body.name!r} is used for more than its product")
+    if len(set(found)) < 3 or len(body.parameters) > 3:
+        return Decline("the group has other inputs than queries, keys and values, each once")
+    if found[0].shape.ndim < 3:
+        return Decline(f"queries {found[0].shape} have no batch")
+    strange = _strange(body, first, second)
+    return Decline(strange) if strange else found
+
+
+def _strange(body: Module, first: Instruction, second: Instruction) -> str:
+    """What of the body does more than scores, their softmax and the second product; empty if none."""
+    weights = second.inputs[0]
+    weights = weights.inputs[0] if weights.name == "convert" else weights
+    if softmax_input(weights) is None or body.outputs != (second,):
+        return f"the result of {body.name!r} is no product of a softmax"
+    if len([i for i in body if i.name in _REDUCTIONS]) != 2:
+        return f"{body.name!r} has reductions besides those of the softmax"
+    for one in body:
+        wide = one.literal is not None and one.shape.elements != 1
+        if wide or one.name == "where":
+            return f"{one.name} #{one.id} may hide all keys of a part, whose softmax would be NaN"
+        if one.name in _REDUCTIONS:
+            axes = one.op.attributes()["axes"]
+            if tuple(axes) not in ((-1,), (one.shape.ndim - 1,)):
+                return f"{one.name} #{one.id} reduces axes {list(axes)}, not the last one"
+        elif one.name == "multibroadcast" and one.shape.lens != first.shape.lens:
+            return f"multibroadcast #{one.id} has other lens than the scores"
+        elif not (one.op.pointwise or one.name in _KNOWN):
+            return f"{one.name} #{one.id} is neither elementwise nor part of a softmax"
+    return ""
+
+
+_REDUCTIONS = ("reduce_max", "reduce_sum")
+
+_KNOWN = frozenset({"@param", "@literal", "@return", "dot", "multibroadcast"})
+
+
+# Splitting
+
+
+def _split(b: Rewriter, root: Instruction, operands: Operands, parts: int) -> Instruction:
+    old = root.modules[0]
+    shapes = _split_shapes([o.shape for o in operands], parts)
+    new = b.program.create_module(unused_name(b.program, f"{old.name}_flash_decoding"), bypass=True)
+    _rebuild(new, old, dict(zip(operands, shapes, strict=True)))
+    named = dict(zip(sorted(old.parameters), root.inputs, strict=True))
+    given = [named[o.parameter or ""] for o in operands]
+    made = dict(zip(operands, _split_inputs(b, given, shapes), strict=True))
+    inputs = [made[old.parameters[name]] for name in sorted(old.parameters)]
+    group = b("group", *inputs, modules=[new], tag="attention")
+    output = _joined(b, *[b("get_tuple_elem", group, index=i) for i in (0, 1)])
+    b.module.replace(root, output)
+    b.program.remove_module(old)
+    return output
+
+
+def _split_shapes(shapes: Sequence[Shape], parts: int) -> list[Shape]:
+    """Queries, keys and values with an axis of parts before the last two."""
+    lead = shapes[0].lens[:-2]
+    (m, k), (_, n), (_, d) = (s.lens[-2:] for s in shapes)
+    size = n // parts
+    lens = [(m, k), (k, size), (size, d)]
+    return [Shape(s.type, (*lead, parts, *own)) for s, own in zip(shapes, lens, strict=True)]
+
+
+def _split_inputs(
+    b: Rewriter, values: Sequence[Instruction], shapes: Sequence[Shape]
+) -> list[Instruction]:
+    queries, keys, values_ = values
+    rank = queries.shape.ndim
+    lens = shapes[1].lens
+    apart = b("reshape", keys, dims=(*lens[:-3], lens[-2], lens[-3], lens[-1]))
+    turned = (*range(rank - 2), rank - 1, rank - 2, rank)
+    return [
+        spread(b, b("unsqueeze", queries, axes=(rank - 2,)), shapes[0].lens),
+        b("transpose", apart, permutation=turned),
+        b("reshape", values_, dims=shapes[2].lens),
+    ]
+
+
+def _rebuild(new: Module, old: Module, shapes: dict[Instruction, Shape]) -> None:
+    """The old body for the new shapes; it also returns the logarithm of the sum of the exponentials."""
+    made = {p: new.add_parameter(p.parameter or "", s) for p, s in shapes.items()}
+    queries, keys, _ = shapes.values()
+    scores = (*queries.lens[:-1], keys.lens[-1])
+    reduced: dict[str, Instruction] = {}
+    for one in old:
+        inputs = [made[i] for i in one.inputs]
+        if one.literal is not None:
+            made[one] = new.add_literal(one.literal)
+        elif one.name in _REDUCTIONS:
+            made[one] = reduced[one.name] = new.add(one.name, *inputs, axes=(len(scores) - 1,))
+        elif one.name == "multibroadcast":
+            made[one] = new.add(one.name, *inputs, out_lens=scores)
+        elif one.name not in ("@param", "@return"):
+            made[one] = new.add(one.op, *inputs)
+    total = new.add("add", reduced["reduce_max"], new.add("log", reduced["reduce_sum"]))
+    new.add_return(made[old.outputs[0]], total)
+
+
+def _joined(b: Rewriter, output: Instruction, total: Instruction) -> Instruction:
+    """The sum of the outputs of all parts, each weighed by its share of the exponentials."""
+    axis = output.shape.ndim - 3
+    top = spread(b, b("reduce_max", total, axes=(axis,)), total.shape.lens)
+    power = b("exp", b("sub", total, top))
+    whole = spread(b, b("reduce_sum", power, axes=(axis,)), total.shape.lens)
+    weights = spread(b, b("div", power, whole), output.shape.lens)
+    weights = b("convert", weights, target_type=output.shape.type)
+    summed = b("reduce_sum", b("mul", output, weights), axes=(axis,))
+    return b("squeeze", summed, axes=(axis,))

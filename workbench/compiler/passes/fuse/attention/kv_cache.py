@@ -1,0 +1,143 @@
+"""Attention to a cache of keys and values, as generation of text step by step has it."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.passes.fuse.attention.recognition import (
+    SHAPING,
+    Members,
+    between,
+    enclose,
+    in_order,
+    look_through,
+    needed_outside,
+    others,
+    product_behind,
+    softmax_behind,
+    softmax_input,
+    used_outside,
+    with_constants,
+)
+from workbench.compiler.rewrite import Decline, Rewriter, op, rule
+from workbench.compiler.run.reference import evaluate_constant
+
+_LAST_AXIS_ONLY = (0, 0, 0, 1)
+"""Strides of a vector that four axes repeat along all but the last."""
+
+_INSIDE = SHAPING | {"slice", "softmax", "reduce_max", "reduce_sum"}
+
+
+def _cache_behind(value: Instruction) -> bool:
+    while value.name in SHAPING and len(value.inputs) == 1:
+        value = value.inputs[0]
+    return value.name == "concat_past_present"
+
+
+def _product(reshape: Instruction) -> Instruction | None:
+    """The second product of attention that a reshape ends, perhaps after a transpose."""
+    value = reshape.inputs[0]
+    value = value.inputs[0] if value.name == "transpose" else value
+    return value if value.name == "dot" else None
+
+
+def _takes_cache(reshape: Instruction) -> bool:
+    """Whether a reshape ends attention whose values are a cache."""
+    product = _product(reshape)
+    return product is not None and _cache_behind(product.inputs[1])
+
+
+def _scores(product: Instruction) -> Instruction | None:
+    """The scores of which attention takes the softmax."""
+    softmax = softmax_behind(product.inputs[0])
+    return None if softmax is None else softmax_input(softmax)
+
+
+def _length(scores: Instruction) -> Instruction | None:
+    """With which the places of keys are compared: the length of each sequence, as the mask has it."""
+    for value in look_through(scores, ("reshape",)):
+        if value.name == "where":
+            mask = look_through(value.inputs[0], SHAPING)
+            if greater := next((i for i in mask if i.name == "greater"), None):
+                return greater.inputs[1]
+    return None
+
+
+@rule(op("reshape", name="root").when(_takes_cache))
+def find_kv_cache_attention(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
+    """reshape(transpose(dot(softmax(f(dot(q, k))), v))) → group[tag=kv_cache_attention](q, k, v…)"""
+    second = _product(root)
+    scores = None if second is None else _scores(second)
+    first = None if scores is None else product_behind(scores)
+    if second is None or scores is None or first is None:
+        return Decline("what multiplies the cache of values is no softmax of a product")
+    if not _cache_behind(first.inputs[1]):
+        return Decline(f"the keys of dot #{first.id} are no cache, as the values are")
+    if (length := _length(scores)) is None:
+        return Decline(f"no mask hides keys behind the length of the sequence from dot #{first.id}")
+    members = _members(root, (first, second), length)
+    if first not in members:
+        return Decline(_why_left_out(scores, members))
+    kept = [i for i in in_order(needed_outside(members, [root])) if not _is_cheap(i)]
+    if kept:
+        return Decline("; ".join(others(i, members) for i in kept[-1:]))
+    group = enclose(members, [root], "attn", "kv_cache_attention")
+    _shorten_vectors(group.modules[0])
+    return group
+
+
+def _why_left_out(scores: Instruction, members: Members) -> str:
+    """Which others use what leads from the first product to the scores."""
+    way = look_through(scores, ("reshape",))
+    used = [i for i in way if i not in members and any(u in members for u in i.users)]
+    return "; ".join(others(i, members) for i in used if used_outside(i, members))
+
+
+def _is_cheap(instruction: Instruction) -> bool:
+    """Whether it does not matter that an instruction is computed twice."""
+    return instruction.constant or instruction.op.pointwise or instruction.name in SHAPING
+
+
+def _members(root: Instruction, products: tuple[Instruction, ...], length: Instruction) -> Members:
+    """What depends on the length, and what only the group needs of that."""
+
+    def allowed(instruction: Instruction) -> bool:
+        fits = instruction.op.pointwise or instruction.name in _INSIDE
+        return fits or instruction in products
+
+    members = between(length, root, allowed)
+    if not allowed(length):
+        members.discard(length)
+    waiting: list[tuple[int, int, Instruction]] = []
+    _wait(waiting, members)
+    queued = set(members)
+    while waiting:  # users come before what they use
+        value = heapq.heappop(waiting)[2]
+        if value in queued or not allowed(value) or value.module is not root.module:
+            continue
+        queued.add(value)
+        if value.constant or all(u in members for u in value.users):
+            members.add(value)
+            _wait(waiting, [value])
+    return with_constants(members)
+
+
+def _wait(waiting: list[tuple[int, int, Instruction]], users: Members | list[Instruction]) -> None:
+    for user in users:
+        for value in user.inputs:
+            heapq.heappush(waiting, (-value.order, value.id, value))
+
+
+def _shorten_vectors(body: Module) -> None:
+    """Constants of four axes that only vary along the last become vectors that are repeated."""
+    for value in list(body):
+        if not value.constant or value.shape.strides != _LAST_AXIS_ONLY:
+            continue
+        if value.name == "multibroadcast" and value.inputs[0].shape.ndim == 1:
+            continue
+        vector = np.ascontiguousarray(evaluate_constant(value)[0, 0, 0])
+        short = body.add_literal(vector)
+        body.replace(value, body.insert(value, "multibroadcast", short, out_lens=value.shape.lens))

@@ -1,0 +1,245 @@
+"""Attention: how it is recognised between two products, and how it becomes one group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.rewrite import (
+    Decline,
+    Pattern,
+    Predicate,
+    Rewriter,
+    behind_broadcasts,
+    rule,
+)
+from workbench.compiler.rewrite.bodies import Body, numbered_name
+
+Members = set[Instruction]
+
+VIEWS = frozenset(
+    ("transpose", "contiguous", "reshape", "reshape_lazy", "squeeze", "unsqueeze", "flatten")
+)
+"""Operations that only lay elements out anew."""
+
+SHAPING = VIEWS | {"broadcast", "multibroadcast"}
+"""Operations that only lay elements out anew or repeat them."""
+
+_REDUCTIONS = {"reduce_max", "reduce_sum"}
+
+_FARTHEST = 64
+"""Elementwise operations that are looked through in search of a product; attention has a few."""
+
+
+# The softmax
+
+
+def softmax_input(value: Instruction) -> Instruction | None:
+    """Of what ``value`` is the softmax, as ``rewrite_reduce`` writes it; None if it is none."""
+    if value.name != "div":
+        return None
+    power, total = value.inputs[0], behind_broadcasts(value.inputs[1])
+    if power.name != "exp" or total.name != "reduce_sum" or total.inputs[0] is not power:
+        return None
+    difference = power.inputs[0]
+    if difference.name != "sub":
+        return None
+    scores, top = difference.inputs[0], behind_broadcasts(difference.inputs[1])
+    return scores if top.name == "reduce_max" and top.inputs[0] is scores else None
+
+
+def softmax_behind(value: Instruction) -> Instruction | None:
+    """The softmax that elementwise work makes ``value`` of, such as a conversion or a guard against NaN."""
+    return next((i for i in look_through(value, ()) if softmax_input(i) is not None), None)
+
+
+def product_behind(scores: Instruction) -> Instruction | None:
+    """The first ``dot`` that elementwise work and reshapes make ``scores`` of."""
+    return next((i for i in look_through(scores, ("reshape",)) if i.name == "dot"), None)
+
+
+def look_through(value: Instruction, through: Collection[str]) -> Iterator[Instruction]:
+    """A value and what elementwise work, or operations of these names, make it of; depth first.
+
+    Constants are left out.
+    """
+    seen: set[Instruction] = set()
+    stack = [value]
+    while stack and len(seen) < _FARTHEST:
+        current = stack.pop()
+        if current in seen or current.constant:
+            continue
+        seen.add(current)
+        yield current
+        if current.op.pointwise or current.name in through:
+            stack += reversed(current.inputs)
+
+
+# What belongs to it
+
+
+def between(first: Instruction, last: Instruction, allowed: Predicate | None = None) -> Members:
+    """What depends on ``first`` and what ``last`` depends on, both included.
+
+    Args:
+        first: Where the ways begin.
+        last: Where they end.
+        allowed: What ways may lead through; everything, by default.
+    """
+    cone = {last}
+    stack = [last]
+    while stack:
+        for value in stack.pop().inputs:
+            inside = value.module is last.module and value.order > first.order
+            if inside and value not in cone and (allowed is None or allowed(value)):
+                cone.add(value)
+                stack.append(value)
+    found = {first}
+    for current in in_order(cone):
+        if any(i in found for i in current.inputs):
+            found.add(current)
+    return found
+
+
+def in_order(instructions: Iterable[Instruction]) -> list[Instruction]:
+    """Instructions of one module in its order."""
+    return sorted(instructions, key=lambda i: i.order)
+
+
+def with_constants(members: Members) -> Members:
+    """Members and the constants that they are computed from."""
+    found, stack = set(members), list(members)
+    while stack:
+        for value in stack.pop().inputs:
+            if value.constant and value not in found:
+                found.add(value)
+                stack.append(value)
+    return found
+
+
+def used_outside(instruction: Instruction, members: Collection[Instruction]) -> list[Instruction]:
+    """Users that are no members."""
+    return [u for u in instruction.users if u not in members]
+
+
+def others(instruction: Instruction, members: Collection[Instruction]) -> str:
+    """Words for an instruction's users that are no members."""
+    listed = ", ".join(f"{u.name} #{u.id}" for u in used_outside(instruction, members))
+    return f"{instruction.name} #{instruction.id} has other users: {listed}"
+
+
+# The group
+
+
+def enclose(
+    members: Iterable[Instruction], results: Sequence[Instruction], stem: str, tag: str
+) -> Instruction:
+    """Move members into the body of a group, which stands right behind the first of its results.
+
+    What others use as well is copied. What the group needs moves before it.
+    """
+    program, module = results[0].module.program, results[0].module
+    inside = set(members)
+    kept = needed_outside(inside, results)
+    place = min(results, key=lambda i: i.order).following
+    while place is not None and place in inside and place not in kept:
+        place = place.following
+    name, program.numbers[stem] = _next_name(program, stem)
+    body = Body(program.create_module(name, bypass=True))
+    for member in in_order(inside):
+        if member in kept:
+            _copy(body, member)
+        else:
+            body.take(member, keep_shape=member in results)
+    place = lift(module, body.inputs, place)
+    return body.enclose(module, place, results, "group", tag=tag)
+
+
+def needed_outside(members: Members, results: Collection[Instruction]) -> Members:
+    """Members, other than results, that others use, with what those are computed from."""
+    found: Members = set()
+    for member in reversed(in_order(members)):
+        if member not in results and any(u in found or u not in members for u in member.users):
+            found.add(member)
+    return found
+
+
+def _next_name(program: Program, stem: str) -> tuple[str, int]:
+    name, number = numbered_name(program, stem, program.numbers[stem])
+    return name, number + 1
+
+
+def _copy(body: Body, member: Instruction) -> None:
+    if member.literal is not None:
+        body.know(member, body.module.add_literal(member.literal))
+    else:
+        inputs = [body.inner(i) for i in member.inputs]
+        body.know(member, body.module.add(member.op, *inputs, modules=member.modules))
+
+
+def lift(
+    module: Module, needed: Sequence[Instruction], place: Instruction | None
+) -> Instruction | None:
+    """Move instructions, and what they are computed from, before a place; gives the place."""
+    if place is None:
+        return None
+    late: set[Instruction] = set()
+    stack = list(needed)
+    while stack:
+        value = stack.pop()
+        if value.module is module and value.order >= place.order and value not in late:
+            late.add(value)
+            stack += value.inputs
+    while place is not None and place in late:
+        place = place.following
+    for value in in_order(late):
+        if place is not None and value.order > place.order:
+            module.move(value, place)
+    return place
+
+
+def _has_softmax(product: Instruction) -> bool:
+    return product.inputs[0].op.pointwise and softmax_behind(product.inputs[0]) is not None
+
+
+@rule(Pattern(frozenset({"dot"}), binding="root", structure=_has_softmax))
+def find_attention(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
+    """dot(softmax(f(dot(q, k))), v) → group[tag=attention](q, k, v…)"""
+    softmax = softmax_behind(root.inputs[0])
+    scores = None if softmax is None else softmax_input(softmax)
+    first = None if scores is None else product_behind(scores)
+    if first is None or first.module is not root.module:
+        return Decline("the softmax is of no product of matrices: queries by keys")
+    members = between(first, root)
+    if strange := [i for i in in_order(members) if not _belongs(i, first, root)]:
+        one = strange[0]
+        return Decline(f"{one.name} #{one.id} between the two products is no elementwise work")
+    results = _results(members, root)
+    if isinstance(results, Decline):
+        return results
+    return enclose(with_constants(members), results, "attn", "attention")
+
+
+def _belongs(instruction: Instruction, first: Instruction, last: Instruction) -> bool:
+    name = instruction.name
+    fits = instruction.op.pointwise or name in _REDUCTIONS or name in SHAPING
+    return fits or instruction in (first, last)
+
+
+def _results(members: Members, root: Instruction) -> list[Instruction] | Decline:
+    """What others use of the members: the last product, perhaps with the log-sum-exp, which joins them."""
+    used = [i for i in in_order(members) if i is not root and used_outside(i, members)]
+    if not used:
+        return [root]
+    if {i.name for i in used} != _REDUCTIONS or len(used) != 2:
+        return Decline("; ".join(others(i, members) for i in used))
+    top, total = sorted(used, key=lambda i: i.name)
+    log = next((u for u in used_outside(total, members) if u.name == "log"), None)
+    add = None if log is None else log.only_user
+    if log is None or add is None or add.name != "add" or set(add.inputs) != {log, top}:
+        return Decline(f"{others(total, members)}; of it, only max + log(sum) can be a result")
+    members |= {log, add}
+    if left := [i for i in (top, total) if used_outside(i, members)]:
+        return Decline("; ".join(others(i, members) for i in left))
+    return [root, add]

@@ -1,0 +1,72 @@
+"""Why two instructions are not one kernel, for any two of a program."""
+
+from __future__ import annotations
+
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.passes.fuse.fuse_pointwise import is_wrappable
+from workbench.compiler.passes.fuse.fuse_reduce import is_reduction
+from workbench.compiler.passes.fuse.kernels.common_space import chain_between, space_obstacle
+from workbench.compiler.passes.fuse.kernels.outputs import outputs_obstacle
+from workbench.compiler.passes.fuse.kernels.pairs import (
+    KERNELS,
+    behind_views,
+    in_between,
+    link_obstacle,
+    links,
+    pointwise_obstacle,
+    who,
+)
+
+
+def obstacle(producer: Instruction, user: Instruction) -> str:
+    """Why a user and what it reads cannot become one kernel; empty if nothing stands against it."""
+    for one in (producer, user):
+        if one.name not in KERNELS or one.module.bypass:
+            return _no_kernel(one)
+    if not any(behind_views(i) is producer for i in user.inputs):
+        return _apart(producer, user)
+    if any(chain_between(i, producer) for i in user.inputs):
+        return space_obstacle(producer, user)
+    if producer.name == user.name == "pointwise":
+        return pointwise_obstacle(producer, user)
+    reasons = [link_obstacle(user, k) for k in links(user, producer.name) if k.producer is producer]
+    return "" if "" in reasons else "; ".join(reasons) or in_between(producer, user)
+
+
+def _no_kernel(one: Instruction) -> str:
+    if one.module.bypass:
+        return f"{who(one)} is in the body {one.module.name!r} of a kernel already"
+    for does, name in ((is_wrappable, "fuse_pointwise"), (is_reduction, "fuse_reduce")):
+        if does(one):
+            constant = "it is constant, to be folded" if one.is_constant else f"{name} has not run"
+            return f"{who(one)} is not in a kernel: {constant}"
+    return f"{who(one)} is neither elementwise work nor a reduction"
+
+
+def _apart(producer: Instruction, user: Instruction) -> str:
+    """Why two kernels of which one does not read the other stay two."""
+    if user.module is producer.module and user.order < producer.order:
+        return f"{who(user)} comes before {who(producer)}"
+    if last := _last_before(producer, user):
+        return f"{who(user)} needs {who(producer)}, but {who(last)} lies between"
+    shared = next((i for i in user.inputs if i in producer.inputs), None)
+    if shared is None:
+        return f"{who(user)} does not depend on {who(producer)}, nor do they share an input"
+    if producer.name != "pointwise" or user.name != "pointwise":
+        kinds = f"{producer.name} and {user.name}"
+        return f"{who(user)} does not depend on {who(producer)}; {kinds} that only share an input stay two"
+    return outputs_obstacle(producer, user)
+
+
+def _last_before(producer: Instruction, user: Instruction) -> Instruction | None:
+    """What ``user`` reads of that which depends on ``producer``; None if it does not depend on it."""
+    seen: set[Instruction] = set()
+    stack = [(i, i) for i in user.inputs]
+    while stack:
+        value, first = stack.pop()
+        if value is producer:
+            return behind_views(first)
+        if value not in seen:
+            seen.add(value)
+            stack += [(i, first) for i in value.inputs]
+    return None

@@ -1,0 +1,339 @@
+"""Fusion of products and convolutions with the elementwise work after them and on their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.fused import Group
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.fuse.attention.recognition import VIEWS
+from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, drive, rule
+from workbench.compiler.rewrite.bodies import Body, unused_name
+
+TAGS = {
+    "dot": "dot",
+    "quant_dot": "dot",
+    "convolution": "convolution",
+    "quant_convolution": "convolution",
+}
+"""The tag of the group that each operation becomes the heart of."""
+
+_OPERAND_VIEWS = VIEWS | {"broadcast", "multibroadcast", "slice"}
+"""What may be computed on the way of an operand into a kernel."""
+
+_ATTENTION = frozenset({"attention", "kv_cache_attention"})
+"""Tags of groups whose operands are read through any views."""
+
+_CHEAP = frozenset({"@param", "@literal", "@return", "dequantizelinear"})
+
+_NAMED = 3
+"""Users that a reason names; of more, it gives the number."""
+
+# From a product to its user
+
+
+def _ways(user: Instruction) -> Iterator[list[Instruction]]:
+    """Each way to an input of ``user``: what is no view, and the views after it."""
+    for value in dict.fromkeys(user.inputs):
+        way = [value]
+        while way[0].name in VIEWS:
+            way.insert(0, way[0].inputs[0])
+        yield way
+
+
+def _from_products(user: Instruction) -> Iterator[list[Instruction]]:
+    return (way for way in _ways(user) if way[0].name in TAGS)
+
+
+def _follows_product(user: Instruction) -> bool:
+    return any(True for _ in _from_products(user))
+
+
+def is_attention(instruction: Instruction) -> bool:
+    """Whether it is a group with all of attention in its body."""
+    return isinstance(instruction.op, Group) and instruction.op.tag in _ATTENTION
+
+
+def _is_closed(producer: Instruction) -> bool:
+    """Whether it is the group of a product with no work after it."""
+    if producer.name != "group" or is_attention(producer):
+        return False
+    return producer.modules[0].outputs[0].name in TAGS
+
+
+def obstacle(producer: Instruction, user: Instruction) -> str:
+    """Why a product and elementwise work after it, or before it, cannot be one kernel; empty if they can."""
+    who = f"{producer.name} #{producer.id}"
+    if producer.name == "pointwise" and (user.name in TAGS or user.name == "group"):
+        before = dict(_work_before(user, through_views=True))
+        if producer in before:
+            return _why_outside(producer, before[producer], user)
+        return f"{user.name} #{user.id} does not use {who}, or not only through views"
+    if producer.name not in TAGS and not _is_closed(producer):
+        return f"{who} is none of {', '.join(TAGS)}"
+    if user.name != "pointwise":
+        return f"{user.name} #{user.id} is no pointwise kernel"
+    way = next((w for w in _ways(user) if w[0] is producer), None)
+    if way is None:
+        return f"{user.name} #{user.id} does not use {who}, or not only through views"
+    return _obstacle(way, user)
+
+
+def _obstacle(way: list[Instruction], user: Instruction) -> str:
+    producer = way[0]
+    who = f"{producer.name} #{producer.id}"
+    if producer.module is not user.module:
+        return f"{who} is in module {producer.module.name!r}, its user in {user.module.name!r}"
+    if producer.shape.is_dynamic or user.shape.is_dynamic:
+        return f"{who} has dynamic dimensions; a body has static ones"
+    if not (producer.shape.is_tensor and user.shape.is_tensor):
+        return f"{user.name} #{user.id} has several results"
+    for value, following in zip(way, [*way[1:], user], strict=True):
+        if reason := _other_users(value, following):
+            return reason
+    if (lines := len(user.modules[0])) > LARGEST_BODY:
+        return f"{user.name} #{user.id} has a body of {lines} lines; at most {LARGEST_BODY}"
+    return ""
+
+
+@rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_product))
+def find_gemm_pointwise(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """pointwise(dot(x, y), z…) → group[tag=dot](x, y, z…)"""
+    reasons: list[str] = []
+    for way in _from_products(root):
+        reason = _obstacle(way, root)
+        if not reason:
+            return _with_work_after(b.program, way, root)
+        reasons.append(reason)
+    return Decline("; ".join(dict.fromkeys(reasons)))
+
+
+def _with_work_after(program: Program, way: list[Instruction], root: Instruction) -> Instruction:
+    producer = way[0]
+    name = f"{_numbered(program, producer)}:{root.modules[0].name}"
+    body = Body(program.create_module(unused_name(program, name), bypass=True))
+    _take_operand_views(body, producer)
+    for value in way:
+        body.take(value)
+    return body.stand_for(root, "group", tag=TAGS[producer.name])
+
+
+def _numbered(program: Program, producer: Instruction) -> str:
+    """``<module>:dot<n>``, with the next number of the pass."""
+    series = f"{producer.module.name}:{producer.name}"
+    name, number = f"{series}{program.numbers[series]}", program.numbers[series]
+    program.numbers[series] = number + 1
+    return name
+
+
+def _take_operand_views(body: Body, producer: Instruction) -> None:
+    """Take the views on a product's operands that only it uses; its operands come in their order."""
+    _take_all(body, {i: _own_views(i, producer)[0] for i in producer.inputs})
+
+
+def _take_all(body: Body, views_of: dict[Instruction, list[Instruction]]) -> None:
+    """Take the views that lead to operands; an operand without any becomes a parameter."""
+    for operand, views in views_of.items():
+        # Work that was taken before may read a view, too: that is an input then.
+        start = max((i + 1 for i, v in enumerate(views) if body.knows(v)), default=0)
+        for view in views[start:]:
+            body.take(view)
+        if not views:
+            body.inner(operand)
+
+
+# Views on operands
+
+
+def _is_view(value: Instruction) -> bool:
+    return value.name in _OPERAND_VIEWS and len(value.inputs) == 1
+
+
+def _views_behind(operand: Instruction) -> Iterator[Instruction]:
+    """The views that lead to an operand, from the operand on."""
+    while _is_view(operand):
+        yield operand
+        operand = operand.inputs[0]
+
+
+def _own_views(operand: Instruction, user: Instruction) -> tuple[list[Instruction], str]:
+    """The views to an operand that only its user needs, the outermost first; why there are no more."""
+    views: list[Instruction] = []
+    for view in _views_behind(operand):
+        if reason := _view_obstacle(view, user):
+            return views, reason
+        views.insert(0, view)
+        user = view
+    return views, ""
+
+
+def _view_obstacle(view: Instruction, user: Instruction) -> str:
+    """Why a view does not go into the kernel of its user; empty if it does."""
+    who = f"{view.name} #{view.id}"
+    if view.module is not user.module:
+        return f"{who} is in module {view.module.name!r}, its user in {user.module.name!r}"
+    if view.shape.is_dynamic or view.inputs[0].shape.is_dynamic:
+        return f"{who} has dynamic dimensions; a body has static ones"
+    return "" if view.only_user is user else _other_users(view, user)
+
+
+def _other_users(value: Instruction, user: Instruction) -> str:
+    rest = [u for u in value.users if u is not user]
+    listed = ", ".join(f"{u.name} #{u.id}" for u in rest[:_NAMED])
+    more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
+    return f"{value.name} #{value.id} has other users: {listed}{more}" if rest else ""
+
+
+def _copies(view: Instruction) -> bool:
+    """Whether a view moves elements in memory, as a reshape of what is not row-major does."""
+    moves = view.op.alias is None and not view.inputs[0].shape.standard
+    return moves and not view.constant
+
+
+def _is_wanted(root: Instruction, views: Iterable[Instruction]) -> bool:
+    """Whether views on an operand are worth being part of a kernel."""
+    if is_attention(root):
+        return any(True for _ in views)
+    return any(map(_copies, views))
+
+
+def _reads_views(root: Instruction) -> bool:
+    return any(_is_wanted(root, _views_behind(i)) for i in root.inputs)
+
+
+def _wanted_views(root: Instruction) -> dict[Instruction, list[Instruction]] | Decline:
+    """The views to each operand that go into the kernel of an operation; or why none do."""
+    found = {i: _own_views(i, root) for i in dict.fromkeys(root.inputs)}
+    wanted = {i: views if _is_wanted(root, views) else [] for i, (views, _) in found.items()}
+    if any(wanted.values()):
+        return wanted
+    missed = [i for i in found if _is_wanted(root, _views_behind(i))]
+    return Decline("; ".join(dict.fromkeys(found[i][1] for i in missed)))
+
+
+@rule(Pattern(frozenset({"group"}), binding="root", structure=_reads_views))
+def find_view_group(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """group(view(x), y…) → group(x, y…)"""
+    wanted = _wanted_views(root)
+    if isinstance(wanted, Decline):
+        return wanted
+    old, inputs, name = root.modules[0], root.inputs, root.modules[0].name
+    body = Body(b.program.create_module(unused_name(b.program, f"{name}:views"), bypass=True))
+    _take_all(body, wanted)
+    body.close(*body.absorb(old, inputs))
+    body.attach(root)
+    body.module.rename(name)
+    return root
+
+
+@rule(Pattern(frozenset(TAGS), binding="root", structure=_reads_views))
+def find_view_gemm(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """dot(reshape(x), y) → group[tag=dot](x, y)"""
+    wanted = _wanted_views(root)
+    if isinstance(wanted, Decline):
+        return wanted
+    name = unused_name(b.program, _numbered(b.program, root))
+    body = Body(b.program.create_module(name, bypass=True))
+    _take_operand_views(body, root)
+    return body.stand_for(root, "group", tag=TAGS[root.name])
+
+
+# Before a product
+
+
+def _work_before(
+    root: Instruction, through_views: bool
+) -> Iterator[tuple[Instruction, list[Instruction]]]:
+    """Elementwise work on operands, each with the views that lead from it to ``root``."""
+    for value in dict.fromkeys(root.inputs):
+        views = [*_views_behind(value)][::-1] if through_views else []
+        source = views[0].inputs[0] if views else value
+        if source.name == "pointwise":
+            yield source, views
+
+
+def _takes_work(root: Instruction) -> bool:
+    known = root.name in TAGS or root.name == "group"
+    return known and any(True for _ in _work_before(root, root.name in TAGS))
+
+
+def _obstacle_before(source: Instruction, views: list[Instruction], root: Instruction) -> str:
+    who = f"pointwise #{source.id}"
+    if source.module is not root.module:
+        return f"{who} is in module {source.module.name!r}, its user in {root.module.name!r}"
+    if root.shape.is_dynamic or source.shape.is_dynamic:
+        return f"{who} or its user has dynamic dimensions; a body has static ones"
+    if not (source.shape.is_tensor and root.shape.is_tensor):
+        return f"{who} or its user has several results"
+    for value, following in zip([source, *views], [*views, root], strict=True):
+        if reason := _other_users(value, following):
+            return reason
+    cheap = all(i.name in _CHEAP for i in source.modules[0])
+    if len(source.inputs) > 1 and not cheap:
+        return f"{who} reads {len(source.inputs)} inputs, and each part of a product would read them again"
+    return ""
+
+
+def _why_outside(source: Instruction, views: list[Instruction], user: Instruction) -> str:
+    """Why work before a product or a group is none of its own; empty if nothing stands against it."""
+    reason = _obstacle_before(source, views, user)
+    if reason or user.name in TAGS or not views:
+        return reason
+    view = f"{views[-1].name} #{views[-1].id}"
+    return f"group #{user.id} reads pointwise #{source.id} through {view}, which stays outside"
+
+
+@rule(Pattern(frozenset({*TAGS, "group"}), binding="root", structure=_takes_work))
+def find_pointwise_gemm(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """dot(pointwise(x), y) → group[tag=dot](x, y)"""
+    found, reasons = list(_work_before(root, root.name in TAGS)), list[str]()
+    wanted: list[Instruction] = []
+    for source, views in found:
+        reason = _obstacle_before(source, views, root)
+        reasons.append(reason)
+        if not reason:
+            wanted.append(source)
+    if not wanted:
+        return Decline("; ".join(dict.fromkeys(reasons)))
+    prefix = "".join(f"{w.modules[0].name}:" for w in wanted)
+    inner = root.modules[0].name if root.modules else _numbered(b.program, root)
+    name = unused_name(b.program, f"{prefix}{inner}")
+    body = Body(b.program.create_module(name, bypass=True))
+    for source in wanted:
+        body.take(source)
+    if root.modules:
+        body.close(*body.absorb(root.modules[0], root.inputs))
+        return body.attach(root)
+    _take_operand_views(body, root)
+    return body.stand_for(root, "group", tag=TAGS[root.name])
+
+
+@register
+class FuseGemmEpilogue(RewritePass):
+    """Products and convolutions become one kernel with the elementwise work after and before them.
+
+    Bias, residual, activation and dequantisation go into the kernel of the product that they follow; so do
+    views on its operands, and elementwise work on one input. Attention takes views on its operands, too.
+    What has a second user stays outside. A product on its own stays as it is, unless a reshape would copy
+    an operand for it: its kernel reads the elements where they are.
+    """
+
+    name: ClassVar[str] = "fuse_gemm_epilogue"
+    rules: ClassVar[tuple[Rule, ...]] = (
+        find_gemm_pointwise,
+        find_pointwise_gemm,
+        find_view_group,
+        find_view_gemm,
+    )
+
+    def apply(self, program: Program) -> None:
+        """Take the work after products into their kernels, then what is left of the work before."""
+        program.numbers.clear()
+        after = [one for one in self.active if one is find_gemm_pointwise]
+        before = [one for one in self.active if one is not find_gemm_pointwise]
+        drive(program, after)
+        drive(program, before)

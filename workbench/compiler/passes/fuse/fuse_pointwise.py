@@ -1,0 +1,191 @@
+"""Fusion of elementwise work: every operation in a body of its own, then bodies joined along chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.fuse.kernels.common_space import (
+    join_kernels,
+    rewrite_pointwise_reshapes,
+)
+from workbench.compiler.passes.fuse.kernels.outputs import fuse_shared, fuse_siblings
+from workbench.compiler.passes.fuse.kernels.pairs import (
+    behind_views,
+    listed,
+    pointwise_obstacle,
+    who,
+)
+from workbench.compiler.passes.fuse.kernels.sweep import Sweeps
+from workbench.compiler.passes.tidy.eliminate_identity import find_identity
+from workbench.compiler.rewrite import (
+    Decline,
+    Pattern,
+    Rewriter,
+    Rule,
+    behind_broadcasts,
+    drive,
+    is_pointwise,
+    rule,
+)
+from workbench.compiler.rewrite.bodies import Body, numbered_name
+from workbench.compiler.run.reference import evaluate_constant
+
+_SERIES = "pointwise"
+
+
+def is_wrappable(instruction: Instruction) -> bool:
+    """Whether an instruction is elementwise work that goes into a body (a ``layout`` does not)."""
+    op = instruction.op
+    return op.pointwise and op.name != "layout" and bool(instruction.inputs)
+
+
+def scalar_constant(value: Instruction) -> Argument | None:
+    """The one element that a constant repeats, as a scalar; None for anything else."""
+    source = behind_broadcasts(value)
+    shape = source.shape
+    if shape.dims is not None or not shape.elements:
+        return None
+    if shape.elements != 1 and not shape.is_scalar:
+        return None
+    if not source.is_constant:
+        return None
+    try:
+        element = np.asarray(evaluate_constant(source)).reshape(-1)[:1]
+    except EvaluationError:  # it fails, or is too large: the run will say so, if it gets there
+        return None
+    return Argument(Shape.scalar(shape.type), element)
+
+
+@rule(Pattern(binding="x", kind=is_pointwise, structure=is_wrappable), dynamic=True)
+def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
+    """f(a, b…) → pointwise(a, b…), [f]"""
+    found = {i: scalar_constant(i) for i in dict.fromkeys(x.inputs)}
+    stem, program = f"{b.module.name}:{_SERIES}", b.program
+    name, number = numbered_name(program, stem, program.numbers[stem])
+    program.numbers[stem] = number + 1
+    if all(found.values()):
+        return Decline("every input is a scalar constant: it is folded, not fused")
+    other = next((i for i in found if i.shape.dims is None and i.shape.lens != x.shape.lens), None)
+    if other is not None and not found[other] and x.shape.dims is None:
+        return Decline(f"{who(other)} has lens {list(other.shape.lens)}, not {list(x.shape.lens)}")
+    body = Body(program.create_module(name, bypass=True), scalars=True)
+    for value, constant in found.items():
+        body.know(value, body.module.add_literal(constant) if constant else body.inner(value))
+    return body.stand_for(x, "pointwise", x.shape if _is_settled(x, found) else None)
+
+
+def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -> bool:
+    """Whether a body sees its inputs in the layouts that they have outside: none is broadcast.
+
+    Constants of one element count as broadcast in the body, so they must be so outside.
+    """
+    return x.shape.dims is None and all(
+        i.shape.is_scalar if constant else not i.shape.broadcasted for i, constant in inputs.items()
+    )
+
+
+def _follows_pointwise(instruction: Instruction) -> bool:
+    return any(behind_views(i).name == "pointwise" for i in instruction.inputs)
+
+
+@rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_pointwise), dynamic=True)
+def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
+    """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
+    producers = [s for s in map(behind_views, dict.fromkeys(root.inputs)) if s.name == "pointwise"]
+    reasons = [pointwise_obstacle(producer, root) for producer in producers]
+    if all(reasons):
+        return Decline("; ".join(dict.fromkeys(reasons)))
+    producer = producers[reasons.index("")]
+    body = Body(producer.modules[0], producer.inputs, scalars=True)
+    body.know(producer, body.results[0])
+    body.close(*body.absorb(root.modules[0], root.inputs))
+    return body.attach(root)
+
+
+def _between_pointwise(instruction: Instruction) -> bool:
+    return follows_pointwise(instruction, "pointwise")
+
+
+def follows_pointwise(instruction: Instruction, reader: str) -> bool:
+    """Whether an instruction takes elementwise work to a kernel of a kind."""
+    inputs, users = instruction.inputs, instruction.users
+    return bool(inputs) and inputs[0].name == "pointwise" and any(u.name == reader for u in users)
+
+
+@rule(
+    Pattern(frozenset({"multibroadcast"}), binding="root", structure=_between_pointwise),
+    dynamic=True,
+)
+def broadcast_inputs(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """multibroadcast(pointwise(x…)) → pointwise(multibroadcast(x)…)"""
+    return broadcast_first(b, root)
+
+
+def broadcast_first(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """A broadcast of elementwise work as work on what is broadcast; or who else needs one of the two."""
+    inner, *like = root.inputs
+    if not inner.shape.is_tensor:
+        return Decline(f"{who(inner)} has several results")
+    for one, user in ((inner, root), (root, root.only_user)):
+        if others := [u for u in one.users if u is not user]:
+            return Decline(f"{who(one)} has other users: {listed(others)}")
+    return b("pointwise", *[b(root.op, x, *like) for x in inner.inputs], modules=inner.modules)
+
+
+JOINS = (fuse_chain, fuse_shared, fuse_siblings)
+
+
+@register
+class FusePointwise(RewritePass):
+    """Elementwise operations become bodies of ``pointwise`` kernels, one kernel a chain of them.
+
+    A value with several users is computed once, so it ends a kernel, unless a kernel may have several
+    results. Scalar constants go into the body.
+
+    Attributes:
+        enable_rewrite_reshapes: Also fuse across reshapes and transposes, by doing work in dimensions
+            that the values on both sides can be reshaped to.
+        enable_rewrite_broadcasts: Also fuse across a ``multibroadcast``, by broadcasting what lies before it.
+        enable_multi_output: Also fuse kernels that share what they read, and what others read too, into
+            kernels with several results.
+    """
+
+    name: ClassVar[str] = "fuse_pointwise"
+    rules: ClassVar[tuple[Rule, ...]] = (
+        wrap_pointwise, rewrite_pointwise_reshapes, broadcast_inputs, fuse_chain, fuse_shared,
+        fuse_siblings,
+    )  # fmt: skip
+    enable_rewrite_reshapes: bool = True
+    enable_rewrite_broadcasts: bool = False
+    enable_multi_output: bool = False
+
+    @property
+    def allowed(self) -> tuple[Rule, ...]:
+        """The rules that the options switch on, and those that they do not concern."""
+        switched = {
+            rewrite_pointwise_reshapes: self.enable_rewrite_reshapes,
+            broadcast_inputs: self.enable_rewrite_broadcasts,
+            fuse_shared: self.enable_multi_output,
+            fuse_siblings: self.enable_multi_output,
+        }
+        return tuple(r for r in self.rules if switched.get(r, True))
+
+    def apply(self, program: Program) -> None:
+        """Wrap every elementwise operation, then join the bodies."""
+        drive(program, (find_identity,))
+        program.numbers.clear()
+        with Sweeps(program, [r for r in self.active if r is wrap_pointwise]) as wrapping:
+            wrapping.once()
+        rules = [r for r in self.active if r is not wrap_pointwise]
+        join_kernels(
+            program, [r for r in rules if r in JOINS], [r for r in rules if r not in JOINS]
+        )

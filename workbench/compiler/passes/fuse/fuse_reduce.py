@@ -1,0 +1,192 @@
+"""Fusion of reductions with the elementwise work before, after and between them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.fuse.fuse_pointwise import broadcast_first, follows_pointwise
+from workbench.compiler.passes.fuse.kernels.common_space import (
+    join_kernels,
+    rewrite_reduce_reshapes,
+)
+from workbench.compiler.passes.fuse.kernels.pairs import (
+    BETWEEN,
+    Link,
+    axes_of,
+    is_linked,
+    link_obstacle,
+    links,
+)
+from workbench.compiler.passes.fuse.kernels.sweep import Sweeps
+from workbench.compiler.passes.tidy.eliminate_common_subexpression import share
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
+from workbench.compiler.rewrite.bodies import Body, numbered_name, prune_all, unused_name
+
+
+def is_reduction(instruction: Instruction) -> bool:
+    """Whether an instruction reduces its only input: a ``reduce_*``, ``argmin`` or ``argmax``."""
+    return len(instruction.inputs) == 1 and _reduces(type(instruction.op))
+
+
+def _reduces(op: type[Operation]) -> bool:
+    return op.name.startswith("reduce_") or op.name in ("argmin", "argmax")
+
+
+def reduced_axes(instruction: Instruction) -> tuple[int, ...]:
+    """The axes that a reduction removes or makes 1, in ascending order."""
+    shapes = [i.shape for i in instruction.inputs]
+    attributes = instruction.op.normalized(shapes).attributes()
+    if "axis" in attributes:
+        return (attributes["axis"],)
+    return tuple(sorted(attributes["axes"])) or tuple(range(shapes[0].ndim))
+
+
+@rule(Pattern(binding="x", kind=_reduces, structure=is_reduction), dynamic=True)
+def wrap_reduce(b: Rewriter, x: Instruction) -> Instruction | Decline:
+    """reduce(a) → fused_reduce(a), [reduce]"""
+    if x.inputs[0].shape.is_dynamic or x.shape.is_dynamic:
+        return Decline(f"{x.name} #{x.id} has dynamic dimensions; a body has static ones")
+    program, series = b.program, f"{b.module.name}:reduce"
+    axes, number = reduced_axes(x), program.numbers[series]
+    name, number = numbered_name(program, f"{b.module.name}:{x.name}", number)
+    program.numbers[series] = number + 1
+    body = Body(program.create_module(name, bypass=True))
+    return body.stand_for(x, "fused_reduce", axes=axes)
+
+
+def _rooted(root: str, kind: str) -> Pattern:
+    """A fused operation that uses what one of another kind gives, perhaps behind a broadcast."""
+    return Pattern(
+        frozenset({root}),
+        binding="root",
+        reads=frozenset({kind, *BETWEEN}),
+        structure=lambda i: is_linked(i, kind),
+    )
+
+
+def _chosen(root: Instruction, kind: str) -> Link | Decline:
+    """The first link to a producer of a kind along which fusion is possible, or why there is none."""
+    reasons: list[str] = []
+    for link in links(root, kind):
+        if reason := link_obstacle(root, link):
+            reasons.append(reason)
+        else:
+            return link
+    return Decline("; ".join(reasons))
+
+
+def _open(link: Link) -> Body:
+    """The producer's body, opened, with the broadcast behind its result."""
+    body = Body(link.producer.modules[0], link.producer.inputs)
+    body.know(link.producer, body.results[0])
+    _take_broadcast(body, link)
+    return body
+
+
+def _take_broadcast(body: Body, link: Link) -> None:
+    """Drop the contiguous ones, and take the broadcast into the body."""
+    for one in link.dropped:
+        one.module.replace(one, one.inputs[0])
+    if link.broadcast is not None:
+        body.take(link.broadcast)
+
+
+@rule(_rooted("pointwise", "fused_reduce"))
+def find_reduce_pointwise(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """pointwise(fused_reduce(x…), y…) → fused_reduce(x…, y…)"""
+    link = _chosen(root, "fused_reduce")
+    if isinstance(link, Decline):
+        return link
+    name = f"{link.producer.modules[0].name}:{root.modules[0].name}"
+    body = _open(link)
+    body.module.rename(unused_name(b.program, name))
+    fused = body.stand_for(root, "fused_reduce", axes=axes_of(link.producer))
+    prune_all([link.producer])
+    share(body.module)
+    return fused
+
+
+@rule(_rooted("fused_reduce", "pointwise"))
+def find_pointwise_reduce(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """fused_reduce(pointwise(x…), y…) → fused_reduce(x…, y…)"""
+    link = _chosen(root, "pointwise")
+    if isinstance(link, Decline):
+        return link
+    name = f"{link.producer.modules[0].name}:{root.modules[0].name}"
+    body = Body(b.program.create_module(unused_name(b.program, name), bypass=True))
+    body.take(link.producer)
+    _take_broadcast(body, link)
+    body.close(*body.absorb(root.modules[0], root.inputs))
+    body.attach(root)
+    share(body.module)
+    return root
+
+
+@rule(_rooted("fused_reduce", "fused_reduce"))
+def find_reduce_reduce(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """fused_reduce(fused_reduce(x…), y…) → fused_reduce(x…, y…)"""
+    link = _chosen(root, "fused_reduce")
+    if isinstance(link, Decline):
+        return link
+    name = f"{root.modules[0].name}:{link.producer.modules[0].name}"
+    body = _open(link)
+    body.close(*body.absorb(root.modules[0], root.inputs))
+    body.attach(root)
+    prune_all([link.producer])
+    body.module.rename(unused_name(b.program, name))
+    share(body.module)
+    return root
+
+
+def _before_reduction(instruction: Instruction) -> bool:
+    return follows_pointwise(instruction, "fused_reduce")
+
+
+@rule(Pattern(frozenset({"multibroadcast"}), binding="root", structure=_before_reduction))
+def broadcast_reduced(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """fused_reduce(multibroadcast(pointwise(x…))) → fused_reduce(pointwise(multibroadcast(x)…))"""
+    return broadcast_first(b, root)
+
+
+@register
+class FuseReduce(RewritePass):
+    """Reductions and the elementwise work around them become bodies of ``fused_reduce`` kernels.
+
+    A layer normalisation or a softmax becomes one kernel: what one reduction gives may be broadcast
+    over the reduced axes and used with the whole input again.
+
+    Attributes:
+        enable_rewrite_reshapes: Also fuse across reshapes and transposes.
+        enable_rewrite_broadcasts: Also fuse elementwise work that is broadcast before it is reduced.
+    """
+
+    name: ClassVar[str] = "fuse_reduce"
+    rules: ClassVar[tuple[Rule, ...]] = (
+        wrap_reduce, rewrite_reduce_reshapes, broadcast_reduced, find_reduce_pointwise,
+        find_pointwise_reduce, find_reduce_reduce,
+    )  # fmt: skip
+    enable_rewrite_reshapes: bool = True
+    enable_rewrite_broadcasts: bool = False
+
+    @property
+    def allowed(self) -> tuple[Rule, ...]:
+        """The rules that the options switch on, and those that they do not concern."""
+        switched = {
+            rewrite_reduce_reshapes: self.enable_rewrite_reshapes,
+            broadcast_reduced: self.enable_rewrite_broadcasts,
+        }
+        return tuple(r for r in self.rules if switched.get(r, True))
+
+    def apply(self, program: Program) -> None:
+        """Wrap every reduction, then join bodies."""
+        program.numbers.clear()
+        with Sweeps(program, [r for r in self.active if r is wrap_reduce]) as wrapping:
+            wrapping.once()
+        clearing = (rewrite_reduce_reshapes, broadcast_reduced)
+        across = [r for r in self.active if r in clearing]
+        joins = [r for r in self.active if r is not wrap_reduce and r not in clearing]
+        join_kernels(program, joins, across)

@@ -1,0 +1,1 @@
+"""Pairs of kernels: when two can be one."""

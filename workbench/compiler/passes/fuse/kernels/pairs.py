@@ -1,0 +1,181 @@
+"""Pairs of kernels: how one reads what the other gives, and why the two cannot be one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import Family
+
+LARGEST_BODY = 256
+"""Lines of a body beyond which no more is fused into it: registers and arguments of a kernel are few."""
+
+KERNELS = ("pointwise", "fused_reduce")
+BETWEEN = ("contiguous", "multibroadcast")
+"""What a link may have between the two kernels."""
+
+
+def who(instruction: Instruction) -> str:
+    """How reasons name an instruction."""
+    return f"{instruction.name} #{instruction.id}"
+
+
+def listed(instructions: Iterable[Instruction]) -> str:
+    """How reasons name several."""
+    return ", ".join(map(who, instructions))
+
+
+def is_view(value: Instruction) -> bool:
+    """Whether a value is a view or a copy of another one, whatever its lens."""
+    viewed = value.op.family is Family.VIEW or value.name in ("reshape", "contiguous")
+    return viewed and len(value.inputs) == 1
+
+
+def behind_views(value: Instruction) -> Instruction:
+    """What a value is a view or a copy of."""
+    while is_view(value):
+        value = value.inputs[0]
+    return value
+
+
+def lines(*modules: Module) -> int:
+    """How many lines a body that holds these has, those of the bodies inside it too."""
+    inside = [i for m in modules for i in m if i.modules]
+    return sum(map(len, modules)) + sum(lines(*i.modules) for i in inside)
+
+
+# Elementwise work
+
+
+def pointwise_obstacle(producer: Instruction, user: Instruction) -> str:
+    """Why a ``pointwise`` cannot be fused into another one; empty if it can."""
+    if producer.module is not user.module:
+        return _of_modules(producer, user)
+    if producer not in user.inputs:
+        return in_between(producer, user)
+    if not producer.shape.is_tensor:
+        return f"{who(producer)} has several results"
+    if (parts := lines(producer.modules[0], user.modules[0])) > LARGEST_BODY:
+        return _too_long(producer, parts)
+    if others := [u for u in producer.users if u is not user]:
+        return f"{who(producer)} has other users: {listed(others)}"
+    return ""
+
+
+def _of_modules(producer: Instruction, user: Instruction) -> str:
+    return (
+        f"{who(producer)} is in module {producer.module.name!r}, its user in {user.module.name!r}"
+    )
+
+
+def _too_long(producer: Instruction, parts: int) -> str:
+    return (
+        f"{who(producer)} and its user would make a body of {parts} lines; at most {LARGEST_BODY}"
+    )
+
+
+def in_between(producer: Instruction, user: Instruction) -> str:
+    """Why a kernel cannot be fused with what it reads through a view: the view."""
+    value = next(i for i in user.inputs if behind_views(i) is producer)
+    if not producer.shape.is_tensor:
+        return f"{who(producer)} has several results; its user takes one of them"
+    return (
+        f"{who(producer)} has lens {_lens(producer)}, and {who(value)} lies between: "
+        f"it makes them {_lens(value)}"
+    )
+
+
+def _lens(value: Instruction) -> list[int] | str:
+    return "that are known only to a run" if value.shape.dims is not None else [*value.shape.lens]
+
+
+# Reductions
+
+
+@dataclass(frozen=True)
+class Link:
+    """What joins a producer to its user: nothing, or a broadcast over the reduced axes."""
+
+    producer: Instruction
+    broadcast: Instruction | None = None
+    dropped: tuple[Instruction, ...] = ()
+    """Instructions named ``contiguous`` around the broadcast."""
+
+
+def links(user: Instruction, kind: str) -> list[Link]:
+    """The ways in which inputs of ``user`` come from operations of a kind, direct ones first."""
+    found = [_link_of(i) for i in dict.fromkeys(user.inputs)]
+    return sorted(
+        (k for k in found if k.producer.name == kind), key=lambda k: k.broadcast is not None
+    )
+
+
+def is_linked(user: Instruction, kind: str) -> bool:
+    """Whether ``links`` finds any: asked at every try, so without making them."""
+    return any(_producer_of(i).op.name == kind for i in user.inputs)
+
+
+def _producer_of(value: Instruction) -> Instruction:
+    """The producer of the link that ``value`` ends."""
+    seen_broadcast = False
+    while (name := value.op.name) in BETWEEN:
+        if name == "multibroadcast":
+            if seen_broadcast or len(value.inputs) != 1:
+                return value
+            seen_broadcast = True
+        value = value.inputs[0]
+    return value
+
+
+def _link_of(value: Instruction) -> Link:
+    """How ``value`` comes from what produces it, looking through one broadcast and contiguous ones."""
+    dropped: list[Instruction] = []
+    broadcast: Instruction | None = None
+    while True:
+        if value.name == "contiguous":
+            dropped.append(value)
+        elif value.name == "multibroadcast" and broadcast is None and len(value.inputs) == 1:
+            broadcast = value
+        else:
+            return Link(value, broadcast, tuple(dropped))
+        value = value.inputs[0]
+
+
+def axes_of(kernel: Instruction) -> tuple[int, ...]:
+    """The axes that a kernel reduces; none of elementwise work."""
+    return getattr(kernel.op, "axes", ())
+
+
+def link_obstacle(user: Instruction, link: Link) -> str:
+    """Why ``user`` cannot be fused with the link's producer; empty if it can."""
+    producer, broadcast = link.producer, link.broadcast
+    if producer.module is not user.module:
+        return _of_modules(producer, user)
+    if any(i.shape.dims is not None for i in (producer, user)):
+        return f"{who(producer)} or its user has dynamic dimensions; a body has static ones"
+    if not (producer.shape.is_tensor and user.shape.is_tensor):
+        return f"{who(producer)} or its user has several results"
+    axes = axes_of(user) or axes_of(producer)
+    if producer.name == "fused_reduce" and axes_of(producer) != axes:
+        theirs = list(axes_of(producer))
+        return f"{who(producer)} reduces axes {theirs}; its user reduces {list(axes)}"
+    through = [producer, *link.dropped, *([broadcast] if broadcast else [])]
+    for value in through:
+        if others := [u for u in value.users if u is not user and u not in through]:
+            return f"{who(value)} has other users: {listed(others)}"
+    if (parts := lines(producer.modules[0], user.modules[0])) > LARGEST_BODY:
+        return _too_long(producer, parts)
+    return "" if broadcast is None else _broadcast_obstacle(who(producer), broadcast, axes)
+
+
+def _broadcast_obstacle(producer: str, broadcast: Instruction, axes: tuple[int, ...]) -> str:
+    source, result = broadcast.inputs[0].shape, broadcast.shape
+    if source.ndim != result.ndim:
+        return f"{who(broadcast)} between adds axes to {producer}: {source.ndim} to {result.ndim}"
+    spread = [i for i in range(result.ndim) if result.strides[i] == 0 and result.lens[i] != 1]
+    wanted = [a for a in axes if result.lens[a] != 1]
+    if spread != wanted:
+        where = f"along axes {spread}; the reduction is over {wanted}"
+        return f"{who(broadcast)} repeats {producer} {where}"
+    return ""

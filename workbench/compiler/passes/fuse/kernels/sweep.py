@@ -1,0 +1,134 @@
+"""Rules applied in sweeps: at each instruction in the order of its module, and at most once a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes.base import open_modules
+from workbench.compiler.passes.fuse.kernels.pairs import is_view
+from workbench.compiler.rewrite import Match, Rule, attempt, candidates
+
+
+class Sweeps:
+    """Sweeps through a program; each looks only at what has changed since the one before.
+
+    Which kernels are joined first decides the order of their inputs and the names of their bodies, so
+    fusion goes through a module from its beginning to its end, again and again, rather than by a
+    worklist. A context manager, as it listens to what happens between sweeps too.
+    """
+
+    def __init__(self, program: Program, rules: Sequence[Rule]) -> None:
+        """Prepare to look at every instruction of every module that is not a fused body."""
+        self.program = program
+        self._candidates = candidates(tuple(rules))
+        self._modules = open_modules(program)
+        self._pending = self._all()
+        self._touched: dict[Instruction, None] = {}
+        self._seen_all_at = -1
+
+    def once(self) -> int:
+        """One sweep through what may have become a match; the number of edits."""
+        if not self._candidates.rules:
+            return 0
+        self._pending.update(dict.fromkeys(self._around()))
+        pending, self._pending = self._pending, {}
+        return sum(self._through(m, pending) for m in self._modules)
+
+    def all(self) -> int:
+        """One sweep through everything, unless nothing has changed since the last of these."""
+        if not self._candidates.rules or self._seen_all_at == self.program.version:
+            return 0
+        self._pending = self._all()
+        edits = self.once()
+        if not edits:
+            self._seen_all_at = self.program.version
+        return edits
+
+    def _all(self) -> dict[Instruction, None]:
+        roots = set(filter(self._candidates.rooted, self.program.operations))
+        return {i: None for m in self._modules for i in m if type(i.op) in roots} if roots else {}
+
+    def _through(self, module: Module, pending: dict[Instruction, None]) -> int:
+        heap = [(one.order, one.id) for one in pending if one.module is module]
+        heapify(heap)
+        edits, last = 0, (0, -1)
+        while heap:
+            order, id = place = heappop(heap)
+            root = self.program.find(id)
+            if root is None or root.module is not module or place == last:
+                continue
+            if root.order != order:  # it was moved
+                heappush(heap, (root.order, id))
+                continue
+            last = place
+            if (answer := self._apply(root)) is not None:
+                edits += 1
+                self._sort_touched(module, heap, max(order, answer.order))
+        return edits
+
+    def _apply(self, root: Instruction) -> Instruction | None:
+        """What the first rule that applies at ``root`` made of it."""
+        for one in self._candidates.at(root):
+            answer = attempt(one, root, Match())
+            if isinstance(answer, Instruction):
+                self._touched[answer] = None
+                return answer
+        return None
+
+    def _sort_touched(self, module: Module, heap: list[tuple[int, int]], place: int) -> None:
+        """What lies ahead comes up in this sweep, what lies behind in the next one."""
+        for one in self._around():
+            if one.module is module and one.order > place:
+                heappush(heap, (one.order, one.id))
+            else:
+                self._pending[one] = None
+
+    def _around(self) -> list[Instruction]:
+        """What was touched, and its inputs and what reads it, which may see it differently now."""
+        touched, self._touched = self._touched, {}
+        found: dict[Instruction, None] = {}
+        for one in touched:
+            if self.program.find(one.id) is one and not one.module.bypass:
+                found.update(dict.fromkeys((one, *one.inputs)))
+                stack = [one]
+                while stack:
+                    for user in stack.pop().users:
+                        if user not in found:
+                            found[user] = None
+                            if is_view(user):
+                                stack.append(user)
+        rooted = self._candidates.rooted
+        return [i for i in found if rooted(type(i.op)) and not i.module.bypass]
+
+    # Listening
+
+    def __enter__(self) -> Sweeps:
+        """Start listening, if there is a rule to listen for."""
+        if self._candidates.rules:
+            self.program.listeners.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop listening."""
+        if self in self.program.listeners:
+            self.program.listeners.remove(self)
+
+    def touched(self, instruction: Instruction) -> None:
+        """Remember what to look at again."""
+        self._touched[instruction] = None
+
+    def removed(self, instruction: Instruction) -> None:
+        """Forget it."""
+        self._touched.pop(instruction, None)
+        self._pending.pop(instruction, None)
+
+    def _ignore(self, *_: Any, **__: Any) -> None:
+        pass
+
+    replaced = module_changed = edit_began = edit_ended = near_miss = pass_began = pass_ended = (
+        _ignore
+    )

@@ -1,0 +1,1 @@
+"""Passes that place results in buffers and spread work over streams."""

@@ -1,0 +1,34 @@
+"""Allocations one after another in one memory."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import ClassVar
+
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.passes.memory.allocation import gather_allocations, static_allocations
+
+
+@register
+class EliminateAllocation(Pass):
+    """Give each allocation its own place in one memory, the parameter ``memory``.
+
+    Args:
+        allocation_op: Name of the operation that allocates.
+        alignment: Bytes that every place is a multiple of.
+    """
+
+    name: ClassVar[str] = "eliminate_allocation"
+    rests: ClassVar[bool] = True
+    allocation_op: str = "allocate"
+    alignment: int = 32
+
+    def apply(self, program: Program) -> None:
+        """Lay out the allocations of each module in its order."""
+        for module in open_modules(program):
+            allocations = static_allocations(module, self.allocation_op)
+            sizes = [-(-i.shape.bytes // self.alignment) * self.alignment for i in allocations]
+            ends = list(accumulate(sizes))
+            if allocations and ends[-1]:
+                gather_allocations(allocations, [0, *ends[:-1]], ends[-1], "memory")

@@ -1,0 +1,159 @@
+"""Concatenations that need no work, as their operands are written into parts of their result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from workbench.compiler.ir.builtin import Identity
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import normalize_axis
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.memory.liveness import aliased
+from workbench.compiler.ops.buffers import Write, Written
+from workbench.compiler.ops.movement import Concat
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.rewrite import Decline, change
+
+
+@dataclass(frozen=True)
+class ConcatModel:
+    """What a target's operations can do with parts of a buffer.
+
+    Args:
+        allocate: The operation that makes a buffer.
+        copy: The operation that copies its first input into its second.
+        non_packed_output: Whether operations can write into a part that has gaps.
+        non_packed_input: Whether operations can read from a part that has gaps.
+    """
+
+    allocate: str = "allocate"
+    copy: str = "copy"
+    non_packed_output: bool = False
+    non_packed_input: bool = False
+
+    def buffer_of(self, instruction: Instruction) -> Instruction | None:
+        """The allocation that an instruction fills, if its result is all that is in there."""
+        made = aliased(instruction)
+        fills = isinstance(instruction.op, Written | Identity)
+        allocates = made.name in {self.allocate, "allocate"}
+        return made if fills and allocates and made.shape.lens == instruction.shape.lens else None
+
+
+@register
+class EliminateConcat(Pass):
+    """Let the operands of a concatenation be written into its buffer, part by part.
+
+    Args:
+        model: What the target's operations can do.
+    """
+
+    name: ClassVar[str] = "eliminate_concat"
+    rests: ClassVar[bool] = True
+    model: ConcatModel = ConcatModel()
+
+    def apply(self, program: Program) -> None:
+        """Look at each concatenation that writes into a buffer, in order."""
+        for module in open_modules(program):
+            for instruction in module:
+                if isinstance(instruction.op, Write) and isinstance(instruction.op.op, Concat):
+                    join_parts(instruction, self.model)
+
+
+@change
+def join_parts(root: Instruction, model: ConcatModel) -> Decline | None:
+    """write[concat](x, y, buffer) → identity(buffer, x, y), with x and y written into slices of it"""
+    *inputs, buffer = root.inputs
+    if reason := _obstacle(root, inputs, buffer, model):
+        return Decline(reason)
+    module, axis = root.module, _axis(root)
+    made = [b for i in inputs if (b := model.buffer_of(i)) is not None]
+    if made and (first := min(made, key=_order)).order < buffer.order:
+        module.move(buffer, first)
+    start = 0
+    for given in inputs:
+        end = start + given.shape.lens[axis]
+        part = module.insert(
+            buffer.following, "slice", buffer, axes=(axis,), starts=(start,), ends=(end,)
+        )
+        _place(given, part, model)
+        start = end
+    module.replace(root, module.insert(root, "identity", buffer, *root.inputs[:-1]))
+    return None
+
+
+def _place(given: Instruction, part: Instruction, model: ConcatModel) -> None:
+    """Let an operand be written into a part of the buffer, or be copied there."""
+    module, own = given.module, model.buffer_of(given)
+    writes = part.shape.packed or model.non_packed_output
+    if own is not None and writes and given.only_user is not None:
+        module.replace(own, part)
+        return
+    later = max(given, part, key=_order).following
+    copied = module.insert(later, model.copy, given, part)
+    for user in given.users:
+        if user is not copied and user.module is module and user.order > copied.order:
+            module.set_inputs(user, [copied if i is given else i for i in user.inputs])
+
+
+def _obstacle(
+    root: Instruction, inputs: Sequence[Instruction], buffer: Instruction, model: ConcatModel
+) -> str:
+    """Why the operands cannot be written into the buffer; empty if they can."""
+    if len(set(inputs)) < len(inputs):
+        return f"{root.name} #{root.id} takes an operand twice"
+    if outside := [i for i in (*inputs, buffer) if i.module is not root.module]:
+        return f"{outside[0].name} #{outside[0].id} is of another module"
+    if buffer.only_user is not root:
+        return f"the buffer {buffer.name} #{buffer.id} is used elsewhere, too"
+    axis = _axis(root)
+    copies = [i for i in inputs if not _is_direct(i, axis, model)]
+    if len(copies) > 1:
+        which = " and ".join(f"{i.name} #{i.id}" for i in copies[:2])
+        return f"more than one operand would have to be copied: {which}"
+    return _late_buffer(inputs, buffer, model) or _reader_of_gaps(root, inputs, axis, model)
+
+
+def _late_buffer(inputs: Sequence[Instruction], buffer: Instruction, model: ConcatModel) -> str:
+    made = [b for i in inputs if (b := model.buffer_of(i)) is not None]
+    first = min(made, key=_order, default=buffer)
+    late = [i for i in buffer.inputs if i.module is buffer.module and i.order >= first.order]
+    if first.order < buffer.order and late:
+        return (
+            f"the buffer {buffer.name} #{buffer.id} cannot be made before {first.name} #{first.id}"
+        )
+    return ""
+
+
+def _reader_of_gaps(
+    root: Instruction, inputs: Sequence[Instruction], axis: int, model: ConcatModel
+) -> str:
+    """A user of an operand that would have to read the part that it is copied to, and cannot."""
+    packed = all(n == 1 for n in root.shape.lens[:axis])
+    for given in inputs:
+        others = [u for u in given.users if u is not root]
+        if others and not packed and not model.non_packed_input:
+            return f"{others[0].name} #{others[0].id} would read from a part of a buffer with gaps"
+    return ""
+
+
+def _is_direct(given: Instruction, axis: int, model: ConcatModel) -> bool:
+    """Whether an operand is written into an allocation that a part of the buffer can stand for."""
+    if model.buffer_of(given) is None:
+        return False
+    shape = given.shape
+    lens = [1 if k == axis else n for k, n in enumerate(shape.lens)]
+    return Shape(shape.type, lens, shape.strides).packed or model.non_packed_output
+
+
+def _axis(root: Instruction) -> int:
+    op = root.op
+    assert isinstance(op, Write)
+    assert isinstance(op.op, Concat)
+    return normalize_axis(op.op, op.op.axis, root.shape.ndim)
+
+
+def _order(instruction: Instruction) -> int:
+    return instruction.order

@@ -1,0 +1,68 @@
+"""Work with its buffers written out: each result goes into an allocation of its own."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Family
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.buffers import Write, Written
+from workbench.compiler.ops.recurrent import LastState, Recurrent
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.passes.memory.allocation import buffer_shape
+from workbench.compiler.rewrite import change
+
+_OWN_MEMORY = frozenset({"allocate", "preallocate", "fill"})
+
+
+@register
+class Lowering(Pass):
+    """Let each operation write its result into a buffer; the passes on allocations then share buffers.
+
+    What a run has no buffer for stays as it is: views, tuples, lengths that only a run tells,
+    branches and loops.
+
+    Args:
+        results: Give buffers to what the main module returns, and to nothing else.
+    """
+
+    name: ClassVar[str] = "lowering"
+    rests: ClassVar[bool] = True
+    results: bool = False
+
+    def apply(self, program: Program) -> None:
+        """Give a buffer to each operation of each module, or to the results."""
+        if self.results:
+            for instruction in dict.fromkeys(program.main.outputs):
+                if writes(instruction):
+                    lower(instruction)
+            return
+        for module in open_modules(program):
+            for instruction in module:
+                if writes(instruction):
+                    lower(instruction)
+
+
+def writes(instruction: Instruction) -> bool:
+    """Whether the result of an instruction can be written into a buffer."""
+    op, shape = instruction.op, instruction.shape
+    if op.alias is not None or op.name in _OWN_MEMORY:
+        return False
+    if isinstance(op, Written | Recurrent | LastState):  # recurrent values hold last states, too
+        return False
+    if op.family in {Family.PARAMETER, Family.VIEW, Family.CONTROL} or instruction.is_constant:
+        return False
+    shapes = [shape, *(i.shape for i in instruction.inputs)]
+    known = all(s.is_tensor and s.dims is None for s in shapes) and bool(shape.lens)
+    return known and bool(instruction.inputs) and all(m.bypass for m in instruction.modules)
+
+
+@change
+def lower(instruction: Instruction) -> None:
+    """f(x) → write[op=f](x, allocate)"""
+    module, modules = instruction.module, instruction.modules
+    buffer = module.insert(instruction, "allocate", shape=buffer_shape(instruction.shape))
+    inputs = (*instruction.inputs, buffer)
+    made = module.insert(instruction, Write(instruction.op), *inputs, modules=modules)
+    module.replace(instruction, made)

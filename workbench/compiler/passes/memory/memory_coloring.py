@@ -1,0 +1,47 @@
+"""Allocations that share one memory, by colouring the graph of those that are kept together."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.module import Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.memory.coloring import alignment, color, overlapping
+from workbench.compiler.memory.liveness import lifetimes
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.passes.memory.allocation import gather_allocations, static_allocations
+
+
+@register
+class MemoryColoring(Pass):
+    """Give each allocation a place in one memory, ``scratch``; those that are never kept together share.
+
+    Args:
+        allocation_op: Name of the operation that allocates.
+        verify: Whether to check that no two allocations that are kept together overlap.
+    """
+
+    name: ClassVar[str] = "memory_coloring"
+    rests: ClassVar[bool] = True
+    allocation_op: str = "allocate"
+    verify: bool = False
+
+    def apply(self, program: Program) -> None:
+        """Colour the allocations of each module."""
+        for module in open_modules(program):
+            self._color(module)
+
+    def _color(self, module: Module) -> None:
+        allocations = static_allocations(module, self.allocation_op)
+        if not allocations:
+            return
+        values = lifetimes(module, allocations, careful=True)
+        unit = alignment(i.shape for i in allocations)
+        offsets = color(values, unit)
+        if self.verify and (pair := overlapping(values, offsets)):
+            raise GraphError(
+                f"{pair[0].instruction!r} and {pair[1].instruction!r} overlap in memory"
+            )
+        ends = [o + -(-v.bytes // unit) * unit for o, v in zip(offsets, values, strict=True)]
+        gather_allocations(allocations, offsets, max(ends), "scratch")

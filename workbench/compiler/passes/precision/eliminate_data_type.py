@@ -1,0 +1,164 @@
+"""Element types that a device does not compute in, replaced by one that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from workbench.compiler.errors import OperationError, ShapeError
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Operation, make
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.convert import Convert
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.rewrite import change, law
+
+_NARROW = ("bf16", "fp8e4m3fnuz", "fp8e4m3fn", "fp8e5m2", "fp8e5m2fnuz")
+_SKIPPED = frozenset({
+    "convert", "get_tuple_elem", "if", "loop", "roialign", "nonmaxsuppression", "scatternd_add",
+    "scatternd_mul", "scatternd_none", "select_module",
+})  # fmt: skip
+_BITS = frozenset({"bit_cast", "quantizelinear"})
+"""What the type of an input says how to do: converting it gives other numbers."""
+
+_GENERAL = {"quant_dot": "dot", "quant_convolution": "convolution"}
+
+
+@register
+class EliminateDataType(Pass):
+    """Compute in another element type what a device cannot compute in its own.
+
+    Attributes:
+        unsupported_types: Names of the types to replace; by default the floats narrower than half,
+            and bfloat16.
+        target_type: Name of the type to compute in.
+        unsupported_ops: Names of the operations that lack them, or ``all``: every operation but those
+            whose inputs of such types are indices or conditions, and those are meant if they are named.
+    """
+
+    name: ClassVar[str] = "eliminate_data_type"
+    rests: ClassVar[bool] = True
+    unsupported_types: tuple[str, ...] = _NARROW
+    target_type: str = "float"
+    unsupported_ops: tuple[str, ...] = ("all",)
+
+    def __post_init__(self) -> None:
+        """Keep names of any collection as a tuple, those of a set in alphabetical order."""
+        for key in ("unsupported_types", "unsupported_ops"):
+            object.__setattr__(self, key, names_of(getattr(self, key)))
+
+    def apply(self, program: Program) -> None:
+        """Convert the inputs of each operation, apply it to them, and convert its results back."""
+        types = frozenset(map(DType.of, self.unsupported_types))
+        target = DType.of(self.target_type)
+        if target in types:
+            raise OperationError(
+                f"eliminate_data_type: target_type {self.target_type!r} is unsupported itself"
+            )
+        for module in open_modules(program):
+            for instruction in module:
+                if self._is_meant(instruction.op.name) and _has_type(instruction, types):
+                    _replace(instruction, types, target)
+
+    def _is_meant(self, name: str) -> bool:
+        if name.startswith("@"):
+            return False
+        return name in self.unsupported_ops or (
+            "all" in self.unsupported_ops and name not in _SKIPPED
+        )
+
+
+def names_of(given: str | Iterable[str]) -> tuple[str, ...]:
+    """One name, or any collection of names, as a tuple; those of a set in alphabetical order."""
+    if isinstance(given, str):
+        return (given,)
+    return tuple(sorted(given) if isinstance(given, set | frozenset) else given)
+
+
+def type_text(type: object) -> str:
+    """The name of an element type, however it was given; a name stays as it is."""
+    return type if isinstance(type, str) else DType.of(type).type_name
+
+
+def _has_type(instruction: Instruction, types: frozenset[DType]) -> bool:
+    return any(i.shape.type in types for i in instruction.inputs)
+
+
+@law
+def compute_in_target_type() -> None:
+    """f(x) → convert(f(convert(x))), for x of an unsupported type"""
+
+
+def _replace(instruction: Instruction, types: frozenset[DType], target: DType) -> None:
+    op = _general(instruction)
+    if reason := _refusal(instruction, op, types, target):
+        for listener in instruction.module.program.listeners:
+            listener.near_miss(compute_in_target_type, instruction, reason)
+    elif instruction.shape.is_tensor:
+        compute_in(instruction, op, types, target)
+    else:
+        compute_tuple_in(instruction, op, types, target)
+
+
+def _general(instruction: Instruction) -> Operation:
+    """The operation that does the same for any type."""
+    general = _GENERAL.get(instruction.op.name)
+    if general is None or len(instruction.inputs) != 2:
+        return instruction.op
+    return make(general, **instruction.op.attributes())
+
+
+def _refusal(
+    instruction: Instruction, op: Operation, types: frozenset[DType], target: DType
+) -> str:
+    """Why an instruction cannot compute in another type; empty where it can."""
+    if op.name in _BITS:
+        return f"{op.name}: its input's type says what it does"
+    if instruction.modules:
+        return f"{op.name}: its body is written for the types of its inputs"
+    picked = all(u.op.name == "get_tuple_elem" for u in instruction.users)
+    if not instruction.shape.is_tensor and not (instruction.shape.is_tuple and picked):
+        return f"{op.name}: its results are used together"
+    shapes = [i.shape for i in instruction.inputs]
+    try:
+        op.compute_shape([s.with_type(target) if s.type in types else s for s in shapes])
+    except ShapeError as error:
+        return str(error)
+    return ""
+
+
+def _converted(
+    instruction: Instruction, op: Operation, types: frozenset[DType], target: DType
+) -> Instruction:
+    """The operation on converted inputs, before the instruction."""
+    module, convert = instruction.module, Convert(target_type=target)
+    inputs = [
+        module.insert(instruction, convert, i) if i.shape.type in types else i
+        for i in instruction.inputs
+    ]
+    return module.insert(instruction, op, *inputs)
+
+
+@change
+def compute_in(
+    instruction: Instruction, op: Operation, types: frozenset[DType], target: DType
+) -> None:
+    """f(x) → convert(f(convert(x))), for x of an unsupported type"""
+    made, module = _converted(instruction, op, types, target), instruction.module
+    back = Convert(target_type=instruction.shape.type)
+    module.replace(instruction, module.insert(instruction, back, made))
+
+
+@change
+def compute_tuple_in(
+    instruction: Instruction, op: Operation, types: frozenset[DType], target: DType
+) -> None:
+    """get_tuple_elem(f(x)) → convert(get_tuple_elem(f(convert(x)))), for x of an unsupported type"""
+    made, module = _converted(instruction, op, types, target), instruction.module
+    for element in instruction.users:
+        type = element.shape.type
+        value = module.insert(instruction, element.op, made)
+        if type in types:
+            value = module.insert(instruction, Convert(target_type=type), value)
+        module.replace(element, value)

@@ -1,0 +1,72 @@
+"""Passes that change the type in which a program computes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.convert import Convert
+from workbench.compiler.passes.base import Pass, register
+from workbench.compiler.rewrite import change
+
+_KEPT = frozenset({"convert", "get_tuple_elem", "if", "loop", "undefined", "unknown:"})
+
+
+@register
+class QuantizeFloat(Pass):
+    """Compute in half or bfloat16 what was computed in float; parameters and results keep their type."""
+
+    name: ClassVar[str] = "quantize_float"
+    type: str = "fp16"
+
+    def apply(self, program: Program) -> None:
+        """Convert the inputs of every float operation, apply it to them, and convert its result back."""
+        target = DType.of(self.type)
+        if target not in (DType.HALF, DType.BF16):
+            raise OperationError(f"quantize_float: type {self.type!r}; expected fp16 or bf16")
+        for module in list(program.modules.values()):
+            if not module.bypass:
+                _quantize(module, target)
+
+
+def _quantize(module: Module, target: DType) -> None:
+    narrowed: dict[Instruction, Instruction] = {}
+    for instruction in module:
+        if _computes_in_float(instruction):
+            narrow(instruction, target, narrowed)
+
+
+def _computes_in_float(instruction: Instruction) -> bool:
+    op = instruction.op
+    if op.name.startswith("@") or op.name in _KEPT or instruction.modules or op.alias is not None:
+        return False
+    return instruction.shape.type is DType.FLOAT
+
+
+@change
+def narrow(
+    instruction: Instruction, target: DType, narrowed: dict[Instruction, Instruction]
+) -> None:
+    """f(x) → convert[float](f(convert[half](x))), rounded"""
+    module, program = instruction.module, instruction.module.program
+    to_narrow, to_wide = Convert(target_type=target), Convert(target_type=DType.FLOAT)
+    inputs = [_converted(i, instruction, to_narrow, narrowed) for i in instruction.inputs]
+    half = module.insert(instruction, instruction.op, *inputs)
+    wide = module.insert(instruction, to_wide, half)
+    program.tell_replaced(instruction, half)  # the same value, rounded: what compare() measures
+    module.replace(instruction, wide)
+    narrowed[wide] = half
+
+
+def _converted(
+    value: Instruction, before: Instruction, op: Operation, narrowed: dict[Instruction, Instruction]
+) -> Instruction:
+    if value.shape.type is not DType.FLOAT:
+        return value
+    if value not in narrowed or narrowed[value].module is not before.module:
+        narrowed[value] = before.module.insert(before, op, value)
+    return narrowed[value]

@@ -1,0 +1,111 @@
+"""Weights of products and convolutions packed into four bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.passes.precision.truncate_float import stand_in
+from workbench.compiler.passes.tidy.propagate_constant import value_of
+from workbench.compiler.rewrite import Decline, change, scalar_argument
+
+OPERATIONS = ("dot", "convolution")
+_STEPS = 15
+
+
+@register
+class QuantizeInt4(Pass):
+    """Round the constant operands of products and convolutions to 16 values, two packed in a byte."""
+
+    name: ClassVar[str] = "quantize_int4"
+    rests: ClassVar[bool] = True
+
+    def apply(self, program: Program) -> None:
+        """Look at every product and convolution."""
+        for module in open_modules(program):
+            for instruction in list(module):
+                if instruction.op.name in OPERATIONS:
+                    pack_weights(instruction)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A constant operand, and how it is rounded: ``round(value / scale) + zero``, from 0 to 15."""
+
+    operand: int
+    value: Array
+    scale: float
+    zero: int
+
+
+@change
+def pack_weights(instruction: Instruction) -> Decline | None:
+    """f(x, w) → f(x, dequantizelinear(unpack_int4(pack_int4(quantizelinear(w))))), rounded"""
+    found = weights_of(instruction)
+    if isinstance(found, str):
+        return Decline(found)
+    module, inputs = instruction.module, list(instruction.inputs)
+    for weight in found:
+        inputs[weight.operand] = _packed(instruction, weight)
+    stand_in(instruction, module.insert(instruction, instruction.op, *inputs))
+    return None
+
+
+def weights_of(instruction: Instruction) -> list[Weight] | str:
+    """The operands of a product that go into four bits, or why there are none."""
+    found = [_weight(instruction, i) for i in range(len(instruction.inputs))]
+    weights = [w for w in found if isinstance(w, Weight)]
+    return weights or "; ".join(f"input {i} {reason}" for i, reason in enumerate(found))
+
+
+def _weight(instruction: Instruction, operand: int) -> Weight | str:
+    given = instruction.inputs[operand]
+    shape = given.shape
+    if not given.is_constant:
+        return "is not a constant"
+    if shape.dims is not None or shape.type not in (DType.FLOAT, DType.HALF) or not shape.elements:
+        return f"is {shape}; expected float or half, and some elements"
+    if shape.broadcasted or shape.lens[-1] % 2:
+        return f"is {shape}; expected no broadcast, and a last axis of even length"
+    value = value_of(given)
+    if value is None:
+        return "is too large to be evaluated before a run"
+    return _rounded(operand, value.numpy())
+
+
+def _rounded(operand: int, value: Array) -> Weight | str:
+    """The 16 values that hold 0 and lie between the least and the largest of all."""
+    values: Any = value.astype(np.float32)
+    if not np.isfinite(values).all():
+        return "has elements that are NaN or infinite"
+    low, high = np.float32(min(values.min(), 0)), np.float32(max(values.max(), 0))
+    with np.errstate(over="ignore"):
+        scale = np.float32((high - low) / np.float32(_STEPS))
+    if not np.isfinite(scale):
+        return f"has a range, {low:g} to {high:g}, that float does not hold"
+    zero = 0 if scale == 0 else int(np.floor(np.float64(-low / scale) + 0.5))
+    return Weight(operand, value, float(scale), zero)
+
+
+def _packed(instruction: Instruction, weight: Weight) -> Instruction:
+    insert, given = instruction.module.insert, instruction.inputs[weight.operand]
+    codes = insert(instruction, "quantizelinear", given, *_parameters(instruction, weight))
+    packed = insert(instruction, "pack_int4", codes, axis=-1)
+    codes = insert(instruction, "unpack_int4", packed, axis=-1)
+    return insert(instruction, "dequantizelinear", codes, *_parameters(instruction, weight))
+
+
+def _parameters(instruction: Instruction, weight: Weight) -> list[Instruction]:
+    """Scale and zero point, repeated to the lens of the weight."""
+    module, lens = instruction.module, instruction.inputs[weight.operand].shape.lens
+    made: list[Instruction] = []
+    for value, type in ((weight.scale, instruction.shape.type), (weight.zero, DType.UINT8)):
+        literal = module.add_literal(scalar_argument(value, type))
+        made.append(module.insert(instruction, "multibroadcast", literal, out_lens=lens))
+    return made

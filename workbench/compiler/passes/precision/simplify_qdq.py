@@ -1,0 +1,290 @@
+"""Fake quantization made real, or removed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.movement import Pad
+from workbench.compiler.ops.packing import UnpackFp4
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.precision.quantized_products import (
+    all_zero,
+    find_mx_quantizable,
+    find_quantizable,
+)
+from workbench.compiler.passes.tidy.propagate_constant import value_of
+from workbench.compiler.rewrite import Decline, Rewriter, Rule, behind_broadcasts, op, rule, var
+
+_DEQUANTIZED = op("dequantizelinear")
+
+
+# Scales and zero points of 0
+
+
+@rule(_DEQUANTIZED.when(lambda i: i.inputs[1].is_constant and all_zero(i.inputs[1])))
+def find_zero_scale(b: Rewriter) -> Instruction | Decline:
+    """dequantizelinear(x, 0) → 0"""
+    if b.root.inputs[0].shape.type.is_float:
+        return Decline("elements that are NaN or infinite do not become 0")
+    return b("multibroadcast", b.scalar(0, b.root.shape.type), out_lens=b.root.shape.lens)
+
+
+@rule(op("dequantizelinear", var("x"), var("scale"), var("zero").when(lambda i: i.is_constant)))
+def find_zero_point(
+    b: Rewriter, x: Instruction, scale: Instruction, zero: Instruction
+) -> Instruction | Decline:
+    """dequantizelinear(x, s, 0) → dequantizelinear(x, s)"""
+    if not all_zero(zero):
+        return Decline(f"the zero point #{zero.id} is not 0 everywhere")
+    return b(b.root.op, x, scale)
+
+
+# Integers of 4 bits
+
+_SHAPES = frozenset({
+    "unsqueeze", "broadcast", "multibroadcast", "contiguous", "transpose", "reshape", "convert",
+})  # fmt: skip
+
+
+def _quantizes_to_four_bits(instruction: Instruction) -> bool:
+    return instruction.op.name == "quantizelinear" and any(map(_is_unpacked, instruction.inputs))
+
+
+def _is_unpacked(value: Instruction) -> bool:
+    while value.op.name in _SHAPES and value.inputs:
+        value = value.inputs[0]
+    return value.op.name == "unpack_int4"
+
+
+@rule(_DEQUANTIZED.when(lambda i: _quantizes_to_four_bits(i.inputs[0])))
+def find_int4_pair(b: Rewriter) -> Instruction | Decline:
+    """dequantizelinear(q) → dequantizelinear(unpack_int4(pack_int4(q))), for q of 4 bits"""
+    codes, *rest = b.root.inputs
+    shape = codes.shape
+    if shape.type not in (DType.INT8, DType.UINT8):
+        return Decline(
+            f"quantizelinear #{codes.id} is {shape.type.type_name}; expected int8 or uint8"
+        )
+    if not shape.lens or shape.lens[-1] % 2:
+        return Decline(f"the last axis of quantizelinear #{codes.id} is odd, {shape}: no pairs")
+    return b(b.root.op, b("unpack_int4", b("pack_int4", codes)), *rest)
+
+
+# Pairs that quantize and dequantize
+
+_BETWEEN = frozenset({
+    "pack_fp4", "unpack_fp4", "broadcast", "slice", "reshape", "reshape_lazy", "pad",
+})  # fmt: skip
+
+
+def _quantized(instruction: Instruction) -> Instruction | None:
+    """The ``quantizelinear`` that a ``dequantizelinear`` takes back, if there is one."""
+    value = instruction.inputs[0]
+    while value.op.name in _BETWEEN and len(value.inputs) == 1:
+        value = value.inputs[0]
+    return value if value.op.name == "quantizelinear" else None
+
+
+_PAIR = _DEQUANTIZED.when(lambda i: _quantized(i) is not None)
+
+
+@rule(_PAIR)
+def find_qdq_pair(b: Rewriter) -> Instruction | Decline:
+    """dequantizelinear(quantizelinear(x, s, z), s, z) → x, up to rounding to a step of s"""
+    return _without_pair(b)
+
+
+@rule(_PAIR)
+def find_lone_qdq_pair(b: Rewriter) -> Instruction | Decline:
+    """dequantizelinear(quantizelinear(x, s, z), s, z) → x, unless it would be made again"""
+    if _is_reused(b.root):
+        return Decline("its quantizelinear has another user, and it stands right after it")
+    return _without_pair(b)
+
+
+def _without_pair(b: Rewriter) -> Instruction | Decline:
+    quantized = _quantized(b.root)
+    assert quantized is not None
+    x = quantized.inputs[0]
+    if not b.root.users:
+        return Decline("it is the result of its module")
+    if (x.shape.type, x.shape.lens) != (b.root.shape.type, b.root.shape.lens):
+        return Decline(f"the value that was quantized is {x.shape}")
+    if reason := _other_parameters(quantized, b.root):
+        return Decline(reason)
+    if not _keeps_places(quantized, b.root.inputs[0]):
+        return Decline("what is between the two moves elements")
+    return x
+
+
+def _other_parameters(one: Instruction, other: Instruction) -> str:
+    """How the scales and zero points of a pair differ; empty where they do not."""
+    if len(one.inputs) != len(other.inputs):
+        return "only one of the two has a zero point"
+    for what, a, b in zip(
+        ("scales", "zero points"), one.inputs[1:], other.inputs[1:], strict=False
+    ):
+        if not _same_value(a, b):
+            return f"the {what} #{a.id} and #{b.id} are not known to be equal"
+    return ""
+
+
+def _same_value(a: Instruction, b: Instruction) -> bool:
+    """Whether two values are one, or equal constants, or one number repeated."""
+    if a is b:
+        return True
+    numbers = [_only_value(behind_broadcasts(i)) for i in (a, b)]
+    if numbers[0] is not None and numbers[0] == numbers[1]:
+        return True
+    if a.literal is not None and b.literal is not None:
+        return a.literal.same_as(b.literal)
+    return (
+        (a.op, len(a.inputs)) == (b.op, len(b.inputs))
+        and bool(a.inputs)
+        and not a.modules
+        and a.op.context_free
+        and all(map(_same_value, a.inputs, b.inputs))
+    )
+
+
+def _only_value(instruction: Instruction) -> float | None:
+    """The number that all elements of a constant are, or None."""
+    value: Argument | None = value_of(instruction)
+    if value is None or not value.shape.elements:
+        return None
+    array = value.numpy()
+    first = array.flat[0]
+    return float(first) if bool(np.all(array == first)) else None
+
+
+def _keeps_places(start: Instruction, end: Instruction) -> bool:
+    """Whether what stands between two values leaves every element at its place.
+
+    Elements are numbered from 1, and the numbers go the same way; 0 is what a pad adds.
+    """
+    steps: list[Instruction] = []
+    while end is not start:
+        steps.append(end)
+        end = end.inputs[0]
+    numbers = np.arange(1, start.shape.elements + 1) if steps else np.empty(0)
+    places = numbers.reshape(start.shape.lens) if steps else numbers
+    while steps:
+        op = steps.pop().op
+        if op.name == "pack_fp4":
+            if not steps or steps.pop().op != UnpackFp4(op.attributes()["axis"]):
+                return False
+        elif op.name == "unpack_fp4":
+            return False
+        else:
+            places = (replace(op, value=0.0) if isinstance(op, Pad) else op).compute(places)
+    return bool(np.array_equal(places.reshape(-1), numbers))
+
+
+# Quantized values used again
+
+
+def _is_shared(quantized: Instruction) -> bool:
+    """Whether a quantized value has one user, and what was quantized one other."""
+    return quantized.only_user is not None and len(quantized.inputs[0].users) == 2
+
+
+@rule(op("quantizelinear").when(_is_shared))
+def find_reused_quantization(b: Rewriter) -> Instruction | Decline:
+    """f(x), where quantizelinear(x) is used → f(dequantizelinear(quantizelinear(x))), up to rounding"""
+    quantized, (x, *parameters) = b.root, b.root.inputs
+    other = next(u for u in x.users if u is not quantized)
+    if not _reads_floats(other):
+        return Decline(
+            f"the other user of the value, {other.op.name} #{other.id}, is not pointwise"
+        )
+    if other.module is not b.module or other.order < quantized.order:
+        return Decline(f"{other.op.name} #{other.id} comes before the value is quantized")
+    b.before = quantized.following
+    again = b("dequantizelinear", quantized, *parameters)
+    b.module.set_inputs(other, [again if i is x else i for i in other.inputs])
+    return quantized
+
+
+def _reads_floats(user: Instruction) -> bool:
+    return user.op.pointwise and user.op.name != "quantizelinear"
+
+
+def _is_reused(dequantized: Instruction) -> bool:
+    """Whether ``find_reused_quantization`` would make a pair again, in its place."""
+    quantized, user = dequantized.inputs[0], dequantized.only_user
+    return (
+        quantized.op.name == "quantizelinear"
+        and dequantized is quantized.following
+        and quantized.inputs[1:] == dequantized.inputs[1:]
+        and len(quantized.users) == 2
+        and quantized.inputs[0].only_user is quantized
+        and user is not None
+        and user.module is quantized.module
+        and _reads_floats(user)
+    )
+
+
+@rule(op("quantizelinear").when(lambda i: i.inputs[0].op.name == "concat"))
+def find_concat_quantization(b: Rewriter) -> Instruction | Decline:
+    """quantizelinear(concat(x, y), s, z) → concat(quantizelinear(x), quantizelinear(y))"""
+    joined, *parameters = b.root.inputs
+    if joined.only_user is None:
+        return Decline(f"concat #{joined.id}: its value has other users")
+    if len(parameters) != 2:
+        return Decline("it has no zero point")
+    if not any(i.op.pointwise for i in joined.inputs):
+        return Decline(f"concat #{joined.id}: no input is pointwise")
+    axis = int(joined.op.attributes()["axis"]) % joined.shape.ndim
+    parts: list[Instruction] = []
+    start = 0
+    for part in joined.inputs:
+        end = start + part.shape.lens[axis]
+        own = [b("slice", p, axes=(axis,), starts=(start,), ends=(end,)) for p in parameters]
+        parts.append(b(b.root.op, part, *own))
+        start = end
+    return b(joined.op, *parts)
+
+
+@register
+class SimplifyQdq(RewritePass):
+    """Products of fake-quantized values as products of integers or fp8; what is left of the pairs goes.
+
+    Attributes:
+        remove_qdq_only: Only remove pairs, so that all is computed in float.
+        use_mx_quant: Also multiply values with scales of blocks, as devices for MX types do.
+    """
+
+    name: ClassVar[str] = "simplify_qdq"
+    rules: ClassVar[tuple[Rule, ...]] = (
+        find_zero_scale,
+        find_qdq_pair,
+        find_int4_pair,
+        find_quantizable,
+        find_mx_quantizable,
+        find_lone_qdq_pair,
+        find_reused_quantization,
+        find_concat_quantization,
+        find_zero_point,
+    )
+    remove_qdq_only: bool = False
+    use_mx_quant: bool = False
+
+    @property
+    def allowed(self) -> tuple[Rule, ...]:
+        """The rules of the steps that the options ask for."""
+        if self.remove_qdq_only:
+            return (find_zero_scale, find_qdq_pair)
+        left_out = {find_qdq_pair} if self.use_mx_quant else {find_qdq_pair, find_mx_quantizable}
+        return tuple(r for r in self.rules if r not in left_out)
+
+    def apply(self, program: Program) -> None:
+        """Rule after rule, each until it rests."""
+        for one in self.active:
+            self.drive(program, (one,))

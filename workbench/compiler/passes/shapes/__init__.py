@@ -1,0 +1,1 @@
+"""Passes over reshapes, transposes, broadcasts, slices and layouts."""

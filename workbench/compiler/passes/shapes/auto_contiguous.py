@@ -1,0 +1,69 @@
+"""Every value put in row-major order in memory."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from workbench.compiler.ir.builtin import Return
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.movement import Contiguous, Layout
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.rewrite import change
+
+_NEED_STANDARD = frozenset({"reshape_lazy"})
+
+
+@register
+class AutoContiguous(Pass):
+    """Put every value in row-major order, for kernels that know no other."""
+
+    name: ClassVar[str] = "auto_contiguous"
+    rests: ClassVar[bool] = True
+
+    def apply(self, program: Program) -> None:
+        """First what operations demand of their inputs, from the end; then every result, in order."""
+        for module in open_modules(program):
+            for instruction in list(reversed(module)):
+                wanting = [i for i in instruction.inputs if i.name != Contiguous.name]
+                if wanting and instruction.op.name in _NEED_STANDARD:
+                    make_inputs_contiguous(instruction)
+            for instruction in module:
+                if _is_scattered(instruction):
+                    make_contiguous(instruction)
+
+
+def _is_scattered(instruction: Instruction) -> bool:
+    """Whether a value that is used lies otherwise than in row-major order."""
+    shape, users = instruction.shape, instruction.users
+    if isinstance(instruction.op, Layout | Return) or not shape.is_tensor or shape.is_dynamic:
+        return False
+    if shape.elements <= 1 or shape.strides == shape.as_standard().strides:
+        return False
+    if users:
+        return any(not isinstance(u.op, Contiguous) for u in users)
+    return instruction is instruction.module.last
+
+
+@change
+def make_inputs_contiguous(instruction: Instruction) -> None:
+    """reshape_lazy(x) → reshape_lazy(contiguous(x))"""
+    module = instruction.module
+    module.set_inputs(
+        instruction,
+        [
+            i if isinstance(i.op, Contiguous) else module.insert(instruction, Contiguous(), i)
+            for i in instruction.inputs
+        ],
+    )
+
+
+@change
+def make_contiguous(instruction: Instruction) -> None:
+    """x → contiguous(x), where x is not in row-major order"""
+    module = instruction.module
+    users = instruction.users
+    made = module.insert(instruction.following, Contiguous(), instruction)
+    module.program.tell_replaced(instruction, made)
+    for user in users:
+        user.module.set_inputs(user, [made if i is instruction else i for i in user.inputs])

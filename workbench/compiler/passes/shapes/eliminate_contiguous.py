@@ -1,0 +1,108 @@
+"""Copies in row-major order removed where nothing needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import ClassVar
+
+from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.ir.builtin import Return
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.passes.tidy.propagate_constant import fold, value_of
+from workbench.compiler.rewrite import change
+
+
+@register
+class EliminateContiguous(Pass):
+    """Remove copies to row-major order where the operations that read them take any order.
+
+    What comes after must stay in row-major order or as it was. A copy of a constant becomes a literal.
+
+    Attributes:
+        op_name: The operation that copies.
+    """
+
+    name: ClassVar[str] = "eliminate_contiguous"
+    rests: ClassVar[bool] = True
+    op_name: str = "contiguous"
+
+    def apply(self, program: Program) -> None:
+        """Twice over each module: slices of a value with other users only the second time."""
+        for module in open_modules(program):
+            remove_contiguous(module, self.op_name)
+
+
+def remove_contiguous(module: Module, op_name: str) -> None:
+    """Remove the copies that a module does not need."""
+    for shared_slices in (False, True):
+        kept: dict[Instruction, None] = {}
+        for instruction in module:
+            if shared_slices or not _is_shared_slice(instruction):
+                _read_sources(instruction, op_name, kept)
+        for copy in kept:
+            if copy.users and (value := value_of(copy)) is not None:
+                fold(copy, value)
+
+
+def _is_shared_slice(instruction: Instruction) -> bool:
+    return instruction.op.name == "slice" and len(instruction.inputs[0].users) != 1
+
+
+def _read_sources(instruction: Instruction, op_name: str, kept: dict[Instruction, None]) -> None:
+    """Let an instruction read what its inputs copy; ``kept`` collects constants that it cannot."""
+    unused = not instruction.users and instruction is not instruction.module.last
+    if unused or isinstance(instruction.op, Return):
+        return
+    for copy in dict.fromkeys(instruction.inputs):
+        if copy.op.name == op_name and copy.module is instruction.module:
+            if _takes(instruction, copy, copy.inputs[0].shape):
+                read_source(instruction, copy)
+            elif copy.inputs[0].is_constant:
+                kept[copy] = None
+
+
+@change
+def read_source(instruction: Instruction, copy: Instruction) -> None:
+    """f(contiguous(x)) → f(x)"""
+    module = instruction.module
+    source = copy.inputs[0]
+    module.set_inputs(instruction, [source if i is copy else i for i in instruction.inputs])
+    module.prune(copy)
+
+
+def _takes(instruction: Instruction, copy: Instruction, shape: Shape) -> bool:
+    """Whether an instruction, and what follows, can do with another shape of one input.
+
+    What follows is asked in the order of the program, each instruction once.
+    """
+    shapes = {copy: shape}
+    waiting = [(instruction.order, instruction.id, instruction)]
+    met = {instruction}
+    while waiting:
+        current = heappop(waiting)[2]
+        if current.module is not instruction.module:
+            return False  # another module captures the value
+        made = _shape_of(current, [shapes.get(i, i.shape) for i in current.inputs])
+        if made is None or made.is_dynamic:
+            return False
+        if made.standard or made == current.shape:
+            continue
+        if not current.users:
+            return False
+        shapes[current] = made
+        for user in current.users:
+            if user not in met:
+                met.add(user)
+                heappush(waiting, (user.order, user.id, user))
+    return True
+
+
+def _shape_of(instruction: Instruction, inputs: Sequence[Shape]) -> Shape | None:
+    try:
+        return instruction.op.compute_shape(inputs, instruction.modules)
+    except (WorkbenchError, IndexError, ZeroDivisionError, AttributeError):
+        return None

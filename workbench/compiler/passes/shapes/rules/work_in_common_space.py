@@ -1,0 +1,324 @@
+"""The rule that brings elementwise work and reductions on both ends of a chain of transforms together.
+
+Both ends are done in dimensions common to them. Then the chain no longer parts them for fusion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.passes.shapes.rules.canonical_chains import as_users_need
+from workbench.compiler.passes.shapes.transform.chains import (
+    BROADCASTS,
+    LINKS,
+    apply,
+    chain_to,
+    is_link,
+    transform_of,
+    words_of,
+)
+from workbench.compiler.passes.shapes.transform.common_space import Axes, CommonSpace
+from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, equal
+from workbench.compiler.passes.shapes.transform.parts import Ints, Transform, Transforms
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, rule
+
+_ARGS = frozenset({"argmin", "argmax"})
+
+
+def _reduces(instruction: Instruction) -> bool:
+    name = instruction.op.name
+    return (name.startswith("reduce_") or name in _ARGS) and len(instruction.inputs) == 1
+
+
+def _works(instruction: Instruction) -> bool:
+    """Whether an instruction is elementwise work or a reduction of static tensors."""
+    elementwise = instruction.op.pointwise or instruction.op.name == "layout"
+    if not (elementwise or _reduces(instruction)) or not instruction.inputs:
+        return False
+    values = (instruction, *instruction.inputs)
+    return all(v.shape.is_tensor and v.shape.dims is None for v in values)
+
+
+def _scalar(instruction: Instruction) -> bool:
+    return not any(instruction.shape.strides)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Work at the end of a chain, the chain, and the work that it begins at."""
+
+    root: Instruction
+    chain: list[Instruction]
+    x: Instruction
+
+    @property
+    def value(self) -> Instruction:
+        """The chain's last value, an input of the root."""
+        return self.chain[-1]
+
+
+def _pair(root: Instruction) -> _Pair | None:
+    """The first input of ``root`` that is a chain with a reshape or transpose in it, over other work."""
+    if not _works(root) or _scalar(root):
+        return None
+    for value in root.inputs:
+        if not is_link(value):
+            continue
+        chain = chain_to(value)
+        x = chain[0].inputs[0]
+        moves = any(i.name not in BROADCASTS and i.name != "contiguous" for i in chain)
+        if moves and x.module is root.module and _works(x) and not _scalar(x):
+            return _Pair(root, chain, x)
+    return None
+
+
+def _axes_of(instruction: Instruction) -> Ints:
+    """The axes that a reduction goes over, counted from the front."""
+    shapes = [i.shape for i in instruction.inputs]
+    found = instruction.op.normalized(shapes).attributes()
+    axes = (found["axis"],) if instruction.op.name in _ARGS else tuple(found["axes"])
+    rank = shapes[0].ndim
+    return tuple(sorted(a % rank for a in axes)) or tuple(range(rank))
+
+
+def _descriptor(pair: _Pair) -> Descriptor | str:
+    """What the chain makes of the axes that ``x`` works on; or why there is no such description."""
+    x, words = pair.x, words_of(pair.chain)
+    made = Descriptor.of(x.shape.lens, words)
+    if made is None:
+        return f"the chain from {who(x)} splits axes in a way that has no common dimensions"
+    if not _reduces(x):
+        same = made.elements == x.shape.elements
+        return made if same else f"the chain from {who(x)} repeats elements"
+    found = _of_reduction(pair, words, made)
+    if found is None:
+        return f"the chain does not say where the axes are that {who(x)} reduces"
+    if x.op.name in _ARGS:
+        return found
+    axes = frozenset(a for a in _axes_of(x) if x.inputs[0].shape.lens[a] != 1)
+    if found.hidden_axes != axes:
+        return f"the chain repeats other axes than {who(x)} reduces"
+    return found
+
+
+def _of_reduction(pair: _Pair, words: Transforms, made: Descriptor) -> Descriptor | None:
+    source = pair.x.inputs[0].shape
+    if (found := made.rebase(source.lens, broadcast=True)) is not None:
+        return found
+    if made.elements not in (source.elements, pair.x.shape.elements):
+        plain = made.rebase(source.lens)
+        return made if plain is not None and plain.elements == source.elements else None
+    broadcast = _broadcast_behind(pair.root)
+    if broadcast is None or pair.root.shape.lens != pair.value.shape.lens:
+        return None
+    longer = Descriptor.of(pair.x.shape.lens, (*words, transform_of(broadcast)))
+    return None if longer is None else longer.rebase(source.lens, broadcast=True)
+
+
+def _broadcast_behind(root: Instruction) -> Instruction | None:
+    """The first instruction of other lens on the way of single users from ``root``, if it repeats."""
+    user = root.only_user
+    while user is not None and user.shape.is_tensor and user.shape.lens == root.shape.lens:
+        user = user.only_user
+    return user if user is not None and user.name in BROADCASTS else None
+
+
+def who(instruction: Instruction) -> str:
+    """An instruction as reasons name it."""
+    return f"{instruction.name} #{instruction.id}"
+
+
+def _obstacle(pair: _Pair, space: CommonSpace) -> str:
+    """Why the pair is better left as it is; empty if it is not."""
+    root, x = pair.root, pair.x
+    if root.shape.ndim == len(space.dims):
+        near = _near(x)
+        if near is not None:
+            return f"{who(near)} uses {who(x)} as it is, and would be parted from it instead"
+    lens = (x.shape.lens, pair.value.shape.lens, space.dims)
+    same = len({tuple(n for n in v if n != 1) for v in lens}) == 1
+    if same and len(space.dims) > max(map(len, lens[:2])):
+        return f"the chain from {who(x)} only places axes of length 1 otherwise"
+    if _reduces(root) and len(x.inputs) == 1 and x.inputs[0].literal is not None:
+        return f"{who(x)} is constant, and stays next to its literal"
+    for value in x.inputs:
+        if value.name == "slice" and _is_split(value, x.op.name):
+            return f"{who(value)} is one of several slices that feed {x.op.name}: those go together"
+    return ""
+
+
+def _near(x: Instruction) -> Instruction | None:
+    """Work that uses ``x`` as it is; of one that was moved behind a chain itself, repeated as well.
+
+    Two such users whose axes lie differently would else take it away from each other without end.
+    """
+    users = list(x.users)
+    if any(is_link(i) for i in x.inputs):
+        users += [u for spread in x.users if spread.name in BROADCASTS for u in spread.users]
+    return next((u for u in users if _works(u)), None)
+
+
+def _is_split(cut: Instruction, name: str) -> bool:
+    """Whether a value's slices, more than one, all feed operations of one name."""
+    cuts = [u for u in cut.inputs[0].users if u.name == "slice"]
+    return len(cuts) > 1 and all(any(u.op.name == name for u in c.users) for c in cuts)
+
+
+def _inside(instruction: Instruction, space: Axes, rank: int) -> Operation | str:
+    """The operation for ``rank`` common dimensions; ``space`` has the places there of its axes."""
+    op = instruction.op
+    if op.name == "layout":
+        old: Ints = op.attributes()["permutation"]
+        order = [k for a in old for k in space[a]]
+        new = [k for k in range(rank) if k not in order]  # of length 1
+        return replace(op, permutation=(*new, *order))
+    if not _reduces(instruction):
+        return op
+    axes = _axes_of(instruction)
+    found = tuple(sorted(k for a in axes for k in space[a]))
+    if op.name not in _ARGS:
+        return replace(op, axes=found)
+    if len(found) != 1:
+        return f"{op.name} counts along axis {axes[0]}, which is {len(found)} common dimensions"
+    return replace(op, axis=found[0])
+
+
+def _lens_inside(op: Operation, lens: Ints) -> Ints:
+    """Lens of an operation's result in the common dimensions."""
+    given = op.attributes()
+    if op.name in _ARGS:
+        return tuple(1 if i == given["axis"] else n for i, n in enumerate(lens))
+    if op.name.startswith("reduce_"):
+        return tuple(1 if i in given["axes"] else n for i, n in enumerate(lens))
+    return lens
+
+
+def _lens_after(lens: Ints, words: Transforms | None) -> Ints | None:
+    found = None if words is None else Descriptor.recorded(lens, words)
+    return None if found is None else found.lens
+
+
+@dataclass
+class _Plan:
+    """What stands for both ends of a pair in the common dimensions."""
+
+    into: Mapping[Instruction, Transforms]
+    """What brings the inputs of the first work there."""
+    first: Operation
+    source: Transforms
+    """What gives the first work's result its old axes."""
+    spread: Transforms
+    others: dict[Instruction, Transforms]
+    """What brings the other inputs of the second work there."""
+    second: Operation
+    destination: Transforms
+
+
+def _plan(pair: _Pair, space: CommonSpace) -> _Plan | str:
+    """What to do, proven to keep every value; or why it cannot be done."""
+    x, root = pair.x, pair.root
+    rank = len(space.dims)
+    first = _inside(x, space.axes_of_source, rank)
+    second = _inside(root, space.axes_of_destination, rank)
+    if isinstance(first, str) or isinstance(second, str):
+        return first if isinstance(first, str) else str(second)
+    into = {i: _into(space, i) for i in x.inputs}
+    lens = {_lens_after(i.shape.lens, words) for i, words in into.items()}
+    given = lens.pop()
+    if lens or given is None:
+        return f"inputs of {who(x)} have no form, or different lens, in the common dimensions"
+    into = {i: words or () for i, words in into.items()}
+    inner = _lens_inside(first, given)
+    spread: Transforms = ()
+    if prod(inner) != pair.value.shape.elements:
+        spread = (Transform("multibroadcast", space.dims),)
+    wide = space.dims if spread else inner
+    others = {i: _other(space, i, wide) for i in root.inputs if i is not pair.value}
+    outer = _lens_inside(second, wide)
+    source, destination = space.to_source(inner), space.to_destination(outer)
+    if source is None or destination is None or None in others.values():
+        return f"an input of {who(root)} or a result has no form in the common dimensions"
+    found = {i: words for i, words in others.items() if words is not None}
+    plan = _Plan(into, first, source, spread, found, second, destination)
+    if _lens_after(outer, destination) != root.shape.lens:
+        return f"the common dimensions do not lead to lens {list(root.shape.lens)}"
+    if not _proven(pair, space, plan, given, inner):
+        return "the common dimensions are not proven to lead where the chain leads"
+    return plan
+
+
+def _proven(pair: _Pair, space: CommonSpace, plan: _Plan, given: Ints, inner: Ints) -> bool:
+    """Whether each input comes back as it went, and the chain leads through the common dimensions."""
+    wide = space.dims if plan.spread else inner
+    home, away = space.to_source(given), space.to_destination(wide)
+    if home is None or away is None:
+        return False
+    end = pair.value.shape.lens
+    return (
+        all(
+            _returns(i.shape.lens, (*words, *home), pair.x.inputs[0].shape.lens)
+            for i, words in plan.into.items()
+        )
+        and equal(inner, (*plan.source, *words_of(pair.chain)), (*plan.spread, *away))
+        and all(_returns(i.shape.lens, (*words, *away), end) for i, words in plan.others.items())
+    )
+
+
+def _returns(lens: Ints, words: Transforms, end: Ints) -> bool:
+    """Whether a chain gives a value back as it was, or repeated to the lens ``end``."""
+    return equal(lens, words, () if lens == end else (Transform("multibroadcast", end),))
+
+
+def _into(space: CommonSpace, value: Instruction) -> Transforms | None:
+    """What brings an input of the first work to the common dimensions; nothing repeats on the way."""
+    if value.shape.ndim == 1 and _scalar(value):
+        return (Transform("multibroadcast", (1,) * len(space.dims)),)
+    return space.from_source(value.shape.lens, no_broadcast=True)
+
+
+def _other(space: CommonSpace, value: Instruction, wanted: Ints) -> Transforms | None:
+    """What brings another input of the second work to lens in the common dimensions; None without."""
+    found = space.from_destination(value.shape.lens, no_broadcast=True)
+    if value.shape.ndim == 1 and _scalar(value):
+        found = (Transform("multibroadcast", (1,) * len(space.dims)),)
+    made = _lens_after(value.shape.lens, found)
+    if found is None or made is None or made == wanted:
+        return found
+    fits = all(n in (m, 1) for n, m in zip(made, wanted, strict=True))
+    return (*found, Transform("multibroadcast", wanted)) if fits else None
+
+
+@rule(Pattern(binding="root", reads=LINKS, structure=lambda i: _pair(i) is not None))
+def find_op_shape_transform_op(b: Rewriter, root: Instruction) -> Instruction | Decline:
+    """g(chain(f(x)), y) → chain(g(f(x), y)) with f and g in dimensions common to both"""
+    pair = _pair(root)
+    found = "no work is before the chain" if pair is None else _descriptor(pair)
+    if pair is None or isinstance(found, str):
+        return Decline(str(found))
+    space = CommonSpace.of(found)
+    if reason := _obstacle(pair, space):
+        return Decline(reason)
+    plan = _plan(pair, space)
+    if isinstance(plan, str):
+        return Decline(plan)
+    return _build(b, pair, plan)
+
+
+def _build(b: Rewriter, pair: _Pair, plan: _Plan) -> Instruction:
+    """The first work before its old place, the second one before the root."""
+    x, root, given = pair.x, pair.root, pair.root.inputs
+    b.before = x
+    made = b(plan.first, *(apply(b, i, plan.into[i]) for i in x.inputs))
+    back = apply(b, made, plan.source)
+    value = apply(b, made, plan.spread)
+    back = as_users_need(b, x, back)
+    b.module.replace(x, back)
+    b.before = root
+    inputs = [
+        value if i is pair.value else apply(b, back if i is x else i, plan.others[i]) for i in given
+    ]
+    return as_users_need(b, root, apply(b, b(plan.second, *inputs), plan.destination))

@@ -1,0 +1,125 @@
+"""Simplification of reshapes, transposes, broadcasts, slices and concatenations."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.movement import Pad
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.shapes.rules.across_reshapes import (
+    find_mul_add_shape_op_dot,
+    find_reshape_cont,
+    find_reshape_dot,
+    find_unary_shape_transforms,
+)
+from workbench.compiler.passes.shapes.rules.canonical_chains import (
+    find_nested_shape_transforms,
+    find_slice_shape_transforms,
+)
+from workbench.compiler.passes.shapes.rules.concats import (
+    find_concat_multibroadcasts,
+    find_concat_reshape,
+    find_concat_slice,
+    find_concat_transpose,
+    find_nested_concat,
+)
+from workbench.compiler.passes.shapes.rules.gathers import find_gather, find_gather_scalar
+from workbench.compiler.passes.shapes.rules.slices import (
+    find_nested_slice,
+    find_slice_transpose,
+    find_transpose_slice,
+)
+from workbench.compiler.passes.shapes.rules.work_in_common_space import find_op_shape_transform_op
+from workbench.compiler.passes.shapes.transform.chains import TRANSFORMS
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, op, rule, var
+
+_NOPS = TRANSFORMS | {"contiguous", "as_shape", "concat", "convert", "pad", "slice", "step"}
+_REDUCES = frozenset({"reduce_mean", "reduce_max", "reduce_min", "reduce_sum", "reduce_prod"})
+
+
+def _changes_nothing(instruction: Instruction) -> bool:
+    source = instruction.inputs[0].shape
+    if instruction.name in _REDUCES:
+        same = (source.type, source.lens) == (instruction.shape.type, instruction.shape.lens)
+        if source.broadcasted and source.strides != instruction.shape.strides:
+            return False  # it, or a slice of it, would be a scalar to unsqueeze
+        return same and len(instruction.inputs) == 1
+    if isinstance(instruction.op, Pad) and any(instruction.op.pads):
+        return False  # it crops at one end what it adds at the other
+    return source == instruction.shape
+
+
+@rule(Pattern(_NOPS | _REDUCES, binding="x", structure=_changes_nothing))
+def find_nop_reshapes(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
+    """f(x) → x where f keeps the shape: strides too, or, of a reduction, the lens"""
+    return x.inputs[0]
+
+
+@rule(op("flatten", var("x"), name="root"))
+def find_flatten(b: Rewriter, root: Instruction, x: Instruction) -> Instruction | Decline:
+    """flatten(x) → reshape(x)"""
+    if 0 in root.shape.lens:
+        return Decline("a length is 0, which a reshape would take for the input's own length")
+    return b("reshape", x, dims=root.shape.lens)
+
+
+@register
+class SimplifyReshapes(RewritePass):
+    """Any chain of reshapes, transposes and broadcasts becomes canonical; slices and concats cancel.
+
+    Args:
+        without: Names of rules to leave out.
+        depth: 0 leaves all but the rules of gathers out; any other number applies them until they rest.
+        enable_op_shape_transform_op: Whether work moves across the chain that parts it from other work.
+        enable_gather_rewrite: Whether gathers by constant indices become slices and transposes.
+    """
+
+    name: ClassVar[str] = "simplify_reshapes"
+    depth: int = 4
+    enable_op_shape_transform_op: bool = False
+    enable_gather_rewrite: bool = False
+    rules: ClassVar[tuple[Rule, ...]] = (
+        find_gather_scalar,
+        find_gather,
+        find_nop_reshapes,
+        find_flatten,
+        find_reshape_cont,
+        find_slice_shape_transforms,
+        find_nested_shape_transforms,
+        find_concat_slice,
+        find_concat_transpose,
+        find_concat_reshape,
+        find_concat_multibroadcasts,
+        find_nested_slice,
+        find_nested_concat,
+        find_transpose_slice,
+        find_slice_transpose,
+        find_unary_shape_transforms,
+        find_reshape_dot,
+        find_mul_add_shape_op_dot,
+        find_op_shape_transform_op,
+    )
+
+    @property
+    def allowed(self) -> tuple[Rule, ...]:
+        """The rules that the options switch on, and those that they do not concern."""
+        switched = {
+            find_gather: self.enable_gather_rewrite,
+            find_op_shape_transform_op: self.enable_op_shape_transform_op,
+        }
+        gathers_only = not self.depth
+        found = [r for r in self.rules if switched.get(r, True)]
+        return tuple(r for r in found if r in _GATHERS or not gathers_only)
+
+    def apply(self, program: Program) -> None:
+        """Apply the rules of gathers, then the others."""
+        for one in _GATHERS:
+            self.drive(program, (one,))
+        rules = [r for r in self.active if r not in _GATHERS]
+        while rules and self.drive(program, rules):
+            pass  # some look at all users of a value, and may apply when one of several has gone
+
+
+_GATHERS = (find_gather_scalar, find_gather)

@@ -1,0 +1,1 @@
+"""Chains of reshapes, transposes and broadcasts as one descriptor."""

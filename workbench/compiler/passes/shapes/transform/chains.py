@@ -1,0 +1,99 @@
+"""Chains of transforms: instructions that only say anew where the elements of one value are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import make
+from workbench.compiler.ops.view import Squeeze, Transpose, Unsqueeze
+from workbench.compiler.passes.shapes.transform.descriptor import Transform, Transforms
+from workbench.compiler.rewrite import Rewriter
+
+BROADCASTS = frozenset({"broadcast", "multibroadcast"})
+TRANSFORMS = BROADCASTS | {"flatten", "reshape", "squeeze", "unsqueeze", "transpose"}
+"""Operations that only say anew where the elements of one value are."""
+LINKS = TRANSFORMS | {"contiguous"}
+"""Operations that chains of transforms are made of."""
+
+
+def is_transform(instruction: Instruction) -> bool:
+    """Whether an instruction is a transform of one value with a known shape."""
+    return (
+        instruction.op.name in TRANSFORMS
+        and len(instruction.inputs) == 1
+        and instruction.shape.dims is None
+        and instruction.inputs[0].shape.dims is None
+    )
+
+
+def is_link(instruction: Instruction) -> bool:
+    """Whether an instruction is part of a chain: a transform or a ``contiguous``."""
+    return instruction.op.name in LINKS and (
+        is_transform(instruction)
+        or (instruction.name == "contiguous" and instruction.shape.dims is None)
+    )
+
+
+def chain_to(end: Instruction) -> list[Instruction]:
+    """The transforms (and ``contiguous``) that lead to ``end``, in order; it is the last of them."""
+    found: list[Instruction] = []
+    current = end
+    while is_link(current):
+        found.append(current)
+        current = current.inputs[0]
+    return found[::-1]
+
+
+def behind_contiguous(instruction: Instruction) -> Instruction:
+    """What a value is before it is copied to row-major order."""
+    while instruction.name == "contiguous":
+        instruction = instruction.inputs[0]
+    return instruction
+
+
+def next_user(instruction: Instruction) -> Instruction | None:
+    """The single user that is no ``contiguous``, seen through such; None without one."""
+    user = instruction.only_user
+    while user is not None and user.name == "contiguous":
+        user = user.only_user
+    return user
+
+
+def transform_of(instruction: Instruction) -> Transform:
+    """The descriptor's word for an instruction."""
+    op = instruction.op.normalized([i.shape for i in instruction.inputs])
+    source, lens = instruction.inputs[0].shape.lens, instruction.shape.lens
+    if isinstance(op, Transpose):
+        return Transform("transpose", op.permutation)
+    if isinstance(op, Squeeze):
+        ones = tuple(i for i, n in enumerate(source) if n == 1)
+        axes = tuple(sorted(op.axes)) or ones
+        if len(source) - len(axes) == len(lens):  # a scalar still has one length
+            return Transform("squeeze", axes)
+    if isinstance(op, Unsqueeze) and not op.steps and len(source) + len(op.axes) == len(lens):
+        return Transform("unsqueeze", tuple(sorted(op.axes)))
+    if op.name in BROADCASTS:
+        return Transform(op.name, lens, getattr(op, "axis", 0))
+    return Transform("reshape", lens)
+
+
+def words_of(chain: Sequence[Instruction]) -> Transforms:
+    """The descriptor's words for a chain, which say nothing of copies to row-major order."""
+    return tuple(transform_of(i) for i in chain if i.name != "contiguous")
+
+
+def build(b: Rewriter, source: Instruction, transform: Transform) -> Instruction:
+    """The instruction for a word of the descriptor."""
+    kind, values, axis = transform
+    if kind == "broadcast":
+        return b(kind, source, axis=axis, out_lens=values)
+    keys = {"transpose": "permutation", "multibroadcast": "out_lens", "reshape": "dims"}
+    return b(make(kind, **{keys.get(kind, "axes"): values}), source)
+
+
+def apply(b: Rewriter, value: Instruction, transforms: Iterable[Transform]) -> Instruction:
+    """The value after a chain of the descriptor's words."""
+    for transform in transforms:
+        value = build(b, value, transform)
+    return value

@@ -1,0 +1,96 @@
+"""The space of axes in which both ends of a chain of reshapes, transposes and broadcasts can be written.
+
+Its axes are the parts of the chain's descriptor, each one a dimension of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from workbench.compiler.passes.shapes.transform.descriptor import Descriptor
+from workbench.compiler.passes.shapes.transform.parts import Ints, Part, Transform, Transforms
+
+Axes = tuple[Ints, ...]
+
+
+@dataclass(frozen=True)
+class CommonSpace:
+    """The common dimensions of a chain's source and destination."""
+
+    descriptor: Descriptor
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def of(descriptor: Descriptor) -> CommonSpace:
+        """The common space of a chain's descriptor, which is in normal form or rebased from that."""
+        return CommonSpace(descriptor)
+
+    @property
+    def dims(self) -> Ints:
+        """The lens of the space: one for each part."""
+        return tuple(p.len for p in self.descriptor.parts)
+
+    @property
+    def axes_of_source(self) -> Axes:
+        """For each axis of the source, the space's axes that are its pieces."""
+        found: list[list[tuple[Ints, int]]] = [[] for _ in range(self.descriptor.rank)]
+        for number, part in enumerate(self.descriptor.parts):
+            if part.path and part.path[0] < len(found):
+                found[part.path[0]].append((part.path, number))
+        return tuple(tuple(number for _, number in sorted(axis)) for axis in found)
+
+    @property
+    def axes_of_destination(self) -> Axes:
+        """For each dimension of the destination, the space's axes that it joins."""
+        found: list[Ints] = []
+        start = 0
+        for dim in self.descriptor.dims:
+            found.append(tuple(range(start, start + len(dim))))
+            start += len(dim)
+        return tuple(found)
+
+    def from_source(self, lens: Ints, no_broadcast: bool = False) -> Transforms | None:
+        """What brings a value with the source's axes here, where an axis may have length 1 instead."""
+        made = Descriptor.made(self.descriptor.rank, ([p] for p in self.descriptor.parts))
+        return self._into(made.simplified(), lens, no_broadcast)
+
+    def from_destination(self, lens: Ints, no_broadcast: bool = False) -> Transforms | None:
+        """What brings a value with the destination's axes here; with ``no_broadcast``, nothing repeats."""
+        dims: list[list[Part]] = []
+        for d, dim in enumerate(self.descriptor.dims):
+            visible = any(p.path and not p.hidden for p in dim)
+            for number, part in enumerate(dim):
+                path = (d,) if len(dim) == 1 else (d, number)
+                dims.append([Part(part.len, path, part.hidden and visible)])
+        made = Descriptor.made(len(self.descriptor.dims), dims)
+        return self._into(made, lens, no_broadcast)
+
+    def to_source(self, lens: Ints | None = None) -> Transforms | None:
+        """What gives a value of the space (of these lens, or the space's own) the source's axes."""
+        parts = self.descriptor.parts
+        dims = [[Part(parts[k].len, (k,)) for k in axes] for axes in self.axes_of_source]
+        return self._out_of(dims, lens)
+
+    def to_destination(self, lens: Ints | None = None) -> Transforms | None:
+        """What gives a value of the space (of these lens, or the space's own) the destination's axes."""
+        parts = self.descriptor.parts
+        dims = [[Part(parts[k].len, (k,)) for k in axes] for axes in self.axes_of_destination]
+        return self._out_of(dims, lens)
+
+    def _into(self, made: Descriptor, lens: Ints, no_broadcast: bool) -> Transforms | None:
+        if lens == (1,) and made.rank != 1:
+            ones = (1,) * len(made.dims)
+            return (Transform("multibroadcast", ones if no_broadcast else self.dims),)
+        found = made.rebase(lens)
+        if found is None:
+            return None
+        if no_broadcast:
+            dims = [[p if p.path else Part(1) for p in dim] for dim in found.dims]
+            found = Descriptor.made(found.rank, dims)
+        return found.generate()
+
+    def _out_of(self, dims: list[list[Part]], lens: Ints | None) -> Transforms | None:
+        made = Descriptor.made(len(self.descriptor.parts), dims).simplified()
+        found = made if lens is None else made.rebase(lens)
+        return None if found is None else found.generate()

@@ -1,0 +1,1 @@
+"""Passes that remove, share and evaluate."""

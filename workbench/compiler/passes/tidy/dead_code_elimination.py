@@ -1,0 +1,77 @@
+"""Removal of instructions that nobody uses, and of modules that nobody calls."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.rewrite import change, law
+
+
+@register
+class DeadCodeElimination(Pass):
+    """Remove instructions that nobody uses, and modules that nobody calls."""
+
+    name: ClassVar[str] = "dead_code_elimination"
+    rests: ClassVar[bool] = True
+
+    def apply(self, program: Program) -> None:
+        """Remove what is unused; then modules that lost their last call, and what only they used."""
+        _sweep(program)
+        while lost := unreachable(program):
+            for module in lost:
+                with program.edit(remove_module, None):
+                    program.remove_module(module)
+            _sweep(program)
+
+
+def _sweep(program: Program) -> None:
+    for module in open_modules(program):
+        unused = [i for i in reversed(module) if not i.is_used]
+        for instruction in unused:
+            alive = instruction is not module.last and program.find(instruction.id)
+            if alive and not _stays(instruction):
+                remove_unused(instruction)
+
+
+def _stays(instruction: Instruction) -> bool:
+    """Whether an instruction is there for something else than its value.
+
+    Parameters and remarks are, and what has no dimensions, as it is done for its effect.
+    """
+    shape, name = instruction.shape, instruction.op.name
+    if instruction.parameter is not None or name == "@comment":
+        return True
+    if not shape.is_tensor or shape.is_dynamic or shape.ndim:
+        return False
+    return not name.startswith("@") and name not in ("undefined", "identity", "allocate")
+
+
+@change
+def remove_unused(instruction: Instruction) -> None:
+    """a value that nobody uses → nothing"""
+    instruction.module.prune(instruction)
+
+
+@law
+def remove_module() -> None:
+    """a module that nobody calls → nothing"""
+
+
+def unreachable(program: Program) -> list[Module]:
+    """Modules that cannot be reached from main, those that are called before those that call them."""
+    reached = set(program.reachable_modules())
+    found: dict[Module, None] = {}
+
+    def visit(module: Module) -> None:
+        if module not in reached:
+            reached.add(module)
+            for called in [m for i in module for m in i.modules]:
+                visit(called)
+            found[module] = None
+
+    for module in program.modules.values():
+        visit(module)
+    return list(found)

@@ -1,0 +1,67 @@
+"""Removal of conversions that change no value."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+import ml_dtypes
+import numpy as np
+
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule, var
+
+
+@rule(op("convert", op("convert", var("x"), name="inner")), dynamic=True)
+def find_nested_convert(b: Rewriter, x: Instruction, inner: Instruction) -> Instruction | Decline:
+    """convert(convert(x)) → convert(x), where the inner one loses nothing"""
+    if not keeps_values(x.shape.type, inner.shape.type):
+        lost, kept = x.shape.type.type_name, inner.shape.type.type_name
+        return Decline(f"the inner conversion from {lost} to {kept} can change values")
+    return x if x.shape == b.root.shape else b(b.root.op, x)
+
+
+@rule(op("convert", var("x")).when(lambda i: i.shape == i.inputs[0].shape), dynamic=True)
+def find_nop_convert(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
+    """convert[target_type=T](x) → x, for x of type T"""
+    return x
+
+
+def keeps_values(source: DType, target: DType) -> bool:
+    """Whether every value of one element type has its exact like in another one."""
+    if source is target or source is DType.BOOL:
+        return True
+    if source.is_float:
+        return target.is_float and _float_fits(source, target)
+    if target is DType.BOOL:
+        return False
+    low, high = _bounds(source)
+    if target.is_float:
+        digits, largest, _ = _limits(target)
+        return max(-low, high) <= 2 ** (digits + 1) and high <= largest
+    return _bounds(target)[0] <= low and high <= _bounds(target)[1]
+
+
+def _bounds(type: DType) -> tuple[int, int]:
+    limits = np.iinfo(type.numpy)
+    return int(limits.min), int(limits.max)
+
+
+def _limits(type: DType) -> tuple[int, float, float]:
+    """Of a float type: bits of the fraction, the largest and the least positive number."""
+    info = cast("Any", ml_dtypes.finfo(type.numpy))
+    return int(info.nmant), float(info.max), float(info.smallest_subnormal)
+
+
+def _float_fits(source: DType, target: DType) -> bool:
+    a, b = _limits(source), _limits(target)
+    return a[0] <= b[0] and a[1] <= b[1] and a[2] >= b[2]
+
+
+@register
+class EliminateConvert(RewritePass):
+    """Remove conversions to the type that a value has, and merge nested ones where nothing is lost."""
+
+    name: ClassVar[str] = "eliminate_convert"
+    rules: ClassVar[tuple[Rule, ...]] = (find_nop_convert, find_nested_convert)

@@ -1,0 +1,79 @@
+"""Branches whose condition is known."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from workbench.compiler.ir.module import Instruction, Module, captured
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.control import GetTupleElem
+from workbench.compiler.passes.base import RewritePass, register
+from workbench.compiler.passes.tidy.dead_code_elimination import unreachable
+from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule
+from workbench.compiler.rewrite.bodies import prune_all
+from workbench.compiler.run.reference import evaluate_constant
+
+
+@rule(op("if"), dynamic=True)
+def find_known_branch(b: Rewriter) -> Instruction | Decline:
+    """if(c, …) → what is in the branch that c chooses"""
+    condition, *values = b.root.inputs
+    if not condition.constant:
+        return Decline(
+            f"the condition, {condition.name} #{condition.id}, is not known before a run"
+        )
+    if not b.root.users:
+        return Decline("none of its values is used")
+    if not all(isinstance(u.op, GetTupleElem) for u in b.root.users):
+        return Decline("the tuple itself is used, not only its values")
+    chosen = b.root.modules[0 if evaluate_constant(condition).any() else 1]
+    if calls := _calls(chosen) - 1:
+        return Decline(f"module {chosen.name} is called in {calls} more places")
+    names = sorted({name for m in b.root.modules for name in m.parameters})
+    results = _inline(b.root, chosen, dict(zip(names, values, strict=True)))
+    users = [(u, u.op.index) for u in b.root.users if isinstance(u.op, GetTupleElem)]
+    for user, index in users:
+        user.module.replace(user, results[index])
+    _remove_uncalled(b.program)
+    prune_all(results)
+    return results[users[0][1]]
+
+
+def _calls(module: Module) -> int:
+    """How often a module is an argument."""
+    return sum(i.modules.count(module) for i in module.program.instructions if i.modules)
+
+
+def _inline(call: Instruction, branch: Module, values: dict[str, Instruction]) -> list[Instruction]:
+    """Move what is in a branch before its call; what it returns."""
+    known = {p: values[name] for name, p in branch.parameters.items()}
+    results = [known.get(o, o) for o in branch.outputs]
+    if branch.has_return and (end := branch.last) is not None:
+        branch.remove(end)
+    for instruction in branch:
+        if instruction.parameter is None:
+            call.module.take(instruction, [known.get(i, i) for i in instruction.inputs])
+            if instruction.literal is None:
+                call.module.move(instruction, call)
+    for parameter, value in known.items():
+        for user in parameter.users:  # in modules that the branch calls
+            inputs = [value if i is parameter else i for i in user.inputs]
+            user.module.set_inputs(user, inputs)
+    return results
+
+
+def _remove_uncalled(program: Program) -> None:
+    """Remove modules that are called no more, and what only they used."""
+    lost = unreachable(program)
+    outer = [value for module in lost for value in captured(module)]
+    for module in lost:
+        program.remove_module(module)
+    prune_all([value for value in outer if value.module not in lost])
+
+
+@register
+class InlineModule(RewritePass):
+    """Branches whose condition is known, in place of the ``if`` that chooses between them."""
+
+    name: ClassVar[str] = "inline_module"
+    rules: ClassVar[tuple[Rule, ...]] = (find_known_branch,)

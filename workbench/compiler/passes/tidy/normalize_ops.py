@@ -1,0 +1,35 @@
+"""Attributes made normal: no negative axis, open slice or short padding is left."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.rewrite import change
+
+
+@register
+class NormalizeOps(Pass):
+    """Resolve negative axes, open slices and short paddings in attributes."""
+
+    name: ClassVar[str] = "normalize_ops"
+    rests: ClassVar[bool] = True
+
+    def apply(self, program: Program) -> None:
+        """Replace every operation whose attributes are not normal yet."""
+        for module in open_modules(program):
+            for instruction in module:
+                if instruction.inputs and not instruction.modules:
+                    normal = instruction.op.normalized([i.shape for i in instruction.inputs])
+                    if normal != instruction.op:
+                        normalize(instruction, normal)
+
+
+@change
+def normalize(instruction: Instruction, normal: Operation) -> None:
+    """op[axis=-1](x) → op[axis=rank-1](x)"""
+    module = instruction.module
+    module.replace(instruction, module.insert(instruction, normal, *instruction.inputs))

@@ -1,0 +1,1 @@
+"""Recordings of passes: steps, edits, near misses and lineage."""

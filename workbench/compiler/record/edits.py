@@ -1,0 +1,109 @@
+"""What a recording is made of: edits, near misses, and the step that a pass takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.rows import ModuleRow, Row
+from workbench.compiler.passes.base import Pass
+from workbench.compiler.rewrite import Rule
+
+if TYPE_CHECKING:
+    from workbench.compiler.record.recording import Recording
+
+
+@dataclass(slots=True)
+class Edit:
+    """One change of a program, made by one rule (or one statement of a pass) at one place."""
+
+    index: int
+    rule: str
+    law: str
+    file: str
+    line: int
+    rows: dict[int, Row | None]
+    """The new row of every instruction that changed; None where it is gone."""
+    added: tuple[int, ...]
+    removed: tuple[int, ...]
+    changed: tuple[int, ...]
+    moved: tuple[int, ...]
+    replaced: tuple[tuple[int, int], ...]
+    """Pairs of ids: the second computes what the first computed."""
+    seconds: float
+    modules: dict[int, ModuleRow | None] = field(default_factory=dict[int, "ModuleRow | None"])
+
+    @property
+    def label(self) -> str:
+        """The rule's name and place."""
+        return f"{self.rule} ({self.file}:{self.line})"
+
+
+class NearMiss(NamedTuple):
+    """A place where a rule's pattern was met but the rule did not apply, and why."""
+
+    rule: str
+    law: str
+    instruction: int
+    reason: str
+    file: str
+    line: int
+
+
+class Step:
+    """What one pass did."""
+
+    def __init__(
+        self, recording: Recording, pass_: Pass | None, name: str, size_before: int
+    ) -> None:
+        """A step that is about to begin."""
+        self.recording = recording
+        self.index = len(recording.steps)
+        self.pass_ = pass_
+        self.name = name
+        self.size_before = size_before
+        self.size_after = size_before
+        self.seconds = 0.0
+        self.error = ""
+        self.made: list[Edit] = []
+        self.missed: list[tuple[Rule, int, str]] = []
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The pass's edits, in order."""
+        self.recording.digest()
+        return self.made
+
+    @cached_property
+    def near_misses(self) -> list[NearMiss]:
+        """Where a rule of the pass almost applied, each once."""
+        return [
+            NearMiss(r.name, r.law, id, reason, r.file, r.line)
+            for r, id, reason in dict.fromkeys(self.missed)
+        ]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the pass changed anything."""
+        return bool(self.edits)
+
+    @property
+    def before(self) -> Program:
+        """The program before the pass; rebuilt, with the ids that it had."""
+        return self.recording.program_after(self.index - 1)
+
+    @property
+    def after(self) -> Program:
+        """The program after the pass; rebuilt, with the ids that it had."""
+        return self.recording.program_after(self.index)
+
+    def after_edit(self, index: int) -> Program:
+        """The program after edit ``index`` of this step (-1: before the first)."""
+        return self.recording.program_after(self.index - 1, self.edits[: index + 1])
+
+    def __repr__(self) -> str:
+        """Name and sizes."""
+        sizes = f"{self.size_before} → {self.size_after} instructions"
+        return f"<Step {self.index} {self.name}: {sizes}, {len(self.edits)} edits>"

@@ -1,0 +1,134 @@
+"""What passes do, said line by line as they do it: the tracing that MIGraphX's variables ask for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import PurePath
+from time import perf_counter
+from typing import Any
+
+from workbench.compiler.ir.instruction import Instruction, Listener
+from workbench.compiler.ir.operation import float_text
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes.base import Pass
+from workbench.compiler.rewrite import Rule
+from workbench.compiler.text.printing import instruction_text, names
+from workbench.knobs import knobs
+
+Say = Callable[[str], object]
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def tracers(program: Program, say: Say = _print) -> list[Listener]:
+    """The listeners that the options ask for: ``trace_passes``, ``time_passes``, ``trace_matches``."""
+    found: list[Listener] = []
+    if knobs.trace_passes or knobs.trace_compile:
+        found.append(PassTracer(program, say))
+    if knobs.time_passes:
+        found.append(PassTimer(say))
+    level, wanted = knobs.trace_matches, knobs.trace_matches_for
+    if level or wanted:
+        found.append(MatchTracer(program, max(level, 1), wanted, say))
+    return found
+
+
+class _Deaf:
+    """A listener that hears nothing; what it is about overrides one method."""
+
+    def _ignore(self, *_: Any, **__: Any) -> None:
+        pass
+
+    touched = removed = replaced = module_changed = _ignore
+    edit_began = edit_ended = near_miss = pass_began = pass_ended = _ignore
+
+
+class PassTracer(_Deaf):
+    """Says ``Pass: name`` before each pass, and prints the program after it."""
+
+    def __init__(self, program: Program, say: Say) -> None:
+        """Trace the passes of a program."""
+        self.program = program
+        self.say = say
+
+    def pass_began(self, pass_: Pass) -> None:
+        """Name the pass."""
+        self.say(f"Pass: {pass_.name}")
+
+    def pass_ended(self, pass_: Pass) -> None:
+        """Print the program."""
+        self.say(str(self.program))
+
+
+class PassTimer(_Deaf):
+    """Says ``name: 0.53ms`` after each pass."""
+
+    def __init__(self, say: Say) -> None:
+        """No pass has begun."""
+        self.say = say
+        self._began = 0.0
+
+    def pass_began(self, pass_: Pass) -> None:
+        """Note the time."""
+        self._began = perf_counter()
+
+    def pass_ended(self, pass_: Pass) -> None:
+        """Say how long the pass took."""
+        self.say(f"{pass_.name}: {float_text((perf_counter() - self._began) * 1e3)}ms")
+
+
+class MatchTracer(_Deaf):
+    """Says which rules apply, with the instruction as it was; from level 2 also those that almost did.
+
+    Args:
+        program: The program.
+        level: 1 for matches, 2 for near misses too.
+        wanted: Text that a rule's name or file, or the pass's name, has to have.
+        say: Receives each line.
+    """
+
+    def __init__(self, program: Program, level: int, wanted: str, say: Say) -> None:
+        self.program = program
+        self.level = level
+        self.wanted = wanted
+        self.say = say
+        self._pass = ""
+
+    def pass_began(self, pass_: Pass) -> None:
+        """Know the pass."""
+        self._pass = pass_.name
+
+    def edit_began(self, rule: Rule | None, root: Instruction | None) -> None:
+        """Say what matched."""
+        if rule is not None and root is not None and self._is_wanted(rule):
+            self.say(f"Matched by {self._pass}.{rule.name}")
+            self.say(self._line(root))
+
+    def near_miss(self, rule: Rule, instruction: Instruction, reason: str) -> None:
+        """Say what almost matched, and why it did not."""
+        if self.level > 1 and self._is_wanted(rule):
+            self.say(f"Declined by {self._pass}.{rule.name}: {reason}")
+            self.say(self._line(instruction))
+
+    def _is_wanted(self, rule: Rule) -> bool:
+        places = (rule.name, PurePath(rule.file).name, self._pass)
+        return any(self.wanted in place for place in places)
+
+    def _line(self, instruction: Instruction) -> str:
+        return instruction_text(instruction, names(self.program))
+
+
+@contextmanager
+def traced(program: Program) -> Generator[None]:
+    """Trace the passes that run on a program inside, as the options say."""
+    listeners = tracers(program)
+    program.listeners += listeners
+    try:
+        yield
+    finally:
+        for listener in listeners:
+            program.listeners.remove(listener)

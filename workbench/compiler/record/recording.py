@@ -1,0 +1,418 @@
+"""A recording of what passes do: steps, edits, near misses and lineage, rebuilt from rows on demand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, row_of, rows_of
+from workbench.compiler.passes.base import Pass
+from workbench.compiler.record.edits import Edit, NearMiss, Step
+from workbench.compiler.record.lineage import Lineage, Relations
+from workbench.compiler.rewrite import Rule
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_OWN_FILES = ("module.py", "program.py", "recording.py", "rule.py", "worklist.py", "contextlib.py")
+
+
+class _Entry(NamedTuple):
+    """What an edit left behind, as it was heard; ``Recording.digest`` makes an Edit of it."""
+
+    rule: Rule | None
+    place: tuple[str, str, int] | None
+    seconds: float
+    rows: list[Row]
+    removed: list[int]
+    pairs: list[tuple[int, int]]
+    modules: dict[int, ModuleRow | None]
+
+
+class Recording:
+    """Listens to a program and stores every row once; a context manager around any edits.
+
+    For example::
+
+        with Recording(program) as recording:
+            MyPass().apply(program)
+    """
+
+    def __init__(self, program: Program, start: Rows | None = None) -> None:
+        """Start from the program as it is now; ``start`` are its rows, if they are at hand."""
+        self.program = program
+        self.steps: list[Step] = []
+        self.seconds = 0.0
+        """Time of everything recorded, in seconds; what the recording itself cost is in it."""
+        self.start = start or rows_of(program)
+        """The program at the start, as rows."""
+        self._keys: dict[Module, int] = {m: k for k, m in enumerate(program.modules.values())}
+        self._now = dict(self.start.instructions)
+        self._heard: list[tuple[Step, _Entry]] = []
+        self._programs: dict[int, Program] = {}
+        self.undone: list[tuple[Step, Edit]] = []
+        """Edits that were taken back, the last one made last; new edits forget them."""
+        self._step: Step | None = None
+        self._open = 0
+        self._reset()
+
+    # Reading it
+
+    def __len__(self) -> int:
+        """The number of steps."""
+        return len(self.steps)
+
+    def __getitem__(self, index: int) -> Step:
+        """A step."""
+        return self.steps[index]
+
+    def __iter__(self) -> Iterator[Step]:
+        """The steps in order."""
+        return iter(self.steps)
+
+    @property
+    def first(self) -> Program:
+        """The program at the start."""
+        return self.program_after(-1)
+
+    @property
+    def last(self) -> Program:
+        """The program at the end."""
+        return self.program_after(len(self.steps) - 1)
+
+    def program_after(self, index: int, edits: Iterable[Edit] | None = None) -> Program:
+        """The program after step ``index`` (-1: the start), and then after some more edits."""
+        if edits is not None:
+            return build(self._replay(index, edits))
+        if index not in self._programs:
+            self._programs[index] = build(self._replay(index, ()))
+        return self._programs[index]
+
+    def _replay(self, index: int, more: Iterable[Edit]) -> Rows:
+        rows, modules = dict(self.start.instructions), dict(self.start.modules)
+        done = [e for step in self.steps[: index + 1] for e in step.edits]
+        for edit in [*done, *more]:
+            _apply_delta(rows, edit.rows)
+            _apply_delta(modules, edit.modules)
+        return self._tables(rows, modules)
+
+    def _tables(self, rows: dict[int, Row], modules: dict[int, ModuleRow]) -> Rows:
+        p = self.program
+        made = Rows(p.name, p.output_names, p.targets, p.source_nodes, modules, rows)
+        made.keeps_fixed, made.strict = p.keeps_fixed, p.strict
+        return made
+
+    def rows_now(self) -> Rows:
+        """The program at the end, as rows."""
+        return self._replay(len(self.steps) - 1, ())
+
+    def undo(self, edits: int = 1) -> None:
+        """Take the last edits back, in the program itself; ``redo`` makes them again.
+
+        Raises:
+            GraphError: There are fewer edits, or the program was changed since.
+        """
+        from workbench.compiler.record.stepping import undo  # noqa: PLC0415
+
+        undo(self, edits)
+
+    def redo(self, edits: int = 1) -> None:
+        """Make edits again that were taken back, in the program itself.
+
+        Raises:
+            GraphError: Fewer were taken back, or the program was changed since.
+        """
+        from workbench.compiler.record.stepping import redo  # noqa: PLC0415
+
+        redo(self, edits)
+
+    def rebase(self, rows: Rows, modules: dict[int, Module]) -> None:
+        """Go on from these rows; ``modules`` are the program's by their keys."""
+        self._now = dict(rows.instructions)
+        self._keys = {module: key for key, module in modules.items()}
+        self._programs.clear()
+        self.__dict__.pop("relations", None)
+
+    def table(self) -> DataFrame:
+        """A row a pass: instructions before and after, edits, near misses, milliseconds."""
+        import pandas as pd  # noqa: PLC0415
+
+        columns = {
+            "pass": [s.name for s in self.steps],
+            "instructions before": [s.size_before for s in self.steps],
+            "instructions after": [s.size_after for s in self.steps],
+            "edits": [len(s.edits) for s in self.steps],
+            "near misses": [len(s.near_misses) for s in self.steps],
+            "ms": [round(s.seconds * 1e3, 3) for s in self.steps],
+        }
+        return pd.DataFrame(columns, index=pd.RangeIndex(len(self.steps), name="step"))
+
+    def near_misses(self) -> list[NearMiss]:
+        """All near misses, each once."""
+        return list(dict.fromkeys(m for s in self.steps for m in s.near_misses))
+
+    @cached_property
+    def relations(self) -> Relations:
+        """Which instructions compute equal values, and which come from which."""
+        edits = [e for s in self.steps for e in s.edits]
+        bodies = [key for key, module in self.start.modules.items() if module.bypass]
+        return Relations(set(self.start.instructions), set(self._now), edits, bodies)
+
+    def lineage(self, instruction: Instruction | int) -> Lineage:
+        """Where an instruction of any step came from, and where it went.
+
+        Raises:
+            GraphError: No step had an instruction of that id.
+        """
+        id = instruction if isinstance(instruction, int) else instruction.id
+        if id not in self.start.instructions and not any(
+            id in e.rows for s in self.steps for e in s.edits
+        ):
+            raise GraphError(f"no instruction #{id} was there in any step of this recording")
+        return self.relations.lineage(id, self.sources_of(id))
+
+    def sources_of(self, id: int) -> tuple[str, ...]:
+        """Names of the model's nodes that an instruction came from."""
+        for edit in reversed([e for s in self.steps for e in s.edits if id in e.rows]):
+            if (row := edit.rows[id]) is not None:
+                return row.sources
+        start = self.start.instructions.get(id)
+        return start.sources if start is not None else ()
+
+    def explore(self, **options: Any) -> Any:
+        """The pass explorer widget."""
+        from workbench.widgets.explorer import PassExplorer  # noqa: PLC0415
+
+        return PassExplorer(self, **options)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        table = self.table()
+        return {"text/plain": table.to_string(), "text/html": table.to_html(border=0)}
+
+    def restore(self, start: Rows, step: Step) -> None:
+        """Append a step that was read from a file; ``start`` are the rows that it all began with."""
+        self.start = start
+        self.steps.append(step)
+        self.seconds += step.seconds
+        for edit in step.made:
+            _apply_delta(self._now, edit.rows)
+
+    # Listening
+
+    def __enter__(self) -> Recording:
+        """Start listening."""
+        self.program.listeners.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stop listening; edits made outside of any pass become a step of their own."""
+        self.program.listeners.remove(self)
+        self._close_raw()
+        if self._step is not None:
+            self._end_step(str(error[1] or ""))
+
+    def touched(self, instruction: Instruction) -> None:
+        """Note that a row may have changed."""
+        if self._open:
+            self._touched[instruction.id] = instruction
+            return
+        self.digest()
+        new = instruction.id not in self._now and instruction.id not in self._touched
+        if new and self._raw_replaced:
+            self._close_raw()
+        self._note_raw()
+        self._touched[instruction.id] = instruction
+
+    def removed(self, instruction: Instruction) -> None:
+        """Note that a row is gone."""
+        self._note_raw()
+        self._touched.pop(instruction.id, None)
+        self._removed.append(instruction.id)
+
+    def replaced(self, old: Instruction, new: Instruction) -> None:
+        """Note that two instructions compute the same value."""
+        if not self._open and self._raw_replaced:
+            self._close_raw()
+        self._note_raw()
+        self._raw_replaced = not self._open
+        self._pairs.append((old.id, new.id))
+
+    def module_changed(self, module: Module) -> None:
+        """Note that a module came, went, or was renamed."""
+        self._note_raw()
+        key = self._keys.setdefault(module, len(self._keys))
+        alive = self.program.modules.get(module.name) is module
+        self._module_rows[key] = ModuleRow(module.name, module.bypass) if alive else None
+
+    def edit_began(self, rule: Rule | None, root: Instruction | None) -> None:
+        """Begin an edit; edits inside it belong to it."""
+        if not self._open:
+            self._close_raw()
+            self._began = perf_counter()
+            self._rule = rule
+            if rule is None:
+                self._place = _caller()
+        self._open += 1
+
+    def edit_ended(self) -> None:
+        """Store the edit."""
+        self._open -= 1
+        if not self._open:
+            self._store()
+
+    def near_miss(self, rule: Rule, instruction: Instruction, reason: str) -> None:
+        """Store a near miss."""
+        self._current_step().missed.append((rule, instruction.id, reason))
+
+    def pass_began(self, pass_: Pass) -> None:
+        """Begin a step."""
+        self._close_raw()
+        if self._step is not None:
+            self._end_step("")
+        self._begin_step(pass_, str(pass_))
+
+    def pass_ended(self, pass_: Pass) -> None:
+        """End the step."""
+        self._close_raw()
+        if self._step is not None:
+            self._end_step(str(sys.exc_info()[1] or ""))
+
+    # Storing
+
+    def _reset(self) -> None:
+        self._touched: dict[int, Instruction] = {}
+        self._removed: list[int] = []
+        self._pairs: list[tuple[int, int]] = []
+        self._module_rows: dict[int, ModuleRow | None] = {}
+        self._rule: Rule | None = None
+        self._place: tuple[str, str, int] | None = None
+        self._began = 0.0
+        self._raw_replaced = False
+
+    def _note_raw(self) -> None:
+        """Outside of an edit: remember which statement of which pass is at work."""
+        if not self._open and self._place is None:
+            self._began = perf_counter()
+            self._place = _caller()
+
+    def _close_raw(self) -> None:
+        if not self._open and (self._touched or self._removed or self._pairs or self._module_rows):
+            self._store()
+
+    def _current_step(self) -> Step:
+        return self._step or self._begin_step(None, "edits")
+
+    def _begin_step(self, pass_: Pass | None, name: str) -> Step:
+        step = Step(self, pass_, name, self.program.size)
+        self._step_began = perf_counter()
+        self.steps.append(step)
+        self._step = step
+        return step
+
+    def _end_step(self, error: str) -> None:
+        step = self._step
+        assert step is not None
+        step.seconds = perf_counter() - self._step_began
+        step.size_after = self.program.size
+        step.error = error
+        self.seconds += step.seconds
+        self._step = None
+        self.__dict__.pop("relations", None)
+
+    def _store(self) -> None:
+        """Keep the rows as they are now; what has changed is worked out when somebody asks."""
+        if not (self._touched or self._removed or self._pairs or self._module_rows):
+            self._rule = self._place = None  # a rule declined
+            return
+        seconds = perf_counter() - self._began
+        keys = self._keys
+        rows = [row_of(i, keys) for i in self._touched.values()]
+        entry = _Entry(
+            self._rule, self._place, seconds, rows, self._removed, self._pairs, self._module_rows
+        )
+        self._heard.append((self._current_step(), entry))
+        self._reset()
+
+    def digest(self) -> None:
+        """Make edits of what was heard since the last time."""
+        heard, self._heard = self._heard, []
+        if heard:
+            self.undone.clear()
+        for step, entry in heard:
+            edit = self._edit_of(step, entry)
+            if edit.rows or edit.modules or edit.replaced:
+                step.made.append(edit)
+
+    def _edit_of(self, step: Step, entry: _Entry) -> Edit:
+        rule, law, file, line = _described(entry.rule, entry.place, step)
+        rows: dict[int, Row | None] = {}
+        added: list[int] = []
+        changed: list[int] = []
+        moved: list[int] = []
+        for row in entry.rows:
+            old = self._now.get(row.id)
+            if old == row:
+                continue
+            if old is None:
+                added.append(row.id)
+            else:
+                same = old[:2] == row[:2] and old[3:] == row[3:]
+                (moved if same else changed).append(row.id)
+            rows[row.id] = self._now[row.id] = row
+        removed = [i for i in entry.removed if self._now.pop(i, None) is not None]
+        rows.update(dict.fromkeys(removed))
+        return Edit(
+            index=len(step.made),
+            rule=rule,
+            law=law,
+            file=file,
+            line=line,
+            rows=rows,
+            added=tuple(added),
+            removed=tuple(removed),
+            changed=tuple(changed),
+            moved=tuple(moved),
+            replaced=tuple(entry.pairs),
+            seconds=entry.seconds,
+            modules=entry.modules,
+        )
+
+
+def _apply_delta(table: dict[int, Any], delta: dict[int, Any]) -> None:
+    for key, row in delta.items():
+        if row is None:
+            table.pop(key, None)
+        else:
+            table[key] = row
+
+
+def _described(
+    rule: Rule | None, place: tuple[str, str, int] | None, step: Step
+) -> tuple[str, str, str, int]:
+    if rule is not None:
+        return rule.name, rule.law, rule.file, rule.line
+    function, file, line = place or ("edit", "", 0)
+    own = step.pass_
+    if own is not None:
+        return own.name, own.summary, file, line
+    return function, "", file, line
+
+
+def _caller() -> tuple[str, str, int]:
+    """Function, file and line of the statement that made an edit, outside of the IR itself."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_code.co_filename.rsplit("/", 1)[-1] in _OWN_FILES:
+        frame = frame.f_back
+    file = frame.f_code.co_filename
+    short = "workbench/" + file.rsplit("/workbench/", 1)[1] if "/workbench/" in file else file
+    return (
+        frame.f_code.co_name,
+        short.rsplit("/", 1)[-1] if short is file else short,
+        frame.f_lineno,
+    )

@@ -1,0 +1,1 @@
+"""Reports: results, timings, kernels and memory as tables and plots."""

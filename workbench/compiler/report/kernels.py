@@ -1,0 +1,286 @@
+"""The kernels that a build launches, as data: source, module, machine code, what they need and move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+from workbench.compiler.errors import InputError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.report.timings import DEVICE, Timing
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from workbench.compiler.report.result import Result
+
+Size = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """One launch of a kernel. Numbers that nothing here tells are None."""
+
+    index: int
+    """Its place among the launches of a run."""
+    id: int
+    """The instruction that it computes."""
+    instruction: str
+    """That instruction's name in the text form."""
+    what: str
+    """The operation, or the parts of a fused one: ``add · relu``."""
+    name: str
+    """The name of the function; kernels of one name are one piece of code."""
+    module: str
+    """The instruction in the text form, with the modules that were fused into it."""
+    prologue: str
+    """What the source begins with, the same for every kernel of a dialect."""
+    body: str
+    """The rest of the source: the kernel itself."""
+    log: str
+    """What the compiler said."""
+    code_object: bytes
+    """The machine code: an ELF file of the device, or OpenCL's program binary."""
+    grid: Size
+    """Blocks."""
+    block: Size
+    """Work items of a block."""
+    bytes: int
+    """What enters and leaves the kernel."""
+    flops: int
+    """Of an instruction of several kernels, these stand with the first."""
+    sources: tuple[str, ...] = ()
+    """The model's nodes that it computes."""
+    ids: frozenset[int] = frozenset()
+    """The instruction's id and those of the parts that were fused into it."""
+    registers: int | None = None
+    """Per work item."""
+    shared: int | None = None
+    """Bytes of shared memory per block, static and dynamic."""
+    local: int | None = None
+    """Bytes of memory that a work item has to itself: arrays and spilled registers."""
+    spills: int | None = None
+    """Registers that did not fit, where the code object counts them."""
+    blocks: int | None = None
+    """Blocks that one compute unit holds at once."""
+    occupancy: float | None = None
+    """The part of a compute unit's work items that those blocks fill."""
+    seconds: float | None = None
+    """The median time of a profiled run."""
+    share: float | None = None
+    """Its part of the device's time in that run."""
+    disassembled: Callable[[], str] = field(default=str, repr=False, compare=False)
+
+    @property
+    def source(self) -> str:
+        """The source as it was compiled."""
+        return self.prologue + self.body
+
+    @cached_property
+    def assembly(self) -> str:
+        """The machine code as text; where no disassembler is here, a comment that says which to install."""
+        return self.disassembled()
+
+    @property
+    def work_items(self) -> int:
+        """Work items of one launch."""
+        return self.grid[0] * self.grid[1] * self.grid[2] * self.threads
+
+    @property
+    def threads(self) -> int:
+        """Work items of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    def __repr__(self) -> str:
+        """Instruction, what it computes and how it is launched."""
+        launched = f"{size_text(self.grid)} blocks of {size_text(self.block)}"
+        return f"<Kernel {self.instruction} {self.what}: {launched}>"
+
+
+def size_text(size: Size) -> str:
+    """A grid or block without the trailing ones: ``8``, ``16×4``."""
+    kept = list(size)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "×".join(map(str, kept))
+
+
+class Kernels(Sequence[KernelInfo]):
+    """The kernels of a run in order, one for each launch; ``kernels[3]``, or by a name's beginning.
+
+    Args:
+        kernels: The launches.
+        program: The compiled program.
+        device: What they were compiled for.
+    """
+
+    def __init__(self, kernels: Sequence[KernelInfo], program: Program, device: str) -> None:
+        """Keep them."""
+        self._kernels = tuple(kernels)
+        self.program = program
+        self.device = device
+        """What they were compiled for."""
+
+    @overload
+    def __getitem__(self, key: int | str) -> KernelInfo: ...
+    @overload
+    def __getitem__(self, key: slice) -> Kernels: ...
+    def __getitem__(self, key: int | str | slice) -> KernelInfo | Kernels:
+        """A kernel by its place, or the first of an instruction (``"@3"``) or of a function's name.
+
+        Raises:
+            InputError: There is no such kernel.
+        """
+        if isinstance(key, slice):
+            return Kernels(self._kernels[key], self.program, self.device)
+        if isinstance(key, int):
+            return self._kernels[key]
+        for kernel in self._kernels:
+            if kernel.instruction == key or kernel.name.startswith(key):
+                return kernel
+        known = ", ".join(dict.fromkeys(k.instruction for k in self._kernels)) or "none"
+        raise InputError(f"no kernel {key!r}; instructions with kernels are {known}")
+
+    def __len__(self) -> int:
+        """The number of launches."""
+        return len(self._kernels)
+
+    def __iter__(self) -> Iterator[KernelInfo]:
+        """The kernels."""
+        return iter(self._kernels)
+
+    def timed(self, result: Result) -> Kernels:
+        """The same kernels with what a profiled run of this build measured.
+
+        Raises:
+            InputError: The result is of another program.
+            OperationError: The run was not profiled.
+        """
+        if result.program is not self.program:
+            raise InputError(
+                f"these kernels are of the program {self.program.name or 'without a name'!r} that "
+                "this build runs, and the result is of another; expected a result of build.run"
+            )
+        return Kernels(list(_timed(self, result.measured.rows)), self.program, self.device)
+
+    def table(self) -> DataFrame:
+        """A row a launch, with units in the columns' names; empty cells are not known here."""
+        import pandas as pd  # noqa: PLC0415
+
+        table = pd.DataFrame([_row(k) for k in self], index=pd.RangeIndex(len(self), name="kernel"))
+        return table.dropna(axis=1, how="all") if len(self) else table
+
+    def view(self, graph: Any = None, **options: Any) -> Any:
+        """The kernels as a widget: a table, and the source, module, machine code and log of one.
+
+        Args:
+            graph: A ``GraphView`` of the compiled program, whose selection is kept in step both ways.
+            **options: What ``workbench.widgets.KernelView`` takes.
+        """
+        from workbench.widgets.kernel_view import KernelView  # noqa: PLC0415
+
+        return KernelView(self.rows(), title=self._title(), graph=graph, **options)
+
+    def explore(self, **options: Any) -> Any:
+        """The compiled program's graph and its kernels, with one selection."""
+        from workbench.widgets.kernel_view import explorer  # noqa: PLC0415
+
+        return explorer(self.program, self.rows(), title=self._title(), **options)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The kernels as plain rows, as a view reads them; machine code is a function to be called."""
+        return [_plain(k) for k in self]
+
+    def _title(self) -> str:
+        return f"{self.program.name or 'program'} → {self.device}"
+
+    def __repr__(self) -> str:
+        """How many launches, of how many pieces of code, for what."""
+        codes = len({k.name for k in self})
+        launches = f"{len(self)} launch{'' if len(self) == 1 else 'es'}"
+        return (
+            f"<Kernels for {self.device}: {launches} of {codes} kernel{'' if codes == 1 else 's'}>"
+        )
+
+    def _repr_mimebundle_(self, **_: Any) -> Any:
+        from workbench.widgets.display import kernels_bundle  # noqa: PLC0415
+
+        return kernels_bundle(self)
+
+
+def _timed(kernels: Kernels, rows: Sequence[Timing]) -> Iterator[KernelInfo]:
+    whole = sum(r.spread.median for r in rows if r.where == DEVICE) or 1.0
+    found = _by_instruction(r for r in rows if r.where == DEVICE and r.launches and not _copies(r))
+    mates = _by_instruction(kernels)
+    for kernel in kernels:
+        theirs, timings = mates[kernel.id], found.get(kernel.id, [])
+        if len(theirs) != len(timings):
+            yield kernel  # timed as a part of a branch
+            continue
+        seconds = timings[theirs.index(kernel)].spread.median
+        yield replace(kernel, seconds=seconds, share=seconds / whole)
+
+
+def _copies(timing: Timing) -> bool:
+    return timing.kernel.startswith("copy on the device")
+
+
+def _by_instruction(items: Any) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = {}
+    for item in items:
+        found.setdefault(item.id, []).append(item)
+    return found
+
+
+def _row(k: KernelInfo) -> Mapping[str, Any]:
+    return {
+        "instruction": k.instruction,
+        "what": k.what,
+        "ms": None if k.seconds is None else k.seconds * 1e3,
+        "share": k.share,
+        "MB": k.bytes / 1e6,
+        "MFLOP": k.flops / 1e6,
+        "grid": size_text(k.grid),
+        "block": size_text(k.block),
+        "registers": k.registers,
+        "shared bytes": k.shared,
+        "local bytes": k.local,
+        "spills": k.spills,
+        "blocks per unit": k.blocks,
+        "occupancy %": None if k.occupancy is None else k.occupancy * 100,
+        "code bytes": len(k.code_object),
+        "sources": ", ".join(k.sources),
+        "name": k.name,
+    }
+
+
+def _plain(k: KernelInfo) -> dict[str, Any]:
+    return {
+        "id": k.id,
+        "ids": sorted(k.ids | {k.id}),
+        "instruction": k.instruction,
+        "what": k.what,
+        "name": k.name,
+        "ms": None if k.seconds is None else k.seconds * 1e3,
+        "share": k.share,
+        "bytes": k.bytes,
+        "flops": k.flops,
+        "grid": size_text(k.grid),
+        "block": size_text(k.block),
+        "items": k.work_items,
+        "registers": k.registers,
+        "shared": k.shared,
+        "local": k.local,
+        "spills": k.spills,
+        "blocks": k.blocks,
+        "occupancy": k.occupancy,
+        "code": len(k.code_object),
+        "sources": list(k.sources),
+        "source": k.source,
+        "prologue": k.prologue.count("\n"),
+        "module": k.module,
+        "log": k.log,
+        "assembly": lambda: k.assembly,
+    }

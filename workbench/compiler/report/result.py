@@ -1,0 +1,232 @@
+"""The result of a run: outputs by name or index, and a timing of every instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from workbench.compiler.errors import InputError, OperationError
+from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.control import GetTupleElem
+from workbench.compiler.ops.fused import Fused
+from workbench.compiler.report.timings import HOST, Measured, RunTimes, Span, Timing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one evaluation of an instruction does."""
+
+    flops: int
+    bytes: int
+
+
+def work_of(instruction: Instruction) -> Work:
+    """Floating-point operations and bytes moved; a fused module's operations are added up.
+
+    Bytes are those that enter and leave the kernel: values inside a fused module move nothing.
+    """
+    inputs = [i.shape for i in instruction.inputs]
+    if instruction.shape.is_dynamic or any(s.is_dynamic for s in inputs):
+        return Work(0, 0)
+    moved = instruction.op.bytes(inputs, instruction.shape)
+    if isinstance(instruction.op, Fused):
+        return Work(instruction.op.flops(inputs, instruction.shape, instruction.modules), moved)
+    if not instruction.modules:
+        return Work(instruction.op.flops(inputs, instruction.shape), moved)
+    inner = [work_of(i).flops for m in instruction.modules for i in m if not i.name.startswith("@")]
+    return Work(sum(inner), moved)
+
+
+def kernel_text(instruction: Instruction) -> str:
+    """The operation, or the parts of a fused one: ``add · relu``; one result of several says which."""
+    if isinstance(instruction.op, GetTupleElem) and instruction.inputs[0].modules:
+        return f"{kernel_text(instruction.inputs[0])} [{instruction.op.index}]"
+    if not instruction.modules:
+        return instruction.name
+    parts = [i for m in instruction.modules for i in m if not i.name.startswith("@")]
+    shown = [kernel_text(p) for p in parts[:6]]
+    return " · ".join(shown) + (" · …" if len(parts) > 6 else "")
+
+
+def kernel_sources(instruction: Instruction) -> tuple[str, ...]:
+    """The model's nodes that an instruction came from, those of a fused one's parts before its own."""
+    parts = [i for m in instruction.modules for i in m if not i.name.startswith("@")]
+    found = [name for part in parts for name in kernel_sources(part)]
+    return tuple(dict.fromkeys([*found, *instruction.sources]))
+
+
+def fused_ids(instruction: Instruction) -> frozenset[int]:
+    """The ids of an instruction and of all that was fused into it."""
+    parts = [i for m in instruction.modules for i in m if not i.name.startswith("@")]
+    return frozenset({instruction.id}).union(*map(fused_ids, parts))
+
+
+class Result(Mapping[str, Any]):
+    """Outputs of a run. ``result["name"]`` and ``result[0]`` are NumPy arrays, or lists of them."""
+
+    def __init__(
+        self,
+        program: Program,
+        outputs: tuple[Any, ...],
+        times: Sequence[Mapping[int, float]] | Measured,
+        seconds: float,
+        inputs: dict[str, Any],
+    ) -> None:
+        """Keep the outputs, and what was measured.
+
+        Args:
+            program: What was run.
+            outputs: The values of its outputs.
+            times: The seconds of each instruction by id for each repetition, or what a device measured.
+            seconds: Wall time of all repetitions.
+            inputs: What it was run on.
+        """
+        self.program = program
+        self.outputs = outputs
+        self.seconds = seconds
+        """Wall time of all repetitions, in seconds."""
+        self.inputs = inputs
+        """What the program was run on, generated inputs included."""
+        self._times = times
+        named = program.output_names
+        rest = range(len(named), len(outputs))
+        self._names = [*named[: len(outputs)], *[f"output_{i}" for i in rest]]
+
+    def __getitem__(self, key: str | int) -> Any:
+        """An output by name or index.
+
+        Raises:
+            InputError: There is no such output.
+        """
+        if isinstance(key, int):
+            if not -len(self.outputs) <= key < len(self.outputs):
+                raise IndexError(f"no output {key}; the program has {len(self.outputs)}")
+            return self.outputs[key]
+        if key not in self._names:
+            raise InputError(f"no output {key!r}; outputs are {', '.join(self._names)}")
+        return self.outputs[self._names.index(key)]
+
+    def __iter__(self) -> Iterator[str]:
+        """The outputs' names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """The number of outputs."""
+        return len(self._names)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether there is an output of that name."""
+        return key in self._names
+
+    @cached_property
+    def measured(self) -> Measured:
+        """What was measured, as data: rows, one run over time, the whole run.
+
+        Raises:
+            OperationError: The program ran on a device and was not profiled.
+        """
+        found = self._times
+        made = found if isinstance(found, Measured) else interpreted(self.program, found)
+        if made.run is None and not made.rows and _computes(self.program):
+            raise OperationError(
+                "this run was not timed: a device times its kernels when it is asked to; "
+                "run(inputs, profile=True)"
+            )
+        return made
+
+    @property
+    def run_times(self) -> RunTimes | None:
+        """The whole run beside the sum of its kernels, and what measuring cost; None off a device."""
+        return self.measured.run
+
+    def timings(self) -> DataFrame:
+        """A row an instruction, kernel or copy, slowest first.
+
+        Columns: name in the text form, kernel, operation, where (device, host, copy), ms (median over the
+        repetitions), spread (interquartile range in ms), share of the sum, MB moved, MFLOP, GB/s,
+        GFLOP/s, source nodes; for a device also the percentages of the most that it was seen to do,
+        launches, and the time that the host needs for a launch, which is not part of ms. An
+        instruction of several kernels has a row a kernel; its arithmetic stands with the slowest one.
+        What is known of the whole run is in the table's ``attrs``, and in ``run_times``.
+
+        Raises:
+            OperationError: The program ran on a device and was not profiled.
+        """
+        return self.measured.table()
+
+    def plot_timings(self, ax: Axes | None = None, top: int = 20) -> Axes:
+        """Horizontal bars of the slowest rows, in ms; what a device does not do itself is hatched."""
+        from workbench.compiler.report.plots import plot_timings  # noqa: PLC0415
+
+        return plot_timings(self.timings(), ax, top)
+
+    def plot_roofline(self, ax: Axes | None = None) -> Axes:
+        """Each kernel's arithmetic over its traffic, beneath the most that the device was seen to do."""
+        from workbench.compiler.report.timing_plots import plot_roofline  # noqa: PLC0415
+
+        return plot_roofline(self.measured, ax)
+
+    def plot_timeline(self, ax: Axes | None = None) -> Axes:
+        """One run over time: what the host launches and does itself, copies, and the device."""
+        from workbench.compiler.report.timing_plots import plot_timeline  # noqa: PLC0415
+
+        return plot_timeline(self.measured, ax)
+
+    def trace(self) -> dict[str, Any]:
+        """One run in Chrome's trace format, which Perfetto and ``chrome://tracing`` show."""
+        from workbench.compiler.report.trace_events import trace  # noqa: PLC0415
+
+        return trace(self.measured)
+
+    def save_trace(self, path: str | PathLike[str]) -> None:
+        """Write ``trace()`` to a file."""
+        from workbench.compiler.report.trace_events import save  # noqa: PLC0415
+
+        save(self.measured, path)
+
+    def __repr__(self) -> str:
+        """Names, types and shapes of the outputs."""
+        shown = [f"{n}: {_described(o)}" for n, o in zip(self._names, self.outputs, strict=True)]
+        return f"<Result {'; '.join(shown)}; {self.seconds * 1e3:.3g} ms>"
+
+
+def _computes(program: Program) -> bool:
+    return any(i.inputs and i.name != "@return" for i in program.main)
+
+
+def interpreted(program: Program, times: Sequence[Mapping[int, float]]) -> Measured:
+    """What an interpreter measured: seconds of each instruction by id, for each repetition."""
+    rows = tuple(_interpreted_rows(program, times))
+    spans: list[Span] = []
+    now = 0.0
+    for k, row in enumerate(rows):
+        spans.append(Span(HOST, f"{row.name} {row.kernel}", now, row.seconds[-1], k))
+        now += row.seconds[-1]
+    return Measured(rows, tuple(spans))
+
+
+def _interpreted_rows(program: Program, times: Sequence[Mapping[int, float]]) -> Iterable[Timing]:
+    from workbench.compiler.text.printing import names  # noqa: PLC0415
+
+    named = names(program)
+    for i in program.main:
+        if times and i.id in times[0]:
+            work = work_of(i)
+            yield Timing(
+                i.id, named[i.id], kernel_text(i), i.name, HOST, tuple(t[i.id] for t in times),
+                work.flops, work.bytes, kernel_sources(i), fused_ids(i),
+            )  # fmt: skip
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_described, value))}]"  # pyright: ignore[reportUnknownArgumentType]
+    return "none" if value is None else f"{value.dtype}{list(value.shape)}"

@@ -1,0 +1,267 @@
+"""Two profiles side by side: what computes the same nodes of the model, and whether a difference is noise."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from math import comb, erfc, isnan, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.report.result import Result
+from workbench.compiler.report.timings import COPY, Spread, Timing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+LEVEL = 0.01
+"""How seldom a comparison of equal runs may call any of its differences real."""
+_EXACT = 40
+"""Most measurements for which the distribution of ranks is counted out."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows of two runs that compute the same nodes."""
+
+    computes: str
+    a: tuple[Timing, ...]
+    b: tuple[Timing, ...]
+
+    @property
+    def kind(self) -> str:
+        """``copy`` or ``kernels``."""
+        return COPY if all(t.where == COPY for t in (*self.a, *self.b)) else "kernels"
+
+
+class TimingComparison:
+    """Where two runs of one model differ in time.
+
+    A difference is within noise unless the rank sums of the repetitions tell the runs apart: a two-sided
+    test of Mann and Whitney (Annals of Mathematical Statistics 18, 1947), which asks nothing of the
+    distribution of the times, with Holm's correction for the number of rows (Scandinavian Journal of
+    Statistics 6, 1979). So of 100 comparisons of a run with itself, one is expected to call any row
+    different. The test knows the spread inside each profile alone: a clock that rose between two
+    profiles is a real difference to it, so measure both within minutes, and a second time.
+    """
+
+    def __init__(self, a: Result, b: Result, names: tuple[str, str] = ("a", "b")) -> None:
+        """Compare two results."""
+        self.a = a
+        self.b = b
+        self.names = names
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Rows that compute the same nodes, in the order of the first run."""
+        return grouped(self.a.measured.rows, self.b.measured.rows)
+
+    @cached_property
+    def repetitions(self) -> tuple[int, int]:
+        """How often each was measured."""
+        return _repetitions(self.a.measured.rows), _repetitions(self.b.measured.rows)
+
+    def table(self) -> DataFrame:
+        """A row a group of kernels or a copy, then one for the sum of what is not a copy.
+
+        Columns: the nodes that are computed (or the operation), kind (kernels, copy, total), kernels of
+        each run, ms of each (the median of their sums), ratio (a over b: above 1 where b is faster),
+        difference in ms (b less a), p (of the rank test), and whether the difference is within noise.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        return pd.DataFrame(self._rows)
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        rows = [self._row(g.computes, g.kind, g.a, g.b) for g in self.groups]
+        for row, noise in zip(rows, within_noise([r["p"] for r in rows]), strict=True):
+            row["within noise"] = noise
+        work = [[t for t in r.measured.rows if t.where != COPY] for r in (self.a, self.b)]
+        total = self._row("all but copies", "total", *work)
+        total["within noise"] = not total["p"] <= LEVEL
+        return [*rows, total]
+
+    def _row(
+        self, computes: str, kind: str, a: Sequence[Timing], b: Sequence[Timing]
+    ) -> dict[str, Any]:
+        first, second = _sums(a), _sums(b)
+        ms_a, ms_b = (Spread.of(x).median * 1e3 if len(x) else np.nan for x in (first, second))
+        return {
+            "computes": computes,
+            "kind": kind,
+            "kernels a": len(a),
+            "kernels b": len(b),
+            "ms a": ms_a,
+            "ms b": ms_b,
+            "ratio": ms_a / ms_b if ms_b else np.nan,
+            "difference ms": ms_b - ms_a,
+            "p": rank_test(first, second),
+            "within noise": False,
+        }
+
+    def plot(self, ax: Axes | None = None, top: int = 20) -> Axes:
+        """Bars of both runs side by side, with their ratio, or ≈ where they differ within noise."""
+        from workbench.compiler.report.timing_plots import plot_comparison  # noqa: PLC0415
+
+        return plot_comparison(self.table(), self.names, ax, top)
+
+    def __str__(self) -> str:
+        """The whole, and how many of the groups differ."""
+        *rows, total = self._rows
+        real = sum(not row["within noise"] for row in rows)
+        said = f"{self.names[0]} {total['ms a']:.4g} ms, {self.names[1]} {total['ms b']:.4g} ms"
+        noise = "within noise" if total["within noise"] else f"{total['ratio']:.3g} times"
+        few = _too_few(*self.repetitions)
+        return f"{said} ({noise}); {real} of {len(rows)} groups differ{few}"
+
+    def __repr__(self) -> str:
+        """The same in angles."""
+        return f"<TimingComparison: {self}>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        html = self.table().to_html(border=0, index=False)
+        return {"text/plain": repr(self), "text/html": f"<p>{escape(str(self))}</p>{html}"}
+
+
+def compare_timings(a: Result, b: Result, names: tuple[str, str] = ("a", "b")) -> TimingComparison:
+    """Compare the timings of two profiled runs: fused and unfused, two devices, two builds.
+
+    Args:
+        a: A result of ``build.run(inputs, profile=True)``.
+        b: Another one, of the same model.
+        names: What tables and plots call the two.
+
+    Returns:
+        What shows itself as a table, and has ``table()`` and ``plot()``. Kernels stand together where they
+        compute the same nodes of the model: one fused kernel beside the several that do its work.
+
+    Raises:
+        OperationError: One of them was run on a device without a profile.
+    """
+    for result, name in ((a, names[0]), (b, names[1])):
+        if not isinstance(result, Result):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OperationError(
+                f"compare_timings: {name} is a {type(result).__name__}; expected what "
+                "build.run(inputs, profile=True) gives"
+            )
+    _ = a.measured, b.measured
+    return TimingComparison(a, b, names)
+
+
+def _repetitions(rows: Iterable[Timing]) -> int:
+    return min((len(t.seconds) for t in rows if t.where != COPY), default=0)
+
+
+def _too_few(a: int, b: int) -> str:
+    """Said where no difference whatever could be told from noise."""
+    if a and b and 2 / comb(a + b, a) <= LEVEL:
+        return ""
+    return f"; {min(a, b)} repetitions are too few to tell a difference from noise, take 10"
+
+
+def _sums(rows: Sequence[Timing]) -> Array:
+    """What the rows take together in each repetition that all of them have."""
+    count = min((len(t.seconds) for t in rows), default=0)
+    return np.array([t.seconds[:count] for t in rows], np.float64).reshape(len(rows), count).sum(0)
+
+
+# What belongs together
+
+
+def grouped(a: Sequence[Timing], b: Sequence[Timing]) -> list[Group]:
+    """Rows of two runs that share a source node, directly or by way of others."""
+    rows = [*a, *b]
+    leader: dict[Hashable, Hashable] = {}
+
+    def find(key: Hashable) -> Hashable:
+        while leader.setdefault(key, key) != key:
+            leader[key] = leader[leader[key]]
+            key = leader[key]
+        return key
+
+    keys = [_keys(t) for t in rows]
+    for found in keys:
+        for key in found[1:]:
+            leader[find(key)] = find(found[0])
+    members: dict[Hashable, tuple[list[Timing], list[Timing]]] = {}
+    for k, row in enumerate(rows):
+        members.setdefault(find(keys[k][0]), ([], []))[k >= len(a)].append(row)
+    return [Group(_computes(x + y), tuple(x), tuple(y)) for x, y in members.values()]
+
+
+def _keys(row: Timing) -> list[Hashable]:
+    """What a row shares with those that do the same work: nodes, or ids where it has none."""
+    if row.where == COPY:
+        return [(row.op, row.kernel, row.name)]
+    return [("node", s) for s in row.sources] or [
+        ("id", i) for i in sorted(row.aliases or {row.id})
+    ]
+
+
+def _computes(rows: Sequence[Timing]) -> str:
+    names = dict.fromkeys(s for t in rows for s in t.sources) if rows[0].where != COPY else {}
+    if names:
+        return ", ".join(names)
+    most = max(rows, key=lambda t: len(t.aliases))
+    return f"{most.kernel} {most.name}"
+
+
+# Whether a difference is noise
+
+
+def rank_test(a: Sequence[float] | Array, b: Sequence[float] | Array) -> float:
+    """The chance that equal runs have rank sums as far apart as these: a two-sided Mann-Whitney test.
+
+    Counted out for up to 40 measurements, ties included; a normal distribution beyond. NaN where
+    one has no measurements.
+    """
+    x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if not len(x) or not len(y):
+        return float("nan")
+    ranks = _doubled_ranks(np.concatenate([x, y]))
+    observed = abs(2 * int(ranks[: len(x)].sum()) - 2 * len(x) * (len(ranks) + 1))
+    if len(ranks) <= _EXACT:
+        return _counted(ranks, len(x), observed)
+    return _approximated(ranks, len(x), observed)
+
+
+def _doubled_ranks(values: Array) -> Array:
+    """Twice the rank of each value, from 2; equal values share the mean of theirs."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(count)
+    return (2 * ends - count + 1)[place].astype(np.int64)
+
+
+def _counted(ranks: Array, size: int, observed: int) -> float:
+    """The part of all choices of ``size`` ranks whose sum is at least as far from the middle."""
+    ways = np.zeros((size + 1, int(ranks.sum()) + 1))
+    ways[0, 0] = 1
+    for rank in map(int, ranks):
+        ways[1:, rank:] += ways[:-1, : ways.shape[1] - rank].copy()
+    sums = 2 * np.arange(ways.shape[1]) - 2 * size * (len(ranks) + 1)
+    return float(ways[size, np.abs(sums) >= observed].sum() / ways[size].sum())
+
+
+def _approximated(ranks: Array, size: int, observed: int) -> float:
+    n, other = len(ranks), len(ranks) - size
+    # The variance of a rank sum, of the ranks as they are: ties make it smaller.
+    variance = size * other / n * float(np.var(ranks / 2, ddof=1))
+    return erfc(observed / 4 / sqrt(2 * variance)) if variance else 1.0
+
+
+def within_noise(chances: Sequence[float]) -> list[bool]:
+    """For each row whether it is within noise, by Holm's procedure; a NaN compares nothing, so it is not."""
+    noise = [not isnan(chance) for chance in chances]
+    known = sorted((k for k, n in enumerate(noise) if n), key=chances.__getitem__)
+    for rank, k in enumerate(known):
+        if chances[k] > LEVEL / (len(known) - rank):
+            break
+        noise[k] = False
+    return noise

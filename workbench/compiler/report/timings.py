@@ -1,0 +1,234 @@
+"""What a run took: a row for each thing that was done, the whole run beside them, and one run over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.compiler.ir.dtypes import Array
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+DEVICE, HOST, COPY, LAUNCH = "device", "host", "copy", "launch"
+"""Where time is spent: a copy is between host and device; a launch is the host's call, and no row."""
+
+_COLUMNS = (
+    "name",
+    "kernel",
+    "op",
+    "where",
+    "ms",
+    "iqr ms",
+    "share",
+    "MB",
+    "MFLOP",
+    "GB/s",
+    "GFLOP/s",
+)
+_OF_A_DEVICE = ("% of peak bandwidth", "% of peak flops", "launches", "launch us")
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median of several measurements, and the range that the middle half of them lies in."""
+
+    median: float
+    iqr: float
+    """Interquartile range."""
+
+    @classmethod
+    def of(cls, measured: Sequence[float] | Array) -> Spread:
+        """Of these measurements; of none it is 0."""
+        if not len(measured):
+            return cls(0.0, 0.0)
+        low, median, high = np.percentile(np.asarray(measured, np.float64), [25, 50, 75])
+        return cls(float(median), float(high - low))
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One thing that a run does: a kernel, an instruction on the host, or a copy."""
+
+    id: int
+    """The instruction's: of an upload the parameter's, of a download the output's."""
+    name: str
+    """In the text form; of a copy the parameter's or the output's."""
+    kernel: str
+    """The operation, or the parts of a fused one."""
+    op: str
+    where: str
+    """``device``, ``host`` or ``copy``."""
+    seconds: tuple[float, ...]
+    """One a repetition."""
+    flops: int = 0
+    bytes: int = 0
+    sources: tuple[str, ...] = ()
+    """The model's nodes that it computes."""
+    aliases: frozenset[int] = frozenset()
+    """Ids of the instruction and of those fused into it, which align builds of a program without nodes."""
+    launches: int = 0
+    launch: float = 0.0
+    """Seconds of the host for the call that launches it, the median of several."""
+    type: str = ""
+    """``f32`` or ``f64``: the peak that its arithmetic is held against."""
+
+    @property
+    def spread(self) -> Spread:
+        """Median and interquartile range, in seconds."""
+        return Spread.of(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When one thing of a run began, and how long it took."""
+
+    row: str
+    """``device``, ``host``, ``copy`` or ``launch``."""
+    name: str
+    start: float
+    """Seconds from the beginning of the run."""
+    seconds: float
+    timing: int = -1
+    """Its place among the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """The whole run beside its parts, in seconds: what the rows of a profile are held against."""
+
+    device: str
+    repetitions: int
+    kernels: float
+    """What all rows of the device take together in a repetition, the median of that.
+
+    The medians of the rows add up to less where times have outliers upwards.
+    """
+    whole: Spread
+    """From the first kernel to the last on the device's clock, without events in between."""
+    profiled: Spread
+    """The same with the events that time the kernels."""
+    wall: Spread
+    """A run as it is called: inputs uploaded, kernels launched one by one, outputs downloaded."""
+    launches: int
+    launch: float
+    """Seconds of the host for all launches of a run."""
+    event: float
+    """What an event adds to the time between two kernels. It is subtracted from each row."""
+    empty: float
+    """What a kernel that does nothing takes. It is part of each row: nothing is subtracted for it."""
+    graph: Spread | None = None
+    """The whole run as one recorded graph, replayed; None where the device or the run has none."""
+    mode: str = "queue"
+    """``graph`` where kernels were timed in a replayed graph; ``queue`` where the host queued them first."""
+    marked: int = 0
+    """Events of one profiled run."""
+    difference: float = 0.0
+    """How much more than the whole run the kernels add up to, as a part of it.
+
+    The median over pairs of runs that follow each other, so that a clock that drifts does not count.
+    """
+    slowdown: float = 0.0
+    """How much longer a run takes with the events than without, in the same way."""
+
+    @property
+    def waits_for_the_host(self) -> bool:
+        """Whether the host needs longer to launch the kernels than the device to run them."""
+        return self.launch > self.whole.median
+
+    def facts(self) -> dict[str, Any]:
+        """The same as plain values, in milliseconds and percent."""
+        facts: dict[str, Any] = {
+            "device": self.device,
+            "repetitions": self.repetitions,
+            "kernels ms": self.kernels * 1e3,
+            "run ms": self.whole.median * 1e3,
+            "run iqr ms": self.whole.iqr * 1e3,
+            "difference %": self.difference * 100,
+            "profiled run ms": self.profiled.median * 1e3,
+            "slowdown %": self.slowdown * 100,
+            "wall ms": self.wall.median * 1e3,
+            "launches": self.launches,
+            "launch ms": self.launch * 1e3,
+            "event us": self.event * 1e6,
+            "empty kernel us": self.empty * 1e6,
+            "timed in": self.mode,
+        }
+        if self.graph is not None:
+            facts["graph ms"] = self.graph.median * 1e3
+        return facts
+
+    def __str__(self) -> str:
+        """The whole run, what its kernels add up to, and what measuring cost."""
+        ms = _milliseconds
+        said = [
+            f"{self.device}: a run takes {ms(self.whole.median)} on the device",
+            f"its kernels add up to {ms(self.kernels)} ({self.difference:+.1%})",
+            f"with {self.marked} events it takes {ms(self.profiled.median)} ({self.slowdown:+.1%})",
+            f"an event adds {self.event * 1e6:.2g} us, which is subtracted from each kernel",
+            f"{self.launches} launches take {ms(self.launch)} of the host",
+            f"an empty kernel takes {self.empty * 1e6:.2g} us, which is not subtracted",
+            f"as called, copies included, a run takes {ms(self.wall.median)}",
+        ]
+        if self.graph is not None:
+            said.append(f"replayed as a graph it takes {ms(self.graph.median)}")
+        if self.waits_for_the_host:
+            said.append("called kernel by kernel, the device waits for the host")
+        return "; ".join(said) + f". Medians of {self.repetitions} repetitions"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that was measured of a run."""
+
+    rows: tuple[Timing, ...] = ()
+    """In the order of the run."""
+    spans: tuple[Span, ...] = ()
+    """One run over time."""
+    run: RunTimes | None = None
+    """The whole run; None where an interpreter ran it."""
+    bandwidth: float = 0.0
+    """The most bytes per second that the device was seen to move; 0 where that is not known."""
+    flops: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The most operations per second that it was seen to do, by type."""
+
+    def table(self) -> DataFrame:
+        """A row for each thing that was done, slowest first; what ``Result.timings`` says."""
+        import pandas as pd  # noqa: PLC0415
+
+        extra = _OF_A_DEVICE if self.run is not None else ()
+        columns = [*_COLUMNS, *extra, "sources"]
+        rows = [self._row(t) for t in self.rows]
+        table = pd.DataFrame(rows, columns=["id", *columns]).set_index("id")
+        table["share"] = table["ms"] / (table["ms"].sum() or 1)
+        table = table.sort_values("ms", ascending=False, kind="stable")
+        if self.run is not None:
+            table.attrs.update(self.run.facts())
+        return table
+
+    def _row(self, t: Timing) -> dict[str, Any]:
+        spread = t.spread
+        rate = 1e-9 / spread.median if spread.median else 0.0
+        row: dict[str, Any] = {
+            "id": t.id, "name": t.name, "kernel": t.kernel, "op": t.op, "where": t.where,
+            "ms": spread.median * 1e3, "iqr ms": spread.iqr * 1e3, "share": 0.0,
+            "MB": t.bytes / 1e6, "MFLOP": t.flops / 1e6, "GB/s": t.bytes * rate,
+            "GFLOP/s": t.flops * rate, "launches": t.launches, "launch us": t.launch * 1e6,
+            "sources": ", ".join(t.sources),
+        }  # fmt: skip
+        if t.where == DEVICE:
+            row["% of peak bandwidth"] = _percent(row["GB/s"] * 1e9, self.bandwidth)
+            row["% of peak flops"] = _percent(row["GFLOP/s"] * 1e9, self.flops.get(t.type, 0.0))
+        return row
+
+
+def _percent(rate: float, peak: float) -> float:
+    """NaN where the peak is not known."""
+    return 100 * rate / peak if peak else float("nan")

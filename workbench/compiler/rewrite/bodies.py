@@ -1,0 +1,230 @@
+"""Bodies of fused operations: how work moves into them, every instruction keeping its id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.builtin import Return
+from workbench.compiler.ir.module import Instruction, Module, infer
+from workbench.compiler.ir.operation import Operation, make
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+
+
+def parameter_name(number: int) -> str:
+    """``x0`` to ``x9``, then ``x:00010``: names that sort as text the way their numbers do."""
+    return f"x{number}" if number < 10 else f"x:{number:05}"
+
+
+def numbered_name(program: Program, stem: str, start: int) -> tuple[str, int]:
+    """The first unused module name ``stem<n>`` with ``n >= start``, and its number."""
+    while f"{stem}{start}" in program.modules:
+        start += 1
+    return f"{stem}{start}", start
+
+
+def unused_name(program: Program, name: str) -> str:
+    """A module name: this one, with a number behind it if it is taken."""
+    return name if name not in program.modules else numbered_name(program, f"{name}_", 1)[0]
+
+
+class Body:
+    """A body under construction: the module, and the outer value that each parameter stands for.
+
+    Args:
+        module: The body. It may have parameters and work already.
+        inputs: The outer values of the parameters that it has, in the order of their sorted names.
+        scalars: Whether a parameter is one element of its value (pointwise) or all of it (reduce).
+    """
+
+    def __init__(
+        self, module: Module, inputs: Sequence[Instruction] = (), scalars: bool = False
+    ) -> None:
+        """Open the body; what it returns is said anew by ``close``."""
+        self.module = module
+        self.scalars = scalars
+        self.results = module.outputs
+        """What the body returned when it was opened."""
+        parameters = [p for _, p in sorted(module.parameters.items())]
+        self._outer = dict(zip(parameters, inputs, strict=True))
+        self._inner: dict[Instruction, Instruction] = {}
+        self._relaid: set[Instruction] = set()
+        """What was taken and has another shape here than it had outside."""
+        for parameter, outer in self._outer.items():
+            self._inner.setdefault(outer, parameter)
+
+    @property
+    def inputs(self) -> list[Instruction]:
+        """The outer values, in the order in which the operation's inputs bind to the parameters."""
+        named = sorted(self._outer, key=lambda p: p.parameter or "")
+        return [self._outer[p] for p in named]
+
+    def know(self, outer: Instruction, inner: Instruction) -> None:
+        """Inside, ``inner`` is what ``outer`` is outside."""
+        self._inner[outer] = inner
+
+    def knows(self, outer: Instruction) -> bool:
+        """Whether something inside stands for an outer value already."""
+        return outer in self._inner
+
+    def inner(self, outer: Instruction) -> Instruction:
+        """What stands for an outer value inside: something known, or else a parameter."""
+        found = self._inner.get(outer)
+        if found is None:
+            names = self.module.parameters
+            number = len(names)
+            while (name := parameter_name(number)) in names:
+                number += 1
+            shape = Shape.scalar(outer.shape.type) if self.scalars else outer.shape.as_standard()
+            found = self._inner[outer] = self.module.add_parameter(name, shape)
+            self._outer[found] = outer
+        return found
+
+    def take(self, instruction: Instruction, keep_shape: bool = False) -> Instruction:
+        """Move an outer instruction to the end of the body."""
+        self._move(instruction, [self.inner(i) for i in instruction.inputs], keep_shape)
+        self._inner[instruction] = instruction
+        return instruction
+
+    def _move(
+        self, instruction: Instruction, inputs: Sequence[Instruction], keep_shape: bool = False
+    ) -> None:
+        """Take an instruction with inputs of the body, whose layouts may be new to it."""
+        given, shape = instruction.inputs, instruction.shape
+        relaid = [n for o, n in zip(given, inputs, strict=True) if o.shape != n.shape]
+        self.module.take(instruction, inputs, keep_shape=True)
+        if not keep_shape and (relaid or not self._relaid.isdisjoint(inputs)):
+            instruction.shape = infer(instruction.op, inputs, instruction.modules)
+            if instruction.shape != shape:
+                self._relaid.add(instruction)
+
+    def absorb(self, other: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
+        """Move all work of another body to the end of this one.
+
+        Args:
+            other: The other body; only its parameters and its ``@return`` stay in it.
+            inputs: The outer values of its parameters.
+
+        Returns:
+            What it returned.
+        """
+        parameters = [p for _, p in sorted(other.parameters.items())]
+        known = {p: self.inner(i) for p, i in zip(parameters, inputs, strict=True)}
+        returned = [known.get(o, o) for o in other.outputs]
+        for instruction in other:
+            if instruction.parameter is None and not isinstance(instruction.op, Return):
+                self._move(instruction, [known.get(i, i) for i in instruction.inputs])
+        return returned
+
+    def close(self, *results: Instruction) -> None:
+        """Let the body return these values."""
+        if self.module.has_return and (last := self.module.last) is not None:
+            self.module.set_inputs(last, results)
+        else:
+            self.module.add_return(*results)
+
+    def stand_for(
+        self,
+        old: Instruction,
+        op: Operation | str,
+        shape: Shape | None = None,
+        **attributes: object,
+    ) -> Instruction:
+        """Take ``old`` into the body as its result; a new operation with this body stands where it stood.
+
+        Args:
+            old: The instruction.
+            op: The operation, whose only module is this body.
+            shape: Its shape where that is known.
+            attributes: Its attributes.
+        """
+        outer, following, before = old.module, old.following, old.inputs
+        if outer is self.module:
+            raise GraphError(f"{old!r} is in the body {self.module.name!r} already")
+        if self.module.has_return and (last := self.module.last) is not None:
+            self.module.remove(last)
+        self.take(old, keep_shape=True)
+        made = op if isinstance(op, Operation) else make(op, **attributes)
+        new = outer.insert_as(shape, following, made, self.inputs, [self.module])
+        outer.replace(old, new)
+        self.module.reinfer(old)
+        self.close(old)
+        new.sources = self._sources(new)
+        prune_all(before)
+        return new
+
+    def enclose(
+        self,
+        outer: Module,
+        before: Instruction | None,
+        results: Sequence[Instruction],
+        op: Operation | str,
+        **attributes: object,
+    ) -> Instruction:
+        """Close the body over values that it took; outside, a new operation stands for them.
+
+        Args:
+            outer: The module that they were taken from.
+            before: Where the operation goes; None for the end.
+            results: The values; those that were taken with ``keep_shape`` get theirs here. Several are
+                the parts of a tuple.
+            op: The operation, whose only module is this body.
+            attributes: Its attributes.
+        """
+        self.close(*results)
+        new = outer.insert(before, op, *self.inputs, modules=[self.module], **attributes)
+        new.sources = self._sources(new)
+        single = len(results) == 1
+        for index, old in enumerate(results):
+            part = new if single else outer.insert(before, "get_tuple_elem", new, index=index)
+            outer.program.tell_replaced(old, part)
+            for user in old.users:
+                if user.module is not self.module:
+                    inputs = [part if i is old else i for i in user.inputs]
+                    user.module.set_inputs(user, inputs)
+            self.module.reinfer(old)
+        return new
+
+    def attach(self, instruction: Instruction) -> Instruction:
+        """Make this the body of an operation that has another one, which is gone afterwards."""
+        (old,), before = instruction.modules, instruction.inputs
+        outer, inputs = instruction.module, self.inputs
+        if _keeps_shape(instruction.shape, inputs):
+            outer.connect(instruction, inputs)
+            outer.set_modules(instruction, [self.module])
+        else:
+            outer.set_modules(instruction, [self.module])
+            outer.set_inputs(instruction, inputs)
+        prune_all(before)
+        if old is not self.module:
+            outer.program.remove_module(old)
+        instruction.sources = self._sources(instruction)
+        return instruction
+
+    def _sources(self, fused: Instruction) -> tuple[str, ...]:
+        """The source nodes of what is in the body, and the operation's own."""
+        found: dict[str, None] = {}
+        for part in self.module:
+            if part.literal is None and part.sources:
+                found.update(dict.fromkeys(part.sources))
+        found.update(dict.fromkeys(fused.sources))
+        return tuple(found)
+
+
+def prune_all(instructions: Sequence[Instruction]) -> None:
+    """Remove those that nobody uses any more."""
+    for instruction in dict.fromkeys(instructions):
+        alive = instruction.module.program.find(instruction.id) is instruction
+        if alive and not instruction.is_used:
+            instruction.module.prune(instruction)
+
+
+def _keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
+    """Whether the result is row-major because every input is row-major or broadcast."""
+    return _row_major(result) and all(i.shape.broadcasted or _row_major(i.shape) for i in inputs)
+
+
+def _row_major(shape: Shape) -> bool:
+    """Whether strides are row-major, also those of axes of length 1, which ``standard`` lets be."""
+    return shape.standard and (1 not in shape.lens or shape == shape.as_standard())

@@ -1,0 +1,230 @@
+"""Patterns: what an instruction and what it depends on must look like for a rule to apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from workbench.compiler.ir.instruction import Instruction, is_constant
+from workbench.compiler.ir.operation import Operation
+
+Predicate = Callable[[Instruction], bool]
+Condition = tuple[Predicate, str]
+Kind = Callable[[type[Operation]], bool]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What an instruction must look like.
+
+    Structure either fits or not; where it fits and a condition fails, that is a near miss. What follows
+    from operations alone is asked once for each combination of operations, not for each instruction:
+    that the operation is one of ``ops``, that its class is of a ``kind``, that it ``reads`` one of some
+    operations, and the ``ops`` of its inputs.
+    """
+
+    ops: frozenset[str] | None = None
+    inputs: tuple[Pattern, ...] | None = None
+    binding: str | None = None
+    structure: Predicate | None = None
+    conditions: tuple[Condition, ...] = ()
+    choices: tuple[Pattern, ...] = ()
+    kind: Kind | None = None
+    reads: frozenset[str] | None = None
+
+    def named(self, binding: str) -> Pattern:
+        """This pattern, its instruction bound to a name; one name means one instruction."""
+        return replace(self, binding=binding)
+
+    def where(self, predicate: Predicate, reason: str) -> Pattern:
+        """This pattern with a condition; ``reason`` says what is wrong when it does not hold."""
+        return replace(self, conditions=(*self.conditions, (predicate, reason)))
+
+    def when(self, test: Predicate) -> Pattern:
+        """This pattern for instructions of which ``test`` holds; others are no near miss."""
+        before = self.structure
+
+        def both(instruction: Instruction) -> bool:
+            return before is not None and before(instruction) and test(instruction)
+
+        return replace(self, structure=test if before is None else both)
+
+    def reading(self, names: frozenset[str]) -> Pattern:
+        """This pattern for an instruction of which one input at least comes from these operations."""
+        return replace(self, reads=names)
+
+    @property
+    def once(self) -> Pattern:
+        """This pattern for an instruction with one user; otherwise its work would be done twice."""
+        return self.where(lambda i: i.only_user is not None, "its value has other users")
+
+    def suits(self, instruction: Instruction) -> bool:
+        """Whether an instruction is what is wanted, whatever else the pattern asks of its inputs."""
+        return _is_kind(self, instruction) and (
+            self.structure is None or self.structure(instruction)
+        )
+
+    def may_be(self, op: type[Operation]) -> bool:
+        """Whether an instruction of this operation can fit, whatever its inputs are."""
+        return (self.ops is None or op.name in self.ops) and (self.kind is None or self.kind(op))
+
+    def may_fit(self, op: type[Operation], inputs: tuple[str, ...]) -> bool:
+        """Whether this operation can fit on inputs that operations of these names make."""
+        if not self.may_be(op) or not (self.reads is None or self.reads.intersection(inputs)):
+            return False
+        if self.choices and not any(c.may_fit(op, inputs) for c in self.choices):
+            return False
+        if self.inputs is None:
+            return True
+        swapped = len(inputs) == 2 and op.commutative
+        return _may_fit(self.inputs, inputs) or (swapped and _may_fit(self.inputs, inputs[::-1]))
+
+    def names(self) -> list[str]:
+        """All bound names, in the order of the pattern."""
+        own = [] if self.binding is None else [self.binding]
+        inner = [n for p in (*(self.inputs or ()), *self.choices) for n in p.names()]
+        return list(dict.fromkeys(own + inner))
+
+
+def _may_fit(patterns: tuple[Pattern, ...], names: tuple[str, ...]) -> bool:
+    """Whether operations of these names can fit some patterns, one each."""
+    return len(patterns) == len(names) and all(
+        p.ops is None or n in p.ops for p, n in zip(patterns, names, strict=True)
+    )
+
+
+def op(names: str, *inputs: Pattern, name: str | None = None) -> Pattern:
+    """An instruction whose operation is one of ``names`` (``"add|mul"``), with these inputs (or any)."""
+    return Pattern(frozenset(names.split("|")), inputs or None, name)
+
+
+def either(*choices: Pattern) -> Pattern:
+    """An instruction that meets one of some patterns, which bind the same names; the first that fits."""
+    known = [c.ops for c in choices if c.ops is not None]
+    ops = frozenset[str]().union(*known) if len(known) == len(choices) else None
+    return Pattern(ops, choices=choices)
+
+
+def var(name: str) -> Pattern:
+    """Any value."""
+    return Pattern(binding=name)
+
+
+def constant(name: str) -> Pattern:
+    """A value that is known before a run."""
+    return Pattern(binding=name, structure=is_constant)
+
+
+def literal(name: str, test: Predicate | None = None) -> Pattern:
+    """A literal, possibly behind broadcasts, for which ``test`` (if any) holds."""
+
+    def fits(instruction: Instruction) -> bool:
+        found = behind_broadcasts(instruction)
+        return found.literal is not None and (test is None or test(found))
+
+    return Pattern(binding=name, structure=fits)
+
+
+def pointwise(name: str | None = None) -> Pattern:
+    """Any pointwise operation."""
+    return Pattern(binding=name, kind=is_pointwise)
+
+
+def is_pointwise(op: type[Operation]) -> bool:
+    """Whether a class of operations is elementwise."""
+    return op.pointwise
+
+
+def behind_broadcasts(instruction: Instruction) -> Instruction:
+    """What is broadcast: the value below any broadcast, multibroadcast or contiguous."""
+    while instruction.name in ("broadcast", "multibroadcast", "contiguous"):
+        instruction = instruction.inputs[0]
+    return instruction
+
+
+def _is_kind(pattern: Pattern, instruction: Instruction) -> bool:
+    op = instruction.op
+    if pattern.ops is not None and op.name not in pattern.ops:
+        return False
+    if pattern.kind is not None and not pattern.kind(type(op)):
+        return False
+    reads = pattern.reads
+    return reads is None or not reads.isdisjoint([i.op.name for i in instruction.inputs])
+
+
+class Match:
+    """One attempt to meet a pattern: bindings so far, and the first condition that failed."""
+
+    __slots__ = ("bound", "reason", "seen")
+
+    def __init__(self) -> None:
+        self.bound: dict[str, Instruction] = {}
+        self.seen: list[Instruction] = []
+        """What was met as an operation: a rewrite's result comes from these, and from its root."""
+        self.reason: str | None = None
+
+    def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
+        """Whether the structure fits; ``reason`` then says which condition does not hold, if any."""
+        return _is_kind(pattern, instruction) and self.meets_within(pattern, instruction)
+
+    def meets_within(self, pattern: Pattern, instruction: Instruction) -> bool:
+        """As ``meets``, for an instruction of which ``Pattern.may_fit`` holds."""
+        if pattern.choices and not self._meets_one(pattern.choices, instruction):
+            return False
+        if pattern.inputs is not None and not self._meets_inputs(pattern.inputs, instruction):
+            return False
+        if pattern.structure is not None and not pattern.structure(instruction):
+            return False
+        name = pattern.binding
+        if name is not None and self.bound.setdefault(name, instruction) is not instruction:
+            return False
+        if pattern.ops is not None or pattern.inputs is not None:
+            self.seen.append(instruction)  # what merely stands for any value goes on as it is
+        if pattern.conditions:
+            self._check(pattern, instruction)
+        return True
+
+    def _meets_one(self, choices: tuple[Pattern, ...], instruction: Instruction) -> bool:
+        """Meet a choice without a near miss, or else the first one with one."""
+        start = self._state()
+        near = None
+        for choice in choices:
+            if self.meets(choice, instruction):
+                if self.reason == start[2]:
+                    return True
+                near = near or self._state()
+            self._restore(start)
+        if near is not None:
+            self._restore(near)
+        return near is not None
+
+    def _check(self, pattern: Pattern, instruction: Instruction) -> None:
+        for predicate, reason in pattern.conditions:
+            if self.reason is None and not predicate(instruction):
+                self.reason = f"{instruction.op.name} #{instruction.id}: {reason}"
+
+    def _meets_inputs(self, patterns: tuple[Pattern, ...], instruction: Instruction) -> bool:
+        inputs = instruction.inputs
+        if len(inputs) != len(patterns):
+            return False
+        if len(inputs) == 2 and instruction.op.commutative:
+            return self._meets_either(patterns, inputs)
+        return all(map(self.meets, patterns, inputs))
+
+    def _meets_either(self, patterns: tuple[Pattern, ...], inputs: tuple[Instruction, ...]) -> bool:
+        start, near_miss = self._state(), None
+        for a, b in (inputs, inputs[::-1]):
+            if self.meets(patterns[0], a) and self.meets(patterns[1], b):
+                if self.reason == start[2]:
+                    return True
+                near_miss = near_miss or self._state()
+            self._restore(start)
+        if near_miss is not None:
+            self._restore(near_miss)
+        return near_miss is not None
+
+    def _state(self) -> tuple[dict[str, Instruction], list[Instruction], str | None]:
+        return dict(self.bound), list(self.seen), self.reason
+
+    def _restore(self, state: tuple[dict[str, Instruction], list[Instruction], str | None]) -> None:
+        self.bound, self.seen, self.reason = dict(state[0]), list(state[1]), state[2]

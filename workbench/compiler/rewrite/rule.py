@@ -1,0 +1,255 @@
+"""Rules with their laws, declines with their reasons, and edits that functions make."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from workbench.compiler.errors import RewriteError, WorkbenchError
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.rewrite.pattern import (
+    Match,
+    Pattern,
+)
+
+
+@dataclass(frozen=True)
+class Decline:
+    """A rule's answer when its pattern is met but it does not apply; the reason is shown to the user."""
+
+    reason: str
+
+
+class Rewriter:
+    """What a rule builds with: new instructions go before the root of the match."""
+
+    def __init__(self, root: Instruction) -> None:
+        """Build before ``root``."""
+        self.root = root
+        self.module: Module = root.module
+        self.program: Program = root.module.program
+        self.before: Instruction | None = root
+
+    def __call__(
+        self,
+        op: Operation | str,
+        *inputs: Instruction,
+        modules: Sequence[Module] = (),
+        **attributes: Any,
+    ) -> Instruction:
+        """Insert an instruction before the root."""
+        return self.module.insert(self.before, op, *inputs, modules=modules, **attributes)
+
+    def literal(self, value: Any) -> Instruction:
+        """Add a literal to the module."""
+        return self.module.add_literal(value)
+
+    def scalar(self, value: float, type: DType) -> Instruction:
+        """Add a literal of one value: lens {1}, strides {0}."""
+        return self.module.add_literal(scalar_argument(value, type))
+
+
+def scalar_argument(value: float, type: DType) -> Argument:
+    """One value of a type: lens {1}, strides {0}."""
+    return Argument(Shape.scalar(type), np.array([value]).astype(type.numpy))
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A pattern and a small function that builds what replaces its root. Made by ``@rule``."""
+
+    name: str
+    law: str
+    pattern: Pattern
+    function: Callable[..., Instruction | Decline]
+    file: str
+    line: int
+    dynamic: bool = False
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def roots(self) -> frozenset[str] | None:
+        """Names of the operations that the root may have; None for any."""
+        return self.pattern.ops
+
+    def match(self, instruction: Instruction) -> dict[str, Instruction] | str | None:
+        """The bindings at this root; or the reason of a near miss; or None."""
+        found = Match()
+        if not found.meets(self.pattern, instruction):
+            return None
+        return found.bound if found.reason is None else found.reason
+
+    def apply_at(self, instruction: Instruction) -> Instruction | Decline | None:
+        """Apply the rule at one instruction.
+
+        Returns:
+            What now stands in its place; a Decline with the reason; None if the pattern is not met.
+
+        Raises:
+            RewriteError: The rule raised, or returned something else.
+        """
+        names = tuple(i.op.name for i in instruction.inputs)
+        if not self.pattern.may_fit(type(instruction.op), names):
+            return None
+        return attempt(self, instruction, Match())
+
+    def __repr__(self) -> str:
+        """Name and law."""
+        return f"<Rule {self.name}: {self.law}>"
+
+
+def rule(pattern: Pattern, dynamic: bool = False) -> Callable[[Callable[..., Any]], Rule]:
+    """Make a rule of a function ``(b, x, y…)`` whose parameters after ``b`` are the pattern's names.
+
+    The docstring's first line is the rule's law, such as ``add(x, 0) → x``. The function builds with
+    ``b("mul", x, y)`` and returns the instruction that stands for the root, or ``Decline(reason)``.
+
+    Raises:
+        RewriteError: The parameters are not names of the pattern, or there is no law.
+    """
+
+    def make(function: Callable[..., Any]) -> Rule:
+        wanted = list(inspect.signature(function).parameters)[1:]
+        bound = pattern.names()
+        if unknown := [w for w in wanted if w not in bound]:
+            raise RewriteError(
+                f"rule {function.__name__}: pattern binds {bound}, not {unknown[0]!r}"
+            )
+        return _rule_of(function, pattern, dynamic, tuple(wanted))
+
+    return make
+
+
+def _rule_of(
+    function: Callable[..., Any], pattern: Pattern, dynamic: bool, parameters: tuple[str, ...]
+) -> Rule:
+    law = (function.__doc__ or "").strip().split("\n")[0]
+    if not law:
+        raise RewriteError(f"rule {function.__name__}: state its law in a docstring")
+    file = re.sub(r".*/(?=workbench/)", "", function.__code__.co_filename)
+    line = function.__code__.co_firstlineno
+    return Rule(function.__name__, law, pattern, function, file, line, dynamic, parameters)
+
+
+def law(function: Callable[..., Any]) -> Rule:
+    """A rule that only states a law, as the name of edits: ``with program.edit(rule, root)``."""
+    return _rule_of(function, Pattern(), True, ())
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def change(
+    function: Callable[Concatenate[Instruction, P], R],
+) -> Callable[Concatenate[Instruction, P], R]:
+    """Make every call of a function one edit, for passes that find their places themselves.
+
+    Its first argument is the instruction that the edit is about, its docstring's first line the law.
+    What it inserts comes from the same source nodes as that instruction. A Decline that it returns
+    is told as a near miss.
+
+    Raises:
+        RewriteError: There is no law.
+    """
+    stated = law(function)
+
+    @wraps(function)
+    def call(root: Instruction, *args: P.args, **kwargs: P.kwargs) -> R:
+        program = root.module.program
+        with program.edit(stated, root, root.sources):
+            answer = function(root, *args, **kwargs)
+        if isinstance(answer, Decline):
+            for listener in program.listeners:
+                listener.near_miss(stated, root, answer.reason)
+        return answer
+
+    return call
+
+
+def attempt(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline | None:
+    """Apply a rule, as ``Rule.apply_at`` does, at an instruction that it is a candidate for."""
+    if root.shape.dims is not None and not rule.dynamic:
+        return None
+    if not match.meets_within(rule.pattern, root):
+        return None
+    if not rule.dynamic and any(map(_is_dynamic, (root, *match.bound.values()))):
+        return None
+    program = root.module.program
+    answer = _build(rule, root, match) if match.reason is None else Decline(match.reason)
+    if isinstance(answer, Decline):
+        for listener in program.listeners:
+            listener.near_miss(rule, root, answer.reason)
+    return answer
+
+
+def _is_dynamic(instruction: Instruction) -> bool:
+    """Whether a value, or one that it is computed from, has dimensions that are ranges."""
+    if instruction.shape.dims is not None:
+        return True
+    return any([i.shape.dims is not None for i in instruction.inputs])  # noqa: C419 (faster)
+
+
+def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline:
+    module = root.module
+    program = module.program
+    sources = _sources({*match.seen, root})
+    with program.edit(rule, root, sources):
+        try:
+            answer = rule.function(Rewriter(root), **{n: match.bound[n] for n in rule.parameters})
+        except Exception as error:  # whatever a rule raises is named with its place
+            kind = "" if isinstance(error, WorkbenchError) else f"{type(error).__name__}: "
+            raise RewriteError(f"{_place(rule)} at {root!r}: {kind}{error}") from error
+        if isinstance(answer, Instruction):
+            # A root that the rule moved to another module, a fused body, is replaced already.
+            if answer is not root and root.module is module and program.find(root.id) is root:
+                _expect_shape(rule, root, answer)
+                module.replace(root, answer)
+        elif not isinstance(answer, Decline):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RewriteError(
+                f"{_place(rule)} returned {answer!r}; expected an instruction or a Decline"
+            )
+    return answer
+
+
+def _place(rule: Rule) -> str:
+    return f"rule {rule.name} ({rule.file}:{rule.line})"
+
+
+def _expect_shape(rule: Rule, root: Instruction, answer: Instruction) -> None:
+    """Raise a RewriteError unless the answer has the root's type and lens; its strides may differ."""
+    want, found = root.shape, answer.shape
+    if want.is_dynamic or found.is_dynamic or not (want.is_tensor and found.is_tensor):
+        return
+    if (want.type, want.lens) != (found.type, found.lens):
+        raise RewriteError(
+            f"{_place(rule)} at {root!r}: its answer {answer!r} has another type or other lens; "
+            f"expected {want.type.type_name}, {list(want.lens)}"
+        )
+
+
+def _sources(seen: set[Instruction]) -> tuple[str, ...]:
+    """The source nodes of what was matched, each once, in the order of the program."""
+    if len(seen) == 1:
+        (only,) = seen
+        return () if only.literal is not None or only.parameter is not None else only.sources
+    found: dict[str, None] = {}
+    for instruction in sorted(seen, key=_id_of):
+        if instruction.literal is None and instruction.parameter is None:
+            found.update(dict.fromkeys(instruction.sources))
+    return tuple(found)
+
+
+def _id_of(instruction: Instruction) -> int:
+    return instruction.id

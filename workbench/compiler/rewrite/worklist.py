@@ -1,0 +1,174 @@
+"""The driver: rules applied to a program until none applies, by a list of what may have become a match."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from workbench.compiler.errors import RewriteError
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.program import Program
+from workbench.compiler.rewrite.pattern import (
+    Match,
+)
+from workbench.compiler.rewrite.rule import Rule, attempt
+
+
+class Candidates:
+    """The rules that operations allow at an instruction; most are out before any of them is tried."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        """Of these rules, in this order."""
+        self.rules = tuple(rules)
+        self._rooted: dict[type[Operation], bool] = {}
+        self._found: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+
+    def rooted(self, op: type[Operation]) -> bool:
+        """Whether any rule may be rooted at an operation of this class, whatever its inputs."""
+        found = self._rooted.get(op)
+        if found is None:
+            found = self._rooted[op] = any(r.pattern.may_be(op) for r in self.rules)
+        return found
+
+    def at(self, instruction: Instruction) -> tuple[Rule, ...]:
+        """The rules that may be rooted here, in order."""
+        inputs = tuple([i.op.name for i in instruction.inputs])
+        key = (instruction.op.name, *inputs)
+        found = self._found.get(key)
+        if found is None:
+            kind = type(instruction.op)
+            found = tuple(r for r in self.rules if r.pattern.may_fit(kind, inputs))
+            self._found[key] = found
+        return found
+
+
+@lru_cache(maxsize=64)
+def candidates(rules: tuple[Rule, ...]) -> Candidates:
+    """The candidates among some rules, kept for the next time: passes run again and again."""
+    return Candidates(rules)
+
+
+class _Worklist:
+    """Instructions to look at, each at most once at a time: those that some rule may be rooted at."""
+
+    def __init__(self, module: Module, rules: Candidates) -> None:
+        self.module = module
+        self.candidates = rules
+        roots = set(filter(rules.rooted, module.program.operations))
+        self.queue = deque([i for i in module if type(i.op) in roots])
+        self.queued = set(self.queue)
+
+    def push(self, instruction: Instruction) -> None:
+        if instruction in self.queued or instruction.module is not self.module:
+            return
+        if self.candidates.rooted(type(instruction.op)):
+            self.queued.add(instruction)
+            self.queue.append(instruction)
+
+    def push_around(self, instruction: Instruction) -> None:
+        """An instruction, its users and their users: what a pattern that contains it can be rooted at."""
+        self.push(instruction)
+        for user in instruction.users:
+            self.push(user)
+            for second in user.users:
+                self.push(second)
+
+    def pop(self) -> Instruction:
+        instruction = self.queue.popleft()
+        self.queued.discard(instruction)
+        return instruction
+
+
+class _Fresh:
+    """A listener that collects what an edit touches."""
+
+    def __init__(self) -> None:
+        self.instructions: dict[Instruction, None] = {}
+
+    def touched(self, instruction: Instruction) -> None:
+        self.instructions[instruction] = None
+
+    def removed(self, instruction: Instruction) -> None:
+        self.instructions.pop(instruction, None)
+
+    def _ignore(self, *_: Any, **__: Any) -> None:
+        pass
+
+    replaced = module_changed = edit_began = edit_ended = near_miss = pass_began = pass_ended = (
+        _ignore
+    )
+
+
+def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:
+    """Apply rules to every module that is not a fused body, until none applies any more.
+
+    Work is driven by a list of instructions that may have become matches, not by sweeps. At each one
+    the rules are tried in order; the first that applies wins.
+
+    Returns:
+        The number of edits made.
+
+    Raises:
+        RewriteError: The rules did not come to rest within ``max_edits``; it names the busiest ones.
+    """
+    among = candidates(tuple(rules))
+    if not any(map(among.rooted, program.operations)):
+        return 0
+    limit = max_edits or 1000 + 20 * sum(map(len, program.modules.values()))
+    made: Counter[str] = Counter()
+    for module in reversed(program.reachable_modules()):
+        if not module.bypass:
+            _drive_module(_Worklist(module, among), made, limit)
+    return made.total()
+
+
+def _drive_module(work: _Worklist, made: Counter[str], limit: int) -> None:
+    module, program = work.module, work.module.program
+    fresh = _Fresh()
+    program.listeners.append(fresh)
+    try:
+        while work.queue:
+            root = work.pop()
+            if root.module is not module or program.find(root.id) is not root:
+                continue
+            rules = work.candidates.at(root)
+            if rules and _applied(rules, root, work, fresh, made):
+                _check_rest(module, made, limit)
+    finally:
+        program.listeners.remove(fresh)
+
+
+def _applied(
+    rules: Sequence[Rule], root: Instruction, work: _Worklist, fresh: _Fresh, made: Counter[str]
+) -> bool:
+    """Try the rules at one root; whether one applied."""
+    find = root.module.program.find
+    operands = root.inputs
+    for one in rules:
+        match = Match()
+        if fresh.instructions:
+            fresh.instructions.clear()
+        answer = attempt(one, root, match)
+        if isinstance(answer, Instruction):
+            made[one.name] += 1
+            for touched in (*fresh.instructions, answer):
+                if find(touched.id) is touched:
+                    work.push_around(touched)
+            for seen in (*match.seen, *match.bound.values(), *operands):
+                # Others look at how many users it has only to learn whether there is one left.
+                if seen.only_user is not None and find(seen.id) is seen:
+                    work.push_around(seen)
+            return True
+    return False
+
+
+def _check_rest(module: Module, made: Counter[str], limit: int) -> None:
+    if made.total() > limit:
+        busiest = ", ".join(f"{n} ({c} times)" for n, c in made.most_common(3))
+        raise RewriteError(
+            f"module {module.name!r}: no end after {limit} edits; rules that undo each other? "
+            f"the busiest are {busiest}"
+        )

@@ -1,0 +1,1 @@
+"""Runs on NumPy: the interpreter, its order of work, and traces."""

@@ -1,0 +1,34 @@
+"""One run of a program, traced where the environment asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.compiler.run.reference import Interpreter
+from workbench.knobs import knobs
+
+
+def evaluate(
+    interpreter: Interpreter,
+    inputs: Mapping[str, Any],
+    times: dict[int, float] | None = None,
+    progress: bool | None = False,
+) -> list[Any]:
+    """Values of a program's outputs; what happens is printed if ``MIGRAPHX_TRACE_EVAL`` says so.
+
+    Args:
+        interpreter: The interpreter of the program. A traced run has one of its own.
+        inputs: An array for each parameter, by name.
+        times: Receives the seconds of each instruction of the main module, by id, if not traced.
+        progress: Show a progress bar; None shows one after the first second.
+
+    Raises:
+        InputError: An input is missing, unknown, or has the wrong type or shape.
+        EvaluationError: An instruction failed.
+    """
+    if level := knobs.trace_eval:
+        from workbench.compiler.run.tracing import narrate  # noqa: PLC0415
+
+        return narrate(interpreter.program, inputs, level)
+    return interpreter.run(inputs, times=times, progress=progress)

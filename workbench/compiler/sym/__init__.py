@@ -1,6 +1,0 @@
-"""Symbolic lengths: expressions of symbols, their text and form in files, and their values in a run."""
-
-from workbench.compiler.sym.expression import Expr as Expr
-from workbench.compiler.sym.expression import lit as lit
-from workbench.compiler.sym.expression import parse as parse
-from workbench.compiler.sym.expression import var as var

@@ -1,0 +1,1 @@
+"""The text form: printing and parsing."""

@@ -1,0 +1,333 @@
+"""Reads the text form back into a program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from workbench.compiler.errors import TextError, WorkbenchError
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.debug_symbols import add_debug_symbols
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import Operation, find, make
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.quoting import unquoted
+from workbench.compiler.ir.ranges import strict_shape
+from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.sym.text import (
+    is_symbolic,
+    read_dim,
+    read_dims,
+    read_shape,
+    symbols_of_text,
+)
+
+_LINE = re.compile(r"(?P<name>\S.*?) = (?P<rest>.*)$", re.DOTALL)
+_MODULE = re.compile(r'module: (?P<name>".*")$')
+_FIXED = re.compile(r"dynamic, \w+, \{\d+(, \d+)*\}")
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+def parse(
+    text: str, literals: Mapping[str, Array] | None = None, fill_seed: int | None = None
+) -> Program:
+    """The program that a text form describes.
+
+    Args:
+        text: What ``str(program)`` gave.
+        literals: Data of literals by printed name, needed of those whose elements are elided
+            (``{ ... }``); ``text.literals(program)`` gives all.
+        fill_seed: Fill the other elided literals with normal random numbers from this seed.
+
+    Raises:
+        TextError: A line does not parse, or an elided literal has no data; the message names the line.
+    """
+    with symbols_of_text(text):
+        return _Reader(text, dict(literals or {}), fill_seed).read()
+
+
+class _Reader:
+    """Reads module by module; a module may be used before the lines that define it."""
+
+    def __init__(self, text: str, literals: dict[str, Array], fill_seed: int | None) -> None:
+        self.program = Program()
+        self.text = text
+        self.blocks = self._blocks(text)
+        self.done: dict[str, Module] = {}
+        self.named: dict[str, Instruction] = {}
+        self.literals = literals
+        self.random = None if fill_seed is None else np.random.default_rng(fill_seed)
+        self.at = (0, "")
+
+    def read(self) -> Program:
+        self.program.keeps_fixed = _FIXED.search(self.text) is not None
+        if "main" not in self.blocks:
+            raise TextError('expected a line module: "main"; found none')
+        for name in self.blocks:
+            self._module(name)
+        return self.program
+
+    def _blocks(self, text: str) -> dict[str, list[tuple[int, str]]]:
+        blocks: dict[str, list[tuple[int, str]]] = {}
+        current: list[tuple[int, str]] | None = None
+        for number, line in enumerate(text.split("\n"), 1):
+            self.at = (number, line)
+            if header := _MODULE.match(line):
+                shown = header["name"]
+                name = unquoted(shown) if "\\" in shown else shown[1:-1]
+                current = blocks.setdefault(name, [])
+                if current:
+                    self._fail(f"module {name!r} is defined twice")
+            elif line.strip():
+                if current is None:
+                    self._fail('expected a line module: "name" first')
+                current.append((number, line))
+        return blocks
+
+    def _module(self, name: str) -> Module:
+        if name in self.done:
+            return self.done[name]
+        if name not in self.blocks:
+            self._fail(f"module {name!r} is not defined")
+        module = self.program.main if name == "main" else self.program.create_module(name)
+        self.done[name] = module
+        for at in self.blocks[name]:
+            self.at = at
+            try:
+                self._line(module, at[1])
+            except TextError:
+                raise
+            except (WorkbenchError, KeyError, ValueError, TypeError) as error:
+                raise TextError(f"line {at[0]}: {error}; in {at[1]!r}") from error
+        # Parameters are inserted at the front, so the last line is the first parameter.
+        module.reverse_parameters()
+        return module
+
+    def _line(self, module: Module, line: str) -> None:
+        found = _LINE.match(line)
+        if not found:
+            self._fail("expected `name = operation(inputs) -> shape`")
+        body, arrow, shape_text = found["rest"].rpartition(" -> ")
+        rest, _, symbols = (shape_text if arrow else found["rest"]).partition(" # ")
+        body, shape_text = (body, rest) if arrow else (rest, "")
+        shape_text, _, target = shape_text.partition(", target_id=")
+        made = self._instruction(module, found["name"], body, shape_text)
+        add_debug_symbols(made, [unquoted(s) for s in symbols.split(", ")] if symbols else [])
+        made.target_id = int(target or 0)
+        shape = parse_shape(shape_text)
+        if shape_text and made.shape != shape and str(made.shape) != str(shape):
+            strictly = strict_shape(made.op, [i.shape for i in made.inputs], made.modules)
+            if strictly is None or str(strictly) != shape_text:
+                self._fail(f"the line says {shape}, but the operation gives {made.shape}")
+            self.program.keeps_fixed = self.program.strict = True
+            made.shape = strictly
+        self.named[found["name"]] = made
+
+    def _instruction(self, module: Module, name: str, body: str, shape: str) -> Instruction:
+        if body.startswith("@param:"):
+            own = unquoted(body.removeprefix("@param:"))
+            made = module.add_parameter(own, parse_shape(shape))
+            module.move(made, None)
+            return made
+        if body.startswith("@literal"):
+            made = module.add_literal(self._literal(name, body, parse_shape(shape)))
+            module.move(made, None)
+            return made
+        if body.startswith("@comment:"):
+            return module.insert(None, make("@comment", text=body.removeprefix("@comment:")[1:]))
+        head, _, modules = _split_modules(body)
+        op, inputs = _split_call(head)
+        called = [self._module(unquoted(m)) for m in modules.split(", ")] if modules else []
+        operation = _loaded(op, shape) if op.startswith("load[") else parse_operation(op)
+        if operation.name in BYPASSED:
+            for one in called:
+                one.bypass = True
+        return module.insert(None, operation, *self._values(inputs), modules=called)
+
+    def _values(self, text: str) -> list[Instruction]:
+        wanted = text.split(",") if text else []
+        for name in wanted:
+            if name not in self.named:
+                self._fail(f"{name!r} is not defined before this line")
+        return [self.named[n] for n in wanted]
+
+    def _literal(self, name: str, body: str, shape: Shape) -> Argument:
+        inner = body.removeprefix("@literal").strip("{}").strip()
+        if name in self.literals:
+            return Argument(shape, np.asarray(self.literals[name], shape.type.numpy))
+        if inner != "...":
+            values = [v.strip() for v in inner.split(",")] if inner else []
+            return literal_of(values, shape)
+        if self.random is None:
+            self._fail(
+                f"the elements of literal {name} are elided; give them with literals={{{name!r}: array}}, "
+                "or fill_seed=0 for random ones"
+            )
+        drawn = self.random.standard_normal(shape.elements).astype(shape.type.numpy)
+        return Argument(shape, drawn.reshape(shape.lens))
+
+    def _fail(self, message: str) -> NoReturn:
+        raise TextError(f"line {self.at[0]}: {message}; in {self.at[1]!r}")
+
+
+BYPASSED = frozenset({"pointwise", "fused_reduce", "split_fused_reduce", "fused_concat", "group"})
+"""Operations whose module arguments are bodies that passes leave alone."""
+
+
+def literal_of(values: list[str], shape: Shape) -> Argument:
+    """A literal from the printed text of its elements."""
+    if shape.type.is_float:
+        array = np.array([float(v) for v in values]).astype(shape.type.numpy)
+    else:
+        array = np.array([int(v) for v in values]).astype(shape.type.numpy)
+    return Argument(shape, array.reshape(shape.lens or (0,)))
+
+
+_KINDS = ("sequence(", "optional(")
+
+
+def parse_shape(text: str) -> Shape:
+    """The shape that ``str(shape)`` printed."""
+    if not text:
+        return Shape()
+    if text.startswith("["):
+        return Shape.tuple_of(_tuple_parts(text[1:-1]))
+    if text.startswith(_KINDS):
+        kind, _, inner = text[:-1].partition("(")
+        return Shape.sequence_of(parse_shape(inner) if inner else None, kind)
+    parts = split_top(text)
+    if parts[0] == "dynamic":
+        return Shape.dynamic(DType.of(parts[1]), [read_dim(d) for d in split_top(parts[2][1:-1])])
+    if is_symbolic(dims := split_top(parts[1][1:-1])):
+        return read_shape(DType.of(parts[0]), dims, split_top(parts[2][1:-1]))
+    return Shape(DType.of(parts[0]), _ints(parts[1]), _ints(parts[2]))
+
+
+def _tuple_parts(text: str) -> list[Shape]:
+    shapes: list[Shape] = []
+    parts = split_top(text)
+    while parts:
+        take = 1 if parts[0].startswith(("[", *_KINDS)) else 3
+        shapes.append(parse_shape(", ".join(parts[:take])))
+        parts = parts[take:]
+    return shapes
+
+
+def _ints(text: str) -> list[int]:
+    return [int(v) for v in split_top(text[1:-1])]
+
+
+def parse_operation(text: str) -> Operation:
+    """The operation that ``str(op)`` printed."""
+    if text.startswith("unknown:"):
+        return make("unknown:", op=unquoted(text.removeprefix("unknown:")))
+    name, bracket, inner = text.partition("[")
+    if not bracket:
+        return make(name)
+    hints = _hints(find(name))
+    given = dict(_attribute(part) for part in split_top(inner[:-1], spaced=False))
+    return make(name, **{k: convert(v, hints.get(k, str)) for k, v in given.items()})
+
+
+def _loaded(text: str, shape: str) -> Operation:
+    """A load, whose shape stands behind the arrow: ``load[offset=0,end=512]``."""
+    offset = dict(map(_attribute, split_top(text[5:-1], spaced=False)))["offset"]
+    return make("load", shape=parse_shape(shape), offset=int(offset))
+
+
+def _attribute(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key, value
+
+
+@cache
+def _hints(cls: type[Operation]) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def convert(text: str, hint: Any) -> Any:
+    """The attribute value of type ``hint`` that ``text`` prints.
+
+    Raises:
+        TextError: The text is not a value of that type.
+    """
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return (
+            None if text == "nullopt" else convert(text, next(a for a in args if a is not NoneType))
+        )
+    if origin is tuple:
+        parts = split_top(text[1:-1])
+        return tuple(read_dims(parts) if args[0] is Dim else [convert(v, args[0]) for v in parts])
+    if hint is Shape:
+        return parse_shape(text)
+    if hint is Dim:
+        return read_dim(text)
+    if hint is bool:
+        return text == "1"
+    if hint is str:
+        return unquoted(text)
+    if hint is float:
+        return _float(text)
+    return _convert_simple(text, hint)
+
+
+def _float(text: str) -> float:
+    """A float attribute: models and MIGraphX have float32, so this is what its six digits stand for."""
+    value = float(text)
+    with np.errstate(over="ignore", under="ignore"):
+        single = float(np.float32(value))
+    return single if np.isfinite(single) and bool(single) == bool(value) else value
+
+
+def _convert_simple(text: str, hint: Any) -> Any:
+    if not isinstance(hint, type):
+        raise TextError(f"cannot read {text!r} as {hint}")
+    if issubclass(hint, DType):
+        return DType(int(text))
+    if issubclass(hint, Operation):
+        return parse_operation(text)
+    if issubclass(hint, Enum):
+        if found := [m for m in hint if str(m.value) == text]:
+            return found[0]
+        raise TextError(f"{text!r} is none of {', '.join(str(m.value) for m in hint)}")
+    return hint(text)
+
+
+def split_top(text: str, spaced: bool = True) -> list[str]:
+    """Split at the commas that are outside of all brackets; ``spaced`` commas are followed by a space."""
+    parts: list[str] = []
+    depth, start = 0, 0
+    for i, char in enumerate(text):
+        depth += (char in _OPEN) - (char in _CLOSE)
+        if char == "," and depth == 0 and (text[i + 1 : i + 2] == " ") == spaced:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    last = text[start:].strip()
+    return [*parts, last] if last or parts else []
+
+
+def _split_modules(body: str) -> tuple[str, str, str]:
+    if not body.endswith("]") or ", [" not in body:
+        return body, "", ""
+    head, sep, modules = body.rpartition(", [")
+    balanced = all(head.count(a) == head.count(b) for a, b in zip(_OPEN, _CLOSE, strict=True))
+    return (head, sep, modules[:-1]) if balanced else (body, "", "")
+
+
+def _split_call(head: str) -> tuple[str, str]:
+    if not head.endswith(")"):
+        return head, ""
+    depth = 0
+    for i in range(len(head) - 1, -1, -1):
+        depth += (head[i] == ")") - (head[i] == "(")
+        if depth == 0:
+            return head[:i], head[i + 1 : -1]
+    raise TextError(f"unbalanced parentheses in {head!r}")

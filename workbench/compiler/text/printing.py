@@ -1,0 +1,121 @@
+"""The text form of programs, as MIGraphX prints it: names, lines, whole programs. ``parse`` reads it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.builtin import Literal, Return
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import float_text
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.quoting import module_text, quoted, symbol_text, value_text
+from workbench.compiler.text.parsing import parse
+
+__all__ = ["Line", "instruction_text", "lines", "literals", "names", "parse", "to_text"]
+
+_INLINE_ELEMENTS = 10
+
+
+class Line(NamedTuple):
+    """One line of the text form: the instruction's id (None for a header), its module, the text."""
+
+    id: int | None
+    module: str
+    text: str
+
+
+def names(program: Program) -> dict[int, str]:
+    """The printed name of every instruction: parameters by name, others ``@`` and their position."""
+    found: dict[int, str] = {}
+    taken: set[str] = set()
+    for module in program.modules.values():
+        prefix = "" if module is program.main else f"{module.name}:"
+        plain = not prefix or value_text(prefix) == prefix
+        for position, instruction in enumerate(module):
+            own = instruction.parameter
+            if own is None:
+                found[instruction.id] = _placed(f"{prefix}@{position}", plain)
+                continue
+            name = prefix + own
+            shown = value_text(name)
+            while shown in taken:  # a parameter of another module prints so too
+                name += "'"
+                shown = quoted(name)
+            taken.add(shown)
+            found[instruction.id] = shown
+    return found
+
+
+def _placed(name: str, plain: bool) -> str:
+    """The name of what is called by its place; the module's own name may be an odd one."""
+    return name if plain else quoted(name)
+
+
+def literals(program: Program) -> dict[str, Array]:
+    """The elements of every literal, by printed name: with them ``parse`` gives back the very program.
+
+    The text alone has the elements of small literals only, to six digits.
+    """
+    named = names(program)
+    return {named[i.id]: i.literal.numpy() for i in program.instructions if i.literal is not None}
+
+
+def printed_modules(program: Program) -> list[Module]:
+    """The modules in printing order: those reachable from main, depth first, then the rest."""
+    reached = program.reachable_modules()
+    return reached + [m for m in program.modules.values() if m not in set(reached)]
+
+
+def lines(program: Program) -> list[Line]:
+    """The text form line by line."""
+    named = names(program)
+    found: list[Line] = []
+    for module in printed_modules(program):
+        shown = module_text(module.name)
+        header = shown if shown.startswith('"') else f'"{shown}"'
+        found.append(Line(None, module.name, f"module: {header}"))
+        found += [Line(i.id, module.name, instruction_text(i, named)) for i in module]
+        found.append(Line(None, module.name, ""))
+    return found
+
+
+def to_text(program: Program) -> str:
+    """The text form of a whole program."""
+    return "\n".join(line.text for line in lines(program)) + "\n"
+
+
+def instruction_text(instruction: Instruction, named: dict[int, str]) -> str:
+    """The line of one instruction."""
+    i = instruction
+    text = f"{named[i.id]} = {operator_text(i)}"
+    if i.inputs:
+        text += "(" + ",".join([named[x.id] for x in i.inputs]) + ")"
+    if i.modules:
+        text += ", [" + ", ".join([module_text(m.name) for m in i.modules]) + "]"
+    if not isinstance(i.op, Return):
+        text += f" -> {i.shape}"
+    if i.target_id:
+        text += f", target_id={i.target_id}"
+    return f"{text} # {', '.join(map(symbol_text, i.symbols))}" if i.symbols else text
+
+
+def operator_text(instruction: Instruction) -> str:
+    """The operator with its attributes; of a literal, its elements when they are few."""
+    if isinstance(instruction.op, Literal):
+        return "@literal" + literal_text(instruction.literal)
+    return str(instruction.op)
+
+
+def literal_text(literal: Argument | None) -> str:
+    """The elements in braces, or ``{ ... }`` when there are more than ten."""
+    if literal is None or literal.shape.elements > _INLINE_ELEMENTS:
+        return "{ ... }"
+    values: Sequence[Any] = literal.numpy().reshape(-1).tolist()
+    return "{" + ", ".join([_element(v, literal.shape.type) for v in values]) + "}"
+
+
+def _element(value: Any, type: DType) -> str:
+    return float_text(float(value)) if type.is_float else str(int(value))

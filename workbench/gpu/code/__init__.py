@@ -1,0 +1,1 @@
+"""Machine code: compiled, cached on disk, taken apart and disassembled."""

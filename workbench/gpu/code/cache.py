@@ -1,0 +1,108 @@
+"""Code objects on disk, one file each, named by what they follow from; and their compilation."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from workbench.compiler.errors import DeviceError
+from workbench.compiler.progress import progress_bar
+from workbench.gpu.code.cache_folder import cache_folder, keep, kept
+from workbench.gpu.devices.base import Code, Compiler
+from workbench.gpu.kernels.kernel import Kernel
+
+_MAGIC = b"workbench code 1\n"
+_HEAD = struct.Struct("<QQQ32s")
+
+
+def compiled(
+    kernels: Iterable[Kernel], compiler: Compiler, progress: bool | None = None
+) -> dict[str, Code]:
+    """The code of each kernel, by name: from the cache, or compiled by several threads at once.
+
+    Args:
+        kernels: What to compile; equal ones are compiled once.
+        compiler: For which device.
+        progress: Show a progress bar; None shows one after the first second.
+
+    Raises:
+        DeviceError: A source does not compile.
+    """
+    wanted: dict[str, Kernel] = {}
+    for kernel in kernels:
+        if wanted.setdefault(kernel.name, kernel).source != kernel.source:
+            raise DeviceError(f"two kernels are called {kernel.name!r}, and their sources differ")
+    folder = cache_folder("kernels")
+    found: dict[str, Code] = {}
+    missing: list[Kernel] = []
+    for kernel in wanted.values():
+        code = read(_path(folder, kernel, compiler)) if folder else None
+        if code is None:
+            missing.append(kernel)
+        else:
+            found[kernel.name] = code
+    found.update(_compiled(missing, compiler, folder, progress))
+    return found
+
+
+def _compiled(
+    kernels: list[Kernel], compiler: Compiler, folder: Path | None, progress: bool | None
+) -> dict[str, Code]:
+    if not kernels:
+        return {}
+    found: dict[str, Code] = {}
+    with ThreadPoolExecutor(min(len(kernels), os.cpu_count() or 1)) as pool:
+        futures = {pool.submit(compile_one, k, compiler): k for k in kernels}
+        try:
+            with progress_bar(list(futures), progress, "compile kernels") as shown:
+                done = as_completed(futures)
+                for _ in shown:
+                    future = next(done)
+                    kernel = futures[future]
+                    found[kernel.name] = future.result()
+                    if folder:
+                        write(_path(folder, kernel, compiler), found[kernel.name])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return found
+
+
+def compile_one(kernel: Kernel, compiler: Compiler) -> Code:
+    """The code of one kernel, from its source."""
+    return compiler.compile(compiler.dialect.prologue + kernel.source, kernel.name)
+
+
+def _path(folder: Path, kernel: Kernel, compiler: Compiler) -> Path:
+    text = f"{compiler.key}\n{compiler.dialect.prologue}{kernel.source}"
+    return folder / f"{hashlib.sha256(text.encode()).hexdigest()}.code"
+
+
+def read(path: Path) -> Code | None:
+    """The code of a file; None where there is none, or where it is damaged."""
+    data = kept(path)
+    if data is None or not data.startswith(_MAGIC) or len(data) < len(_MAGIC) + _HEAD.size:
+        return None
+    body = data[len(_MAGIC) + _HEAD.size :]
+    *sizes, digest = _HEAD.unpack_from(data, len(_MAGIC))
+    if sum(sizes) != len(body) or hashlib.sha256(body).digest() != digest:
+        return None
+    log, assembly = sizes[0], sizes[0] + sizes[1]
+    return Code(body[assembly:], _text(body[:log]), _text(body[log:assembly]))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def write(path: Path, code: Code) -> None:
+    """Keep code in a file."""
+    log, assembly = code.log.encode(), code.assembly.encode()
+    body = log + assembly + code.binary
+    sizes = (len(log), len(assembly), len(code.binary))
+    head = _MAGIC + _HEAD.pack(*sizes, hashlib.sha256(body).digest())
+    keep(path, head + body)

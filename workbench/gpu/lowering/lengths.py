@@ -1,0 +1,93 @@
+"""A program whose lengths are ranges, as one for the lengths of some inputs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import RLock
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.module import Module, infer
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.sym.bindings import bindings, specialised
+from workbench.compiler.run.reference import check_inputs
+
+T = TypeVar("T")
+
+KEPT = 8
+"""Sets of lengths whose kernels are kept; the one that was used longest ago makes room."""
+
+
+def is_dynamic(program: Program) -> bool:
+    """Whether only a run tells the lengths of some parameter."""
+    return any(s.is_dynamic for s in program.parameters.values())
+
+
+def lengths_of(program: Program, inputs: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """The lens of the inputs, in the order of the parameters.
+
+    Raises:
+        InputError: An input does not fit.
+    """
+    checked = check_inputs(program, inputs)
+    return tuple(np.shape(cast("Array", checked[name])) for name in program.parameters)
+
+
+def with_lengths(program: Program, inputs: Mapping[str, Any]) -> Program:
+    """A copy of a program for inputs of these lengths; instructions keep their ids.
+
+    Raises:
+        InputError: An input does not fit.
+        ShapeError: The program does not work for these lengths.
+    """
+    checked = check_inputs(program, inputs)
+    made = program.clone()
+    shapes = program.parameters
+    values = bindings((n, s, checked[n]) for n, s in shapes.items() if s.is_dynamic)
+    for name, parameter in made.main.parameters.items():
+        if shapes[name].is_dynamic:
+            lens = np.shape(cast("Array", checked[name]))
+            parameter.shape = Shape(parameter.shape.type, lens)
+    _infer(made.main, values)
+    return made
+
+
+def _infer(module: Module, values: Mapping[Any, int]) -> None:
+    """Shapes of a module's instructions anew, those of the modules that they call first."""
+    for instruction in module:
+        for called in instruction.modules:
+            _infer(called, values)
+        if instruction.inputs and not instruction.name.startswith("@"):
+            instruction.op = specialised(instruction.op, values)
+            instruction.shape = infer(instruction.op, instruction.inputs, instruction.modules)
+
+
+class Dispatch(Generic[T]):
+    """What was made for each set of lengths.
+
+    Args:
+        source: A program with dynamic parameters.
+        make: Makes what is kept, from the program for one set of lengths.
+    """
+
+    def __init__(self, source: Program, make: Callable[[Program], T]) -> None:
+        """Nothing is made yet."""
+        self.source = source
+        self._make = make
+        self._lock = RLock()
+        self._known: OrderedDict[tuple[tuple[int, ...], ...], T] = OrderedDict()
+
+    def of(self, inputs: Mapping[str, Any]) -> T:
+        """What was made for the lengths of these inputs; made now, if it was not."""
+        key = lengths_of(self.source, inputs)
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._make(with_lengths(self.source, inputs))
+            self._known.move_to_end(key)
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+            return self._known[key]

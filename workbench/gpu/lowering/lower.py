@@ -1,0 +1,307 @@
+"""From a compiled program to the steps of a run: what becomes a kernel, and where values lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+
+import numpy as np
+
+from workbench.compiler.errors import DeviceError
+from workbench.compiler.ir.builtin import Identity
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.module import Module, captured
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.memory.coloring import color
+from workbench.compiler.memory.liveness import Lifetime
+from workbench.compiler.report.result import kernel_text
+from workbench.gpu.dialect import Dialect
+from workbench.gpu.emit.tensors import has_value
+from workbench.gpu.kernels.elementwise import elementwise
+from workbench.gpu.kernels.kernel import Launch, Place, Root
+from workbench.gpu.kernels.schedules import schedule_of
+from workbench.gpu.lowering.layout import laid_out
+from workbench.gpu.lowering.places import parts_of, viewed
+from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
+
+_MARKERS = frozenset(
+    {"@return", "@comment", "@outline", "record_event", "wait_event", "set_stream"}
+)
+
+
+class Lowering:
+    """Plans one program for one dialect. Schedules read places and ask for scratch memory here.
+
+    Args:
+        program: The compiled program, without dynamic shapes.
+        dialect: What kernels are printed for.
+    """
+
+    def __init__(self, program: Program, dialect: Dialect) -> None:
+        """Nothing has a place yet."""
+        self.program = program
+        self.dialect = dialect
+        self.places: dict[tuple[int, int], Place] = {}
+        self.steps: list[Step] = []
+        self.literals: dict[Root, Array] = {}
+        self._folded: dict[int, bool] = {}
+
+    # What schedules ask
+
+    def place(self, instruction: Instruction, part: int = 0) -> Place:
+        """Where a value lies."""
+        return self.places[instruction.id, part]
+
+    def outputs(self, instruction: Instruction) -> list[Place]:
+        """Where the results of an instruction go."""
+        return [self.place(instruction, k) for k in range(len(parts_of(instruction.shape)))]
+
+    def inputs(self, instruction: Instruction) -> list[tuple[Instruction, Place]]:
+        """What an instruction reads from memory; constants of one element are written into kernels."""
+        found: dict[Instruction, Place] = {}
+        for one in instruction.inputs:
+            self._reach(one, found)
+        return list(found.items())
+
+    def _reach(self, one: Instruction, found: dict[Instruction, Place]) -> None:
+        if not self.is_folded(one):
+            found[one] = self.place(one)
+
+    def is_folded(self, one: Instruction) -> bool:
+        """Whether a value is a constant of one element, perhaps repeated: no memory need be read."""
+        known = self._folded.get(one.id)
+        if known is None:
+            known = one.literal is not None and one.shape.elements == 1
+            if not known and one.name in ("multibroadcast", "broadcast", "scalar", "contiguous"):
+                known = self.is_folded(one.inputs[0])
+            self._folded[one.id] = known
+        return known
+
+    def scratch(self, instruction: Instruction, number: int, shape: Shape) -> Place:
+        """Memory that only the kernels of one instruction use."""
+        root = Root("scratch", instruction.id, number, padded(shape.bytes))
+        return Place(root, shape)
+
+    def constant(self, instruction: Instruction, number: int, array: Array) -> Place:
+        """A table that a kernel of an instruction reads."""
+        flat = np.ascontiguousarray(array)
+        shape = Shape(flat.dtype.name, flat.shape)
+        root = Root("literal", instruction.id, number + 1, padded(flat.nbytes))
+        self.literals[root] = flat.reshape(-1)
+        return Place(root, shape)
+
+    # The walk
+
+    def plan(self) -> Plan:
+        """The plan of the whole program."""
+        for instruction in self.program.main:
+            self._lower(instruction)
+        outputs = tuple(tuple(self._anywhere(o)) for o in self.program.main.outputs)
+        results = list(dict.fromkeys(p.root for parts in outputs for p in parts))
+        own = tuple(r for r in results if r.kind == "value")
+        offsets, arena = self._arena(set(own))
+        named = {n: self.places[i.id, 0] for n, i in self.program.main.parameters.items()}
+        read = self._read(outputs)
+        literals = {r: a for r, a in self.literals.items() if r in read}
+        return Plan(
+            self.program,
+            self.dialect,
+            tuple(self.steps),
+            literals,
+            named,
+            outputs,
+            {i.id: tuple(self._anywhere(i)) for i in self.program.main},
+            offsets,
+            arena,
+            own,
+        )
+
+    def _lower(self, instruction: Instruction) -> None:
+        if instruction.name in _MARKERS:
+            if instruction in self.program.main.outputs:
+                self._on_host(instruction)
+            return
+        if instruction.parameter is not None:
+            self._own(instruction, "parameter")
+        elif instruction.literal is not None:
+            self._literal(instruction)
+        elif (places := viewed(instruction, self.places)) is not None:
+            self._put(instruction, places)
+        elif instruction.name in ("write", "copy"):
+            self._write(instruction)
+        elif _is_known(instruction.shape):
+            self._own(instruction, "value")
+            if self._decides(instruction):
+                self._branch(instruction)
+            else:
+                self._compute(instruction)
+        else:
+            self._on_host(instruction)
+
+    def _anywhere(self, instruction: Instruction) -> list[Place]:
+        """The places of a value; none if the host has it."""
+        known = (instruction.id, 0) in self.places
+        return self.outputs(instruction) if known else []
+
+    def _own(self, instruction: Instruction, kind: str) -> None:
+        shapes = [_apart(s) if kind == "value" else s for s in parts_of(instruction.shape)]
+        roots = [Root(kind, instruction.id, k, padded(_bytes(s))) for k, s in enumerate(shapes)]
+        self._put(instruction, [Place(r, s) for r, s in zip(roots, shapes, strict=True)])
+
+    def _put(self, instruction: Instruction, places: Sequence[Place]) -> None:
+        for part, place in enumerate(places):
+            self.places[instruction.id, part] = place
+
+    def _literal(self, instruction: Instruction) -> None:
+        assert instruction.literal is not None
+        root = Root("literal", instruction.id, 0, padded(_bytes(instruction.shape)))
+        self.literals[root] = laid_out(instruction.literal.numpy(), instruction.shape)
+        self._put(instruction, [Place(root, instruction.shape)])
+
+    def _write(self, instruction: Instruction) -> None:
+        """What is written into a buffer; by way of other memory, if elements are read that lie there."""
+        buffers = self.outputs(instruction.inputs[-1])
+        roots = {b.root for b in buffers}
+        if any(r.kind == "literal" for r in roots):
+            raise DeviceError(
+                f"{instruction!r} writes into a constant; expected a parameter or a computed value"
+            )
+        inner = unwrapped(instruction)
+        read = [p for i in inner.inputs for p in self._anywhere(i)]
+        if all(p.root not in roots for p in read):
+            self._put(instruction, buffers)
+            self._compute(inner)
+            return
+        self._own(instruction, "value")
+        self._compute(inner)
+        source = self.place(instruction)
+        if source.shape.elements:
+            read_back = [(instruction, source)]
+            copied = elementwise(self.dialect, "copy", instruction, read_back, buffers)
+            self.steps.append(KernelStep(instruction, copied))
+        self._put(instruction, buffers)
+
+    def _compute(self, instruction: Instruction) -> None:
+        if not any(p.shape.elements for p in self.outputs(instruction)):
+            return
+        launches = self.launches(instruction)
+        if launches is None:
+            self._on_host(instruction)
+        else:
+            self.steps += [KernelStep(instruction, one) for one in launches]
+
+    def launches(self, instruction: Instruction) -> list[Launch] | None:
+        """The kernels of an instruction; None where there are none."""
+        shapes = [
+            *parts_of(instruction.shape),
+            *(s for i in instruction.inputs for s in parts_of(i.shape)),
+        ]
+        if not all(_is_known(s) for s in shapes):
+            return None
+        schedule = schedule_of(instruction)
+        made = schedule(self, instruction) if schedule is not None else None
+        if made is None and has_value(instruction):
+            purpose = kernel_text(instruction)
+            inputs, outputs = self.inputs(instruction), self.outputs(instruction)
+            return [elementwise(self.dialect, purpose, instruction, inputs, outputs)]
+        return made
+
+    def _decides(self, instruction: Instruction) -> bool:
+        """Whether an instruction is an ``if`` whose modules can be run by steps of their own."""
+        modules = [m for m in instruction.modules if not m.bypass]
+        inner = [i.shape for m in modules for i in m.outputs]
+        read = [*instruction.inputs, *(i for m in modules for i in captured(m))]
+        placed = all((i.id, 0) in self.places for i in read)
+        return instruction.name == "if" and placed and all(map(_is_known, inner))
+
+    def _branch(self, instruction: Instruction) -> None:
+        condition, *given = instruction.inputs
+        names = sorted({name for m in instruction.modules for name in m.parameters})
+        bound = dict(zip(names, given, strict=True))
+        then, otherwise = (self._module(m, bound, instruction) for m in instruction.modules)
+        self.steps.append(BranchStep(instruction, self.place(condition), (then, otherwise)))
+
+    def _module(
+        self, module: Module, bound: Mapping[str, Instruction], caller: Instruction
+    ) -> tuple[Step, ...]:
+        """The steps of a called module, and copies of its results to where its caller's lie."""
+        outer, self.steps = self.steps, []
+        try:
+            for one in module:
+                if one.parameter is not None:
+                    self._put(one, self.outputs(bound[one.parameter]))
+                else:
+                    self._lower(one)
+            for one, place in zip(module.outputs, self.outputs(caller), strict=True):
+                if place.shape.elements:
+                    known = [] if self.is_folded(one) else [(one, self.place(one))]
+                    copy = elementwise(self.dialect, "copy", one, known, [place])
+                    self.steps.append(KernelStep(caller, copy))
+            return tuple(self.steps)
+        finally:
+            self.steps = outer
+
+    def _on_host(self, instruction: Instruction) -> None:
+        called = [m for m in instruction.modules if not m.bypass]
+        read = dict.fromkeys([*instruction.inputs, *(i for m in called for i in captured(m))])
+        reads = tuple((i, tuple(self._anywhere(i))) for i in read)
+        self.steps.append(HostStep(instruction, reads, tuple(self._anywhere(instruction))))
+
+    # Memory
+
+    def _arena(self, own: set[Root]) -> tuple[dict[Root, int], int]:
+        """Offsets for what is used from one step to another, those that are never kept together sharing."""
+        first: dict[Root, int] = {}
+        last: dict[Root, int] = {}
+        made: dict[Root, Instruction] = {}
+        for k, step in enumerate(self.steps):
+            for root in roots_of(step):
+                if root.kind in ("value", "scratch") and root not in own:
+                    first.setdefault(root, k)
+                    made.setdefault(root, step.instruction)
+                    last[root] = k
+        values = [Lifetime(made[r], first[r], last[r], r.bytes) for r in first]
+        offsets = dict(zip(first, color(values, padded(1)), strict=True))
+        return offsets, max((o + r.bytes for r, o in offsets.items()), default=0)
+
+    def _read(self, outputs: Iterable[Sequence[Place]]) -> set[Root]:
+        found = {p.root for parts in outputs for p in parts}
+        return found.union(*map(roots_of, self.steps))
+
+
+def _apart(shape: Shape) -> Shape:
+    """The shape with a place for each element, where a rule gives a result its input's strides of 0."""
+    return shape.as_standard() if shape.is_tensor and shape.broadcasted else shape
+
+
+def unwrapped(instruction: Instruction) -> Instruction:
+    """What is written into a buffer, as an instruction of its own that is in no module."""
+    inner = copy(instruction)
+    inner.op = getattr(instruction.op, "op", Identity())
+    inner.inputs = instruction.inputs[:-1]
+    return inner
+
+
+def roots_of(step: Step) -> list[Root]:
+    """The memory that a step reads or writes."""
+    if isinstance(step, KernelStep):
+        return list(step.launch.arguments)
+    if isinstance(step, BranchStep):
+        return [step.condition.root, *(r for b in step.branches for s in b for r in roots_of(s))]
+    return [p.root for p in (*(p for _, ps in step.reads for p in ps), *step.writes)]
+
+
+def _is_known(shape: Shape) -> bool:
+    """Whether a value has a place: it is a tensor, or a tuple of tensors, and its lengths are known."""
+    return all(s.is_tensor and not s.is_dynamic for s in parts_of(shape))
+
+
+def _bytes(shape: Shape) -> int:
+    return shape.element_space * shape.type.size if shape.is_tensor else 0
+
+
+def lower(program: Program, dialect: Dialect) -> Plan:
+    """The plan of a program's run."""
+    return Lowering(program, dialect).plan()

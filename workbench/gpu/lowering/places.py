@@ -1,0 +1,89 @@
+"""Where values lie: each in memory of its own, or in that of the value that it is a view of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.shape import Shape
+from workbench.gpu.kernels.kernel import Place
+
+Places = Mapping[tuple[int, int], Place]
+"""Places by instruction's id and part."""
+
+_SAME = frozenset({"identity", "capture", "expect_dims"})
+_STRIDED = frozenset({
+    "transpose", "broadcast", "multibroadcast", "broadcast_with_dims", "broadcast_for_dot", "scalar",
+    "squeeze", "unsqueeze", "slice", "step", "reshape_lazy", "as_shape",
+})  # fmt: skip
+_IN_ORDER = frozenset({"reshape", "flatten", "contiguous", "reshape_with_dims", "layout"})
+"""Copies, unless the elements lie in the result's order already."""
+
+
+def parts_of(shape: Shape) -> tuple[Shape, ...]:
+    """The shapes of a result's parts: of a tensor, itself."""
+    return shape.subs if shape.subs is not None and not shape.kind else (shape,)
+
+
+def viewed(instruction: Instruction, places: Places) -> list[Place] | None:
+    """The places of a result that lies in an input's memory; None where it needs memory of its own."""
+    name, inputs = instruction.name, instruction.inputs
+    if not inputs or instruction.shape.is_dynamic:
+        return None
+    if name in _SAME:
+        shapes = parts_of(inputs[0].shape)
+        return _all(places, inputs[0], range(len(shapes)))
+    if name == "get_tuple_elem":
+        return _all(places, inputs[0], [cast("Any", instruction.op).index])
+    x = places.get((inputs[0].id, 0))
+    if x is None or not inputs[0].shape.is_tensor or x.shape != inputs[0].shape:
+        return None
+    return _moved(instruction, x)
+
+
+def _all(places: Places, source: Instruction, parts: Any) -> list[Place] | None:
+    found = [places.get((source.id, part)) for part in parts]
+    return [p for p in found if p is not None] if None not in found else None
+
+
+def _moved(instruction: Instruction, x: Place) -> list[Place] | None:
+    name, shape, source = instruction.name, instruction.shape, instruction.inputs[0].shape
+    if name == "slice" and len(instruction.inputs) > 1:
+        return None
+    if name == "load":
+        return _loaded(instruction, x)
+    if name in _STRIDED:
+        return [Place(x.root, shape, x.offset + _start(instruction))]
+    if name in _IN_ORDER and _same_order(source, shape):
+        return [Place(x.root, shape, x.offset)]
+    return None
+
+
+def _loaded(instruction: Instruction, x: Place) -> list[Place] | None:
+    """Elements of any type in the memory of others, where they begin at a multiple of their size."""
+    op, shape = cast("Any", instruction.op), instruction.shape
+    start = x.offset * x.shape.type.size + op.offset
+    fits = shape.is_tensor and op.offset >= 0 and op.offset + shape.bytes <= x.shape.bytes
+    if not fits or start % shape.type.size:
+        return None
+    return [Place(x.root, shape, start // shape.type.size)]
+
+
+def _start(instruction: Instruction) -> int:
+    """Elements from the first one of the input to the first one of a view."""
+    if instruction.name != "slice":
+        return 0
+    source = instruction.inputs[0].shape
+    op = cast("Any", instruction.op.normalized([source]))
+    pairs: list[tuple[int, int]] = list(zip(op.axes, op.starts, strict=True))
+    return sum(source.strides[a] * s for a, s in pairs)
+
+
+def _same_order(source: Shape, shape: Shape) -> bool:
+    """Whether a copy's elements would lie as its source's do."""
+    if source.elements != shape.elements:
+        return False
+    return (source.standard and shape.standard) or (
+        source.lens == shape.lens and source.strides == shape.strides
+    )

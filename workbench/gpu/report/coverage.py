@@ -1,0 +1,58 @@
+"""Which operations no kernel computes: their samples are lowered, and what is left to the host is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.operation import OPERATIONS, Operation, Sample, find
+from workbench.compiler.ir.program import Program
+from workbench.gpu.dialect import OPENCL, Dialect
+from workbench.gpu.lowering.lower import lower
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many of an operation's samples have kernels."""
+
+    name: str
+    samples: int
+    on_host: int
+    summary: str
+    """The first line of the operation's docstring."""
+
+
+def coverage(dialect: Dialect = OPENCL) -> list[Coverage]:
+    """A row for each operation that can be computed by itself: those that have samples."""
+    find("identity")  # registers every operation
+    return [row for cls in OPERATIONS.values() if (row := _covered(cls, dialect)).samples]
+
+
+def on_host(dialect: Dialect = OPENCL) -> list[Coverage]:
+    """The operations that the host computes, wholly or in some forms."""
+    return [row for row in coverage(dialect) if row.on_host]
+
+
+def _covered(cls: type[Operation], dialect: Dialect) -> Coverage:
+    found = [left for left in (_is_left(s, dialect) for s in _samples(cls)) if left is not None]
+    summary = (cls.__doc__ or "").splitlines()[0] if cls.__doc__ else ""
+    return Coverage(cls.name, len(found), sum(found), summary)
+
+
+def _samples(cls: type[Operation]) -> Iterable[Sample]:
+    return () if cls.takes_modules else cls.samples()
+
+
+def _is_left(sample: Sample, dialect: Dialect) -> bool | None:
+    """Whether the host computes a sample; None where it makes no program of static tensors."""
+    op, operands = sample
+    program = Program()
+    try:
+        shapes = [x.shape if isinstance(x, Argument) else Argument.of(x).shape for x in operands]
+        inputs = [program.main.add_parameter(f"x{k}", s) for k, s in enumerate(shapes)]
+        program.main.add_return(program.main.add(op, *inputs))
+    except WorkbenchError:
+        return None
+    return bool(lower(program, dialect).host)

@@ -1,0 +1,154 @@
+"""From what was measured on a device to rows, of kernels, host steps and copies, and the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.report.result import fused_ids, kernel_sources, kernel_text, work_of
+from workbench.compiler.report.timings import COPY, DEVICE, HOST, RunTimes, Spread, Timing
+from workbench.compiler.text.printing import names
+from workbench.gpu.devices.base import Device
+from workbench.gpu.lowering.places import parts_of
+from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step
+from workbench.gpu.run.sequence import Costs
+
+Samples = dict[str, list[float]]
+"""Seconds by what they are of, one a repetition."""
+
+
+@dataclass
+class Taken:
+    """All seconds that a profile took, one list a thing, one number a repetition."""
+
+    steps: list[list[float]]
+    """Of each step of the plan: a kernel's on the device's clock, without what the event adds."""
+    launches: list[list[float]]
+    """Of each step, what its launch took of the host."""
+    uploads: Samples = field(default_factory=Samples)
+    """By the parameter's name."""
+    downloads: Samples = field(default_factory=Samples)
+    """By the output's name."""
+    whole: list[float] = field(default_factory=list[float])
+    profiled: list[float] = field(default_factory=list[float])
+    wall: list[float] = field(default_factory=list[float])
+    graph: list[float] = field(default_factory=list[float])
+    pairs: list[int] = field(default_factory=list[int])
+    """Of each whole run, the number of the repetition that followed it."""
+
+    @classmethod
+    def of(cls, steps: int) -> Taken:
+        """Nothing yet."""
+        return cls([[] for _ in range(steps)], [[] for _ in range(steps)])
+
+
+def output_names(plan: Plan) -> list[str]:
+    """A name for each output, as results have them."""
+    named, count = plan.program.output_names, len(plan.outputs)
+    return [*named[:count], *(f"output_{k}" for k in range(len(named), count))]
+
+
+def rows_of(plan: Plan, taken: Taken) -> tuple[Timing, ...]:
+    """Uploads, the steps of the plan in order, and downloads."""
+    named = names(plan.program)
+    parameters = plan.program.main.parameters
+    uploads = (
+        _copy(parameters[name], name, "upload", seconds) for name, seconds in taken.uploads.items()
+    )
+    outputs = zip(output_names(plan), plan.program.main.outputs, strict=True)
+    downloads = (
+        _copy(output, name, "download", taken.downloads[name])
+        for name, output in outputs
+        if name in taken.downloads
+    )
+    return (*uploads, *_steps(plan.steps, taken, named), *downloads)
+
+
+def _copy(instruction: Instruction, name: str, way: str, seconds: list[float]) -> Timing:
+    bytes = sum(s.bytes for s in parts_of(instruction.shape) if s.is_tensor)
+    op = "@param" if way == "upload" else "@return"
+    return Timing(instruction.id, name, way, op, COPY, tuple(seconds), bytes=bytes)
+
+
+def _steps(steps: Sequence[Step], taken: Taken, named: Mapping[int, str]) -> Iterator[Timing]:
+    of_one: dict[int, list[int]] = {}
+    for k, step in enumerate(steps):
+        of_one.setdefault(step.instruction.id, []).append(k)
+    medians = [Spread.of(s).median for s in taken.steps]
+    for k, step in enumerate(steps):
+        mates = of_one[step.instruction.id]
+        slowest = max(mates, key=medians.__getitem__)
+        yield _step(step, k, mates, k == slowest, taken, named)
+
+
+def _step(
+    step: Step, k: int, mates: list[int], is_slowest: bool, taken: Taken, named: Mapping[int, str]
+) -> Timing:
+    i = step.instruction
+    work = work_of(i)
+    part = f" ({mates.index(k) + 1} of {len(mates)})" if len(mates) > 1 else ""
+    on_device = not isinstance(step, HostStep | BranchStep)
+    return Timing(
+        id=i.id,
+        name=named[i.id],
+        kernel=kernel_text(i) + part,
+        op=i.name,
+        where=DEVICE if on_device else HOST,
+        seconds=tuple(taken.steps[k]),
+        flops=work.flops if is_slowest else 0,
+        bytes=work.bytes if len(mates) == 1 else _moved(step),
+        sources=kernel_sources(i),
+        aliases=fused_ids(i),
+        launches=1 if on_device else 0,
+        launch=Spread.of(taken.launches[k]).median if on_device else 0.0,
+        type=_arithmetic(i),
+    )
+
+
+def _moved(step: Step) -> int:
+    """What a step reads and writes, by the sizes of its arguments."""
+    if isinstance(step, KernelStep):
+        return sum(r.bytes for r in dict.fromkeys(step.launch.arguments))
+    return 0
+
+
+def _arithmetic(instruction: Instruction) -> str:
+    """The type that its arithmetic is done in; narrower floats are computed in f32."""
+    shapes = [i.shape for i in instruction.inputs] + [instruction.shape]
+    types = {s.type.name for shape in shapes for s in parts_of(shape) if s.is_tensor}
+    return "f64" if types & {"double", "float64"} else "f32"
+
+
+def run_times(
+    device: Device, rows: Sequence[Timing], taken: Taken, costs: Costs, mode: str, marked: int
+) -> RunTimes:
+    """The whole run beside its rows."""
+    queued = [t for t in rows if t.where == DEVICE]
+    sums = np.sum([t.seconds for t in queued], 0) if queued else np.zeros(len(taken.profiled))
+    return RunTimes(
+        device=f"{device.facts.name} ({device.spec})",
+        repetitions=len(taken.profiled),
+        kernels=Spread.of(sums).median,
+        whole=Spread.of(taken.whole),
+        profiled=Spread.of(taken.profiled),
+        wall=Spread.of(taken.wall),
+        launches=sum(t.launches for t in queued),
+        launch=sum(t.launch for t in queued),
+        event=costs.event,
+        empty=costs.empty,
+        graph=Spread.of(taken.graph) if taken.graph else None,
+        mode=mode,
+        marked=marked,
+        difference=_more(sums, taken),
+        slowdown=_more(np.array(taken.profiled), taken),
+    )
+
+
+def _more(seconds: Array, taken: Taken) -> float:
+    """How much more than the whole run before it, as a part of that: the median over the repetitions."""
+    pairs = zip(taken.pairs, taken.whole, strict=True)
+    return Spread.of([float(seconds[k]) / whole - 1 for k, whole in pairs if whole]).median

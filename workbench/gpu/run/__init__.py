@@ -1,0 +1,1 @@
+"""Runs on a device: executables, their streams and graphs, and profiles."""

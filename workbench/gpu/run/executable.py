@@ -1,0 +1,397 @@
+"""A plan on a device: its kernels loaded, its constants uploaded, ready to run any number of times."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.errors import DeviceError
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.progress import progress_bar
+from workbench.compiler.run.reference import Interpreter, as_result, check_inputs
+from workbench.gpu.code.cache import compiled
+from workbench.gpu.devices.base import Code, Device, Pointer, Stream
+from workbench.gpu.kernels.kernel import Place, Root
+from workbench.gpu.lowering.layout import laid_out, seen_as
+from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
+from workbench.gpu.run.device_array import DeviceArray, borrowed
+
+Hook = Callable[[Instruction, Any], None]
+"""Called after each instruction that computes something, with its value."""
+_IDLE = object()
+"""Stands for the stream of the last run where there was none."""
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A step with all that its launch needs looked up."""
+
+    step: Step
+    function: Any = None
+    arguments: tuple[Pointer, ...] = ()
+    branches: tuple[tuple[_Ready, ...], ...] = ()
+
+
+class Executable:
+    """Runs a plan on a device. Runs take turns: memory is allocated once.
+
+    Args:
+        plan: What to do.
+        device: Where.
+        codes: The machine code of the plan's kernels; compiled now, unless given.
+
+    Raises:
+        DeviceError: A kernel does not compile, or the device has too little memory.
+    """
+
+    def __init__(self, plan: Plan, device: Device, codes: Mapping[str, Code] | None = None) -> None:
+        """Load the kernels, allocate, upload the constants."""
+        self.plan = plan
+        self.device = device
+        kernels = (s.launch.kernel for s in plan.kernels)
+        self._codes = compiled(kernels, device.compiler) if codes is None else codes
+        self._functions: dict[str, Any] = {}
+        self._last = {s.instruction.id: s for s in plan.steps}
+        self._lock = RLock()
+        self._used: object = _IDLE
+        """The stream of the last run."""
+        self._buffers: list[Any] = []
+        self._finalizer = weakref.finalize(self, _free, device, self._buffers)
+        self._interpreter = Interpreter(plan.program)
+        self.stream: Stream = device.stream() if self.replays else None
+        """The stream that runs are in, unless they are given one."""
+        self._graph: Any = None
+        self._runs = 0
+        self._written = {r for s in plan.kernels for r in s.launch.writes}
+        self._hosted: dict[int, Any] = {}
+        """Values that the host keeps during a run, by the instruction's id."""
+        self._lent: dict[Root, Pointer] = {}
+        """Memory that a run without copies has in place of its own."""
+        try:
+            self._pointers = self._allocate()
+            self._ready = [self._prepare(s) for s in plan.steps]
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the memory back; the executable cannot run any more."""
+        self._finalizer()
+
+    # Setting up
+
+    def _allocate(self) -> dict[Root, Pointer]:
+        plan, device = self.plan, self.device
+        pointers: dict[Root, Pointer] = {}
+        if plan.arena:
+            arena = self._buffer(plan.arena)
+            for root, offset in plan.offsets.items():
+                pointers[root] = device.pointer(arena, offset, root.bytes)
+        parameters = [p.root for p in plan.parameters.values()]
+        for root in dict.fromkeys([*plan.literals, *parameters, *plan.own]):
+            pointers[root] = device.pointer(self._buffer(root.bytes), 0, root.bytes)
+        for root, array in plan.literals.items():
+            if array.size:
+                device.upload(pointers[root], array)
+        return pointers
+
+    def _buffer(self, bytes: int) -> Any:
+        made = self.device.allocate(padded(bytes))
+        self._buffers.append(made)
+        return made
+
+    def _prepare(self, step: Step) -> _Ready:
+        if isinstance(step, BranchStep):
+            branches = tuple(tuple(map(self._prepare, b)) for b in step.branches)
+            return _Ready(step, branches=branches)
+        if not isinstance(step, KernelStep):
+            return _Ready(step)
+        kernel = step.launch.kernel
+        function = self._function(kernel.name)
+        return _Ready(step, function, tuple(self._pointers[r] for r in step.launch.arguments))
+
+    def _function(self, name: str) -> Any:
+        if name not in self._functions:
+            self._functions[name] = self.device.load(self._codes[name], name)
+        return self._functions[name]
+
+    # Running
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        hook: Hook | None = None,
+        stream: Stream = None,
+        progress: bool | None = False,
+    ) -> list[Any]:
+        """Values of the program's outputs.
+
+        Args:
+            inputs: An array for each parameter, by name.
+            hook: Called after each instruction that is computed; slow, for its value is copied back.
+            stream: The stream to run in.
+            progress: Show a progress bar; None shows one after the first second.
+
+        Raises:
+            InputError: An input is missing, unknown, or has the wrong type or shape.
+            DeviceError: A kernel failed.
+        """
+        checked = check_inputs(self.plan.program, inputs or {})
+        stream = stream or self.stream
+        with self._turn(stream):
+            self._hosted = {}
+            self._upload(checked, stream)
+            if hook is None and self.replays:
+                self._replay(stream)
+            else:
+                with progress_bar(self._ready, progress, "run") as steps:
+                    self._steps(steps, stream, hook)
+            return self._outputs(stream)
+
+    @contextmanager
+    def _turn(self, stream: Stream) -> Generator[None]:
+        """The memory for one run: what the last one does in another stream is waited for.
+
+        Raises:
+            DeviceError: The memory was given back.
+        """
+        with self._lock:
+            if not self._finalizer.alive:
+                raise DeviceError(
+                    "the executable was closed, its memory is others'; make a new one"
+                )
+            if self._used is not _IDLE and self._used != stream:
+                self.device.synchronize()
+            self._used = stream
+            yield
+
+    @property
+    def replays(self) -> bool:
+        """Whether runs after the first are replays of one graph of launches: nothing is left to the host."""
+        return self.device.has_graphs and self.plan.is_fixed and bool(self.plan.steps)
+
+    def _replay(self, stream: Stream) -> None:
+        """Run, and the second time capture what is launched; from then on that is one launch."""
+        if self._graph is None and self._runs:
+            with self.device.capture(self.stream) as captured:
+                self._steps(self._ready, self.stream)
+            self._graph = captured[0]
+        self._runs += 1
+        if self._graph is None:
+            self._steps(self._ready, stream)
+        else:
+            self.device.replay(self._graph, stream)
+
+    def again(self, stream: Stream = None) -> None:
+        """Launch all of a run on the inputs of the last one, and come back; nothing is copied.
+
+        Args:
+            stream: The stream to run in; by default the one that graphs are captured in.
+        """
+        stream = stream or self.stream
+        with self._turn(stream):
+            if self.replays:
+                self._replay(stream)
+            else:
+                self._steps(self._ready, stream)
+
+    def wait(self) -> None:
+        """Wait for what ``again`` launched."""
+        self.device.synchronize(self.stream)
+
+    def run_async(
+        self, inputs: Mapping[str, Any] | None = None, stream: Stream = None
+    ) -> list[DeviceArray]:
+        """Start a run and come back; results are on the device, in memory of their own.
+
+        Args:
+            inputs: An array for each parameter, by name. What is on the device already (a ``DeviceArray``,
+                a torch tensor, whatever has ``__cuda_array_interface__``) is read where it lies.
+            stream: The stream to run in; work that has to wait for it is given the same one.
+
+        Returns:
+            An array for each output. ``array.numpy()`` waits for it.
+
+        Raises:
+            InputError: An input is missing, unknown, or has the wrong type or shape.
+            DeviceError: A result stays on the host, for its lengths are known to a run alone.
+        """
+        given = dict(inputs or {})
+        with self._turn(stream):
+            self._hosted = {}
+            lent = self._borrowed(given, stream)
+            bound = self._lent = {root: array.pointer for root, array in lent.items()}
+            try:
+                results = self._results(bound, lent)
+                for ready in self._ready:
+                    self._do(self._rebound(ready, bound), stream)
+            finally:
+                self._lent = {}
+            for array, place in results:
+                if place.root not in bound or bound[place.root] is not array.pointer:
+                    source = bound.get(place.root, self._pointers[place.root])
+                    bytes = place.shape.element_space * place.shape.type.size
+                    self.device.copy(array.pointer, source, bytes, stream)
+            return [a for a, _ in results]
+
+    def _borrowed(self, given: dict[str, Any], stream: Stream) -> dict[Root, DeviceArray]:
+        """Parameters that are on the device already; the others are copied there."""
+        bound: dict[Root, DeviceArray] = {}
+        for name, place in self.plan.parameters.items():
+            array = borrowed(given[name], self.device, name) if name in given else None
+            if array is not None and array.shape == place.shape:
+                bound[place.root] = array
+                given[name] = np.empty(
+                    place.shape.lens, place.shape.type.numpy
+                )  # for the check alone
+        checked = check_inputs(self.plan.program, given)
+        for name, place in self.plan.parameters.items():
+            if place.root not in bound and place.shape.elements:
+                flat = laid_out(np.asarray(checked[name]), place.shape)
+                self.device.upload(self._pointers[place.root], flat, stream)
+        return bound
+
+    def _results(
+        self, bound: dict[Root, Pointer], lent: Mapping[Root, DeviceArray]
+    ) -> list[tuple[DeviceArray, Place]]:
+        """New memory for each result; kernels write there where the result is theirs alone.
+
+        A result that a kernel writes into a parameter is the array that was given for it.
+        """
+        found: list[tuple[DeviceArray, Place]] = []
+        for output, places in zip(self.plan.program.main.outputs, self.plan.outputs, strict=True):
+            if len(places) != 1 or places[0].offset:
+                raise DeviceError(f"{output!r} is no tensor in memory of its own; use run()")
+            (place,) = places
+            given = lent.get(place.root) if place.root in self._written else None
+            if given is not None and given.shape == place.shape:
+                found.append((given, place))
+                continue
+            array = DeviceArray(self.device, place.shape)
+            if place.root in self.plan.own and array.bytes >= place.root.bytes:
+                bound.setdefault(place.root, array.pointer)
+            found.append((array, place))
+        return found
+
+    def _rebound(self, ready: _Ready, bound: Mapping[Root, Pointer]) -> _Ready:
+        step = ready.step
+        if ready.branches:
+            inner = tuple(tuple(self._rebound(r, bound) for r in b) for b in ready.branches)
+            return replace(ready, branches=inner)
+        if not isinstance(step, KernelStep) or not any(r in bound for r in step.launch.arguments):
+            return ready
+        pointers = tuple(bound.get(r, self._pointers[r]) for r in step.launch.arguments)
+        return replace(ready, arguments=pointers)
+
+    def _upload(self, inputs: Mapping[str, Any], stream: Stream) -> None:
+        for name in self.plan.parameters:
+            self.upload(name, inputs[name], stream)
+
+    def _steps(self, steps: Any, stream: Stream, hook: Hook | None = None) -> None:
+        for ready in steps:
+            self._do(ready, stream)
+            if hook is not None:
+                self._tell(ready.step, hook, stream)
+
+    def _do(self, ready: _Ready, stream: Stream) -> None:
+        step = ready.step
+        if isinstance(step, KernelStep):
+            kernel = step.launch.kernel
+            try:
+                self.device.launch(
+                    ready.function,
+                    kernel.grid,
+                    kernel.block,
+                    kernel.shared,
+                    ready.arguments,
+                    stream,
+                )
+            except DeviceError as error:
+                raise DeviceError(f"{step.instruction!r}: kernel {kernel.name}: {error}") from error
+        elif isinstance(step, BranchStep):
+            chosen = 0 if self._value(step.condition, stream).reshape(-1)[0] else 1
+            for inner in ready.branches[chosen]:
+                self._do(inner, stream)
+        else:
+            self._on_host(step, stream)
+
+    def _tell(self, step: Step, hook: Hook, stream: Stream) -> None:
+        """Hand over the value, if the step is the last one of its instruction."""
+        places = self.plan.values.get(step.instruction.id)
+        if places and step is self._last[step.instruction.id]:
+            hook(step.instruction, self._whole(places, stream))
+
+    def _on_host(self, step: HostStep, stream: Stream) -> None:
+        env = {i.id: self._fetched(i, ps, stream) for i, ps in step.reads}
+        value = self._interpreter.step(step.instruction, env)
+        if not step.writes:
+            self._hosted[step.instruction.id] = value
+            return
+        parts = value if isinstance(value, tuple) else (value,)
+        for part, place in zip(parts, step.writes, strict=True):
+            if place.shape.elements:
+                flat = laid_out(np.asarray(part), place.shape)
+                self.device.upload(self._at(place.root), flat, stream)
+
+    def _at(self, root: Root) -> Pointer:
+        return self._lent[root] if root in self._lent else self._pointers[root]
+
+    def _fetched(self, instruction: Instruction, places: Sequence[Place], stream: Stream) -> Any:
+        return self._whole(places, stream) if places else self._hosted[instruction.id]
+
+    def _whole(self, places: Sequence[Place], stream: Stream) -> Any:
+        values = tuple(self._value(p, stream) for p in places)
+        return values[0] if len(values) == 1 else values
+
+    def _value(self, place: Place, stream: Stream) -> Array:
+        """A value, copied from the device."""
+        shape = place.shape
+        if not shape.elements:
+            return np.empty(shape.lens, shape.type.numpy)
+        flat = np.empty(place.offset + shape.element_space, shape.type.numpy)
+        self.device.download(flat, self._at(place.root), stream)
+        return seen_as(flat, shape, place.offset)
+
+    def _outputs(self, stream: Stream) -> list[Any]:
+        return [self.download(k, stream) for k in range(len(self.plan.outputs))]
+
+    # What a profile measures
+
+    def launches(self) -> Iterator[tuple[Step, Callable[[Stream], None]]]:
+        """Each step with what does it."""
+        for ready in self._ready:
+            yield ready.step, lambda stream, ready=ready: self._do(ready, stream)
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """Nobody else runs it while this lasts; what runs already is waited for."""
+        with self._lock:
+            if self._used is not _IDLE:
+                self.device.synchronize()
+            self._used = _IDLE
+            yield
+
+    def upload(self, name: str, array: Any, stream: Stream = None) -> None:
+        """Copy the value of a parameter to the device."""
+        place, value = self.plan.parameters[name], np.asarray(array)
+        if value.size:
+            self.device.upload(self._pointers[place.root], laid_out(value, place.shape), stream)
+
+    def download(self, output: int, stream: Stream = None) -> Any:
+        """Copy the value of an output from the device."""
+        instruction = self.plan.program.main.outputs[output]
+        value = self._fetched(instruction, self.plan.outputs[output], stream)
+        return as_result(value, instruction.shape)
+
+
+def _free(device: Device, buffers: list[Any]) -> None:
+    while buffers:
+        device.free(buffers.pop())

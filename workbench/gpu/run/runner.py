@@ -1,0 +1,148 @@
+"""What a build for a device runs with: an executable for each set of lengths, made when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from threading import RLock
+from typing import Any
+
+from workbench.compiler.errors import DeviceError
+from workbench.compiler.files.mxr.kernels import SavedKernel
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.program import Program
+from workbench.compiler.report.timings import Measured
+from workbench.gpu.code.cache import compiled
+from workbench.gpu.code.saved import known_codes, saved_kernels
+from workbench.gpu.devices.base import Code, Compiler, Device
+from workbench.gpu.devices.registry import compiler_for, device, is_architecture
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.lowering.plan import Plan
+from workbench.gpu.report.run_plan import RunPlan, listed
+from workbench.gpu.run.executable import Executable
+from workbench.gpu.run.profile import profiled
+from workbench.knobs import knobs
+
+
+class Runner:
+    """A compiled program for a device, which need not be here until it runs.
+
+    Args:
+        program: The compiled program.
+        spec: The device, as ``workbench.devices()`` lists them, or an architecture to compile for, such
+            as ``hip:gfx90a``; by default the best device that is here.
+    """
+
+    def __init__(self, program: Program, spec: str | None = None) -> None:
+        """Find the device, or the compiler for the architecture."""
+        self.program = program
+        self.spec = spec = spec or knobs.device or None
+        self.device: Device | None = None if is_architecture(spec) else device(spec)
+        self.compiler: Compiler = (
+            compiler_for(spec) if self.device is None else self.device.compiler
+        )
+        self._lock = RLock()
+        self._plan: tuple[int, Plan] | None = None
+        self._codes: tuple[Plan, Mapping[str, Code]] | None = None
+        self._trusted: tuple[SavedKernel, ...] = ()
+        self._executable: Executable | None = None
+
+    @property
+    def name(self) -> str:
+        """What kernels are made for."""
+        if self.device is not None:
+            return f"{self.device.kind}: {self.device.facts.name}"
+        return self.spec or self.compiler.key
+
+    def plan(self) -> Plan:
+        """The steps of a run."""
+        return self._lowered()
+
+    def codes(self, progress: bool | None = None) -> Mapping[str, Code]:
+        """The machine code of the plan's kernels, by name; compiled now, if it was not."""
+        with self._lock:
+            plan = self._lowered()
+            if self._codes is None or self._codes[0] is not plan:
+                known = known_codes(plan, self.compiler, self._trusted)
+                self._codes = plan, known | _compiled(plan, self.compiler, progress, known)
+            return self._codes[1]
+
+    def trust(self, kernels: Iterable[SavedKernel]) -> None:
+        """Run kernels of a file where they were compiled for this device from the very same source.
+
+        Nobody can tell whether their machine code is what it is said to be: it is trusted like a program.
+        """
+        self._trusted = tuple(kernels)
+        self._codes = None
+
+    def saved(self, progress: bool | None = None) -> tuple[SavedKernel, ...]:
+        """The plan's kernels with their machine code, as a file keeps them."""
+        return saved_kernels(self._lowered(), self.compiler, self.codes(progress))
+
+    def listing(self, progress: bool | None = None) -> RunPlan:
+        """The steps of a run as plain rows, with the machine code of its kernels."""
+        return listed(self._lowered(), self.codes(progress), self.name)
+
+    def _lowered(self) -> Plan:
+        with self._lock:
+            version, known = self._plan or (-1, None)
+            if known is None or version != self.program.version:
+                known = lower(self.program, self.compiler.dialect)
+                self._plan = (self.program.version, known)
+            return known
+
+    def executable(self, progress: bool | None = None) -> Executable:
+        """The program on the device.
+
+        Raises:
+            DeviceError: There is no such device here.
+        """
+        if self.device is None:
+            raise DeviceError(
+                f"the program was compiled for {self.name}, and no such device is here; "
+                "compile it with device=None to run it on one that is"
+            )
+        with self._lock:
+            plan = self._lowered()
+            if self._executable is None or self._executable.plan is not plan:
+                self._executable = Executable(plan, self.device, self.codes(progress))
+            return self._executable
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        hook: Callable[[Instruction, Any, Any], None] | None = None,
+        progress: bool | None = False,
+    ) -> list[Any]:
+        """Values of the program's outputs; a hook hears of each instruction's value."""
+        executable = self.executable(progress)
+        if hook is None:
+            return executable.run(inputs, progress=progress)
+
+        def tell(instruction: Instruction, value: Any) -> None:
+            hook(instruction, value, ())
+
+        return executable.run(inputs, hook=tell, progress=progress)
+
+    def profiled(
+        self, inputs: Mapping[str, Any], repetitions: int, progress: bool | None = None
+    ) -> tuple[list[Any], Measured]:
+        """Values of the program's outputs, and what was measured in several runs.
+
+        Raises:
+            DeviceError: There is no such device here, or a kernel failed.
+        """
+        return profiled(self.executable(progress), inputs, repetitions, progress)
+
+
+def _compiled(
+    plan: Plan, compiler: Compiler, progress: bool | None, known: Mapping[str, Code]
+) -> dict[str, Code]:
+    """The code of a plan's kernels that is not known; an error names the instruction, too."""
+    kernels = (s.launch.kernel for s in plan.kernels)
+    try:
+        return compiled((k for k in kernels if k.name not in known), compiler, progress)
+    except DeviceError as error:
+        for step in plan.kernels:
+            if step.launch.kernel.name in str(error):
+                raise DeviceError(f"{step.instruction!r}: {error}") from error
+        raise

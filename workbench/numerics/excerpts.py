@@ -1,0 +1,126 @@
+"""Parts of programs: without the last instructions, and windows of a few, as MIGraphX's driver trims."""
+
+from __future__ import annotations
+
+from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.module import Instruction, Module, captured
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.rows import Rows, build, rows_of
+from workbench.compiler.passes.base import passes_of, run_pass
+from workbench.compiler.run.reference import evaluate_constant, is_large
+
+_SEEN_THROUGH = frozenset({"reshape", "contiguous"})
+
+
+def trim(program: Program, count: int) -> Program:
+    """A copy of a program without its last ``count`` instructions; what is last then is its result.
+
+    Instructions are those of the main module, ``@return`` included. Names of outputs are dropped, as
+    there is another output.
+
+    Raises:
+        GraphError: There are not more than ``count`` instructions, or ``count`` is negative.
+    """
+    size = len(program.main)
+    if not 0 <= count < size:
+        raise GraphError(
+            f"cannot trim {count} of {size} instructions; expected 0 to {max(size - 1, 0)}"
+        )
+    rows = rows_of(program)
+    gone = [i.id for _, i in zip(range(count), reversed(program.main), strict=False)]
+    before = _reached(rows)
+    for id in gone:
+        del rows.instructions[id]
+    lost = before - _reached(rows)
+    rows.modules = {k: m for k, m in rows.modules.items() if k not in lost}
+    rows.instructions = {id: r for id, r in rows.instructions.items() if r.module not in lost}
+    if gone:
+        rows.output_names = ()
+    return build(rows)
+
+
+def _reached(rows: Rows) -> set[int]:
+    """The modules that the main one calls, itself included, by key."""
+    calls: dict[int, set[int]] = {}
+    for row in rows.instructions.values():
+        calls.setdefault(row.module, set()).update(row.modules)
+    found: set[int] = set()
+    stack = [k for k, m in rows.modules.items() if m.name == "main"]
+    while stack:
+        key = stack.pop()
+        if key not in found:
+            found.add(key)
+            stack += calls.get(key, ())
+    return found
+
+
+def trim_window(program: Program, count: int, size: int) -> Program:
+    """A copy of a program that is only a window: the ``size`` instructions before the last ``count``.
+
+    What the window takes from before it becomes a parameter (``x0``, ``x1``… after the number of
+    parameters), or a literal where it is constant. Views are not: a window includes those that it
+    reads through, and reshapes and contiguous copies, with what they are views of as parameter.
+
+    Args:
+        program: The program.
+        count: How many instructions to drop from the end.
+        size: How many of the rest to keep; 0 keeps all, as ``trim`` does.
+
+    Raises:
+        GraphError: There are not so many instructions, or a number is negative.
+    """
+    made = trim(program, count)
+    left = len(made.main)
+    if not 0 <= size <= left:
+        raise GraphError(f"cannot keep {size} of {left} instructions; expected 0 to {left}")
+    if size:
+        _keep_last(made.main, size)
+        run_pass(passes_of("dead_code_elimination")[0], made)
+        for parameter in list(made.main.parameters.values()):
+            if not parameter.is_used and parameter is not made.main.last:
+                made.main.remove(parameter)
+    return made
+
+
+def _keep_last(module: Module, size: int) -> None:
+    """Replace what the last instructions take from before them."""
+    window = [i for _, i in zip(range(size), reversed(module), strict=False)]
+    inside = set(window)
+    stand_ins: dict[Instruction, Instruction] = {}
+    for instruction in reversed(window):
+        needed = [*instruction.inputs, *[c for m in instruction.modules for c in captured(m)]]
+        for given in needed:
+            if given not in inside and given.module is module:
+                outer = _seen_through(given, inside)
+                if outer not in inside and outer not in stand_ins:
+                    stand_ins[outer] = _stand_in(module, outer)
+    for outer, stand_in in stand_ins.items():
+        if stand_in is not outer:
+            module.replace(outer, stand_in)
+
+
+def _seen_through(instruction: Instruction, inside: set[Instruction]) -> Instruction:
+    """What a view shows; the views on the way belong to the window from now on."""
+    current = instruction
+    while current.inputs and current not in inside:
+        alias = current.op.alias
+        if alias is None and current.name not in _SEEN_THROUGH:
+            break
+        shown = current.inputs[0 if alias is None else alias]
+        if not shown.shape.is_tensor:  # a tuple is no input of a run; its elements are
+            break
+        inside.add(current)
+        current = shown
+    return current
+
+
+def _stand_in(module: Module, outer: Instruction) -> Instruction:
+    if not outer.inputs:
+        return outer
+    if outer.is_constant and outer.shape.is_tensor and not is_large(outer):
+        return module.add_literal(evaluate_constant(outer))
+    names = module.parameters
+    number = len(names)
+    while f"x{number}" in names:
+        number += 1
+    return module.add_parameter(f"x{number}", outer.shape)
