@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -25,8 +25,8 @@ class device_argument:
     ``isinstance(a, migraphx.argument)`` holds, and all of an argument's methods are there.
     """
 
-    is_on_device: ClassVar[bool] = True
-    _parts: ClassVar[tuple[argument, ...]] = ()
+    is_on_device = True
+    _parts = ()
 
     def __init__(self, held: DeviceArray, is_pending: bool = False) -> None:
         self.held = held

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Param(Operation):
     """A parameter of its module; ``order`` is its place among them, which does not print."""
 
-    name: ClassVar[str] = "@param"
-    family: ClassVar[Family] = Family.PARAMETER
-    context_free: ClassVar[bool] = False
+    name = "@param"
+    family = Family.PARAMETER
+    context_free = False
     parameter: str = ""
     order: int = 0
 
@@ -38,18 +38,18 @@ class Param(Operation):
 class Literal(Operation):
     """A constant; its data is the instruction's ``literal``."""
 
-    name: ClassVar[str] = "@literal"
-    family: ClassVar[Family] = Family.PARAMETER
+    name = "@literal"
+    family = Family.PARAMETER
 
 
 @operation
 class Return(Operation):
     """The results of a module: its inputs, in order."""
 
-    name: ClassVar[str] = "@return"
-    family: ClassVar[Family] = Family.PARAMETER
-    context_free: ClassVar[bool] = False
-    dynamic: ClassVar[bool] = True
+    name = "@return"
+    family = Family.PARAMETER
+    context_free = False
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Nothing, the one result, or a tuple of the results."""
@@ -60,8 +60,8 @@ class Return(Operation):
 class Comment(Operation):
     """A remark; it has no elements."""
 
-    name: ClassVar[str] = "@comment"
-    family: ClassVar[Family] = Family.PARAMETER
+    name = "@comment"
+    family = Family.PARAMETER
     text: str = ""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -89,8 +89,8 @@ class Comment(Operation):
 class _Outline(Operation):
     """Base of the two names that a value has of which only the shape is known."""
 
-    family: ClassVar[Family] = Family.PARAMETER
-    context_free: ClassVar[bool] = False
+    family = Family.PARAMETER
+    context_free = False
     shape: Shape
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -107,7 +107,7 @@ class _Outline(Operation):
 class BuiltinOutline(_Outline):
     """A value of which only the shape is known, as shape tests make them."""
 
-    name: ClassVar[str] = "@outline"
+    name = "@outline"
     shape: Shape = Shape()
 
 
@@ -115,7 +115,7 @@ class BuiltinOutline(_Outline):
 class Outline(_Outline):
     """A value of which only the shape is known."""
 
-    name: ClassVar[str] = "outline"
+    name = "outline"
     shape: Shape = Shape()
 
 
@@ -123,8 +123,8 @@ class Outline(_Outline):
 class Undefined(Operation):
     """The value of an optional input that was left out."""
 
-    name: ClassVar[str] = "undefined"
-    family: ClassVar[Family] = Family.PARAMETER
+    name = "undefined"
+    family = Family.PARAMETER
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """A float tensor without dimensions."""
@@ -145,10 +145,10 @@ class Undefined(Operation):
 class Unknown(Operation):
     """An operator of a model that the workbench does not know; it prints and draws but cannot run."""
 
-    name: ClassVar[str] = "unknown:"
-    family: ClassVar[Family] = Family.KERNEL
-    context_free: ClassVar[bool] = False
-    dynamic: ClassVar[bool] = True
+    name = "unknown:"
+    family = Family.KERNEL
+    context_free = False
+    dynamic = True
     op: str = ""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -165,9 +165,9 @@ class Unknown(Operation):
 
 
 class _First(Operation):
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape of the first input."""
@@ -190,7 +190,7 @@ class _First(Operation):
 class Identity(_First):
     """Its first input, unchanged."""
 
-    name: ClassVar[str] = "identity"
+    name = "identity"
 
 
 watcher: ContextVar[Callable[[int, Array], None] | None] = ContextVar("watcher", default=None)
@@ -201,7 +201,7 @@ watcher: ContextVar[Callable[[int, Array], None] | None] = ContextVar("watcher",
 class Capture(_First):
     """Its first input, unchanged; calibration looks at its values here. ``ins_index`` tells which."""
 
-    name: ClassVar[str] = "capture"
+    name = "capture"
     ins_index: int = 0
 
     def compute(self, *inputs: Any) -> Any:

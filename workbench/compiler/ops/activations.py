@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.operation import Operation, operation
 from workbench.compiler.ops.elementwise import FLOATS, Unary
 
@@ -16,10 +15,10 @@ from workbench.compiler.ops.elementwise import FLOATS, Unary
 class Affine(Unary):
     """alpha·x + beta."""
 
-    name: ClassVar[str] = "affine"
-    expression: ClassVar[str | None] = "T({alpha}) * {0} + T({beta})"
-    types: ClassVar[tuple[DType, ...]] = FLOATS
-    cost: ClassVar[int] = 2
+    name = "affine"
+    expression = "T({alpha}) * {0} + T({beta})"
+    types = FLOATS
+    cost = 2
     alpha: float = 1.0
     beta: float = 0.0
 
@@ -38,10 +37,10 @@ class Affine(Unary):
 class HardSigmoid(Unary):
     """alpha·x + beta, within 0 and 1."""
 
-    name: ClassVar[str] = "hard_sigmoid"
-    expression: ClassVar[str | None] = "min(max(T({alpha}) * {0} + T({beta}), T(0)), T(1))"
-    types: ClassVar[tuple[DType, ...]] = FLOATS
-    cost: ClassVar[int] = 4
+    name = "hard_sigmoid"
+    expression = "min(max(T({alpha}) * {0} + T({beta}), T(0)), T(1))"
+    types = FLOATS
+    cost = 4
     alpha: float = 0.2
     beta: float = 0.5
 
@@ -61,10 +60,10 @@ class HardSigmoid(Unary):
 class ScaledTanh(Unary):
     """alpha·tanh(beta·x)."""
 
-    name: ClassVar[str] = "scaled_tanh"
-    expression: ClassVar[str | None] = "T({alpha}) * tanh(T({beta}) * {0})"
-    types: ClassVar[tuple[DType, ...]] = FLOATS
-    cost: ClassVar[int] = 10
+    name = "scaled_tanh"
+    expression = "T({alpha}) * tanh(T({beta}) * {0})"
+    types = FLOATS
+    cost = 10
     alpha: float = 1.0
     beta: float = 1.0
 
@@ -83,9 +82,9 @@ class ScaledTanh(Unary):
 class ThresholdedRelu(Unary):
     """x where x > alpha, else 0."""
 
-    name: ClassVar[str] = "thresholded_relu"
-    expression: ClassVar[str | None] = "{0} > T({alpha}) ? {0} : T(0)"
-    types: ClassVar[tuple[DType, ...]] = FLOATS
+    name = "thresholded_relu"
+    expression = "{0} > T({alpha}) ? {0} : T(0)"
+    types = FLOATS
     alpha: float = 1.0
 
     def value(self, *inputs: Array) -> Array:
@@ -103,10 +102,10 @@ class ThresholdedRelu(Unary):
 class Softsign(Unary):
     """x / (1 + |x|)."""
 
-    name: ClassVar[str] = "softsign"
-    expression: ClassVar[str | None] = "{0} / (T(1) + abs({0}))"
-    types: ClassVar[tuple[DType, ...]] = FLOATS
-    cost: ClassVar[int] = 3
+    name = "softsign"
+    expression = "{0} / (T(1) + abs({0}))"
+    types = FLOATS
+    cost = 3
 
     def value(self, *inputs: Array) -> Array:
         """The definition."""
@@ -118,10 +117,10 @@ class Softsign(Unary):
 class Softplus(Unary):
     """log(1 + eˣ), finite for large x."""
 
-    name: ClassVar[str] = "softplus"
-    expression: ClassVar[str | None] = "max({0}, T(0)) + log(T(1) + exp(-abs({0})))"
-    types: ClassVar[tuple[DType, ...]] = FLOATS
-    cost: ClassVar[int] = 18
+    name = "softplus"
+    expression = "max({0}, T(0)) + log(T(1) + exp(-abs({0})))"
+    types = FLOATS
+    cost = 18
 
     def value(self, *inputs: Array) -> Array:
         """The larger of x and 0, plus what is left of the logarithm."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,8 +51,8 @@ class ConcatPastPresent(Operation):
     ``[B, heads, T, D]``.
     """
 
-    name: ClassVar[str] = "concat_past_present"
-    family: ClassVar[Family] = Family.MOVEMENT
+    name = "concat_past_present"
+    family = Family.MOVEMENT
     kv_num_heads: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -105,8 +105,8 @@ class GqaRotaryEmbedding(Operation):
     element, that of its sequence's place.
     """
 
-    name: ClassVar[str] = "gqa_rotary_embedding"
-    family: ClassVar[Family] = Family.MOVEMENT
+    name = "gqa_rotary_embedding"
+    family = Family.MOVEMENT
     num_heads: int = 1
     kv_num_heads: int = 1
     interleaved: bool = False

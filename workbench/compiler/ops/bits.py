@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from workbench.compiler.errors import ShapeError
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import Operation, Sample, operation
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ops.elementwise import INTEGERS, Binary, Function, Unary
+from workbench.compiler.ops.elementwise import INTEGERS, Binary, Unary
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -27,9 +27,9 @@ def _expect_bits(op: Operation, type: DType, bool_too: bool) -> None:
 class _Bitwise(Binary):
     """An operation on the bits of two integers, or on two bools."""
 
-    exact: ClassVar[bool] = True
-    commutative: ClassVar[bool] = True
-    types: ClassVar[tuple[DType, ...]] = (*_WHOLE, DType.BOOL)
+    exact = True
+    commutative = True
+    types = (*_WHOLE, DType.BOOL)
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens of the inputs, which must be integers or bools."""
@@ -42,29 +42,29 @@ class _Bitwise(Binary):
 class BitwiseOr(_Bitwise):
     """The bits that x or y has, of integers."""
 
-    name: ClassVar[str] = "bitwise_or"
-    expression: ClassVar[str | None] = "{0} | {1}"
-    function: ClassVar[Function] = np.bitwise_or
+    name = "bitwise_or"
+    expression = "{0} | {1}"
+    function = np.bitwise_or
 
 
 @operation
 class BitwiseXor(_Bitwise):
     """The bits in which x and y differ, of integers."""
 
-    name: ClassVar[str] = "bitwise_xor"
-    expression: ClassVar[str | None] = "{0} ^ {1}"
-    function: ClassVar[Function] = np.bitwise_xor
+    name = "bitwise_xor"
+    expression = "{0} ^ {1}"
+    function = np.bitwise_xor
 
 
 @operation
 class BitwiseNot(Unary):
     """The bits that x has not, of integers."""
 
-    name: ClassVar[str] = "bitwise_not"
-    expression: ClassVar[str | None] = "~{0}"
-    exact: ClassVar[bool] = True
-    types: ClassVar[tuple[DType, ...]] = _WHOLE
-    function: ClassVar[Function] = np.invert
+    name = "bitwise_not"
+    expression = "~{0}"
+    exact = True
+    types = _WHOLE
+    function = np.invert
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens of the input, which must be of integers."""
@@ -76,9 +76,9 @@ class BitwiseNot(Unary):
 class _Shift(Binary):
     """Bits moved by a number of places; every place is past the end where that number is negative."""
 
-    exact: ClassVar[bool] = True
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-100.0, 100.0), (0.0, 9.0))
-    types: ClassVar[tuple[DType, ...]] = _WHOLE
+    exact = True
+    domains = ((-100.0, 100.0), (0.0, 9.0))
+    types = _WHOLE
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens of the inputs, which must be integers."""
@@ -105,8 +105,8 @@ class _Shift(Binary):
 class ShiftLeft(_Shift):
     """x moved left by y bits; 0 where y is negative, or no less than the bits that x has."""
 
-    name: ClassVar[str] = "shift_left"
-    expression: ClassVar[str | None] = "shift_left({0}, {1})"
+    name = "shift_left"
+    expression = "shift_left({0}, {1})"
 
     def value(self, *inputs: Any) -> Array:
         """NumPy's shift, which is defined for any number of places."""
@@ -117,8 +117,8 @@ class ShiftLeft(_Shift):
 class ShiftRight(_Shift):
     """x moved right by y bits, with its sign; only signs where y is negative or past the width."""
 
-    name: ClassVar[str] = "shift_right"
-    expression: ClassVar[str | None] = "shift_right({0}, {1})"
+    name = "shift_right"
+    expression = "shift_right({0}, {1})"
 
     def value(self, *inputs: Any) -> Array:
         """NumPy's shift, which is defined for any number of places."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -77,10 +77,10 @@ def _common(op: Operation, *lens: Sequence[int]) -> Ints:
 class Multibroadcast(Operation):
     """The input repeated along axes of length 1, and along new leading axes."""
 
-    name: ClassVar[str] = "multibroadcast"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "multibroadcast"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
     out_lens: Ints = ()
     out_dyn_dims: tuple[Dim, ...] = ()
 
@@ -164,10 +164,10 @@ class Multibroadcast(Operation):
 class Broadcast(Operation):
     """The input laid along consecutive axes that begin at ``axis``, and repeated along all others."""
 
-    name: ClassVar[str] = "broadcast"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "broadcast"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
     axis: int = 0
     out_lens: Ints = ()
     out_dyn_dims: tuple[Dim, ...] = ()
@@ -243,10 +243,10 @@ class Broadcast(Operation):
 class BroadcastForDot(Operation):
     """The first input with its leading axes broadcast against the second's, the last two kept."""
 
-    name: ClassVar[str] = "broadcast_for_dot"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "broadcast_for_dot"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Common leading lens, then the first input's matrix."""
@@ -279,9 +279,9 @@ class BroadcastForDot(Operation):
 class BroadcastWithDims(Operation):
     """The first input broadcast against the lens that the second input holds."""
 
-    name: ClassVar[str] = "broadcast_with_dims"
-    family: ClassVar[Family] = Family.VIEW
-    dynamic: ClassVar[bool] = True
+    name = "broadcast_with_dims"
+    family = Family.VIEW
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Unknown lengths; only the number of dimensions is known."""
@@ -313,9 +313,9 @@ class BroadcastWithDims(Operation):
 class Scalar(Operation):
     """One element, repeated over ``scalar_bcst_dims``."""
 
-    name: ClassVar[str] = "scalar"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
+    name = "scalar"
+    family = Family.VIEW
+    alias = 0
     scalar_bcst_dims: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

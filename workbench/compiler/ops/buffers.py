@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Written(Operation):
     """Base of what writes its result into its last input."""
 
-    family: ClassVar[Family] = Family.KERNEL
-    alias: ClassVar[int | None] = -1
-    context_free: ClassVar[bool] = False
+    family = Family.KERNEL
+    alias = -1
+    context_free = False
 
     def _expect_fits(self, result: Shape, buffer: Shape) -> Shape:
         expect_static(self, [result, buffer])
@@ -59,7 +59,7 @@ class Written(Operation):
 class Write(Written):
     """The result of ``op`` on all inputs but the last, written into the last: a buffer."""
 
-    name: ClassVar[str] = "write"
+    name = "write"
     op: Operation = Identity()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -112,7 +112,7 @@ class Write(Written):
 class Copy(Written):
     """The first input, copied into the second: a buffer."""
 
-    name: ClassVar[str] = "copy"
+    name = "copy"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The buffer's shape."""
@@ -139,9 +139,9 @@ class Copy(Written):
 class Preallocate(Operation):
     """A buffer of zeros that is made before a run; ``id`` tells what it is for."""
 
-    name: ClassVar[str] = "preallocate"
-    family: ClassVar[Family] = Family.MOVEMENT
-    context_free: ClassVar[bool] = False
+    name = "preallocate"
+    family = Family.MOVEMENT
+    context_free = False
     shape: Shape = Shape()
     id: str = ""
 

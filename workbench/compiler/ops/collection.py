@@ -6,7 +6,7 @@ A sequence's value is a Python tuple of its elements; an optional's is a tuple o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -65,8 +65,8 @@ def _place(op: Operation, values: Sequence[Any], position: int, end: int) -> int
 class SequenceConstruct(Operation):
     """A sequence of the inputs."""
 
-    name: ClassVar[str] = "sequence_construct"
-    dynamic: ClassVar[bool] = True
+    name = "sequence_construct"
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """A sequence of what the inputs have in common."""
@@ -84,8 +84,8 @@ class SequenceConstruct(Operation):
 class SequenceInsert(Operation):
     """A sequence with one more element, at a position or at its end."""
 
-    name: ClassVar[str] = "sequence_insert"
-    dynamic: ClassVar[bool] = True
+    name = "sequence_insert"
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """A sequence of what the elements have in common."""
@@ -105,8 +105,8 @@ class SequenceInsert(Operation):
 class SequenceErase(Operation):
     """A sequence without the element at a position, the last one unless given."""
 
-    name: ClassVar[str] = "sequence_erase"
-    dynamic: ClassVar[bool] = True
+    name = "sequence_erase"
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The sequence's."""
@@ -126,8 +126,8 @@ class SequenceErase(Operation):
 class SequenceAt(Operation):
     """The element of a sequence at a position."""
 
-    name: ClassVar[str] = "sequence_at"
-    dynamic: ClassVar[bool] = True
+    name = "sequence_at"
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The elements' shape."""
@@ -144,8 +144,8 @@ class SequenceAt(Operation):
 class SequenceLength(Operation):
     """The number of elements of a sequence."""
 
-    name: ClassVar[str] = "sequence_length"
-    dynamic: ClassVar[bool] = True
+    name = "sequence_length"
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """One integer."""
@@ -166,9 +166,9 @@ class SplitToSequence(Operation):
     length 1, and ``keepdims=0`` drops their axis.
     """
 
-    name: ClassVar[str] = "split_to_sequence"
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    name = "split_to_sequence"
+    dynamic = True
+    axes_of_input = ("axis",)
     axis: int = 0
     keepdims: bool = True
 
@@ -213,8 +213,8 @@ def split_sizes(op: Operation, length: int, given: Sequence[int], one_for_all: b
 class ConcatFromSequence(Operation):
     """The elements of a sequence one after the other along an axis, or stacked along a new one."""
 
-    name: ClassVar[str] = "concat_from_sequence"
-    dynamic: ClassVar[bool] = True
+    name = "concat_from_sequence"
+    dynamic = True
     axis: int = 0
     new_axis: bool = False
 
@@ -244,8 +244,8 @@ class ConcatFromSequence(Operation):
 class OptionalConstruct(Operation):
     """An optional value: that of the input, or none."""
 
-    name: ClassVar[str] = "optional"
-    dynamic: ClassVar[bool] = True
+    name = "optional"
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """An optional of the input's shape."""
@@ -261,8 +261,8 @@ class OptionalConstruct(Operation):
 class OptionalHasElement(Operation):
     """Whether an optional has a value."""
 
-    name: ClassVar[str] = "optional_has_element"
-    dynamic: ClassVar[bool] = True
+    name = "optional_has_element"
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """One truth value."""
@@ -279,8 +279,8 @@ class OptionalHasElement(Operation):
 class OptionalGetElement(Operation):
     """The value of an optional that has one."""
 
-    name: ClassVar[str] = "optional_get_element"
-    dynamic: ClassVar[bool] = True
+    name = "optional_get_element"
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The value's shape."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -67,38 +67,38 @@ def _equal(x: Array, y: Array) -> Array:
 class Equal(_Test):
     """Whether x = y; infinities equal themselves, NaN equals nothing but in the fnuz types of fp8."""
 
-    name: ClassVar[str] = "equal"
-    expression: ClassVar[str | None] = "T({0} == {1})"
-    commutative: ClassVar[bool] = True
-    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
-    function: ClassVar[Function] = _equal
+    name = "equal"
+    expression = "T({0} == {1})"
+    commutative = True
+    domains = _TRUTH
+    function = _equal
 
 
 @operation
 class Greater(_Test):
     """Whether x > y."""
 
-    name: ClassVar[str] = "greater"
-    expression: ClassVar[str | None] = "T({0} > {1})"
-    function: ClassVar[Function] = np.greater
+    name = "greater"
+    expression = "T({0} > {1})"
+    function = np.greater
 
 
 @operation
 class Less(_Test):
     """Whether x < y."""
 
-    name: ClassVar[str] = "less"
-    expression: ClassVar[str | None] = "T({0} < {1})"
-    function: ClassVar[Function] = np.less
+    name = "less"
+    expression = "T({0} < {1})"
+    function = np.less
 
 
 @operation
 class LogicalAnd(_Test):
     """Whether x and y are both non-zero."""
 
-    name: ClassVar[str] = "logical_and"
-    expression: ClassVar[str | None] = "T({0} != T(0) && {1} != T(0))"
-    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
+    name = "logical_and"
+    expression = "T({0} != T(0) && {1} != T(0))"
+    domains = _TRUTH
 
     def compute(self, *inputs: Any) -> Array:
         """1 or 0 in the type of the operands."""
@@ -109,9 +109,9 @@ class LogicalAnd(_Test):
 class LogicalOr(_Test):
     """Whether x or y is non-zero."""
 
-    name: ClassVar[str] = "logical_or"
-    expression: ClassVar[str | None] = "T({0} != T(0) || {1} != T(0))"
-    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
+    name = "logical_or"
+    expression = "T({0} != T(0) || {1} != T(0))"
+    domains = _TRUTH
 
     def compute(self, *inputs: Any) -> Array:
         """1 or 0 in the type of the operands."""
@@ -122,9 +122,9 @@ class LogicalOr(_Test):
 class LogicalXor(_Test):
     """Whether exactly one of x and y is non-zero."""
 
-    name: ClassVar[str] = "logical_xor"
-    expression: ClassVar[str | None] = "T(({0} != T(0)) != ({1} != T(0)))"
-    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
+    name = "logical_xor"
+    expression = "T(({0} != T(0)) != ({1} != T(0)))"
+    domains = _TRUTH
 
     def compute(self, *inputs: Any) -> Array:
         """1 or 0 in the type of the operands."""
@@ -135,9 +135,9 @@ class LogicalXor(_Test):
 class Not(Unary):
     """1 where x is 0, else 0."""
 
-    name: ClassVar[str] = "not"
-    expression: ClassVar[str | None] = "T({0} == T(0))"
-    domains: ClassVar[tuple[tuple[float, float], ...]] = _TRUTH
+    name = "not"
+    expression = "T({0} == T(0))"
+    domains = _TRUTH
 
     def compute(self, *inputs: Any) -> Array:
         """1 or 0 in the type of the operand."""
@@ -148,12 +148,12 @@ class Not(Unary):
 class BitwiseAnd(Binary):
     """The bits that x and y have in common, of integers."""
 
-    name: ClassVar[str] = "bitwise_and"
-    expression: ClassVar[str | None] = "{0} & {1}"
-    exact: ClassVar[bool] = True
-    commutative: ClassVar[bool] = True
-    types: ClassVar[tuple[DType, ...]] = (*INTEGERS, DType.BOOL)
-    function: ClassVar[Function] = np.bitwise_and
+    name = "bitwise_and"
+    expression = "{0} & {1}"
+    exact = True
+    commutative = True
+    types = (*INTEGERS, DType.BOOL)
+    function = np.bitwise_and
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens of the inputs, which must be integers or bools."""
@@ -168,27 +168,27 @@ class BitwiseAnd(Binary):
 class Isnan(_Property):
     """Whether x is not a number, as a bool."""
 
-    name: ClassVar[str] = "isnan"
-    expression: ClassVar[str | None] = "isnan({0})"
-    function: ClassVar[Function] = np.isnan
+    name = "isnan"
+    expression = "isnan({0})"
+    function = np.isnan
 
 
 @operation
 class Isinf(_Property):
     """Whether x is infinite, as a bool."""
 
-    name: ClassVar[str] = "isinf"
-    expression: ClassVar[str | None] = "isinf({0})"
-    function: ClassVar[Function] = np.isinf
+    name = "isinf"
+    expression = "isinf({0})"
+    function = np.isinf
 
 
 @operation
 class Where(Pointwise):
     """x where the condition is non-zero, else y."""
 
-    name: ClassVar[str] = "where"
-    expression: ClassVar[str | None] = "{0} ? {1} : {2}"
-    arity: ClassVar[int] = 3
+    name = "where"
+    expression = "{0} ? {1} : {2}"
+    arity = 3
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens of x and y; a static condition of one element goes with any lens."""
@@ -226,13 +226,13 @@ class Where(Pointwise):
 class Clip(Pointwise):
     """min(max(x, low), high)."""
 
-    name: ClassVar[str] = "clip"
-    expression: ClassVar[str | None] = "min(max({0}, {1}), {2})"
-    arity: ClassVar[int] = 3
-    exact: ClassVar[bool] = True
-    cost: ClassVar[int] = 2
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-4.0, 4.0), (-2.0, 0.0), (1.0, 2.0))
-    function: ClassVar[Function] = np.clip
+    name = "clip"
+    expression = "min(max({0}, {1}), {2})"
+    arity = 3
+    exact = True
+    cost = 2
+    domains = ((-4.0, 4.0), (-2.0, 0.0), (1.0, 2.0))
+    function = np.clip
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape of x, strides and all."""

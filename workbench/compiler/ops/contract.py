@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,9 +42,9 @@ FP8 = (DType.FP8E4M3FNUZ, DType.FP8E4M3FN, DType.FP8E5M2, DType.FP8E5M2FNUZ)
 class Dot(Operation):
     """The matrix product of the last two axes, for each index of the others."""
 
-    name: ClassVar[str] = "dot"
-    family: ClassVar[Family] = Family.CONTRACTION
-    dynamic: ClassVar[bool] = True
+    name = "dot"
+    family = Family.CONTRACTION
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The outer lens, rows of the first, columns of the second; standard."""
@@ -79,9 +79,9 @@ class Dot(Operation):
 class QuantDot(Operation):
     """A matrix product of small integers in int32, or of scaled operands in float."""
 
-    name: ClassVar[str] = "quant_dot"
-    family: ClassVar[Family] = Family.CONTRACTION
-    dynamic: ClassVar[bool] = True
+    name = "quant_dot"
+    family = Family.CONTRACTION
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """As ``dot``; float where operands are scaled or fp8, else int32."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,9 +56,9 @@ class If(Operation):
     Further inputs bind to the union of both modules' parameters, sorted by name.
     """
 
-    name: ClassVar[str] = "if"
-    family: ClassVar[Family] = Family.CONTROL
-    takes_modules: ClassVar[bool] = True
+    name = "if"
+    family = Family.CONTROL
+    takes_modules = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The tuple of the modules' results; a range where their lengths differ."""
@@ -105,9 +105,9 @@ class Loop(Operation):
     iterations, stacked.
     """
 
-    name: ClassVar[str] = "loop"
-    family: ClassVar[Family] = Family.CONTROL
-    takes_modules: ClassVar[bool] = True
+    name = "loop"
+    family = Family.CONTROL
+    takes_modules = True
     max_iterations: int = 10
     scan_output_directions: tuple[int, ...] = ()
 
@@ -176,10 +176,10 @@ class Loop(Operation):
 class GetTupleElem(Operation):
     """One value of a tuple."""
 
-    name: ClassVar[str] = "get_tuple_elem"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "get_tuple_elem"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
     index: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -202,10 +202,10 @@ class GetTupleElem(Operation):
 class ScanSlice(Operation):
     """The slice of length 1 at a position along ``axis``; ``direction`` 1 counts from the end."""
 
-    name: ClassVar[str] = "scan_slice"
-    family: ClassVar[Family] = Family.VIEW
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    name = "scan_slice"
+    family = Family.VIEW
+    dynamic = True
+    axes_of_input = ("axis",)
     axis: int = 0
     direction: int = 0
 
@@ -257,10 +257,10 @@ class SelectModule(Operation):
     them, the last input is the tuple of the buffers.
     """
 
-    name: ClassVar[str] = "select_module"
-    family: ClassVar[Family] = Family.CONTROL
-    takes_modules: ClassVar[bool] = True
-    dynamic: ClassVar[bool] = True
+    name = "select_module"
+    family = Family.CONTROL
+    takes_modules = True
+    dynamic = True
     output_dyn_shapes: Shape = Shape()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -296,9 +296,9 @@ def _fitted(module: Module, inputs: Sequence[Any]) -> dict[str, Any] | None:
 class RunOnTarget(Operation):
     """Runs a module on another target; inputs bind to its parameters, sorted by name."""
 
-    name: ClassVar[str] = "run_on_target"
-    family: ClassVar[Family] = Family.CONTROL
-    takes_modules: ClassVar[bool] = True
+    name = "run_on_target"
+    family = Family.CONTROL
+    takes_modules = True
     target_id: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class _Retyped(Pointwise):
     """An operation whose result has the input's lens and strides, and the type ``target_type``."""
 
-    cost: ClassVar[int] = 0
+    cost = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The input's lens and strides in the target type."""
@@ -50,8 +50,8 @@ class _Retyped(Pointwise):
 class Convert(_Retyped):
     """Another element type; see ``cast`` for what becomes of values that it cannot hold."""
 
-    name: ClassVar[str] = "convert"
-    expression: ClassVar[str | None] = "T({0})"
+    name = "convert"
+    expression = "T({0})"
     target_type: DType = DType.HALF
 
     @property
@@ -88,8 +88,8 @@ class Convert(_Retyped):
 class BitCast(_Retyped):
     """The same bits read as another type of the same size."""
 
-    name: ClassVar[str] = "bit_cast"
-    expression: ClassVar[str | None] = "bit_cast({0})"
+    name = "bit_cast"
+    expression = "bit_cast({0})"
     target_type: DType = DType.HALF
 
     @property
@@ -148,8 +148,8 @@ class CastTo(_Retyped):
     infinite, or not-a-number where the type has no infinity.
     """
 
-    name: ClassVar[str] = "cast_to"
-    pointwise: ClassVar[bool] = False
+    name = "cast_to"
+    pointwise = False
     element: str = "int4"
     saturate: bool = True
     round_mode: str = "up"

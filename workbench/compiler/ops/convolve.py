@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -54,9 +54,9 @@ Ints: TypeAlias = tuple[int, ...]
 class Convolution(Operation):
     """Weights ``[K, C/group, …]`` slid over an input ``[N, C, …]`` of any number of spatial axes."""
 
-    name: ClassVar[str] = "convolution"
-    family: ClassVar[Family] = Family.CONTRACTION
-    dynamic: ClassVar[bool] = True
+    name = "convolution"
+    family = Family.CONTRACTION
+    dynamic = True
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)
     dilation: Ints = (1, 1)
@@ -119,9 +119,9 @@ class Convolution(Operation):
 class QuantConvolution(Operation):
     """A convolution of int8 in int32, or of scaled or fp8 operands in float."""
 
-    name: ClassVar[str] = "quant_convolution"
-    family: ClassVar[Family] = Family.CONTRACTION
-    dynamic: ClassVar[bool] = True
+    name = "quant_convolution"
+    family = Family.CONTRACTION
+    dynamic = True
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)
     dilation: Ints = (1, 1)
@@ -187,9 +187,9 @@ class QuantConvolution(Operation):
 class ConvolutionBackwards(Operation):
     """A transposed convolution: each element of ``[N, C, …]`` adds weights ``[C, M/group, …]``."""
 
-    name: ClassVar[str] = "convolution_backwards"
-    family: ClassVar[Family] = Family.CONTRACTION
-    dynamic: ClassVar[bool] = True
+    name = "convolution_backwards"
+    family = Family.CONTRACTION
+    dynamic = True
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)
     dilation: Ints = (1, 1)
@@ -278,8 +278,8 @@ class ConvolutionBackwards(Operation):
 class Im2col(Operation):
     """The taps of each window of one input ``[1, C, H, W]`` as a row; the weights give the size."""
 
-    name: ClassVar[str] = "im2col"
-    family: ClassVar[Family] = Family.MOVEMENT
+    name = "im2col"
+    family = Family.MOVEMENT
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)
     dilation: Ints = (1, 1)

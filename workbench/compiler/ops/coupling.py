@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,9 +35,9 @@ class CouplePairs(Operation):
     second one of Wu, Lin and Weng (2004), which support vector machines are commonly used with.
     """
 
-    name: ClassVar[str] = "couple_pairs"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "couple_pairs"
+    family = Family.REDUCE
+    dynamic = True
     classes: int = 2
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

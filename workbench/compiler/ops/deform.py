@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -39,8 +39,8 @@ class DeformConvolution(Operation):
     with one for each tap of each output, and factors for the taps ``[N, offset_group · taps, …]``.
     """
 
-    name: ClassVar[str] = "deform_convolution"
-    family: ClassVar[Family] = Family.CONTRACTION
+    name = "deform_convolution"
+    family = Family.CONTRACTION
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)
     dilation: Ints = (1, 1)

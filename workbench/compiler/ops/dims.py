@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 class ExpectDims(Operation):
     """The input, whose lengths are within ``out_dyn_dims``; a run refuses others."""
 
-    name: ClassVar[str] = "expect_dims"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "expect_dims"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
     out_dyn_dims: tuple[Dim, ...] = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -84,9 +84,9 @@ class ReshapeWithDims(Operation):
     ``out_dyn_dims`` is what is known of the lens.
     """
 
-    name: ClassVar[str] = "reshape_with_dims"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "reshape_with_dims"
+    family = Family.MOVEMENT
+    dynamic = True
     out_dyn_dims: tuple[Dim, ...] = ()
     allowzero: bool = False
 
@@ -135,10 +135,10 @@ class PadBy(Operation):
     Those are begins of ``axes``, then their ends; negative ones crop. The third input's element fills.
     """
 
-    name: ClassVar[str] = "pad_by"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
+    name = "pad_by"
+    family = Family.MOVEMENT
+    dynamic = True
+    axes_of_input = ("axes",)
     axes: tuple[int, ...] = ()
     mode: PadMode = PadMode.CONSTANT
 

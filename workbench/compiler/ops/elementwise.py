@@ -64,20 +64,20 @@ to add.
 class Pointwise(Operation):
     """An operation on elements; ``value`` computes in the type that arithmetic is done in."""
 
-    family: ClassVar[Family] = Family.POINTWISE
-    pointwise: ClassVar[bool] = True
-    overwrites: ClassVar[bool] = True
-    dynamic: ClassVar[bool] = True
-    arity: ClassVar[int] = 1
-    exact: ClassVar[bool] = False
+    family = Family.POINTWISE
+    pointwise = True
+    overwrites = True
+    dynamic = True
+    arity = 1
+    exact = False
     """Whether integers are computed as integers; otherwise in float64, truncated."""
     function: ClassVar[Function]
     """The operation as a function of arrays, unless ``value`` is overridden."""
-    cost: ClassVar[int] = 1
+    cost = 1
     """Floating-point operations an element; nominally 8 for a transcendental function."""
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-4.0, 4.0),)
+    domains = ((-4.0, 4.0),)
     """Ranges of the samples of each operand; the last one counts for all that follow."""
-    types: ClassVar[tuple[DType, ...]] = NUMBERS
+    types = NUMBERS
     """Element types of the samples."""
 
     def value(self, *inputs: Array) -> Array:
@@ -162,7 +162,7 @@ class Unary(Pointwise):
 class Binary(Pointwise):
     """An operation on two tensors of equal type and lens: nothing is broadcast implicitly."""
 
-    arity: ClassVar[int] = 2
+    arity = 2
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens of the inputs, in the layout of the better packed one."""

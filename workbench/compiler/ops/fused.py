@@ -6,7 +6,7 @@ A body's parameters are bound to the inputs in the order of their names, sorted 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -124,7 +124,7 @@ def _flops(instruction: Instruction) -> int:
 class Fused(Operation):
     """An operation whose meaning is a body: one module (several for ``fused_concat``)."""
 
-    takes_modules: ClassVar[bool] = True
+    takes_modules = True
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
         """The body's results for the inputs."""
@@ -142,9 +142,9 @@ class Fused(Operation):
 class PointwiseModule(Fused):
     """Elementwise work: the body sees one element of every input, as scalars."""
 
-    name: ClassVar[str] = "pointwise"
-    family: ClassVar[Family] = Family.POINTWISE
-    dynamic: ClassVar[bool] = True
+    name = "pointwise"
+    family = Family.POINTWISE
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The body's shape rules on the whole inputs; broadcast ones count in the common layout."""
@@ -231,9 +231,9 @@ def _permuted(shape: Shape, order: Sequence[int]) -> Shape:
 class FusedReduce(Fused):
     """Reductions over ``axes`` with the elementwise work around them."""
 
-    name: ClassVar[str] = "fused_reduce"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "fused_reduce"
+    family = Family.REDUCE
+    dynamic = True
     axes: tuple[int, ...] = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -283,8 +283,8 @@ class _Whole(Fused):
 class SplitFusedReduce(_Whole):
     """Large reductions over ``axes``, split among blocks whose partial results are combined."""
 
-    name: ClassVar[str] = "split_fused_reduce"
-    family: ClassVar[Family] = Family.REDUCE
+    name = "split_fused_reduce"
+    family = Family.REDUCE
     axes: tuple[int, ...] = ()
     assign: str = "assign_none"
 
@@ -293,8 +293,8 @@ class SplitFusedReduce(_Whole):
 class Group(_Whole):
     """Work that belongs together, such as attention; ``tag`` says what it is."""
 
-    name: ClassVar[str] = "group"
-    family: ClassVar[Family] = Family.KERNEL
+    name = "group"
+    family = Family.KERNEL
     tag: str = ""
 
 
@@ -307,9 +307,9 @@ class FusedConcat(Fused):
     remain.
     """
 
-    name: ClassVar[str] = "fused_concat"
-    family: ClassVar[Family] = Family.MOVEMENT
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    name = "fused_concat"
+    family = Family.MOVEMENT
+    axes_of_input = ("axis",)
     axis: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,8 +39,8 @@ class ImageDecode(Operation):
     ``pixel_format`` is RGB, BGR or Grayscale.
     """
 
-    name: ClassVar[str] = "image_decode"
-    family: ClassVar[Family] = Family.MOVEMENT
+    name = "image_decode"
+    family = Family.MOVEMENT
     pixel_format: str = "RGB"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

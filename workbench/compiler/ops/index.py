@@ -44,10 +44,10 @@ class Gather(Operation):
     An index of the scalar shape ``{1}, {0}`` takes the axis away. Bools are indices too: 0 and 1.
     """
 
-    name: ClassVar[str] = "gather"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    name = "gather"
+    family = Family.MOVEMENT
+    dynamic = True
+    axes_of_input = ("axis",)
     axis: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -94,9 +94,9 @@ class GatherNd(Operation):
     Indices may be floats, whose fractions are dropped.
     """
 
-    name: ClassVar[str] = "gathernd"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "gathernd"
+    family = Family.MOVEMENT
+    dynamic = True
     batch_dims: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -179,10 +179,10 @@ class GatherElements(Operation):
     Negative indices count from the end.
     """
 
-    name: ClassVar[str] = "gather_elements"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    name = "gather_elements"
+    family = Family.MOVEMENT
+    dynamic = True
+    axes_of_input = ("axis",)
     axis: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -243,9 +243,9 @@ _MIN, _MAX = _combined(np.minimum), _combined(np.maximum)
 class Scatter(Operation):
     """Base of the scatters: each update goes to the place of its index, moved along ``axis``."""
 
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    family = Family.MOVEMENT
+    dynamic = True
+    axes_of_input = ("axis",)
     combine: ClassVar[Combine] = _assign
     axis: int = 0
     skip_out_of_bounds: bool = False
@@ -308,7 +308,7 @@ class Scatter(Operation):
 class ScatterNone(Scatter):
     """Each update replaces the element at its index."""
 
-    name: ClassVar[str] = "scatter_none"
+    name = "scatter_none"
     combine: ClassVar[Combine] = _assign
 
 
@@ -316,40 +316,40 @@ class ScatterNone(Scatter):
 class ScatterAdd(Scatter):
     """Each update is added to the element at its index."""
 
-    name: ClassVar[str] = "scatter_add"
-    combine: ClassVar[Combine] = _ADD
+    name = "scatter_add"
+    combine = _ADD
 
 
 @operation
 class ScatterMul(Scatter):
     """The element at each index is multiplied by its update."""
 
-    name: ClassVar[str] = "scatter_mul"
-    combine: ClassVar[Combine] = _MUL
+    name = "scatter_mul"
+    combine = _MUL
 
 
 @operation
 class ScatterMin(Scatter):
     """The element at each index becomes the lesser of itself and its update."""
 
-    name: ClassVar[str] = "scatter_min"
-    combine: ClassVar[Combine] = _MIN
+    name = "scatter_min"
+    combine = _MIN
 
 
 @operation
 class ScatterMax(Scatter):
     """The element at each index becomes the greater of itself and its update."""
 
-    name: ClassVar[str] = "scatter_max"
-    combine: ClassVar[Combine] = _MAX
+    name = "scatter_max"
+    combine = _MAX
 
 
 @dataclass(frozen=True)
 class ScatterNd(Operation):
     """Base of the scatters at index tuples, which lie along the last axis of the indices."""
 
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    family = Family.MOVEMENT
+    dynamic = True
     combine: ClassVar[Combine] = _assign
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -406,7 +406,7 @@ class ScatterNd(Operation):
 class ScatterNdNone(ScatterNd):
     """Each update replaces what stands at its index tuple."""
 
-    name: ClassVar[str] = "scatternd_none"
+    name = "scatternd_none"
     combine: ClassVar[Combine] = _assign
 
 
@@ -414,29 +414,29 @@ class ScatterNdNone(ScatterNd):
 class ScatterNdAdd(ScatterNd):
     """Each update is added to what stands at its index tuple."""
 
-    name: ClassVar[str] = "scatternd_add"
-    combine: ClassVar[Combine] = _ADD
+    name = "scatternd_add"
+    combine = _ADD
 
 
 @operation
 class ScatterNdMul(ScatterNd):
     """What stands at each index tuple is multiplied by its update."""
 
-    name: ClassVar[str] = "scatternd_mul"
-    combine: ClassVar[Combine] = _MUL
+    name = "scatternd_mul"
+    combine = _MUL
 
 
 @operation
 class ScatterNdMin(ScatterNd):
     """What stands at each index tuple becomes the lesser of itself and its update."""
 
-    name: ClassVar[str] = "scatternd_min"
-    combine: ClassVar[Combine] = _MIN
+    name = "scatternd_min"
+    combine = _MIN
 
 
 @operation
 class ScatterNdMax(ScatterNd):
     """What stands at each index tuple becomes the greater of itself and its update."""
 
-    name: ClassVar[str] = "scatternd_max"
-    combine: ClassVar[Combine] = _MAX
+    name = "scatternd_max"
+    combine = _MAX

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class Det(Operation):
     """The determinant of each matrix of the last two axes."""
 
-    name: ClassVar[str] = "det"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "det"
+    family = Family.REDUCE
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens without the last two, which must be equal."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -50,9 +50,9 @@ Ints: TypeAlias = tuple[int, ...]
 class Contiguous(Operation):
     """The elements in row-major order in memory."""
 
-    name: ClassVar[str] = "contiguous"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "contiguous"
+    family = Family.MOVEMENT
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The same lens, standard."""
@@ -76,8 +76,8 @@ class Contiguous(Operation):
 class Layout(Operation):
     """The elements with their axes in memory in the order ``permutation``, slowest first."""
 
-    name: ClassVar[str] = "layout"
-    family: ClassVar[Family] = Family.MOVEMENT
+    name = "layout"
+    family = Family.MOVEMENT
     permutation: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -117,9 +117,9 @@ class Pad(Operation):
     Negative pads crop.
     """
 
-    name: ClassVar[str] = "pad"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "pad"
+    family = Family.MOVEMENT
+    dynamic = True
     mode: PadMode = PadMode.CONSTANT
     pads: Ints = ()
     value: float = 0.0
@@ -212,9 +212,9 @@ class Pad(Operation):
 class FixedPad(Operation):
     """The input in the low corner of the largest lens that its dynamic dimensions allow; zeros beyond."""
 
-    name: ClassVar[str] = "fixed_pad"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "fixed_pad"
+    family = Family.MOVEMENT
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The largest lens, standard; a static input's shape as it is."""
@@ -247,10 +247,10 @@ class FixedPad(Operation):
 class Concat(Operation):
     """The inputs one behind the other along ``axis``."""
 
-    name: ClassVar[str] = "concat"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    name = "concat"
+    family = Family.MOVEMENT
+    dynamic = True
+    axes_of_input = ("axis",)
     axis: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -313,10 +313,10 @@ def _without(values: Sequence[Any], axis: int) -> tuple[Any, ...]:
 class Reverse(Operation):
     """The elements in reverse order along ``axes``."""
 
-    name: ClassVar[str] = "reverse"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
+    name = "reverse"
+    family = Family.MOVEMENT
+    dynamic = True
+    axes_of_input = ("axes",)
     axes: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -343,10 +343,10 @@ class Reverse(Operation):
 class Fill(Operation):
     """The second input's buffer with every element set to the one value of the first."""
 
-    name: ClassVar[str] = "fill"
-    family: ClassVar[Family] = Family.MOVEMENT
-    alias: ClassVar[int | None] = 1
-    dynamic: ClassVar[bool] = True
+    name = "fill"
+    family = Family.MOVEMENT
+    alias = 1
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape of the buffer."""
@@ -372,9 +372,9 @@ class Fill(Operation):
 class Allocate(Operation):
     """A new buffer of zeros: of ``shape``, or of type ``buf_type`` and the lens that an input holds."""
 
-    name: ClassVar[str] = "allocate"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "allocate"
+    family = Family.MOVEMENT
+    dynamic = True
     shape: Shape | None = None
     buf_type: DType | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,8 +36,8 @@ _FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 class _Packing(Operation):
     """Base of what halves or doubles the length of one axis."""
 
-    family: ClassVar[Family] = Family.MOVEMENT
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    family = Family.MOVEMENT
+    axes_of_input = ("axis",)
     axis: int = -1
 
     def _halved(self, x: Shape) -> list[int]:
@@ -76,7 +76,7 @@ class _Packing(Operation):
 class PackInt4(_Packing):
     """Pairs along ``axis`` in one byte each, the first in the low half; kept within four bits."""
 
-    name: ClassVar[str] = "pack_int4"
+    name = "pack_int4"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Half as many elements on the axis; standard."""
@@ -102,7 +102,7 @@ class PackInt4(_Packing):
 class UnpackInt4(_Packing):
     """The two 4-bit integers of each byte, side by side along ``axis``; the low half comes first."""
 
-    name: ClassVar[str] = "unpack_int4"
+    name = "unpack_int4"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Twice as many elements on the axis; standard."""
@@ -128,7 +128,7 @@ class UnpackInt4(_Packing):
 class PackFp4(_Packing):
     """Pairs along ``axis`` as two 4-bit floats in a byte: to nearest even, 6 at most; NaN is 0."""
 
-    name: ClassVar[str] = "pack_fp4"
+    name = "pack_fp4"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Half as many elements on the axis, packed; the order of axes in memory is kept."""
@@ -164,7 +164,7 @@ class PackFp4(_Packing):
 class UnpackFp4(_Packing):
     """The two 4-bit floats of each byte, side by side along ``axis``; the low half comes first."""
 
-    name: ClassVar[str] = "unpack_fp4"
+    name = "unpack_fp4"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Twice as many elements on the axis, in fp8e4m3fn; the order of axes in memory is kept."""
@@ -182,7 +182,7 @@ class UnpackFp4(_Packing):
         """Split, and looked up."""
         return np.concatenate([_FP4, -_FP4])[self._split(inputs[0])].astype(self._result)
 
-    _result: ClassVar[np.dtype[Any]] = DType.FP8E4M3FN.numpy
+    _result = DType.FP8E4M3FN.numpy
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -193,4 +193,4 @@ class UnpackFp4(_Packing):
 
 
 class _WideUnpackFp4(UnpackFp4):
-    _result: ClassVar[np.dtype[Any]] = DType.DOUBLE.numpy
+    _result = DType.DOUBLE.numpy

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import Operation, operation
-from workbench.compiler.ops.elementwise import NUMBERS, Binary, Function, Unary
+from workbench.compiler.ops.elementwise import NUMBERS, Binary, Unary
 
 _NOT_BOOL = tuple(t for t in NUMBERS if t is not DType.BOOL)
 
@@ -21,61 +20,61 @@ _NOT_BOOL = tuple(t for t in NUMBERS if t is not DType.BOOL)
 class Abs(Unary):
     """|x|."""
 
-    name: ClassVar[str] = "abs"
-    expression: ClassVar[str | None] = "abs({0})"
-    exact: ClassVar[bool] = True
-    function: ClassVar[Function] = np.abs
+    name = "abs"
+    expression = "abs({0})"
+    exact = True
+    function = np.abs
 
 
 @operation
 class Neg(Unary):
     """-x."""
 
-    name: ClassVar[str] = "neg"
-    expression: ClassVar[str | None] = "-{0}"
-    exact: ClassVar[bool] = True
-    function: ClassVar[Function] = np.negative
+    name = "neg"
+    expression = "-{0}"
+    exact = True
+    function = np.negative
 
 
 @operation
 class Recip(Unary):
     """1 / x; integers truncate toward zero."""
 
-    name: ClassVar[str] = "recip"
-    expression: ClassVar[str | None] = "T(1) / {0}"
-    types: ClassVar[tuple[DType, ...]] = _NOT_BOOL
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((1.0, 4.0),)
-    function: ClassVar[Function] = np.reciprocal
+    name = "recip"
+    expression = "T(1) / {0}"
+    types = _NOT_BOOL
+    domains = ((1.0, 4.0),)
+    function = np.reciprocal
 
 
 @operation
 class Sign(Unary):
     """1, -1 or 0 by the sign of x; NaN stays."""
 
-    name: ClassVar[str] = "sign"
-    expression: ClassVar[str | None] = "sign({0})"
-    exact: ClassVar[bool] = True
-    function: ClassVar[Function] = np.sign
+    name = "sign"
+    expression = "sign({0})"
+    exact = True
+    function = np.sign
 
 
 @operation
 class Sqrt(Unary):
     """The square root of x."""
 
-    name: ClassVar[str] = "sqrt"
-    expression: ClassVar[str | None] = "sqrt({0})"
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((0.0, 9.0),)
-    function: ClassVar[Function] = np.sqrt
+    name = "sqrt"
+    expression = "sqrt({0})"
+    domains = ((0.0, 9.0),)
+    function = np.sqrt
 
 
 @operation
 class Rsqrt(Unary):
     """1 / √x."""
 
-    name: ClassVar[str] = "rsqrt"
-    expression: ClassVar[str | None] = "rsqrt({0})"
-    cost: ClassVar[int] = 2
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((1.0, 9.0),)
+    name = "rsqrt"
+    expression = "rsqrt({0})"
+    cost = 2
+    domains = ((1.0, 9.0),)
 
     def value(self, *inputs: Array) -> Array:
         """1 / √x."""
@@ -90,29 +89,29 @@ class Rsqrt(Unary):
 class Ceil(Unary):
     """The least integer ≥ x."""
 
-    name: ClassVar[str] = "ceil"
-    expression: ClassVar[str | None] = "ceil({0})"
-    exact: ClassVar[bool] = True
-    function: ClassVar[Function] = np.ceil
+    name = "ceil"
+    expression = "ceil({0})"
+    exact = True
+    function = np.ceil
 
 
 @operation
 class Floor(Unary):
     """The greatest integer ≤ x."""
 
-    name: ClassVar[str] = "floor"
-    expression: ClassVar[str | None] = "floor({0})"
-    exact: ClassVar[bool] = True
-    function: ClassVar[Function] = np.floor
+    name = "floor"
+    expression = "floor({0})"
+    exact = True
+    function = np.floor
 
 
 @operation
 class Nearbyint(Unary):
     """The integer nearest to x; ties go to the even one."""
 
-    name: ClassVar[str] = "nearbyint"
-    expression: ClassVar[str | None] = "nearbyint({0})"
-    exact: ClassVar[bool] = True
+    name = "nearbyint"
+    expression = "nearbyint({0})"
+    exact = True
 
     def value(self, *inputs: Array) -> Array:
         """The nearest integer; integers as they are."""
@@ -131,18 +130,18 @@ def _relu(x: Array, out: Array | None = None) -> Array:
 class Relu(Unary):
     """max(x, 0)."""
 
-    name: ClassVar[str] = "relu"
-    expression: ClassVar[str | None] = "max({0}, T(0))"
-    exact: ClassVar[bool] = True
-    function: ClassVar[Function] = _relu
+    name = "relu"
+    expression = "max({0}, T(0))"
+    exact = True
+    function = _relu
 
 
 @operation
 class LeakyRelu(Unary):
     """x where x > 0, else alpha·x."""
 
-    name: ClassVar[str] = "leaky_relu"
-    expression: ClassVar[str | None] = "{0} > T(0) ? {0} : T({alpha}) * {0}"
+    name = "leaky_relu"
+    expression = "{0} > T(0) ? {0} : T({alpha}) * {0}"
     alpha: float = 0.01
 
     def value(self, *inputs: Array) -> Array:
@@ -163,9 +162,9 @@ class LeakyRelu(Unary):
 class Elu(Unary):
     """x where x > 0, else alpha·(eˣ - 1)."""
 
-    name: ClassVar[str] = "elu"
-    expression: ClassVar[str | None] = "{0} > T(0) ? {0} : T({alpha}) * expm1({0})"
-    cost: ClassVar[int] = 8
+    name = "elu"
+    expression = "{0} > T(0) ? {0} : T({alpha}) * expm1({0})"
+    cost = 8
     alpha: float = 1.0
 
     def value(self, *inputs: Array) -> Array:
@@ -187,32 +186,32 @@ class Elu(Unary):
 class Add(Binary):
     """x + y."""
 
-    name: ClassVar[str] = "add"
-    expression: ClassVar[str | None] = "{0} + {1}"
-    exact: ClassVar[bool] = True
-    commutative: ClassVar[bool] = True
-    function: ClassVar[Function] = np.add
+    name = "add"
+    expression = "{0} + {1}"
+    exact = True
+    commutative = True
+    function = np.add
 
 
 @operation
 class Sub(Binary):
     """x - y."""
 
-    name: ClassVar[str] = "sub"
-    expression: ClassVar[str | None] = "{0} - {1}"
-    exact: ClassVar[bool] = True
-    function: ClassVar[Function] = np.subtract
+    name = "sub"
+    expression = "{0} - {1}"
+    exact = True
+    function = np.subtract
 
 
 @operation
 class Mul(Binary):
     """x · y."""
 
-    name: ClassVar[str] = "mul"
-    expression: ClassVar[str | None] = "{0} * {1}"
-    exact: ClassVar[bool] = True
-    commutative: ClassVar[bool] = True
-    function: ClassVar[Function] = np.multiply
+    name = "mul"
+    expression = "{0} * {1}"
+    exact = True
+    commutative = True
+    function = np.multiply
 
 
 def _quotient(x: Array, y: Array, out: Array | None = None) -> Array:
@@ -229,66 +228,66 @@ def _quotient(x: Array, y: Array, out: Array | None = None) -> Array:
 class Div(Binary):
     """x / y; integers truncate toward zero, and division of an integer by 0 gives 0."""
 
-    name: ClassVar[str] = "div"
-    expression: ClassVar[str | None] = "{0} / {1}"
-    exact: ClassVar[bool] = True
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-9.0, 9.0), (1.0, 4.0))
-    function: ClassVar[Function] = _quotient
+    name = "div"
+    expression = "{0} / {1}"
+    exact = True
+    domains = ((-9.0, 9.0), (1.0, 4.0))
+    function = _quotient
 
 
 @operation
 class Mod(Binary):
     """The remainder of x / y with the sign of y."""
 
-    name: ClassVar[str] = "mod"
-    expression: ClassVar[str | None] = "mod({0}, {1})"
-    exact: ClassVar[bool] = True
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-9.0, 9.0), (1.0, 4.0))
-    function: ClassVar[Function] = np.mod
+    name = "mod"
+    expression = "mod({0}, {1})"
+    exact = True
+    domains = ((-9.0, 9.0), (1.0, 4.0))
+    function = np.mod
 
 
 @operation
 class Fmod(Binary):
     """The remainder of x / y with the sign of x."""
 
-    name: ClassVar[str] = "fmod"
-    expression: ClassVar[str | None] = "fmod({0}, {1})"
-    exact: ClassVar[bool] = True
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-9.0, 9.0), (1.0, 4.0))
-    function: ClassVar[Function] = np.fmod
+    name = "fmod"
+    expression = "fmod({0}, {1})"
+    exact = True
+    domains = ((-9.0, 9.0), (1.0, 4.0))
+    function = np.fmod
 
 
 @operation
 class Max(Binary):
     """The larger of x and y; NaN if either is."""
 
-    name: ClassVar[str] = "max"
-    expression: ClassVar[str | None] = "max({0}, {1})"
-    exact: ClassVar[bool] = True
-    commutative: ClassVar[bool] = True
-    function: ClassVar[Function] = np.maximum
+    name = "max"
+    expression = "max({0}, {1})"
+    exact = True
+    commutative = True
+    function = np.maximum
 
 
 @operation
 class Min(Binary):
     """The smaller of x and y; NaN if either is."""
 
-    name: ClassVar[str] = "min"
-    expression: ClassVar[str | None] = "min({0}, {1})"
-    exact: ClassVar[bool] = True
-    commutative: ClassVar[bool] = True
-    function: ClassVar[Function] = np.minimum
+    name = "min"
+    expression = "min({0}, {1})"
+    exact = True
+    commutative = True
+    function = np.minimum
 
 
 @operation
 class Pow(Binary):
     """x to the power of y."""
 
-    name: ClassVar[str] = "pow"
-    expression: ClassVar[str | None] = "pow({0}, {1})"
-    cost: ClassVar[int] = 8
-    types: ClassVar[tuple[DType, ...]] = _NOT_BOOL
-    domains: ClassVar[tuple[tuple[float, float], ...]] = ((0.5, 3.0), (-2.0, 3.0))
+    name = "pow"
+    expression = "pow({0}, {1})"
+    cost = 8
+    types = _NOT_BOOL
+    domains = ((0.5, 3.0), (-2.0, 3.0))
 
     def value(self, *inputs: Array) -> Array:
         """The power; squares and cubes by multiplication."""
@@ -306,10 +305,10 @@ class Pow(Binary):
 class Sqdiff(Binary):
     """(x - y)²."""
 
-    name: ClassVar[str] = "sqdiff"
-    expression: ClassVar[str | None] = "({0} - {1}) * ({0} - {1})"
-    exact: ClassVar[bool] = True
-    cost: ClassVar[int] = 2
+    name = "sqdiff"
+    expression = "({0} - {1}) * ({0} - {1})"
+    exact = True
+    cost = 2
 
     def value(self, *inputs: Array) -> Array:
         """The square of the difference."""
@@ -321,9 +320,9 @@ class Sqdiff(Binary):
 class Prelu(Binary):
     """x where x ≥ 0, else x·y."""
 
-    name: ClassVar[str] = "prelu"
-    expression: ClassVar[str | None] = "{0} < T(0) ? {0} * {1} : {0}"
-    exact: ClassVar[bool] = True
+    name = "prelu"
+    expression = "{0} < T(0) ? {0} * {1} : {0}"
+    exact = True
 
     def value(self, *inputs: Array) -> Array:
         """The definition; without a choice, which is slow, where no slope is infinite or NaN."""

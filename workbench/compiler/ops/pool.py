@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import reduce
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -51,9 +51,9 @@ class Pooling(Operation):
     With ``dyn_global`` the window is the whole input.
     """
 
-    name: ClassVar[str] = "pooling"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "pooling"
+    family = Family.REDUCE
+    dynamic = True
     mode: PoolingMode = PoolingMode.AVERAGE
     padding: Ints = (0, 0)
     padding_mode: PaddingMode = PaddingMode.DEFAULT
@@ -238,9 +238,9 @@ def _combined_along(
 class Lrn(Operation):
     """Each element divided by a power of the squares of its ``size`` neighbours among the channels."""
 
-    name: ClassVar[str] = "lrn"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "lrn"
+    family = Family.REDUCE
+    dynamic = True
     alpha: float = 0.0001
     beta: float = 0.75
     bias: float = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -33,9 +33,9 @@ class MaxPoolIndices(Operation):
     lies in the padding alone gives 0.
     """
 
-    name: ClassVar[str] = "max_pool_indices"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "max_pool_indices"
+    family = Family.REDUCE
+    dynamic = True
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)
     lengths: Ints = (1, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class _Quantization(Pointwise):
     """An operation on a tensor, its scales and its zero points (if not 0), all of one lens."""
 
-    arity: ClassVar[int] = 3
-    cost: ClassVar[int] = 2
+    arity = 3
+    cost = 2
 
     def check(self, inputs: Sequence[Shape]) -> Shape:
         """The shape of x, packed; a ShapeError unless there are two or three inputs of equal lens."""
@@ -57,8 +57,8 @@ def _sum_type(dtype: np.dtype[Any], work: np.dtype[Any]) -> np.dtype[Any]:
 class Quantizelinear(_Quantization):
     """x / scale, rounded to even for integers, plus the zero point, within the type's bounds."""
 
-    name: ClassVar[str] = "quantizelinear"
-    expression: ClassVar[str | None] = "quantized({0} / {1}, {2})"
+    name = "quantizelinear"
+    expression = "quantized({0} / {1}, {2})"
     out_type: DType | None = None
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -106,8 +106,8 @@ class Quantizelinear(_Quantization):
 class Dequantizelinear(_Quantization):
     """(x - zero point) · scale, in the scale's type."""
 
-    name: ClassVar[str] = "dequantizelinear"
-    expression: ClassVar[str | None] = "(T({0}) - T({2})) * {1}"
+    name = "dequantizelinear"
+    expression = "(T({0}) - T({2})) * {1}"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens and layout of x in the scale's type."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import ceil, isfinite
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 class RandomSeed(Operation):
     """A seed. It is always the same one, so that two runs of a program can be compared."""
 
-    name: ClassVar[str] = "random_seed"
-    family: ClassVar[Family] = Family.MOVEMENT
-    context_free: ClassVar[bool] = False
+    name = "random_seed"
+    family = Family.MOVEMENT
+    context_free = False
     dtype: DType = DType.UINT64
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -69,10 +69,10 @@ class RandomUniform(Operation):
     Integers spread over all that their type holds from 0 on (from its least value, for one byte).
     """
 
-    name: ClassVar[str] = "random_uniform"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
-    alias: ClassVar[int | None] = 1
+    name = "random_uniform"
+    family = Family.MOVEMENT
+    dynamic = True
+    alias = 1
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape of the second input."""
@@ -120,9 +120,9 @@ class Multinomial(Operation):
     Inputs are cumulative sums ``[B, classes]`` and samples in [0, 1), ``[…, S]``.
     """
 
-    name: ClassVar[str] = "multinomial"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "multinomial"
+    family = Family.REDUCE
+    dynamic = True
     dtype: DType = DType.INT32
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -165,9 +165,9 @@ class Multinomial(Operation):
 class DynamicRange(Operation):
     """Numbers from a start to before a limit, a delta apart."""
 
-    name: ClassVar[str] = "dynamic_range"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "dynamic_range"
+    family = Family.MOVEMENT
+    dynamic = True
     max_output: int = 2147483647
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -89,20 +89,20 @@ class Recurrent(Operation):
     ONNX wants it, ``clip`` bounds what goes into the activations of gates; 0 stands for no bound.
     """
 
-    family: ClassVar[Family] = Family.CONTRACTION
-    dynamic: ClassVar[bool] = True
-    context_free: ClassVar[bool] = False
+    family = Family.CONTRACTION
+    dynamic = True
+    context_free = False
     """A literal could not carry the last states, so that none may take a network's place."""
-    gates: ClassVar[int] = 1
-    states: ClassVar[int] = 1
-    most: ClassVar[int] = 6
+    gates = 1
+    states = 1
+    most = 6
     """Operands, those left out included."""
-    arithmetic: ClassVar[int] = 2
+    arithmetic = 2
     """Additions and multiplications an element, besides products and activations."""
-    defaults: ClassVar[tuple[Operation, ...]] = (Tanh(),)
-    called: ClassVar[tuple[int, ...]] = (1,)
+    defaults = (Tanh(),)
+    called = (1,)
     """How often each activation is called for an element."""
-    filler: ClassVar[int] = -1
+    filler = -1
     """The activation that completes a list which is too short for both directions."""
 
     hidden_size: int = 1
@@ -283,7 +283,7 @@ def _given(inputs: Sequence[Array], index: int) -> bool:
 class Rnn(Recurrent):
     """A plain recurrent network: ``h = f(x · Wᵀ + h · Rᵀ + Wb + Rb)``."""
 
-    name: ClassVar[str] = "rnn"
+    name = "rnn"
 
     def step(self, cell: _Cell, x: Array, state: State) -> State:
         """One product, one activation."""
@@ -300,12 +300,12 @@ class Gru(Recurrent):
     ``h = (1 - z) ∘ n + z ∘ h``.
     """
 
-    name: ClassVar[str] = "gru"
-    gates: ClassVar[int] = 3
-    arithmetic: ClassVar[int] = 11
-    defaults: ClassVar[tuple[Operation, ...]] = (Sigmoid(), Tanh())
-    called: ClassVar[tuple[int, ...]] = (2, 1)
-    filler: ClassVar[int] = 0
+    name = "gru"
+    gates = 3
+    arithmetic = 11
+    defaults = (Sigmoid(), Tanh())
+    called = (2, 1)
+    filler = 0
     actv_func: tuple[Operation, ...] = (Sigmoid(), Tanh())
     linear_before_reset: int = 0
 
@@ -336,13 +336,13 @@ class Lstm(Recurrent):
     ``c = f ∘ c + i ∘ G(…)``, ``o = F(… + Po ∘ c)``, ``h = o ∘ H(c)``.
     """
 
-    name: ClassVar[str] = "lstm"
-    gates: ClassVar[int] = 4
-    states: ClassVar[int] = 2
-    most: ClassVar[int] = 8
-    arithmetic: ClassVar[int] = 12
-    defaults: ClassVar[tuple[Operation, ...]] = (Sigmoid(), Tanh(), Tanh())
-    called: ClassVar[tuple[int, ...]] = (3, 1, 1)
+    name = "lstm"
+    gates = 4
+    states = 2
+    most = 8
+    arithmetic = 12
+    defaults = (Sigmoid(), Tanh(), Tanh())
+    called = (3, 1, 1)
     actv_func: tuple[Operation, ...] = (Sigmoid(), Tanh(), Tanh())
     input_forget: int = 0
 
@@ -371,9 +371,9 @@ def _peeped(cell: _Cell, gate: int, x: Array, c: Array) -> Array:
 class LastState(Operation):
     """Base of what picks a state after the last step, of the network that it is applied to."""
 
-    dynamic: ClassVar[bool] = True
-    index: ClassVar[int] = 0
-    networks: ClassVar[str] = ""
+    dynamic = True
+    index = 0
+    networks = ""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """``[D, B, H]``: the first axis is gone."""
@@ -397,14 +397,14 @@ class LastState(Operation):
 class RnnLastHsOutput(LastState):
     """The hidden state of a network after its last step."""
 
-    name: ClassVar[str] = "rnn_last_hs_output"
-    networks: ClassVar[str] = "rnn, gru or lstm"
+    name = "rnn_last_hs_output"
+    networks = "rnn, gru or lstm"
 
 
 @operation
 class RnnLastCellOutput(LastState):
     """The cell state of an lstm after its last step."""
 
-    name: ClassVar[str] = "rnn_last_cell_output"
-    index: ClassVar[int] = 1
-    networks: ClassVar[str] = "lstm"
+    name = "rnn_last_cell_output"
+    index = 1
+    networks = "lstm"

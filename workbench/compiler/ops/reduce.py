@@ -54,9 +54,9 @@ Ints: TypeAlias = tuple[int, ...]
 class Reduction(Operation):
     """Base of the reductions: ``axes`` become 1. Without ``axes``, a second input holds them."""
 
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
+    family = Family.REDUCE
+    dynamic = True
+    axes_of_input = ("axes",)
     axes: Ints = ()
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ def reduced_shape(op: Operation, x: Shape, axes: Sequence[int], type: DType | No
 class ReduceSum(Reduction):
     """The sum of the elements along the axes."""
 
-    name: ClassVar[str] = "reduce_sum"
+    name = "reduce_sum"
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """Summed in float32 at least; integers in 64 bits."""
@@ -137,7 +137,7 @@ class ReduceSum(Reduction):
 class ReduceMean(Reduction):
     """The mean of the elements along the axes; integers truncate."""
 
-    name: ClassVar[str] = "reduce_mean"
+    name = "reduce_mean"
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """The sum, divided by how many there are."""
@@ -152,7 +152,7 @@ class ReduceMean(Reduction):
 class ReduceMax(Reduction):
     """The largest element along the axes."""
 
-    name: ClassVar[str] = "reduce_max"
+    name = "reduce_max"
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """``numpy.max``; of nothing, the least value of the type."""
@@ -165,7 +165,7 @@ class ReduceMax(Reduction):
 class ReduceMin(Reduction):
     """The smallest element along the axes."""
 
-    name: ClassVar[str] = "reduce_min"
+    name = "reduce_min"
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """``numpy.min``; of nothing, the greatest value of the type."""
@@ -178,7 +178,7 @@ class ReduceMin(Reduction):
 class ReduceProd(Reduction):
     """The product of the elements along the axes."""
 
-    name: ClassVar[str] = "reduce_prod"
+    name = "reduce_prod"
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """Multiplied in float32 at least; integers in 64 bits."""
@@ -189,7 +189,7 @@ class ReduceProd(Reduction):
 class ReduceAll(Reduction):
     """Whether all elements along the axes are nonzero, in the input's type."""
 
-    name: ClassVar[str] = "reduce_all"
+    name = "reduce_all"
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """``numpy.all``."""
@@ -200,7 +200,7 @@ class ReduceAll(Reduction):
 class ReduceAny(Reduction):
     """Whether some element along the axes is nonzero, in the input's type."""
 
-    name: ClassVar[str] = "reduce_any"
+    name = "reduce_any"
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """``numpy.any``."""
@@ -211,9 +211,9 @@ class ReduceAny(Reduction):
 class ArgExtreme(Operation):
     """Base of argmax and argmin: where along ``axis`` the extreme element stands."""
 
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    family = Family.REDUCE
+    dynamic = True
+    axes_of_input = ("axis",)
     axis: int = 0
     select_last_index: bool = False
 
@@ -249,7 +249,7 @@ class ArgExtreme(Operation):
 class ArgMax(ArgExtreme):
     """Where along ``axis`` the largest element stands."""
 
-    name: ClassVar[str] = "argmax"
+    name = "argmax"
 
     def index(self, x: Array) -> Array:
         """``numpy.argmax``."""
@@ -260,7 +260,7 @@ class ArgMax(ArgExtreme):
 class ArgMin(ArgExtreme):
     """Where along ``axis`` the smallest element stands."""
 
-    name: ClassVar[str] = "argmin"
+    name = "argmin"
 
     def index(self, x: Array) -> Array:
         """``numpy.argmin``."""
@@ -271,10 +271,10 @@ class ArgMin(ArgExtreme):
 class Normalisation(Operation):
     """Base of softmax and logsoftmax."""
 
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
-    overwrites: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    family = Family.REDUCE
+    dynamic = True
+    overwrites = True
+    axes_of_input = ("axis",)
     axis: int = 1
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -324,7 +324,7 @@ class Normalisation(Operation):
 class Softmax(Normalisation):
     """Exponentials along ``axis``, divided by their sum."""
 
-    name: ClassVar[str] = "softmax"
+    name = "softmax"
 
     def lines(self, x: Array, out: Array) -> None:
         """Shifted by the maximum first, so that no exponential overflows."""
@@ -337,7 +337,7 @@ class Softmax(Normalisation):
 class LogSoftmax(Normalisation):
     """The logarithm of the softmax along ``axis``."""
 
-    name: ClassVar[str] = "logsoftmax"
+    name = "logsoftmax"
 
     def lines(self, x: Array, out: Array) -> None:
         """Shifted by the maximum, less the logarithm of the sum of exponentials."""
@@ -349,9 +349,9 @@ class LogSoftmax(Normalisation):
 class _PrefixScan(Operation):
     """A binary function applied along ``axis`` to all elements up to each one."""
 
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    family = Family.REDUCE
+    dynamic = True
+    axes_of_input = ("axis",)
     function: ClassVar[np.ufunc]
     axis: int = 0
     exclusive: bool = False
@@ -392,13 +392,13 @@ class _PrefixScan(Operation):
 class PrefixScanSum(_PrefixScan):
     """Sums of all elements up to each one along ``axis``; ``exclusive`` leaves the element itself out."""
 
-    name: ClassVar[str] = "prefix_scan_sum"
-    function: ClassVar[np.ufunc] = np.add
+    name = "prefix_scan_sum"
+    function = np.add
 
 
 @operation
 class PrefixScanProd(_PrefixScan):
     """Products of all elements up to each one along ``axis``; ``exclusive`` leaves the element out."""
 
-    name: ClassVar[str] = "prefix_scan_prod"
-    function: ClassVar[np.ufunc] = np.multiply
+    name = "prefix_scan_prod"
+    function = np.multiply

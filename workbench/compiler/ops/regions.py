@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,8 +34,8 @@ class MaxRoiPool(Operation):
     Inputs are ``[N, C, H, W]`` and regions ``[R, 5]`` as batch, x1, y1, x2, y2, the last ones included.
     """
 
-    name: ClassVar[str] = "max_roi_pool"
-    family: ClassVar[Family] = Family.REDUCE
+    name = "max_roi_pool"
+    family = Family.REDUCE
     pooled_shape: tuple[int, ...] = (1, 1)
     spatial_scale: float = 1.0
 

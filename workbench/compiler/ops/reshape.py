@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -112,9 +112,9 @@ class Reshape(Operation):
     A second input gives the lens instead.
     """
 
-    name: ClassVar[str] = "reshape"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "reshape"
+    family = Family.MOVEMENT
+    dynamic = True
     dims: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -180,10 +180,10 @@ class Reshape(Operation):
 class ReshapeLazy(Operation):
     """A reshape that is a view; refused where the elements would have to move."""
 
-    name: ClassVar[str] = "reshape_lazy"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "reshape_lazy"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
     dims: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -232,9 +232,9 @@ class ReshapeLazy(Operation):
 class Flatten(Operation):
     """A matrix: all axes before ``axis`` as one, and all from there on as the other."""
 
-    name: ClassVar[str] = "flatten"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "flatten"
+    family = Family.MOVEMENT
+    dynamic = True
     axis: int = 1
 
     def normalized(self, inputs: Sequence[Shape]) -> Operation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,9 +61,9 @@ _NEAREST: dict[str, Callable[[Array], Array]] = {
 class Resize(Operation):
     """The input at other lens: sizes, or lens times scales, as attributes or as a second input."""
 
-    name: ClassVar[str] = "resize"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "resize"
+    family = Family.MOVEMENT
+    dynamic = True
     scales: tuple[float, ...] = ()
     sizes: tuple[int, ...] = ()
     nearest_mode: str = "floor"
@@ -217,9 +217,9 @@ class RoiAlign(Operation):
     Inputs are ``[N, C, H, W]``, regions ``[R, 4]`` as x1, y1, x2, y2, and the batch of each region.
     """
 
-    name: ClassVar[str] = "roialign"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "roialign"
+    family = Family.REDUCE
+    dynamic = True
     coordinate_transformation_mode: str = "half_pixel"
     mode: PoolingMode = PoolingMode.AVERAGE
     output_height: int = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,10 +54,10 @@ class TopK(Operation):
     Of equal elements the one with the smaller index comes first. A second input gives the indices.
     """
 
-    name: ClassVar[str] = "topk"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    name = "topk"
+    family = Family.REDUCE
+    dynamic = True
+    axes_of_input = ("axis",)
     k: int = 1
     axis: int = 0
     largest: bool = True
@@ -109,9 +109,9 @@ class TopK(Operation):
 class OneHot(Operation):
     """A new axis of length ``depth``, "on" at each index and "off" elsewhere; values are (off, on)."""
 
-    name: ClassVar[str] = "onehot"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "onehot"
+    family = Family.MOVEMENT
+    dynamic = True
     axis: int = -1
     depth: int | None = None
 
@@ -162,9 +162,9 @@ class OneHot(Operation):
 class NonZero(Operation):
     """Coordinates of the nonzero elements, one a column, in row-major order; the rest is 0."""
 
-    name: ClassVar[str] = "nonzero"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "nonzero"
+    family = Family.REDUCE
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """int64: a row an axis, and room for all elements."""
@@ -195,9 +195,9 @@ class NonZero(Operation):
 class Unique(Operation):
     """The distinct elements (or slices along ``axis``), their first places, inverse places and counts."""
 
-    name: ClassVar[str] = "unique"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "unique"
+    family = Family.REDUCE
+    dynamic = True
     axis: int | None = None
     sorted: bool = True
 
@@ -251,9 +251,9 @@ class NonMaxSuppression(Operation):
     Rows of the result are batch, class, box.
     """
 
-    name: ClassVar[str] = "nonmaxsuppression"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "nonmaxsuppression"
+    family = Family.REDUCE
+    dynamic = True
     center_point_box: bool = False
     use_dyn_output: bool = False
 

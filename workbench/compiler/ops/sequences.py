@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def _expect_lens(op: Operation, inputs: Sequence[Shape], rank: int, batch: int) 
 class RnnVarSlShiftSequence(Operation):
     """Sequences ``[S, B, …]`` of several lens, moved to the end; zeros before them."""
 
-    name: ClassVar[str] = "rnn_var_sl_shift_sequence"
+    name = "rnn_var_sl_shift_sequence"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens of the first input, standard."""
@@ -101,7 +101,7 @@ class RnnVarSlShiftSequence(Operation):
 class RnnVarSlShiftOutput(Operation):
     """Hidden states ``[S, D, B, H]``, zero beyond each end; those taken in reverse move to the front."""
 
-    name: ClassVar[str] = "rnn_var_sl_shift_output"
+    name = "rnn_var_sl_shift_output"
     output_name: str = "hidden_states"
     direction: Direction = Direction.FORWARD
 
@@ -133,7 +133,7 @@ class RnnVarSlShiftOutput(Operation):
 class RnnVarSlLastOutput(Operation):
     """The last of the hidden states ``[S, D, B, H]`` of each sequence: the first, if taken in reverse."""
 
-    name: ClassVar[str] = "rnn_var_sl_last_output"
+    name = "rnn_var_sl_last_output"
     direction: Direction = Direction.FORWARD
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -44,10 +44,10 @@ class Slice(Operation):
     Starts, ends and axes that are not attributes are inputs, in that order.
     """
 
-    name: ClassVar[str] = "slice"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "slice"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
     axes: Ints = ()
     starts: Ints = ()
     ends: Ints = ()

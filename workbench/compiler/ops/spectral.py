@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import log2
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,10 +42,10 @@ class Dft(Operation):
     takes these and gives real numbers. The inverse is divided by the length.
     """
 
-    name: ClassVar[str] = "dft"
-    family: ClassVar[Family] = Family.CONTRACTION
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axis",)
+    name = "dft"
+    family = Family.CONTRACTION
+    dynamic = True
+    axes_of_input = ("axis",)
     axis: int = -2
     length: int | None = None
     inverse: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class _Mark(Operation):
     """Base of what stands in a program for its effect on streams alone; it has no elements."""
 
-    family: ClassVar[Family] = Family.CONTROL
-    context_free: ClassVar[bool] = False
+    family = Family.CONTROL
+    context_free = False
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """A float tensor without dimensions."""
@@ -40,7 +40,7 @@ class _Mark(Operation):
 class SetStream(_Mark):
     """What follows is the work of this stream, until the next mark of that kind."""
 
-    name: ClassVar[str] = "set_stream"
+    name = "set_stream"
     stream: int = 0
 
 
@@ -48,7 +48,7 @@ class SetStream(_Mark):
 class RecordEvent(_Mark):
     """The event is over when the stream's work so far is done."""
 
-    name: ClassVar[str] = "record_event"
+    name = "record_event"
     event: int = 0
 
 
@@ -56,5 +56,5 @@ class RecordEvent(_Mark):
 class WaitEvent(_Mark):
     """The stream goes on when the event is over."""
 
-    name: ClassVar[str] = "wait_event"
+    name = "wait_event"
     event: int = 0

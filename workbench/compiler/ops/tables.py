@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,8 +34,8 @@ class Lookup(Operation):
     is no key is an error.
     """
 
-    name: ClassVar[str] = "lookup"
-    dynamic: ClassVar[bool] = True
+    name = "lookup"
+    dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens of the first input, in the type of the values."""
@@ -103,8 +103,8 @@ class CountNgrams(Operation):
     tokens, equally many each time, may lie between two tokens of an n-gram.
     """
 
-    name: ClassVar[str] = "count_ngrams"
-    family: ClassVar[Family] = Family.REDUCE
+    name = "count_ngrams"
+    family = Family.REDUCE
     size: int = 1
     shortest: int = 1
     longest: int = 1

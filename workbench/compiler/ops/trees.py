@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,9 +48,9 @@ class TreeEnsemble(Operation):
     ``-1 - b`` if it is negative. Targets that nobody votes for are 0.
     """
 
-    name: ClassVar[str] = "tree_ensemble"
-    family: ClassVar[Family] = Family.REDUCE
-    dynamic: ClassVar[bool] = True
+    name = "tree_ensemble"
+    family = Family.REDUCE
+    dynamic = True
     aggregate: str = "sum"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

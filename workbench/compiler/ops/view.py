@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -47,10 +47,10 @@ Ints: TypeAlias = tuple[int, ...]
 class Transpose(Operation):
     """Axis ``i`` of the result is axis ``permutation[i]`` of the input."""
 
-    name: ClassVar[str] = "transpose"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "transpose"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
     permutation: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -84,11 +84,11 @@ class Transpose(Operation):
 class Squeeze(Operation):
     """The input without some axes of length 1: those named, or all."""
 
-    name: ClassVar[str] = "squeeze"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
+    name = "squeeze"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
+    axes_of_input = ("axes",)
     axes: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -136,10 +136,10 @@ class Unsqueeze(Operation):
     With ``steps``, a new axis takes that many elements from the axis behind it.
     """
 
-    name: ClassVar[str] = "unsqueeze"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "unsqueeze"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
     axes: Ints = ()
     steps: Ints = ()
 
@@ -222,11 +222,11 @@ class Unsqueeze(Operation):
 class Step(Operation):
     """Every ``steps[i]``-th element along ``axes[i]``."""
 
-    name: ClassVar[str] = "step"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
-    axes_of_input: ClassVar[tuple[str, ...]] = ("axes",)
+    name = "step"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
+    axes_of_input = ("axes",)
     axes: Ints = ()
     steps: Ints = ()
 
@@ -288,10 +288,10 @@ def over_memory(flat: Array, shape: Shape) -> Array:
 class AsShape(Operation):
     """The elements of a standard input under another shape over the same memory."""
 
-    name: ClassVar[str] = "as_shape"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
-    dynamic: ClassVar[bool] = True
+    name = "as_shape"
+    family = Family.VIEW
+    alias = 0
+    dynamic = True
     shape: Shape = Shape()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -326,9 +326,9 @@ class AsShape(Operation):
 class Load(Operation):
     """The elements of ``shape`` in the memory of a standard input, from byte ``offset`` on."""
 
-    name: ClassVar[str] = "load"
-    family: ClassVar[Family] = Family.VIEW
-    alias: ClassVar[int | None] = 0
+    name = "load"
+    family = Family.VIEW
+    alias = 0
     shape: Shape = Shape()
     offset: int = 0
 
@@ -382,9 +382,9 @@ class Load(Operation):
 class DimensionsOf(Operation):
     """The lengths of axes ``start`` to ``end`` as a tensor of int64."""
 
-    name: ClassVar[str] = "dimensions_of"
-    family: ClassVar[Family] = Family.MOVEMENT
-    dynamic: ClassVar[bool] = True
+    name = "dimensions_of"
+    family = Family.MOVEMENT
+    dynamic = True
     start: int = 0
     end: int = 0
 

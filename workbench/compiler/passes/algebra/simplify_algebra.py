@@ -7,8 +7,6 @@ where exp overflows.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from workbench.compiler.errors import EvaluationError
@@ -51,7 +49,6 @@ from workbench.compiler.passes.broadcasting import (
 from workbench.compiler.rewrite import (
     Decline,
     Rewriter,
-    Rule,
     behind_broadcasts,
     constant,
     literal,
@@ -329,8 +326,8 @@ def find_pow2(b: Rewriter, x: Instruction) -> Instruction:
 class SimplifyAlgebra(RewritePass):
     """Regroup arithmetic so that constants meet, and move factors and terms into dots and convolutions."""
 
-    name: ClassVar[str] = "simplify_algebra"
-    rules: ClassVar[tuple[Rule, ...]] = (
+    name = "simplify_algebra"
+    rules = (
         find_conv_broadcast_input,
         find_inner_broadcast,
         find_dot_broadcast,

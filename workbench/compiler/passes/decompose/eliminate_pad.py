@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from workbench.compiler.ops.movement import Pad, PadMode
 from workbench.compiler.ops.pool import Pooling, PoolingMode
 from workbench.compiler.ops.windows import doubled
 from workbench.compiler.passes.base import RewritePass, register
-from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule
+from workbench.compiler.rewrite import Decline, Rewriter, op, rule
 
 Ints: TypeAlias = tuple[int, ...]
 
@@ -98,5 +98,5 @@ def _is_never_negative(value: Instruction) -> bool:
 class EliminatePad(RewritePass):
     """A pad as the padding of the convolution, maximum or norm that reads it."""
 
-    name: ClassVar[str] = "eliminate_pad"
-    rules: ClassVar[tuple[Rule, ...]] = (find_pad,)
+    name = "eliminate_pad"
+    rules = (find_pad,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from workbench.compiler.ops.movement import Pad
 from workbench.compiler.ops.pool import Pooling, PoolingMode
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.decompose.eliminate_pad import WINDOWS, Ints
-from workbench.compiler.rewrite import Decline, Rewriter, Rule, drive, op, rule
+from workbench.compiler.rewrite import Decline, Rewriter, drive, op, rule
 
 
 def _is_uneven(instruction: Instruction) -> bool:
@@ -50,8 +49,8 @@ class InsertPad(RewritePass):
         ops: Names of the operations whose padding is taken out; ``quant_convolution`` may be one.
     """
 
-    name: ClassVar[str] = "insert_pad"
-    rules: ClassVar[tuple[Rule, ...]] = (find_uneven_padding,)
+    name = "insert_pad"
+    rules = (find_uneven_padding,)
     ops: tuple[str, ...] = ("convolution", "pooling", "im2col")
 
     def apply(self, program: Program) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class Cell:
         initial: The states before the first step, ``[1, B, H]``.
     """
 
-    gates: ClassVar[int] = 1
+    gates = 1
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class RnnCell(Cell):
 class GruCell(Cell):
     """Gates z and r, then n; ``h = (1 - z) ∘ n + z ∘ h``."""
 
-    gates: ClassVar[int] = 3
+    gates = 3
 
     def _weigh(self, r: Instruction) -> None:
         b, n = self.b, self.size
@@ -147,7 +147,7 @@ class GruCell(Cell):
 class LstmCell(Cell):
     """Gates i, o, f and the candidate c; ``C = f ∘ C + i ∘ c``, ``h = o ∘ H(C)``."""
 
-    gates: ClassVar[int] = 4
+    gates = 4
 
     def step(self, x: Instruction) -> States:
         """Input and forget gates, the cell, then the output gate."""

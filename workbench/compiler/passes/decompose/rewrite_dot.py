@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ops.convolve import Convolution
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.broadcasting import spread
-from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule, var
+from workbench.compiler.rewrite import Decline, Rewriter, op, rule, var
 
 
 @rule(op("convolution", var("x"), var("w")).when(lambda i: set(i.inputs[1].shape.lens[2:]) == {1}))
@@ -55,5 +54,5 @@ def _channels_last(b: Rewriter, x: Instruction, w: Instruction) -> Instruction:
 class RewriteDot(RewritePass):
     """Convolutions with one tap as products of matrices."""
 
-    name: ClassVar[str] = "rewrite_dot"
-    rules: ClassVar[tuple[Rule, ...]] = (find_1x1_convolution,)
+    name = "rewrite_dot"
+    rules = (find_1x1_convolution,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import pi, sqrt
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -111,8 +111,8 @@ class RewriteGelu(RewritePass):
         fast_math: Only where the type is half; otherwise the tanh form in any type, and never the erf form.
     """
 
-    name: ClassVar[str] = "rewrite_gelu"
-    rules: ClassVar[tuple[Rule, ...]] = (find_tanh_gelu, find_tanh_gelu_half, find_erf_gelu)
+    name = "rewrite_gelu"
+    rules = (find_tanh_gelu, find_tanh_gelu_half, find_erf_gelu)
     fast_math: bool = True
 
     @property

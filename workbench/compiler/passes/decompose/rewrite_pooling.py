@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -116,8 +116,8 @@ class RewritePooling(RewritePass):
         rewrite_lrn: Also normalisation over neighbouring channels, as pooling along them.
     """
 
-    name: ClassVar[str] = "rewrite_pooling"
-    rules: ClassVar[tuple[Rule, ...]] = (find_global_pooling, find_dilated_pooling, find_lrn)
+    name = "rewrite_pooling"
+    rules = (find_global_pooling, find_dilated_pooling, find_lrn)
     rewrite_lrn: bool = False
 
     @property

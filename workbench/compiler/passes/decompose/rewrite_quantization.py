@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +12,7 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.broadcasting import common
 from workbench.compiler.passes.tidy.eliminate_convert import keeps_values
-from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule
+from workbench.compiler.rewrite import Decline, Rewriter, op, rule
 
 
 @rule(op("quantizelinear"))
@@ -72,5 +72,5 @@ def _bounds(type: DType) -> tuple[float, float]:
 class RewriteQuantization(RewritePass):
     """Quantization as the divisions, roundings, sums and products that it is made of."""
 
-    name: ClassVar[str] = "rewrite_quantization"
-    rules: ClassVar[tuple[Rule, ...]] = (find_quantizelinear, find_dequantizelinear)
+    name = "rewrite_quantization"
+    rules = (find_quantizelinear, find_dequantizelinear)

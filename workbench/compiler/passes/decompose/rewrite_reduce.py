@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -18,7 +18,6 @@ from workbench.compiler.passes.broadcasting import common, spread
 from workbench.compiler.rewrite import (
     Decline,
     Rewriter,
-    Rule,
     behind_broadcasts,
     drive,
     op,
@@ -210,8 +209,8 @@ class RewriteReduce(RewritePass):
     behind, and equal values, are for ``simplify_reshapes`` and ``eliminate_common_subexpression``.
     """
 
-    name: ClassVar[str] = "rewrite_reduce"
-    rules: ClassVar[tuple[Rule, ...]] = (
+    name = "rewrite_reduce"
+    rules = (
         find_logsoftmax,
         find_softmax,
         find_narrow_softmax,

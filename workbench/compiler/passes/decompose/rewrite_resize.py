@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.resize import Resize
 from workbench.compiler.passes.base import RewritePass, register
-from workbench.compiler.rewrite import Decline, Rewriter, Rule, drive, op, rule, var
+from workbench.compiler.rewrite import Decline, Rewriter, drive, op, rule, var
 
 _MOST_AXES = 63
 
@@ -111,8 +110,8 @@ class RewriteResize(RewritePass):
         affine_only: Only where lengths divide, and linear resizing makes no axis longer.
     """
 
-    name: ClassVar[str] = "rewrite_resize"
-    rules: ClassVar[tuple[Rule, ...]] = (find_resize,)
+    name = "rewrite_resize"
+    rules = (find_resize,)
     affine_only: bool = False
 
     def apply(self, program: Program) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ops.recurrent import Lstm, Recurrent
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.decompose.recurrent_cells import CELLS, Cell, States
-from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule
+from workbench.compiler.rewrite import Decline, Rewriter, op, rule
 from workbench.compiler.rewrite.bodies import prune_all
 from workbench.compiler.run.reference import evaluate_constant, is_large
 
@@ -217,5 +216,5 @@ class _Unrolled:
 class RewriteRnn(RewritePass):
     """Recurrent networks as products of matrices, sums and activations, step by step."""
 
-    name: ClassVar[str] = "rewrite_rnn"
-    rules: ClassVar[tuple[Rule, ...]] = (find_recurrent,)
+    name = "rewrite_rnn"
+    rules = (find_recurrent,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -74,8 +74,8 @@ class RewriteTopk(RewritePass):
         split_threshold: The length from which on an axis is split.
     """
 
-    name: ClassVar[str] = "rewrite_topk"
-    rules: ClassVar[tuple[Rule, ...]] = (large_topk(8192),)
+    name = "rewrite_topk"
+    rules = (large_topk(8192),)
     split_threshold: int = 8192
 
     def apply(self, program: Program) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from workbench.compiler.ops.resize import Resize
 from workbench.compiler.ops.select import OneHot
 from workbench.compiler.ops.view import DimensionsOf
 from workbench.compiler.passes.base import RewritePass, register
-from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, constant, op, rule, var
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, constant, op, rule, var
 from workbench.compiler.run.reference import MAX_FOLDED_BYTES, evaluate_constant
 
 
@@ -259,8 +259,8 @@ def _joined(shapes: Sequence[Shape]) -> Shape | None:
 class SimplifyDynOps(RewritePass):
     """Simplify operations on lengths that a run tells, where these lengths are known."""
 
-    name: ClassVar[str] = "simplify_dyn_ops"
-    rules: ClassVar[tuple[Rule, ...]] = (
+    name = "simplify_dyn_ops"
+    rules = (
         find_broadcast_with_dims_static,
         find_resize_static,
         find_static_dimensions_of,

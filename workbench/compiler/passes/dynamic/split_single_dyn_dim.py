@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.ir.builtin import Return
@@ -24,8 +23,8 @@ MOST_LENGTHS = 64
 class SplitSingleDynDim(Pass):
     """Where inputs have one dimension that is a range, make a module for each of its lengths."""
 
-    name: ClassVar[str] = "split_single_dyn_dim"
-    rests: ClassVar[bool] = True
+    name = "split_single_dyn_dim"
+    rests = True
 
     def apply(self, program: Program) -> None:
         """Split the main module; the others get their lengths from those who call them."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import RewritePass, open_modules, register
@@ -35,8 +33,8 @@ class FuseAttention(RewritePass):
         flash_decoding_min_chunk_size: Keys of a part that are not divided any more.
     """
 
-    name: ClassVar[str] = "fuse_attention"
-    rules: ClassVar[tuple[Rule, ...]] = (
+    name = "fuse_attention"
+    rules = (
         find_kv_cache_attention,
         find_attention,
         flash_decoding(Splitting()),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import RewritePass, register
-from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, drive, op, rule
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, op, rule
 from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
 _AROUND, _BEFORE = "noop around", "noop before"
@@ -134,8 +132,8 @@ class FuseConcat(RewritePass):
     A piece that is no elementwise work passes through a body that does nothing.
     """
 
-    name: ClassVar[str] = "fuse_concat"
-    rules: ClassVar[tuple[Rule, ...]] = (find_pointwise_concat_pointwise, find_pointwise_concat)
+    name = "fuse_concat"
+    rules = (find_pointwise_concat_pointwise, find_pointwise_concat)
 
     def apply(self, program: Program) -> None:
         """Fuse concatenations with work on both sides, then those with work before them."""

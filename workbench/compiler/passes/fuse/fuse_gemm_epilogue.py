@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
@@ -11,7 +10,7 @@ from workbench.compiler.ops.fused import Group
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.fuse.attention.recognition import VIEWS
 from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY
-from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, drive, rule
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, rule
 from workbench.compiler.rewrite.bodies import Body, unused_name
 
 TAGS = {
@@ -322,8 +321,8 @@ class FuseGemmEpilogue(RewritePass):
     an operand for it: its kernel reads the elements where they are.
     """
 
-    name: ClassVar[str] = "fuse_gemm_epilogue"
-    rules: ClassVar[tuple[Rule, ...]] = (
+    name = "fuse_gemm_epilogue"
+    rules = (
         find_gemm_pointwise,
         find_pointwise_gemm,
         find_view_group,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import accumulate
-from typing import ClassVar
 
 import numpy as np
 
@@ -131,8 +130,8 @@ class FuseHorizontal(Pass):
             their own table. False leaves out the arithmetic for it, and is right for a model's ids.
     """
 
-    name: ClassVar[str] = "fuse_horizontal"
-    rests: ClassVar[bool] = True
+    name = "fuse_horizontal"
+    rests = True
     negative_indices: bool = True
 
     def apply(self, program: Program) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
@@ -159,8 +158,8 @@ class FusePointwise(RewritePass):
             kernels with several results.
     """
 
-    name: ClassVar[str] = "fuse_pointwise"
-    rules: ClassVar[tuple[Rule, ...]] = (
+    name = "fuse_pointwise"
+    rules = (
         wrap_pointwise, rewrite_pointwise_reshapes, broadcast_inputs, fuse_chain, fuse_shared,
         fuse_siblings,
     )  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -164,8 +162,8 @@ class FuseReduce(RewritePass):
         enable_rewrite_broadcasts: Also fuse elementwise work that is broadcast before it is reduced.
     """
 
-    name: ClassVar[str] = "fuse_reduce"
-    rules: ClassVar[tuple[Rule, ...]] = (
+    name = "fuse_reduce"
+    rules = (
         wrap_reduce, rewrite_reduce_reshapes, broadcast_reduced, find_reduce_pointwise,
         find_pointwise_reduce, find_reduce_reduce,
     )  # fmt: skip

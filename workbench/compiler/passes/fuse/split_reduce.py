@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.dtypes import DType
@@ -13,7 +12,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.fuse.fuse_reduce import is_reduction
 from workbench.compiler.passes.fuse.kernels.pairs import axes_of, who
-from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, drive, rule
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, rule
 from workbench.compiler.rewrite.bodies import Body, unused_name
 
 SPLIT_SIZE = 8192
@@ -150,8 +149,8 @@ class SplitReduce(RewritePass):
         split_size: From how many elements a result it pays.
     """
 
-    name: ClassVar[str] = "split_reduce"
-    rules: ClassVar[tuple[Rule, ...]] = (split_sums,)
+    name = "split_reduce"
+    rules = (split_sums,)
     split_size: int = SPLIT_SIZE
 
     def apply(self, program: Program) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.memory.liveness import aliased
@@ -20,8 +18,8 @@ class AdjustAllocation(Pass):
         model: How the target allocates.
     """
 
-    name: ClassVar[str] = "adjust_allocation"
-    rests: ClassVar[bool] = True
+    name = "adjust_allocation"
+    rests = True
     model: AllocationModel = AllocationModel()
 
     def apply(self, program: Program) -> None:

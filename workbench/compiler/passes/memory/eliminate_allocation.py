@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import ClassVar
 
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pass, open_modules, register
@@ -19,8 +18,8 @@ class EliminateAllocation(Pass):
         alignment: Bytes that every place is a multiple of.
     """
 
-    name: ClassVar[str] = "eliminate_allocation"
-    rests: ClassVar[bool] = True
+    name = "eliminate_allocation"
+    rests = True
     allocation_op: str = "allocate"
     alignment: int = 32
 

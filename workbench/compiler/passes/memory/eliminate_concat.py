@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from workbench.compiler.ir.builtin import Identity
 from workbench.compiler.ir.module import Instruction
@@ -50,8 +49,8 @@ class EliminateConcat(Pass):
         model: What the target's operations can do.
     """
 
-    name: ClassVar[str] = "eliminate_concat"
-    rests: ClassVar[bool] = True
+    name = "eliminate_concat"
+    rests = True
     model: ConcatModel = ConcatModel()
 
     def apply(self, program: Program) -> None:

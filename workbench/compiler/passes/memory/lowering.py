@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Family
 from workbench.compiler.ir.program import Program
@@ -27,8 +25,8 @@ class Lowering(Pass):
         results: Give buffers to what the main module returns, and to nothing else.
     """
 
-    name: ClassVar[str] = "lowering"
-    rests: ClassVar[bool] = True
+    name = "lowering"
+    rests = True
     results: bool = False
 
     def apply(self, program: Program) -> None:

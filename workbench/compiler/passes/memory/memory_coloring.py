@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.program import Program
@@ -22,8 +20,8 @@ class MemoryColoring(Pass):
         verify: Whether to check that no two allocations that are kept together overlap.
     """
 
-    name: ClassVar[str] = "memory_coloring"
-    rests: ClassVar[bool] = True
+    name = "memory_coloring"
+    rests = True
     allocation_op: str = "allocate"
     verify: bool = False
 

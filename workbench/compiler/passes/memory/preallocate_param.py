@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import make
 from workbench.compiler.ir.program import Program
@@ -21,8 +19,8 @@ class PreallocateParam(Pass):
         model: How the target allocates.
     """
 
-    name: ClassVar[str] = "preallocate_param"
-    rests: ClassVar[bool] = True
+    name = "preallocate_param"
+    rests = True
     param: str = "scratch"
     model: AllocationModel = AllocationModel()
 

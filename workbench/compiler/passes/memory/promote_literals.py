@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pass, open_modules, register
@@ -14,8 +12,8 @@ from workbench.compiler.rewrite import change
 class PromoteLiterals(Pass):
     """Move the literals of called modules to the main module, where equal ones can be shared."""
 
-    name: ClassVar[str] = "promote_literals"
-    rests: ClassVar[bool] = True
+    name = "promote_literals"
+    rests = True
 
     def apply(self, program: Program) -> None:
         """Move every literal of every module but the main one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import ClassVar
 
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
@@ -26,8 +25,8 @@ class ReplaceAllocate(Pass):
         offload_copy: Whether the main module allocates its own results, as they are copied out.
     """
 
-    name: ClassVar[str] = "replace_allocate"
-    rests: ClassVar[bool] = True
+    name = "replace_allocate"
+    rests = True
     model: AllocationModel = AllocationModel()
     offload_copy: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Family
@@ -65,8 +65,8 @@ class Schedule(Pass):
         enable: Whether to do anything.
     """
 
-    name: ClassVar[str] = "schedule"
-    rests: ClassVar[bool] = True
+    name = "schedule"
+    rests = True
     model: ScheduleModel = ScheduleModel()
     enable: bool = True
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
@@ -22,8 +20,8 @@ class AutocastFp8(Pass):
         target_type: Name of the type that callers see.
     """
 
-    name: ClassVar[str] = "autocast_fp8"
-    rests: ClassVar[bool] = True
+    name = "autocast_fp8"
+    rests = True
     target_type: str = "float"
 
     def __post_init__(self) -> None:

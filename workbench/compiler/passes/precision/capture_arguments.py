@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.builtin import Capture
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
@@ -27,8 +25,8 @@ class CaptureArguments(Pass):
         ins_names: Names of the operations whose arguments are captured.
     """
 
-    name: ClassVar[str] = "capture_arguments"
-    once: ClassVar[str] = "what is captured is captured again, under another number"
+    name = "capture_arguments"
+    once = "what is captured is captured again, under another number"
     ins_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from workbench.compiler.errors import OperationError, ShapeError
 from workbench.compiler.ir.dtypes import DType
@@ -37,8 +36,8 @@ class EliminateDataType(Pass):
             whose inputs of such types are indices or conditions, and those are meant if they are named.
     """
 
-    name: ClassVar[str] = "eliminate_data_type"
-    rests: ClassVar[bool] = True
+    name = "eliminate_data_type"
+    rests = True
     unsupported_types: tuple[str, ...] = _NARROW
     target_type: str = "float"
     unsupported_ops: tuple[str, ...] = ("all",)

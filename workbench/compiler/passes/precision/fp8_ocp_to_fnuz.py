@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from workbench.compiler.ir.argument import Argument
@@ -25,8 +23,8 @@ class Fp8OcpToFnuz(Pass):
     the other type, -0 and NaN, are replaced.
     """
 
-    name: ClassVar[str] = "fp8_ocp_to_fnuz"
-    rests: ClassVar[bool] = True
+    name = "fp8_ocp_to_fnuz"
+    rests = True
 
     def apply(self, program: Program) -> None:
         """Look at both operands of every product and convolution; each dequantized value is cast once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
@@ -159,8 +158,8 @@ class PropagatePrecision(Pass):
     what a quantised model means. Rounding between two widened operations goes away.
     """
 
-    name: ClassVar[str] = "propagate_precision"
-    once: ClassVar[str] = "what a widened value is converted back for could be widened in its turn"
+    name = "propagate_precision"
+    once = "what a widened value is converted back for could be widened in its turn"
 
     def apply(self, program: Program) -> None:
         """Find all chains of a module, then widen them in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -31,8 +31,8 @@ class Quantize8bits(Pass):
             zero point.
     """
 
-    name: ClassVar[str] = "quantize_8bits"
-    rests: ClassVar[bool] = True
+    name = "quantize_8bits"
+    rests = True
     precision: str = "int8"
     quant_params: tuple[tuple[float, float], ...] = ()
 

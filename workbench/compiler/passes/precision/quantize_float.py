@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
@@ -20,7 +18,7 @@ _KEPT = frozenset({"convert", "get_tuple_elem", "if", "loop", "undefined", "unkn
 class QuantizeFloat(Pass):
     """Compute in half or bfloat16 what was computed in float; parameters and results keep their type."""
 
-    name: ClassVar[str] = "quantize_float"
+    name = "quantize_float"
     type: str = "fp16"
 
     def apply(self, program: Program) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +23,8 @@ _STEPS = 15
 class QuantizeInt4(Pass):
     """Round the constant operands of products and convolutions to 16 values, two packed in a byte."""
 
-    name: ClassVar[str] = "quantize_int4"
-    rests: ClassVar[bool] = True
+    name = "quantize_int4"
+    rests = True
 
     def apply(self, program: Program) -> None:
         """Look at every product and convolution."""

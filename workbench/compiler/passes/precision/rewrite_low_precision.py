@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from workbench.compiler.ir.dtypes import DType
@@ -12,7 +10,6 @@ from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.rewrite import (
     Decline,
     Rewriter,
-    Rule,
     behind_broadcasts,
     constant,
     either,
@@ -46,5 +43,5 @@ def find_pow2_div(b: Rewriter, x: Instruction, n: Instruction) -> Instruction | 
 class RewriteLowPrecision(RewritePass):
     """Squares divided by a constant, divided before they overflow."""
 
-    name: ClassVar[str] = "rewrite_low_precision"
-    rules: ClassVar[tuple[Rule, ...]] = (find_pow2_div,)
+    name = "rewrite_low_precision"
+    rules = (find_pow2_div,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -261,8 +260,8 @@ class SimplifyQdq(RewritePass):
         use_mx_quant: Also multiply values with scales of blocks, as devices for MX types do.
     """
 
-    name: ClassVar[str] = "simplify_qdq"
-    rules: ClassVar[tuple[Rule, ...]] = (
+    name = "simplify_qdq"
+    rules = (
         find_zero_scale,
         find_qdq_pair,
         find_int4_pair,

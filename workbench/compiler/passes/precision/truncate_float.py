@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.errors import OperationError, ShapeError
 from workbench.compiler.ir.builtin import Identity
 from workbench.compiler.ir.dtypes import DType
@@ -29,8 +27,8 @@ class TruncateFloat(Pass):
         float_type: Name of the type to compute in.
     """
 
-    name: ClassVar[str] = "truncate_float"
-    once: ClassVar[str] = "conversions stay where they are, and what is between them is float again"
+    name = "truncate_float"
+    once = "conversions stay where they are, and what is between them is float again"
     ins_names: tuple[str, ...] = ("all",)
     float_type: str = "float"
 

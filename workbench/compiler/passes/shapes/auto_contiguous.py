@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
@@ -18,8 +16,8 @@ _NEED_STANDARD = frozenset({"reshape_lazy"})
 class AutoContiguous(Pass):
     """Put every value in row-major order, for kernels that know no other."""
 
-    name: ClassVar[str] = "auto_contiguous"
-    rests: ClassVar[bool] = True
+    name = "auto_contiguous"
+    rests = True
 
     def apply(self, program: Program) -> None:
         """First what operations demand of their inputs, from the end; then every result, in order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import ClassVar
 
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.ir.builtin import Return
@@ -26,8 +25,8 @@ class EliminateContiguous(Pass):
         op_name: The operation that copies.
     """
 
-    name: ClassVar[str] = "eliminate_contiguous"
-    rests: ClassVar[bool] = True
+    name = "eliminate_contiguous"
+    rests = True
     op_name: str = "contiguous"
 
     def apply(self, program: Program) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
@@ -26,8 +24,8 @@ class LayoutConvolution(Pass):
         channels_last: Channels as the fastest axis, but for convolutions in groups; otherwise row-major.
     """
 
-    name: ClassVar[str] = "layout_convolution"
-    rests: ClassVar[bool] = True
+    name = "layout_convolution"
+    rests = True
     channels_last: bool = False
 
     def apply(self, program: Program) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.movement import Pad
@@ -76,11 +74,11 @@ class SimplifyReshapes(RewritePass):
         enable_gather_rewrite: Whether gathers by constant indices become slices and transposes.
     """
 
-    name: ClassVar[str] = "simplify_reshapes"
+    name = "simplify_reshapes"
     depth: int = 4
     enable_op_shape_transform_op: bool = False
     enable_gather_rewrite: bool = False
-    rules: ClassVar[tuple[Rule, ...]] = (
+    rules = (
         find_gather_scalar,
         find_gather,
         find_nop_reshapes,

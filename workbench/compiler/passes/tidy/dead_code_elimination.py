@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pass, open_modules, register
@@ -14,8 +12,8 @@ from workbench.compiler.rewrite import change, law
 class DeadCodeElimination(Pass):
     """Remove instructions that nobody uses, and modules that nobody calls."""
 
-    name: ClassVar[str] = "dead_code_elimination"
-    rests: ClassVar[bool] = True
+    name = "dead_code_elimination"
+    rests = True
 
     def apply(self, program: Program) -> None:
         """Remove what is unused; then modules that lost their last call, and what only they used."""

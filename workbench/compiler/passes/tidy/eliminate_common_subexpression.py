@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import ClassVar
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.module import Instruction, Module
@@ -23,8 +22,8 @@ class EliminateCommonSubexpression(Pass):
     model would cost more than it saves.
     """
 
-    name: ClassVar[str] = "eliminate_common_subexpression"
-    rests: ClassVar[bool] = True
+    name = "eliminate_common_subexpression"
+    rests = True
 
     def apply(self, program: Program) -> None:
         """One walk a module: when an instruction is met, its inputs are merged already."""

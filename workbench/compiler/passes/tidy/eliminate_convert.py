@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.passes.base import RewritePass, register
-from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule, var
+from workbench.compiler.rewrite import Decline, Rewriter, op, rule, var
 
 
 @rule(op("convert", op("convert", var("x"), name="inner")), dynamic=True)
@@ -63,5 +63,5 @@ def _float_fits(source: DType, target: DType) -> bool:
 class EliminateConvert(RewritePass):
     """Remove conversions to the type that a value has, and merge nested ones where nothing is lost."""
 
-    name: ClassVar[str] = "eliminate_convert"
-    rules: ClassVar[tuple[Rule, ...]] = (find_nop_convert, find_nested_convert)
+    name = "eliminate_convert"
+    rules = (find_nop_convert, find_nested_convert)

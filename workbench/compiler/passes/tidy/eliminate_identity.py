@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.passes.base import RewritePass, register
-from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule, var
+from workbench.compiler.rewrite import Decline, Rewriter, op, rule, var
 
 
 @rule(op("identity", var("x")), dynamic=True)
@@ -23,5 +21,5 @@ def find_identity(b: Rewriter, x: Instruction) -> Instruction | Decline:
 class EliminateIdentity(RewritePass):
     """Remove identities."""
 
-    name: ClassVar[str] = "eliminate_identity"
-    rules: ClassVar[tuple[Rule, ...]] = (find_identity,)
+    name = "eliminate_identity"
+    rules = (find_identity,)

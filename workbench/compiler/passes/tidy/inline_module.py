@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction, Module, captured
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.tidy.dead_code_elimination import unreachable
-from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule
+from workbench.compiler.rewrite import Decline, Rewriter, op, rule
 from workbench.compiler.rewrite.bodies import prune_all
 from workbench.compiler.run.reference import evaluate_constant
 
@@ -75,5 +73,5 @@ def _remove_uncalled(program: Program) -> None:
 class InlineModule(RewritePass):
     """Branches whose condition is known, in place of the ``if`` that chooses between them."""
 
-    name: ClassVar[str] = "inline_module"
-    rules: ClassVar[tuple[Rule, ...]] = (find_known_branch,)
+    name = "inline_module"
+    rules = (find_known_branch,)

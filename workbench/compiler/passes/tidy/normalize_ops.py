@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -15,8 +13,8 @@ from workbench.compiler.rewrite import change
 class NormalizeOps(Pass):
     """Resolve negative axes, open slices and short paddings in attributes."""
 
-    name: ClassVar[str] = "normalize_ops"
-    rests: ClassVar[bool] = True
+    name = "normalize_ops"
+    rests = True
 
     def apply(self, program: Program) -> None:
         """Replace every operation whose attributes are not normal yet."""

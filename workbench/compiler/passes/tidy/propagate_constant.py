@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,8 @@ _THROUGH = frozenset({"contiguous", "dequantizelinear", "reshape"})
 class PropagateConstant(Pass):
     """Evaluate what depends on literals only; broadcasts stay, so that literals do not grow."""
 
-    name: ClassVar[str] = "propagate_constant"
-    rests: ClassVar[bool] = True
+    name = "propagate_constant"
+    rests = True
     skip_ops: tuple[str, ...] = ()
 
     def apply(self, program: Program) -> None:
