@@ -81,7 +81,7 @@ def _modules() -> tuple[Any, Any]:
         package = cast("Any", import_module("hip"))
     except ImportError as error:
         raise DeviceError(
-            f"hip-python is not installed ({error}): pip install 'graph-workbench[hip]'"
+            f"hip-python is not installed ({error}): pip install hip-python"
         ) from error
     return package.hip, package.hiprtc
 
