@@ -178,16 +178,14 @@ wb.check_rule(find_sub)
 # The right one in a pass, and the pass in a pipeline: recorded and explored like the built-in ones.
 
 # %%
-from typing import ClassVar
-
 from workbench.compiler.passes.base import RewritePass
 
 
 class FindRelu(RewritePass):
     """Maxima with zero as what they are."""
 
-    name: ClassVar[str] = "find_relu"
-    rules: ClassVar = (find_relu,)
+    name = "find_relu"
+    rules = (find_relu,)
 
 
 small = wb.Program("small")
@@ -209,8 +207,8 @@ build.explore()
 class Wrong(RewritePass):
     """A pass with a mistake in it."""
 
-    name: ClassVar[str] = "wrong"
-    rules: ClassVar = (find_sub,)
+    name = "wrong"
+    rules = (find_sub,)
 
 
 try:
