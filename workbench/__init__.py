@@ -6,7 +6,14 @@ The names below are the front door. Each is loaded when first used, so `import w
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from workbench.compiler.builds.declared import declare
+
 __version__ = "0.1.0"
+
+# The targets, each by the folder that it is in: what compiles knows none of them.
+declare("ref", "workbench.compiler.builds.numpy_targets:REF")
+declare("cpu", "workbench.compiler.builds.numpy_targets:CPU")
+declare("gpu", "workbench.gpu.target:GPU")
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build as Build

@@ -60,7 +60,7 @@ def test_models_run_on_the_device():
     MIGraphXBackend.set_device("GPU")
     rep = backend.prepare(MODEL)
     assert rep.run([A, B])[0].tolist() == [4, 5]
-    assert MIGraphXBackend._last.last_build.runner is not None
+    assert MIGraphXBackend._last.last_build.runner.device is not None
 
 
 @pytest.mark.parametrize("form", ["model", "bytes", "path", "program", "rep"])

@@ -326,7 +326,7 @@ def test_an_interrupted_run_can_be_repeated(program):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build._interpreter(False).run(generated_inputs(program), hook=stop)
+        build.evaluator().run(generated_inputs(program), hook=stop)
     assert np.array_equal(build.run()["y"], wanted)
 
 

@@ -43,17 +43,6 @@ ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
 DOORS = {
     f"workbench.widgets.{room}" for room in ("display", "explorer", "graph_view", "kernel_view")
 }
-# The doors to the devices: a build for one finds it, runs on it and says what it does there.
-DOORS |= {
-    f"workbench.gpu.{room}"
-    for room in (
-        "devices.registry",
-        "lowering.lengths",
-        "report.kernels",
-        "report.run_plan",
-        "run.runner",
-    )
-}
 
 
 def import_direction(root: Path) -> Iterator[str]:

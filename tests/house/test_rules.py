@@ -34,6 +34,11 @@ PLANTED: list[tuple[Rule, str, str]] = [
         "workbench/compiler/build.py",
         "from workbench.gpu.run.runner import R",
     ),
+    (
+        rules.import_direction,
+        "workbench/compiler/b.py",
+        "def f():\n    import workbench.gpu.run.runner.R",
+    ),
     (rules.import_direction, "workbench/widgets/graph.py", "from workbench import gpu"),
     (rules.import_direction, "workbench/numerics/compare.py", "from workbench.widgets import x"),
     (rules.budgets, "workbench/a.py", "\n" * 501),
@@ -66,11 +71,6 @@ KEPT: list[tuple[Rule, str, str]] = [
     (rules.import_direction, "workbench/compiler/ir.py", "import ast\nimport numpy.linalg"),
     (rules.import_direction, "workbench/compiler/ir.py", "def f():\n    import pandas"),
     (rules.import_direction, "workbench/compiler/ir.py", "if TYPE_CHECKING:\n    import pandas"),
-    (
-        rules.import_direction,
-        "workbench/compiler/b.py",
-        "def f():\n    import workbench.gpu.run.runner.R",
-    ),
     (rules.import_direction, "workbench/compiler/onnx/load.py", "from onnx import TensorProto"),
     (rules.import_direction, "workbench/widgets/graph.py", "from workbench.compiler import ir"),
     (rules.budgets, "workbench/a.py", "def f() -> None:\n" + '    """A.\n' + "\n" * 60 + '    """'),

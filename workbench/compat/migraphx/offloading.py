@@ -26,6 +26,7 @@ from workbench.gpu.lowering.layout import laid_out
 from workbench.gpu.lowering.plan import ALIGNMENT
 from workbench.gpu.run.device_array import DeviceArray, borrowed
 from workbench.gpu.run.executable import Executable
+from workbench.gpu.run.runner import DeviceRunner
 
 _STREAMS = {"cuda": ("ihipStream_t", "CUstream_st"), "hip": ("ihipStream_t",)}
 """What streams of a kind of device are called; MIGraphX knows the first one."""
@@ -56,11 +57,20 @@ def stream_of(device: Device, handle: int, name: str) -> Stream:
     return handle or None
 
 
+def runs_on_device(build: Build) -> bool:
+    """Whether a build's kernels run on a device whose memory and streams are ours to use."""
+    return isinstance(build.runner, DeviceRunner)
+
+
+def on_device(build: Build) -> DeviceRunner:
+    """What runs a build for which ``runs_on_device``."""
+    assert isinstance(build.runner, DeviceRunner)
+    return build.runner
+
+
 def run_with_copies(build: Build, inputs: Mapping[str, Any], stream: Stream) -> list[Any]:
     """Values of the outputs, on the host."""
-    runner = build.specialised(inputs).runner
-    assert runner is not None
-    return runner.executable().run(inputs, stream=stream)
+    return on_device(build.specialised(inputs)).executable().run(inputs, stream=stream)
 
 
 def run_in_place(
@@ -150,15 +160,12 @@ def _executable(build: Build, given: Mapping[str, argument]) -> Executable:
     shaped = {
         n: np.broadcast_to(np.zeros((), a.core.type.numpy), a.core.lens) for n, a in given.items()
     }
-    runner = build.specialised(shaped).runner
-    assert runner is not None
-    return runner.executable(None)
+    return on_device(build.specialised(shaped)).executable(None)
 
 
 def trace(build: Build, inputs: Mapping[str, Any], heard: Callable[[Traced], object]) -> list[Any]:
     """Run, and hear of each instruction in order: values of kernels from the device, views of them here."""
     made = build.specialised(inputs)
-    assert made.runner is not None
     told = _Told(made.program, inputs, heard)
     outputs = made.runner.run(inputs, hook=told.hear)
     told.up_to(None)

@@ -8,6 +8,7 @@ from math import ceil, copysign, floor, isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from workbench.compat.migraphx.offloading import on_device, runs_on_device
 from workbench.compiler.builds.build import Build
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.module import Instruction, Module
@@ -24,7 +25,7 @@ from workbench.compiler.text.printing import instruction_text, names, printed_mo
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from workbench.gpu.run.runner import Runner
+    from workbench.gpu.run.runner import DeviceRunner
 
 Times = Sequence[float]
 """Measured times in milliseconds, shortest first."""
@@ -264,8 +265,8 @@ def perf_report(
     _expect_positive("iterations", iterations)
     _expect_positive("batch", batch)
     build = program.specialised(inputs) if isinstance(program, Build) else None
-    if build is not None and build.runner is not None:
-        found = _on_device(build.runner, inputs, iterations, progress, copies)
+    if build is not None and runs_on_device(build):
+        found = _on_device(on_device(build), inputs, iterations, progress, copies)
         return PerfReport(build.program, *found, batch, detailed)
     program = program.program if isinstance(program, Build) else program
     whole, timed, dry = Interpreter(program), Timed(program), Dry(program)
@@ -287,7 +288,11 @@ def perf_report(
 
 
 def _on_device(
-    runner: Runner, inputs: Mapping[str, Any], iterations: int, progress: bool | None, copies: bool
+    runner: DeviceRunner,
+    inputs: Mapping[str, Any],
+    iterations: int,
+    progress: bool | None,
+    copies: bool,
 ) -> tuple[list[float], dict[int, list[float]], list[float]]:
     """Milliseconds of whole runs, of each instruction, and of the host for launching a run."""
     _, measured = runner.profiled(inputs, iterations, progress)
@@ -340,8 +345,8 @@ def _whole_run(
 ) -> tuple[Callable[[], object], Callable[[], None]]:
     """What runs a program once, and what waits for it."""
     build = program.specialised(inputs) if isinstance(program, Build) else None
-    if build is not None and build.runner is not None:
-        executable = build.runner.executable()
+    if build is not None and runs_on_device(build):
+        executable = on_device(build).executable()
         executable.run(inputs)
         run = (lambda: executable.run(inputs)) if copies else executable.again
         return run, executable.wait

@@ -16,15 +16,17 @@ from workbench.compat.migraphx.numbered import Numbered
 from workbench.compat.migraphx.offloading import (
     as_arguments,
     borrowed_argument,
+    on_device,
     run_in_place,
     run_with_copies,
+    runs_on_device,
     stream_of,
     trace,
 )
 from workbench.compat.migraphx.shapes import from_core, shape
 from workbench.compat.migraphx.targets import target, warn_of_no_effect, warn_of_stand_in
 from workbench.compiler.builds.build import Build, compile
-from workbench.compiler.builds.precompiled import build_of, compiled_part, device_passes, outputs_of
+from workbench.compiler.builds.precompiled import build_of, compiled_part, outputs_of, pipeline_for
 from workbench.compiler.files.mxr.kernels import Compiled, SavedKernel
 from workbench.compiler.ir.instruction import Instruction, captured
 from workbench.compiler.ir.module import Module
@@ -174,13 +176,12 @@ class program:
         Raises:
             Error: A pass failed, and ``error.recording`` shows what was done until then; or a kernel did.
         """
-        on_device = t.core_name == "gpu"
-        passes = device_passes(self._core, fast_math, offload_copy) if on_device else None
-        made = compile(self._core, t.core_name, passes=passes)
-        if on_device and exhaustive_tune:
+        chosen = t.core
+        passes = pipeline_for(chosen, self._core, fast_math, offload_copy)
+        made = compile(self._core, chosen.name, passes=passes)
+        if chosen.takes_device and exhaustive_tune:
             warn_of_no_effect("exhaustive_tune")
-        if made.runner is not None and made.dispatch is None:
-            made.runner.codes()
+        made.runner.ready()
         self.replace_core(made.program)
         self._build = self._runs = made
         self._offload_copy = offload_copy
@@ -215,11 +216,10 @@ class program:
         Raises:
             Error: A buffer is missing or does not fit, or the device knows no such streams.
         """
-        runner = self.runs.runner
-        if runner is None:
+        if not runs_on_device(self.runs):
             warn_of_stand_in(f"no device for stream {stream_name!r}: the host runs the program")
             return self._results(self._run(params))
-        queue = stream_of(runner.executable().device, stream, stream_name)
+        queue = stream_of(on_device(self.runs).here(), stream, stream_name)
         if self._stays_on_device:
             return run_in_place(self.runs, self._given(params), queue, wait=False)
         return self._results(run_with_copies(self.runs, self.inputs(params), queue))
@@ -233,7 +233,7 @@ class program:
 
     @property
     def _stays_on_device(self) -> bool:
-        return not self._offload_copy and self.runs.runner is not None
+        return not self._offload_copy and runs_on_device(self.runs)
 
     def compiled(self) -> Compiled:
         """What a file keeps of the compilation: the machine code of kernels, and who copies."""
@@ -287,7 +287,7 @@ class program:
             )
 
         inputs = self.inputs(params)
-        if self.runs.runner is not None:
+        if runs_on_device(self.runs):
             return self._results(trace(self.runs, inputs, heard))
         return self._results(run_trace(self._core, inputs, heard))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from workbench.compat.migraphx.errors import Error, bound
-from workbench.compiler.builds.targets import TARGETS
+from workbench.compiler.builds.targets import Target, target_named
 
 _NAMES = ("ref", "cpu", "gpu")
 
@@ -25,7 +25,7 @@ _here: set[str] = set()
 
 def is_stood_in_for(name: str) -> bool:
     """Whether there is no device for a target."""
-    if name not in _here and name in TARGETS and TARGETS[name].available:
+    if name not in _here and target_named(name).available:
         _here.add(name)
     return name not in _here
 
@@ -59,6 +59,11 @@ class target:
     def core_name(self) -> str:
         """The name of the core's target that stands for it."""
         return "cpu" if is_stood_in_for(self._name) else self._name
+
+    @property
+    def core(self) -> Target:
+        """The core's target that stands for it."""
+        return target_named(self.core_name)
 
     def __repr__(self) -> str:
         """The name, and what stands for it."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.compiler.builds.pass_checks import MeaningCheck, Validation
-from workbench.compiler.builds.targets import Target, target_named
+from workbench.compiler.builds.runner import Runner
+from workbench.compiler.builds.targets import Target, target_named, with_devices
 from workbench.compiler.errors import InputError, OperationError, WorkbenchError
 from workbench.compiler.ir.instruction import Listener
 from workbench.compiler.ir.program import Program
@@ -21,14 +22,10 @@ from workbench.compiler.ir.rows import build as build_program
 from workbench.compiler.ir.rows import rows_of
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
-from workbench.compiler.passes.pipelines import PIPELINES
 from workbench.compiler.record.edits import NearMiss
 from workbench.compiler.record.pass_tracing import tracers
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.report.result import Result
-from workbench.compiler.report.timings import Measured
-from workbench.compiler.run.evaluate import evaluate
-from workbench.compiler.run.reference import Interpreter
 from workbench.knobs import knobs
 
 MAX_GENERATED_BYTES = 1 << 34
@@ -38,9 +35,7 @@ if TYPE_CHECKING:
     from workbench.compiler.builds.why_not import Named
     from workbench.compiler.report.kernels import Kernels
     from workbench.compiler.report.memory_plan import MemoryPlan
-    from workbench.gpu.lowering.lengths import Dispatch
-    from workbench.gpu.report.run_plan import RunPlan
-    from workbench.gpu.run.runner import Runner
+    from workbench.compiler.report.run_plan import RunPlan
 
 PRECISIONS = {"float32": False, "float64": True}
 
@@ -57,24 +52,24 @@ class Build:
     _recording: Recording | None
     seconds: float
     """Time of the compilation, in seconds, recording included."""
-    runner: Runner | None = None
-    """What runs the program on a device, if its target is one."""
-    dispatch: Dispatch[Build] | None = None
-    """Builds for the lengths that runs had, if the target is a device and lengths are ranges."""
+    runner: Runner
+    """What runs the program."""
 
     def __post_init__(self) -> None:
-        """No interpreter yet; one is made at the first run."""
-        self._interpreters: dict[bool, tuple[int, Interpreter]] = {}
+        """No float64 was asked for yet."""
+        self._in_float64: Runner | None = None
 
-    def evaluator(self, float64: bool = False) -> Interpreter | Runner:
-        """What runs the program: its device, or the interpreter; the program as it is now.
+    def evaluator(self, float64: bool = False) -> Runner:
+        """What runs the program as it is now.
 
         Args:
-            float64: Compute every float in float64, which only the interpreter does.
+            float64: Compute every float in float64.
         """
-        return (
-            self.runner if self.runner is not None and not float64 else self._interpreter(float64)
-        )
+        if not float64:
+            return self.runner
+        if self._in_float64 is None:
+            self._in_float64 = self.runner.in_float64()
+        return self._in_float64
 
     def specialised(self, inputs: Mapping[str, Any]) -> Build:
         """The build that these inputs run with.
@@ -82,7 +77,7 @@ class Build:
         Kernels are made for one size: where lengths of the source are ranges, a device runs a build of
         its own for each set of lengths, made when it is first met.
         """
-        return self if self.dispatch is None else self.dispatch.of(inputs)
+        return self.runner.specialised(inputs) or self
 
     @property
     def recording(self) -> Recording:
@@ -130,7 +125,7 @@ class Build:
             OperationError: The target is no device, or lengths are ranges.
             DeviceError: A kernel does not compile.
         """
-        return self._device_runner().listing()
+        return self.runner.listing()
 
     def kernels(self, result: Result | None = None) -> Kernels:
         """The kernels that a run launches, in order: source, module, machine code and what they need.
@@ -143,22 +138,8 @@ class Build:
             DeviceError: A kernel does not compile.
             InputError: The result is of another build.
         """
-        from workbench.gpu.report.kernels import kernels_of  # noqa: PLC0415
-
-        found = kernels_of(self._device_runner())
+        found = self.runner.kernels()
         return found if result is None else found.timed(result)
-
-    def _device_runner(self) -> Runner:
-        if self.runner is None:
-            raise OperationError(
-                f"target {self.target.name!r} runs no kernels; compile with target='gpu'"
-            )
-        if self.dispatch is not None:
-            raise OperationError(
-                "lengths are ranges, and kernels are made for one size; build.specialised(inputs) is "
-                "the build for some inputs"
-            )
-        return self.runner
 
     def explore(self, **options: Any) -> Any:
         """The pass explorer widget."""
@@ -197,37 +178,15 @@ class Build:
         if repetitions < 1:
             raise OperationError(f"{repetitions} repetitions; expected 1 or more")
         given = completed_inputs(self.program, inputs, seed)
-        if self.runner is not None and not PRECISIONS[precision]:
-            return self.specialised(given)._run_on_device(given, profile, repetitions, progress)
-        interpreter = self._interpreter(PRECISIONS[precision])
-        times: list[dict[int, float]] = []
-        started = perf_counter()
-        outputs: list[Any] = []
-        for _ in range(repetitions + 1 if profile else 1):
-            times.append({})
-            outputs = evaluate(interpreter, given, times=times[-1], progress=progress)
-        spent = perf_counter() - started
-        measured = times[1:] if profile and len(times) > 1 else times
-        return Result(self.program, tuple(outputs), measured, spent, dict(given))
-
-    def _run_on_device(
-        self, inputs: dict[str, Any], profile: bool, repetitions: int, progress: bool | None
-    ) -> Result:
-        assert self.runner is not None
+        is_double = PRECISIONS[precision]
+        build = self if is_double else self.specialised(given)
+        runner = build.evaluator(is_double)
         started = perf_counter()
         if profile:
-            outputs, measured = self.runner.profiled(inputs, repetitions, progress)
+            outputs, times = runner.profiled(given, repetitions, progress)
         else:
-            outputs, measured = self.runner.run(inputs, progress=progress), Measured()
-        return Result(self.program, tuple(outputs), measured, perf_counter() - started, inputs)
-
-    def _interpreter(self, float64: bool) -> Interpreter:
-        """The interpreter of the program as it is now: one that was edited since is planned anew."""
-        version, known = self._interpreters.get(float64, (-1, None))
-        if known is None or version != self.program.version:
-            known = Interpreter(self.program, float64)
-            self._interpreters[float64] = (self.program.version, known)
-        return known
+            outputs, times = runner.timed(given, progress)
+        return Result(build.program, tuple(outputs), times, perf_counter() - started, given)
 
     def __repr__(self) -> str:
         """Target and sizes."""
@@ -254,7 +213,8 @@ def compile(
 
     Args:
         program: What to compile.
-        target: ``ref``, ``cpu``, ``gpu`` or ``auto``.
+        target: One of ``workbench.targets()``, such as ``ref``, ``cpu`` or ``gpu``; ``auto`` is the one
+            that is preferred here.
         passes: Passes (or names of passes and pipelines, or names with options) to run instead of
             the target's pipeline.
         disable: Names of passes of the pipeline to leave out, and of rules: ``"pass.rule"``.
@@ -265,8 +225,9 @@ def compile(
             changed something, and stop at the first one after which a result differs.
         tolerance: Relative RMS up to which results are equal for ``check``; by default by the
             narrowest float type in the program, 1e-4 for float.
-        device: For ``gpu``: a device of ``workbench.devices()``, such as ``cuda:0``, or an architecture
-            to compile for without having it, such as ``hip:gfx90a``; by default the best one here.
+        device: For a target that has devices, as ``gpu`` does: one of ``workbench.devices()``, such as
+            ``cuda:0``, or an architecture to compile for without having it, such as ``hip:gfx90a``; by
+            default the best one here.
 
     Raises:
         OperationError: The target, a pass or an option is unknown or cannot be used here.
@@ -275,8 +236,8 @@ def compile(
         MeaningError: A result differs after a pass; the message names the pass and the rewrite.
     """
     chosen = target_named(target)
-    if device is not None and chosen.name != "gpu":
-        raise OperationError(f"target {chosen.name!r} has no devices; expected target='gpu'")
+    if device is not None and not chosen.takes_device:
+        raise OperationError(f"target {chosen.name!r} has no devices; expected {with_devices()}")
     pipeline = pipeline_of(chosen, passes, disable, precision)
     started = perf_counter()
     with _collector_paused():
@@ -290,17 +251,15 @@ def compile(
             raise
     work.targets = (chosen.name,)
     seconds = perf_counter() - started
-    made = Build(program, work, chosen, recording if record else None, seconds)
-    if chosen.name == "gpu":
-        from workbench.gpu.lowering.lengths import Dispatch, is_dynamic  # noqa: PLC0415
-        from workbench.gpu.run.runner import Runner  # noqa: PLC0415
 
-        made.runner = Runner(work, device)
-        if is_dynamic(program):
-            options: dict[str, Any] = {"passes": passes, "disable": disable, "precision": precision}
-            options |= {"record": record, "device": device}
-            made.dispatch = Dispatch(program, lambda static: compile(static, "gpu", **options))
-    return made
+    def variant(source: Program) -> Build:
+        return compile(
+            source, chosen.name, passes=passes, disable=disable, precision=precision, record=record,
+            device=device,
+        )  # fmt: skip
+
+    runner = chosen.prepare(work, device=device, source=program, compile=variant)
+    return Build(program, work, chosen, recording if record else None, seconds, runner)
 
 
 def _run(
@@ -347,7 +306,7 @@ def pipeline_of(
     precision: str | None = None,
 ) -> Pipeline:
     """The pipeline that ``compile`` would run."""
-    chosen = PIPELINES[target.pipeline] if passes is None else _custom(passes_of(passes))
+    chosen = target.pipeline() if passes is None else _custom(passes_of(passes))
     if precision is not None:
         quantize = passes_of([("quantize_float", {"type": precision})])
         chosen = Pipeline(f"{chosen.label} in {precision}", (*quantize, *chosen.passes))

@@ -6,26 +6,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workbench.compiler.builds.build import Build, compile
-from workbench.compiler.builds.targets import TARGETS, Target
+from workbench.compiler.builds.targets import Target, all_targets
 from workbench.compiler.files.mxr.kernels import Compiled, SavedKernel
 from workbench.compiler.ir.program import Program
-from workbench.compiler.run.evaluate import evaluate
-from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.passes.base import Pipeline
 
 
 def target_of(program: Program) -> Target:
     """The target that a program was compiled for; ``cpu`` where it is none of ours or not here."""
+    known = all_targets()
     name = program.targets[0] if program.targets else "ref"
-    found = TARGETS.get(name, TARGETS["cpu"])
-    return found if found.available else TARGETS["cpu"]
+    found = known.get(name, known["cpu"])
+    return found if found.available else known["cpu"]
 
 
-def device_passes(
-    program: Program, fast_math: bool = True, offload_copy: bool = True
-) -> list[tuple[str, dict[str, Any]]]:
-    """The passes that prepare a program for a device, as ``compile`` takes them.
+def pipeline_for(
+    target: Target, program: Program, fast_math: bool = True, offload_copy: bool = True
+) -> Pipeline:
+    """A target's passes with those of MIGraphX's options that mean something to it.
 
     Args:
+        target: The target.
         program: What is to be compiled.
         fast_math: Whether rewrites may only come close.
         offload_copy: Whether runs copy results from the device; otherwise their buffers are parameters,
@@ -33,7 +34,7 @@ def device_passes(
     """
     fixed = not any(s.is_dynamic for s in program.parameters.values())
     options = {"fast_math": fast_math, "offload_copy": offload_copy or not fixed}
-    return [("gpu", options)]
+    return target.pipeline(**{k: v for k, v in options.items() if k in target.options})
 
 
 def build_of(program: Program, trusted: Iterable[SavedKernel] = ()) -> Build:
@@ -47,40 +48,33 @@ def build_of(program: Program, trusted: Iterable[SavedKernel] = ()) -> Build:
     Raises:
         DeviceError: The device that is asked for is not here.
     """
-    made = Build(program, program, target_of(program), None, 0.0)
-    if made.target.kernels:
-        from workbench.gpu.lowering.lengths import Dispatch, is_dynamic  # noqa: PLC0415
-        from workbench.gpu.run.runner import Runner  # noqa: PLC0415
+    target = target_of(program)
 
-        made.runner = Runner(program)
-        made.runner.trust(trusted)
-        if is_dynamic(program):
-            made.dispatch = Dispatch(program, lambda static: compile(static, "gpu", record=False))
-    return made
+    def variant(source: Program) -> Build:
+        return compile(source, target.name, record=False)
+
+    runner = target.prepare(program, source=program, compile=variant)
+    runner.trust(trusted)
+    return Build(program, program, target, None, 0.0, runner)
 
 
 def outputs_of(
     build: Build, inputs: Mapping[str, Any], progress: bool | None = False, float64: bool = False
 ) -> list[Any]:
-    """Values of a build's outputs, computed on its device or by the interpreter.
+    """Values of a build's outputs.
 
     Args:
         build: The build.
         inputs: An array for each parameter, by name.
         progress: Show a progress bar; None shows one after the first second.
-        float64: Compute every float in float64, which only the interpreter does.
+        float64: Compute every float in float64.
 
     Raises:
         InputError: An input is missing, unknown, or has the wrong type or shape.
         EvaluationError: An instruction failed.
         DeviceError: A kernel failed.
     """
-    evaluator = build.evaluator(float64)
-    if isinstance(evaluator, Interpreter):
-        return evaluate(evaluator, inputs, progress=progress)
-    runner = build.specialised(inputs).runner
-    assert runner is not None
-    return runner.run(inputs, progress=progress)
+    return build.evaluator(float64).run(inputs, progress=progress)
 
 
 def compiled_part(build: Build, offload_copy: bool = True) -> Compiled:
@@ -89,7 +83,4 @@ def compiled_part(build: Build, offload_copy: bool = True) -> Compiled:
     Raises:
         DeviceError: A kernel does not compile.
     """
-    if build.runner is None:
-        return Compiled()
-    kernels = build.runner.saved() if build.dispatch is None else ()
-    return Compiled(kernels, offload_copy)
+    return Compiled(build.runner.saved(), offload_copy or not build.target.takes_device)

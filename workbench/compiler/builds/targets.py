@@ -1,97 +1,244 @@
-"""Targets: where programs can run, which pipeline prepares them, and why the rest cannot be used here."""
+"""Targets: where programs can run, which pipeline prepares them, and why the rest cannot be used here.
+
+A target is a value that its own folder makes. It is found because the root of the workbench declares it,
+because an installed package has an entry point of its name in the group ``graph_workbench.targets``, or
+because somebody registered it.
+"""
 
 from __future__ import annotations
 
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
+from workbench.compiler.builds.declared import PLACES
 from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes import pipelines
+from workbench.compiler.passes.base import Pipeline
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from workbench.gpu.devices.registry import Availability
+    from workbench.compiler.builds.build import Build
+    from workbench.compiler.builds.runner import Runner
+
+GROUP = "graph_workbench.targets"
+"""The group of entry points by which other packages bring targets."""
 
 
 @dataclass(frozen=True)
-class Target:
-    """A place to run: its pipeline's name, and what runs the programs."""
+class Target(ABC):
+    """A place to run: what prepares programs for it, and what runs them.
+
+    Args:
+        name: What ``compile`` calls it.
+        summary: What it does, in a line.
+        passes: Makes its pipeline; parameters are the pipeline's options.
+    """
 
     name: str
     summary: str
-    pipeline: str
+    passes: Callable[..., Pipeline]
+
+    takes_device = False
+    """Whether programs run on a device with memory of its own, which ``compile(device=...)`` chooses."""
 
     @property
     def device(self) -> str:
         """What programs run on; of the devices that are here, the best one."""
-        return (
-            next((d.name for d in _devices() if not d.missing), "none") if self.kernels else "NumPy"
-        )
-
-    @property
-    def kernels(self) -> bool:
-        """Whether programs become kernels for a device."""
-        return self.name == "gpu"
+        return "NumPy"
 
     @property
     def missing(self) -> str:
         """What is missing if it cannot be used; "" if it can."""
-        lacking = [d for d in _devices() if d.missing] if self.kernels else []
-        if not self.kernels or len(lacking) < len(_devices()):
-            return ""
-        return "; ".join(f"{d.kind}: {d.missing}" for d in lacking)
+        return ""
 
     @property
     def available(self) -> bool:
         """Whether programs can be compiled for it and run on it here."""
         return not self.missing
 
+    @property
+    def preference(self) -> int:
+        """How much ``auto`` prefers it here: the highest is taken, and what has 0 never is."""
+        return 0
 
-TARGETS = {
-    t.name: t
-    for t in (
-        Target("ref", "minimal pipeline, plain NumPy: the definition", "ref"),
-        Target("cpu", "optimising pipeline, fused modules run by NumPy", "optimize"),
-        Target("gpu", "all passes, then kernels on a device", "gpu"),
-    )
-}
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of its pipeline's options."""
+        return tuple(signature(self.passes).parameters)
+
+    def pipeline(self, **options: Any) -> Pipeline:
+        """Its passes.
+
+        Raises:
+            OperationError: The pipeline has no such option.
+        """
+        if unknown := [name for name in options if name not in self.options]:
+            has = ", ".join(self.options) or "none"
+            raise OperationError(
+                f"target {self.name!r}: no option {unknown[0]!r} of its passes; it has {has}"
+            )
+        return self.passes(**options)
+
+    @abstractmethod
+    def prepare(
+        self,
+        program: Program,
+        *,
+        device: str | None = None,
+        source: Program | None = None,
+        compile: Callable[[Program], Build] | None = None,
+    ) -> Runner:
+        """Make what runs a program that the passes have compiled.
+
+        Args:
+            program: The compiled program.
+            device: Which device, for a target that takes one; by default the best one here.
+            source: What it was compiled from.
+            compile: Compiles a variant of the source in the same way, for a target whose code is made for
+                one set of lengths.
+
+        Raises:
+            DeviceError: There is no such device.
+        """
 
 
-def _devices() -> list[Availability]:
-    from workbench.gpu.devices.registry import available  # noqa: PLC0415
+@dataclass(frozen=True)
+class Broken(Target):
+    """A target that could not be loaded; it is listed with the reason."""
 
-    return available()
+    reason: str = ""
+
+    @property
+    def device(self) -> str:
+        """Nothing to run on."""
+        return "none"
+
+    @property
+    def missing(self) -> str:
+        """Why it could not be loaded."""
+        return self.reason
+
+    def prepare(self, program: Program, **_: Any) -> Runner:
+        """Refuse.
+
+        Raises:
+            OperationError: Always, with the reason.
+        """
+        raise OperationError(f"target {self.name!r} cannot be used: {self.reason}")
+
+
+_registered: dict[str, Target] = {}
+
+
+def register(target: Target) -> Target:
+    """List a target.
+
+    Raises:
+        OperationError: There is one of that name.
+    """
+    if target.name in ("auto", *all_targets()):
+        raise OperationError(f"target {target.name!r} is registered twice")
+    _registered[target.name] = target
+    return target
+
+
+def unregister(name: str) -> None:
+    """Take a target that was registered off the list."""
+    _registered.pop(name, None)
+
+
+def all_targets() -> dict[str, Target]:
+    """Every target by name: those of the workbench, those of other packages, those that were registered."""
+    own = {name: _loaded(name, place) for name, place in PLACES.items()}
+    # What is registered in a session must not be hidden by what is installed.
+    return own | _installed(tuple(sys.path)) | _registered | own
+
+
+@cache
+def _loaded(name: str, place: str) -> Target:
+    """The target at ``module:attribute``; a broken one if there is none."""
+    module, _, attribute = place.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except Exception as error:  # whatever a foreign module raises is said where it is listed
+        return _broken(name, f"{place}: {type(error).__name__}: {error}")
+    if isinstance(found, Target) and found.name == name:
+        return found
+    return _broken(name, f"{place} is {found!r}; expected a Target named {name!r}")
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> dict[str, Target]:  # noqa: ARG001  # the cache's key
+    """The targets that the packages on a path bring."""
+    found: dict[str, Target] = {}
+    for point in entry_points(group=GROUP):
+        if point.name in PLACES:
+            reason = f"the workbench has a target {point.name!r} of its own"
+            found[point.value] = _broken(point.value, reason)
+        else:
+            found[point.name] = _loaded(point.name, point.value)
+    return found
+
+
+def _broken(name: str, reason: str) -> Target:
+    return Broken(name, "could not be loaded", pipelines.ref, reason)
 
 
 def target_named(name: str) -> Target:
-    """The target of that name.
-
-    ``auto`` is ``gpu`` where there is a GPU, and ``cpu`` elsewhere: kernels run on a CPU, too, through
-    OpenCL, but products and convolutions are faster in NumPy's libraries.
+    """The target of that name; ``auto`` is the one that is preferred here.
 
     Raises:
         OperationError: There is no such target.
     """
+    if name in PLACES:  # without a look at what is installed
+        return _loaded(name, PLACES[name])
+    known = all_targets()
     if name == "auto":
-        here = any(d.processor == "GPU" for d in _devices() if not d.missing)
-        return TARGETS["gpu" if here else "cpu"]
-    if name not in TARGETS:
-        raise OperationError(f"unknown target {name!r}; targets are auto, {', '.join(TARGETS)}")
-    return TARGETS[name]
+        return max(known.values(), key=_preference)
+    if name not in known:
+        raise OperationError(f"unknown target {name!r}; targets are auto, {', '.join(known)}")
+    return known[name]
+
+
+def _preference(target: Target) -> int:
+    """A target whose answer is an error is not preferred."""
+    try:
+        return target.preference
+    except Exception:  # of another package
+        return -1
+
+
+def with_devices() -> str:
+    """How ``compile`` is told to take a target that has devices."""
+    found = [f"target={t.name!r}" for t in all_targets().values() if t.takes_device]
+    return " or ".join(found) or "a target of a package that brings one"
 
 
 def targets() -> DataFrame:
     """A row a target: what it is, whether it can be used here, and what is missing if not."""
     import pandas as pd  # noqa: PLC0415
 
-    rows = [
-        {
-            "target": t.name,
-            "available": t.available,
-            "device": t.device,
-            "what": t.summary,
-            "missing": t.missing,
-        }
-        for t in TARGETS.values()
-    ]
-    return pd.DataFrame(rows).set_index("target")
+    return pd.DataFrame([_row(t) for t in all_targets().values()]).set_index("target")
+
+
+def _row(target: Target) -> dict[str, Any]:
+    try:
+        device, missing = target.device, target.missing
+    except Exception as error:  # whatever a target of another package raises is what is missing
+        device, missing = "none", f"{type(error).__name__}: {error}"
+    return {
+        "target": target.name,
+        "available": not missing,
+        "device": device,
+        "what": target.summary,
+        "missing": missing,
+    }

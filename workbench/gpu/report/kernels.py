@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from math import prod
+from typing import TYPE_CHECKING
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.instruction import Instruction
@@ -21,7 +22,9 @@ from workbench.gpu.code.objects import is_gcn, read_code_object
 from workbench.gpu.devices.base import Code, Device, FunctionFacts
 from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.plan import KernelStep, Plan
-from workbench.gpu.run.runner import Runner
+
+if TYPE_CHECKING:
+    from workbench.gpu.run.runner import DeviceRunner
 
 RESIDENT = {
     **dict.fromkeys(("sm_80", "sm_90", "sm_100", "sm_103"), 2048),
@@ -33,7 +36,7 @@ RESIDENT = {
 """Work items that one compute unit holds at once, as the vendors' manuals say; the base of occupancy."""
 
 
-def kernels_of(runner: Runner, progress: bool | None = None) -> Kernels:
+def kernels_of(runner: DeviceRunner, progress: bool | None = None) -> Kernels:
     """The kernels that a run launches, in order.
 
     Args:

@@ -1,29 +1,34 @@
-"""What a build for a device runs with: an executable for each set of lengths, made when it is needed."""
+"""Runs a program on a device: lowers it, compiles its kernels and loads them when they are needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from threading import RLock
 from typing import Any
 
+from workbench.compiler.builds.runner import Runner
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.files.mxr.kernels import SavedKernel
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.report.kernels import Kernels
+from workbench.compiler.report.run_plan import RunPlan
 from workbench.compiler.report.timings import Measured
+from workbench.compiler.run.reference import Hook
 from workbench.gpu.code.cache import compiled
 from workbench.gpu.code.saved import known_codes, saved_kernels
 from workbench.gpu.devices.base import Code, Compiler, Device
 from workbench.gpu.devices.registry import compiler_for, device, is_architecture
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.lowering.plan import Plan
-from workbench.gpu.report.run_plan import RunPlan, listed
+from workbench.gpu.report.kernels import kernels_of
+from workbench.gpu.report.run_plan import listed
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.profile import profiled
 from workbench.knobs import knobs
 
 
-class Runner:
+class DeviceRunner(Runner):
     """A compiled program for a device, which need not be here until it runs.
 
     Args:
@@ -34,7 +39,7 @@ class Runner:
 
     def __init__(self, program: Program, spec: str | None = None) -> None:
         """Find the device, or the compiler for the architecture."""
-        self.program = program
+        super().__init__(program)
         self.spec = spec = spec or knobs.device or None
         self.device: Device | None = None if is_architecture(spec) else device(spec)
         self.compiler: Compiler = (
@@ -82,6 +87,14 @@ class Runner:
         """The steps of a run as plain rows, with the machine code of its kernels."""
         return listed(self._lowered(), self.codes(progress), self.name)
 
+    def kernels(self, progress: bool | None = None) -> Kernels:
+        """The kernels that a run launches, in order."""
+        return kernels_of(self, progress)
+
+    def ready(self, progress: bool | None = None) -> None:
+        """Compile the kernels."""
+        self.codes(progress)
+
     def _lowered(self) -> Plan:
         with self._lock:
             version, known = self._plan or (-1, None)
@@ -90,27 +103,36 @@ class Runner:
                 self._plan = (self.program.version, known)
             return known
 
-    def executable(self, progress: bool | None = None) -> Executable:
-        """The program on the device.
+    def here(self) -> Device:
+        """The device.
 
         Raises:
-            DeviceError: There is no such device here.
+            DeviceError: It is not here: the program was compiled for an architecture.
         """
         if self.device is None:
             raise DeviceError(
                 f"the program was compiled for {self.name}, and no such device is here; "
                 "compile it with device=None to run it on one that is"
             )
+        return self.device
+
+    def executable(self, progress: bool | None = None) -> Executable:
+        """The program on the device.
+
+        Raises:
+            DeviceError: There is no such device here.
+        """
+        here = self.here()
         with self._lock:
             plan = self._lowered()
             if self._executable is None or self._executable.plan is not plan:
-                self._executable = Executable(plan, self.device, self.codes(progress))
+                self._executable = Executable(plan, here, self.codes(progress))
             return self._executable
 
     def run(
         self,
         inputs: Mapping[str, Any] | None = None,
-        hook: Callable[[Instruction, Any, Any], None] | None = None,
+        hook: Hook | None = None,
         progress: bool | None = False,
     ) -> list[Any]:
         """Values of the program's outputs; a hook hears of each instruction's value."""

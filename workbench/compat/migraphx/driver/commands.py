@@ -33,6 +33,7 @@ from workbench.compiler.ir.program import Program
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
+    from workbench.compiler.builds.targets import Target
     from workbench.numerics.verify import Verification
 
 
@@ -261,13 +262,13 @@ def _verified(program: Program, options: argparse.Namespace, messages: Messages)
     target = target_of(options, messages)
     return verify(
         program,
-        target,
+        target.name,
         inputs_of(program, options),
         _mode(options),
         tolerance=tolerance,
         ref_use_double=options.ref_use_double,
         compiled=_other(program, target, options, messages),
-        options=passes_of(program, options, target),
+        options={"passes": passes_of(program, options, target)},
         quantize=half,
         allclose=knobs.verify_enable_allclose,
         dump=knobs.verify_dump_diff,
@@ -285,7 +286,7 @@ def _mode(options: argparse.Namespace) -> str:
 
 
 def _other(
-    program: Program, target: str, options: argparse.Namespace, messages: Messages
+    program: Program, target: Target, options: argparse.Namespace, messages: Messages
 ) -> Build | None:
     """What is compared with the reference, where it is not just the program compiled."""
     if options.compiled_model:

@@ -10,11 +10,12 @@ from workbench.compat.migraphx.driver.dimensions import by_name, lens_by_name, s
 from workbench.compat.migraphx.driver.loading import Loaded
 from workbench.compat.migraphx.driver.messages import Messages
 from workbench.compiler.builds.build import Build, compile
-from workbench.compiler.builds.precompiled import build_of, compiled_part, device_passes
-from workbench.compiler.builds.targets import TARGETS, target_named
+from workbench.compiler.builds.precompiled import build_of, compiled_part, pipeline_for
+from workbench.compiler.builds.targets import Target, target_named
 from workbench.compiler.files.mxr.kernels import Compiled
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.passes.base import Pipeline
 from workbench.numerics.generate import driver_inputs, generate, std_hash
 
 PRECISIONS = {
@@ -27,16 +28,15 @@ PRECISIONS = {
 """The options that quantize, in the order in which they are done, and what is said."""
 
 
-def target_of(options: argparse.Namespace, messages: Messages) -> str:
+def target_of(options: argparse.Namespace, messages: Messages) -> Target:
     """The target that is compiled for: the best one here, unless the options name one."""
-    if options.target is None:
-        return target_named("auto").name
-    if TARGETS[options.target].available:
-        return options.target
+    found = target_named(options.target or "auto")
+    if options.target is None or found.available:
+        return found
     messages.warn(
         f"no device for target {options.target!r}: 'cpu' stands in; timings are the host's"
     )
-    return "cpu"
+    return target_named("cpu")
 
 
 def asked_precisions(options: argparse.Namespace) -> list[str]:
@@ -77,29 +77,25 @@ def compiled(loaded: Loaded, options: argparse.Namespace, messages: Messages) ->
     _say_what_does_nothing(options, target, messages)
     quantized = quantize(program, options, messages)
     messages.info("Compiling ... ")
-    offload_copy = target != "gpu" or options.enable_offload_copy
+    offload_copy = not target.takes_device or options.enable_offload_copy
     return Made(build(quantized, target, options, offload_copy), offload_copy)
 
 
 def build(
-    program: Program, target: str, options: argparse.Namespace, offload_copy: bool = True
+    program: Program, target: Target, options: argparse.Namespace, offload_copy: bool = True
 ) -> Build:
     """The build of a program, its kernels compiled; nothing of it is recorded."""
-    made = compile(
-        program, target, record=False, **passes_of(program, options, target, offload_copy)
-    )
-    if made.runner is not None and made.dispatch is None:
-        made.runner.codes()
+    passes = passes_of(program, options, target, offload_copy)
+    made = compile(program, target.name, passes=passes, record=False)
+    made.runner.ready()
     return made
 
 
 def passes_of(
-    program: Program, options: argparse.Namespace, target: str, offload_copy: bool = True
-) -> dict[str, Any]:
-    """Arguments of ``compile`` that the options ask for."""
-    if target != "gpu":
-        return {}
-    return {"passes": device_passes(program, not options.disable_fast_math, offload_copy)}
+    program: Program, options: argparse.Namespace, target: Target, offload_copy: bool = True
+) -> Pipeline:
+    """The target's passes, as the options ask for them."""
+    return pipeline_for(target, program, not options.disable_fast_math, offload_copy)
 
 
 def quantize(program: Program, options: argparse.Namespace, messages: Messages) -> Program:
@@ -122,8 +118,8 @@ def _quantized(program: Program, name: str, options: argparse.Namespace) -> Prog
             return quantize(program, "int4")
 
 
-def _say_what_does_nothing(options: argparse.Namespace, target: str, messages: Messages) -> None:
-    if target == "gpu":
+def _say_what_does_nothing(options: argparse.Namespace, target: Target, messages: Messages) -> None:
+    if target.takes_device:
         if options.exhaustive_tune:
             messages.warn("--exhaustive-tune has no effect: kernels are not tuned yet")
         return

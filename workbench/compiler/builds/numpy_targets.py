@@ -1,0 +1,35 @@
+"""The targets that NumPy runs: ``ref`` defines what programs mean, ``cpu`` is fast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.compiler.builds.runner import NumPyRunner, Runner
+from workbench.compiler.builds.targets import Target
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes import pipelines
+from workbench.compiler.run.reference import Interpreter
+
+
+@dataclass(frozen=True)
+class _Reference(Target):
+    def prepare(self, program: Program, **_: Any) -> Runner:
+        """The interpreter that is the yardstick."""
+        return NumPyRunner(program, Interpreter)
+
+
+@dataclass(frozen=True)
+class _Fast(Target):
+    @property
+    def preference(self) -> int:
+        """Taken where nothing faster is here."""
+        return 1
+
+    def prepare(self, program: Program, **_: Any) -> Runner:
+        """The interpreter that uses memory again and threads."""
+        return NumPyRunner(program, Interpreter)
+
+
+REF = _Reference("ref", "minimal pipeline, plain NumPy: the definition", pipelines.ref)
+CPU = _Fast("cpu", "optimising pipeline, fused modules run by NumPy", pipelines.optimize)

@@ -1,0 +1,184 @@
+"""Runners: what a target makes of a compiled program, so that it runs; the NumPy interpreter is one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from workbench.compiler.builds.targets import with_devices
+from workbench.compiler.errors import OperationError
+from workbench.compiler.files.mxr.kernels import SavedKernel
+from workbench.compiler.ir.program import Program
+from workbench.compiler.report.timings import Measured
+from workbench.compiler.run.evaluate import evaluate
+from workbench.compiler.run.reference import Hook, Interpreter
+
+if TYPE_CHECKING:
+    from workbench.compiler.builds.build import Build
+    from workbench.compiler.report.kernels import Kernels
+    from workbench.compiler.report.run_plan import RunPlan
+
+Times: TypeAlias = Sequence[Mapping[int, float]] | Measured
+"""The seconds of each instruction by id for each repetition, or what a device measured."""
+MakeInterpreter: TypeAlias = Callable[[Program, bool], Interpreter]
+"""Makes the interpreter of a program; the flag asks it to compute every float in float64."""
+
+
+class Runner(ABC):
+    """Runs one compiled program. A subclass must run; what else it can do is asked of it method by method.
+
+    Args:
+        program: The compiled program; a runner follows the edits that are made to it between runs.
+    """
+
+    def __init__(self, program: Program) -> None:
+        """Keep the program."""
+        self.program = program
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the program runs on."""
+
+    # Running
+
+    @abstractmethod
+    def run(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        hook: Hook | None = None,
+        progress: bool | None = False,
+    ) -> list[Any]:
+        """Values of the program's outputs.
+
+        Args:
+            inputs: An array for each parameter, by name.
+            hook: Called after each instruction of the main module that is computed, with its value.
+            progress: Show a progress bar; None shows one after the first second.
+
+        Raises:
+            InputError: An input is missing, unknown, or has the wrong type or shape.
+            EvaluationError: An instruction failed.
+            DeviceError: A kernel failed, or the device is not here.
+        """
+
+    def timed(
+        self, inputs: Mapping[str, Any], progress: bool | None = None
+    ) -> tuple[list[Any], Times]:
+        """Values of the outputs of one run, and what was measured along the way: nothing, perhaps."""
+        return self.run(inputs, progress=progress), Measured()
+
+    def profiled(
+        self, inputs: Mapping[str, Any], repetitions: int, progress: bool | None = None
+    ) -> tuple[list[Any], Times]:
+        """Values of the outputs, and what was measured in several runs after one to warm up.
+
+        Raises:
+            OperationError: The runner cannot measure its runs.
+        """
+        self._refuse("does not measure its runs; leave out profile=True")
+
+    def in_float64(self) -> Runner:
+        """A runner of the same program that computes every float in float64: NumPy, unless overridden."""
+        return NumPyRunner(self.program, float64=True)
+
+    def specialised(self, inputs: Mapping[str, Any]) -> Build | None:
+        """The build that runs inputs of these lengths; None where this runner does so itself."""
+        return None
+
+    def ready(self, progress: bool | None = None) -> None:  # noqa: B027  # most have nothing to do
+        """Do now what the first run would have to do, such as compiling kernels."""
+
+    # Kernels
+
+    def listing(self, progress: bool | None = None) -> RunPlan:
+        """The steps of a run as plain rows, with the machine code of its kernels.
+
+        Raises:
+            OperationError: The program does not become kernels.
+        """
+        self._refuse(f"runs no kernels; compile with {with_devices()}")
+
+    def kernels(self, progress: bool | None = None) -> Kernels:
+        """The kernels that a run launches, in order.
+
+        Raises:
+            OperationError: The program does not become kernels.
+        """
+        self._refuse(f"runs no kernels; compile with {with_devices()}")
+
+    def saved(self, progress: bool | None = None) -> tuple[SavedKernel, ...]:
+        """The kernels with their machine code, as a file keeps them; none if there are none."""
+        return ()
+
+    def trust(self, kernels: Iterable[SavedKernel]) -> None:  # noqa: B027  # most have no kernels
+        """Run these kernels of a file where they fit; a runner without kernels has no use for them."""
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise OperationError(f"{self.name} {reason}")
+
+
+class NumPyRunner(Runner):
+    """Runs a program with an interpreter.
+
+    Args:
+        program: The compiled program.
+        interpreter: Makes the interpreter, for the program as it is at the next run.
+        float64: Compute every float in float64.
+    """
+
+    def __init__(
+        self, program: Program, interpreter: MakeInterpreter = Interpreter, float64: bool = False
+    ) -> None:
+        """No interpreter yet; one is made at the first run."""
+        super().__init__(program)
+        self._make = interpreter
+        self._float64 = float64
+        self._made: tuple[int, Interpreter] | None = None
+
+    @property
+    def name(self) -> str:
+        """NumPy."""
+        return "NumPy"
+
+    def in_float64(self) -> Runner:
+        """The same interpreter in float64."""
+        return NumPyRunner(self.program, self._make, float64=True)
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        hook: Hook | None = None,
+        progress: bool | None = False,
+    ) -> list[Any]:
+        """Values of the program's outputs; what happens is printed if ``MIGRAPHX_TRACE_EVAL`` says so."""
+        if hook is not None:
+            return self._interpreter().run(inputs, hook=hook, progress=progress)
+        return evaluate(self._interpreter(), inputs or {}, progress=progress)
+
+    def timed(
+        self, inputs: Mapping[str, Any], progress: bool | None = None
+    ) -> tuple[list[Any], Times]:
+        """Values of the outputs, and the seconds of each instruction."""
+        times: dict[int, float] = {}
+        return evaluate(self._interpreter(), inputs, times=times, progress=progress), [times]
+
+    def profiled(
+        self, inputs: Mapping[str, Any], repetitions: int, progress: bool | None = None
+    ) -> tuple[list[Any], Times]:
+        """Values of the outputs, and the seconds of each instruction in each run but the first."""
+        outputs: list[Any] = []
+        times: list[dict[int, float]] = []
+        for _ in range(repetitions + 1):
+            times.append({})
+            outputs = evaluate(self._interpreter(), inputs, times=times[-1], progress=progress)
+        return outputs, times[1:]
+
+    def _interpreter(self) -> Interpreter:
+        """The interpreter of the program as it is now: one that was edited since is planned anew."""
+        version, known = self._made or (-1, None)
+        if known is None or version != self.program.version:
+            known = self._make(self.program, self._float64)
+            self._made = self.program.version, known
+        return known

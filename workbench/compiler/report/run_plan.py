@@ -1,0 +1,134 @@
+"""What a run does as plain rows: kernels with their machine code and arguments, copies, host steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from workbench.compiler.ir.dtypes import Array
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+Size: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel with its machine code."""
+
+    name: str
+    """The name of the function in the code object."""
+    source: str
+    """The source that was compiled, the dialect's prologue included."""
+    code_object: bytes
+    """The machine code: an ELF file of the device, or OpenCL's program binary."""
+
+    def __repr__(self) -> str:
+        """Name and size."""
+        return f"<CompiledKernel {self.name}: {len(self.code_object):,} bytes>"
+
+
+@dataclass(frozen=True)
+class ArgumentRow:
+    """One argument of a kernel, or where a copy goes or comes from."""
+
+    kind: str
+    """``arena``, ``literal``, ``parameter``, ``output`` or ``scalar``."""
+    name: str
+    """The parameter's or output's name, the literal's key in ``RunPlan.literals``; "" in the arena."""
+    offset: int
+    """Bytes from the start of that memory."""
+    bytes: int
+    writes: bool = False
+    """Whether the step writes it."""
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One thing that a run does."""
+
+    kind: str
+    """``upload``, ``kernel``, ``host``, ``download``, or ``branch``: the host reads the condition.
+
+    The steps of both modules of a branch follow it.
+    """
+    instruction: str
+    """The instruction's name in the text form."""
+    what: str
+    """What it computes, or the name of the parameter or output that is copied."""
+    arguments: tuple[ArgumentRow, ...]
+    """Of a kernel, in its order; of a host step, what it reads, then what it writes."""
+    kernel: CompiledKernel | None = None
+    grid: Size = (0, 0, 0)
+    """Blocks."""
+    block: Size = (0, 0, 0)
+    """Work items of a block."""
+    shared: int = 0
+    """Bytes of dynamic shared memory."""
+    shape: str = ""
+    """Of an upload or download: type, lens and strides in memory, as the text form has them."""
+    start: int = 0
+    """Of a download: elements from the argument's start to the first one."""
+    sources: tuple[str, ...] = ()
+    """The model's nodes that it comes from."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """All that a run does, in order."""
+
+    rows: tuple[PlanRow, ...]
+    literals: Mapping[str, Array]
+    """Constants as they lie in memory, flat, by key; they are uploaded once, before the first run."""
+    arena: int
+    """Bytes of the memory that values share."""
+    device: str
+
+    def __iter__(self) -> Iterator[PlanRow]:
+        """The rows."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    def table(self) -> DataFrame:
+        """A row a step: kind, instruction, kernel, grid, block, bytes of code, arguments, nodes."""
+        import pandas as pd  # noqa: PLC0415
+
+        rows = [
+            {
+                "kind": r.kind,
+                "instruction": r.instruction,
+                "what": r.what,
+                "kernel": r.kernel.name if r.kernel else "",
+                "grid": r.grid if r.kernel else "",
+                "block": r.block if r.kernel else "",
+                "shared": r.shared if r.kernel else "",
+                "code bytes": len(r.kernel.code_object) if r.kernel else "",
+                "arguments": ", ".join(map(_said, r.arguments)),
+                "sources": ", ".join(r.sources),
+            }
+            for r in self.rows
+        ]
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        """How many steps of each kind."""
+        kinds = [r.kind for r in self.rows]
+        counted = ", ".join(f"{kinds.count(k)} × {k}" for k in dict.fromkeys(kinds))
+        return f"<RunPlan for {self.device}: {counted}; arena of {self.arena:,} bytes>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        table = self.table().to_html(border=0)
+        return {"text/plain": repr(self), "text/html": f"<p>{escape(repr(self))}</p>{table}"}
+
+
+def _said(argument: ArgumentRow) -> str:
+    where = f"{argument.kind} {argument.name}".strip()
+    at = f"+{argument.offset}" if argument.kind == "arena" else ""
+    return f"{'→ ' if argument.writes else ''}{where}{at}"

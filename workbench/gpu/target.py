@@ -1,0 +1,68 @@
+"""The target ``gpu``: programs become kernels for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench.compiler.builds.targets import Target
+from workbench.compiler.ir.program import Program
+from workbench.compiler.passes import pipelines
+from workbench.gpu.devices import registry
+
+if TYPE_CHECKING:
+    from workbench.compiler.builds.build import Build
+    from workbench.compiler.builds.runner import Runner
+
+
+@dataclass(frozen=True)
+class _Gpu(Target):
+    takes_device = True
+
+    @property
+    def device(self) -> str:
+        """The best device that is here."""
+        return next((d.name for d in registry.available() if not d.missing), "none")
+
+    @property
+    def missing(self) -> str:
+        """Every kind of device lacks something."""
+        rows = registry.available()
+        if any(not d.missing for d in rows):
+            return ""
+        return "; ".join(f"{d.kind}: {d.missing}" for d in rows)
+
+    @property
+    def preference(self) -> int:
+        """First where there is a GPU.
+
+        Kernels run on a CPU, too, through OpenCL, but products and convolutions are faster in NumPy's
+        libraries.
+        """
+        here = (d.processor for d in registry.available() if not d.missing)
+        return 2 if "GPU" in here else 0
+
+    def prepare(
+        self,
+        program: Program,
+        *,
+        device: str | None = None,
+        source: Program | None = None,
+        compile: Callable[[Program], Build] | None = None,
+    ) -> Runner:
+        """Lower the program, or a variant of its source for each set of lengths that a run has.
+
+        Raises:
+            DeviceError: There is no such device.
+        """
+        from workbench.gpu.lowering.lengths import is_dynamic  # noqa: PLC0415
+        from workbench.gpu.run.by_lengths import RunnerByLengths  # noqa: PLC0415
+        from workbench.gpu.run.runner import DeviceRunner  # noqa: PLC0415
+
+        if source is not None and compile is not None and is_dynamic(source):
+            return RunnerByLengths(program, device, source, compile)
+        return DeviceRunner(program, device)
+
+
+GPU = _Gpu("gpu", "all passes, then kernels on a device", pipelines.gpu)
