@@ -1,4 +1,9 @@
-"""The browser side as one module a view: the files in ``static/`` inlined, since a blob cannot import."""
+"""The browser side as one ES module a view: the files in ``static/`` joined, since a blob cannot import.
+
+A file begins with comments and its imports, one a line, and ends with its only export. Only these are
+read; what lies between is copied as it is into a function of its own, so no string, template or comment
+is touched and two files may use one name.
+"""
 
 from __future__ import annotations
 
@@ -10,56 +15,67 @@ from pathlib import Path
 from workbench.widgets import palette
 
 STATIC = Path(__file__).parent / "static"
-_IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./([\w.]+)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:const|let|function|class|async)\b)", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*(?://.*|/\*\*.*\*/)\n", re.MULTILINE)
-_BLOCK = re.compile(r"^\s*/\*\*\n(?:\s*\*.*\n)+", re.MULTILINE)
-_STRING, _TEMPLATE = r'"(?:[^"\\\n]|\\.)*"', r"`(?:[^`\\]|\\.)*`"
-_PATTERN = r"(?<=[(=:,] )/(?![/*])(?:[^/\\\n\[]|\\.|\[[^\]]*\])+/[gimsuy]*"
-_LITERAL = re.compile(f"({_STRING}|{_TEMPLATE}|{_PATTERN})")
+_ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
+_IMPORT = re.compile(r'import (\{ \w+(?:, \w+)* \}) from "\./(\w+)\.js";\n')
+_EXPORT = re.compile(r"\nexport (?:default )?(\{ \w+(?:, \w+)* \});\n\Z")
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
-_BLANK = re.compile(r"\s*([{}()\[\],;:?=<>&|*!])\s*|[ \t]+")
 
 
-def _order(name: str, seen: list[str]) -> list[str]:
-    """The files that a module needs, each after those that it imports."""
-    text = (STATIC / name).read_text(encoding="utf-8")
-    for needed in _IMPORT.findall(text):
-        if needed not in seen:
-            _order(needed, seen)
-    if name not in seen:
-        seen.append(name)
-    return seen
+def joined(folder: Path, name: str) -> str:
+    """A file and all that it imports, each after those that it needs: ``const $name = ...`` for each.
+
+    Args:
+        folder: Where the files are.
+        name: The file's name without ``.js``.
+
+    Raises:
+        ValueError: A file imports itself through others, or does not end with its export.
+    """
+    scopes: dict[str, str] = {}
+    _join(folder, name, scopes, ())
+    return "".join(scopes.values())
 
 
-def _body(name: str) -> str:
-    text = (STATIC / name).read_text(encoding="utf-8")
-    for pattern in (_IMPORT, _BLOCK, _COMMENT):
-        text = pattern.sub("", text)
-    return _tight(_EXPORT.sub("", text).strip())
+def _join(folder: Path, name: str, scopes: dict[str, str], above: tuple[str, ...]) -> None:
+    if name in above:
+        raise ValueError(f"{' imports '.join((*above, name))}: a file may not import itself")
+    text = (folder / f"{name}.js").read_text(encoding="utf-8")
+    start, taken = _code(text, 0), ""
+    while found := _IMPORT.match(text, start):
+        names, source = found.groups()
+        taken += f"const {names} = ${source};\n"
+        if source not in scopes:
+            _join(folder, source, scopes, (*above, name))
+        start = _code(text, found.end())
+    export = _EXPORT.search(text, start)
+    if export is None:
+        raise ValueError(f"{name}.js: expected `export {{ ... }};` as the last line")
+    body = text[start : export.start()]
+    scopes[name] = f"const ${name} = (() => {{\n{taken}{body}\nreturn {export[1]};\n}})();\n"
 
 
-def _tight(text: str) -> str:
-    """The text without the blanks that only people need; strings, templates and patterns as they are."""
-    parts = _LITERAL.split(text)
-    for k in range(0, len(parts), 2):
-        parts[k] = "\n".join(
-            _BLANK.sub(lambda m: m.group(1) or " ", line) for line in _lines(parts[k])
-        )
-    return "".join(parts)
+def _code(text: str, start: int) -> int:
+    """The place of the first code at or after ``start``, past blank lines and line comments."""
+    found = _ASIDE.match(text, start)
+    return found.end() if found else start
 
 
-def _lines(text: str) -> list[str]:
-    """Lines without indentation; blank ones only where they end a piece."""
-    lines = text.split("\n")
-    return [lines[0], *(line.lstrip() for line in lines[1:])]
+@cache
+def script(name: str) -> str:
+    """A view with all that it needs, as statements that end with ``const $name = { render };``.
+
+    Args:
+        name: The view's file without ``.js``, e.g. ``graph_view``.
+    """
+    colors = json.dumps(_palette(), ensure_ascii=False, separators=(",", ":"))
+    return f"const PALETTE={colors};\n{joined(STATIC, name)}"
 
 
 @cache
 def module(name: str) -> str:
-    """The ES module of a view with all that it imports, without comments: ``module("graph_view.js")``."""
-    parts = [f"const PALETTE={json.dumps(_palette(), ensure_ascii=False, separators=(',', ':'))};"]
-    return "\n".join(parts + [_body(file) for file in _order(name, [])]) + "\n"
+    """The ES module of a view: ``module("graph_view.js")``."""
+    stem = name.removesuffix(".js")
+    return f"{script(stem)}export default ${stem};\n"
 
 
 @cache

@@ -74,8 +74,8 @@ def page(entry: str, values: Mapping[str, Any], title: str, summary: str) -> str
         title: The page's title.
         summary: What a browser without scripts shows.
     """
-    module = assets.module(entry).replace("export default{render};", "const entry={render};")
-    script = f"\n{module}{_START}"
+    stem = entry.removesuffix(".js")
+    script = f"\n{assets.script(stem)}const entry = ${stem};{_START}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return _PAGE.format(
         digest=f"sha256-{digest}",

@@ -38,7 +38,7 @@ function pieces(line, language) {
 }
 
 /** A text with line numbers. Its first lines may be folded. */
-export class Code {
+class Code {
   constructor(say) {
     this.say = say;
     this.el = h("div", { class: "wb-code", tabIndex: 0, role: "tabpanel" });
@@ -130,3 +130,5 @@ export class Code {
     navigator.clipboard.writeText(this.text).then(() => this.say(`Copied ${count(this.lines.length, "line")}`), fail);
   }
 }
+
+export { Code };

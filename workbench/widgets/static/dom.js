@@ -1,7 +1,7 @@
 // Small helpers for the page around the canvas. Text is only ever set as text, never as markup.
 
 /** An element with properties and children; strings become text. */
-export function h(tag, props = {}, ...children) {
+function h(tag, props = {}, ...children) {
   const el = document.createElement(tag);
   for (const [key, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
@@ -15,7 +15,7 @@ export function h(tag, props = {}, ...children) {
 }
 
 /** Three significant digits; no exponent from 0.01 to 9,999. */
-export function number(value) {
+function number(value) {
   if (value === 0) return "0";
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
@@ -24,10 +24,10 @@ export function number(value) {
   return size >= 1000 ? Math.round(value).toLocaleString("en") : String(+value.toFixed(digits));
 }
 
-export const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
 /** Whether the host page is dark: the view's own choice, else JupyterLab's, VS Code's, else the system's. */
-export function isDark(choice) {
+function isDark(choice) {
   if (choice === "dark" || choice === "light") return choice === "dark";
   const body = document.body, lab = body.dataset.jpThemeLight;
   if (lab !== undefined) return lab === "false";
@@ -36,7 +36,7 @@ export function isDark(choice) {
 }
 
 /** Follow the host's theme. */
-export function onTheme(callback) {
+function onTheme(callback) {
   const media = matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", callback);
   const watch = new MutationObserver(callback);
@@ -48,14 +48,14 @@ export function onTheme(callback) {
 }
 
 /** The data of a trait: JSON, or JSON as deflated bytes. */
-export async function decode(value) {
+async function decode(value) {
   if (!(value instanceof DataView || value instanceof ArrayBuffer || ArrayBuffer.isView(value))) return value;
   const stream = new Blob([value]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());
 }
 
 /** Say why there is no picture, and what to do. */
-export function failure(el, error) {
+function failure(el, error) {
   el.replaceChildren(
     h("div", { class: "wb-failure", role: "alert" },
       h("strong", {}, "This view could not be drawn. "),
@@ -66,7 +66,7 @@ export function failure(el, error) {
 }
 
 /** The attributes in an operation's text form, `name[key=value,...]`, as pairs. */
-export function attributes(text) {
+function attributes(text) {
   const open = text.indexOf("["), found = [];
   if (open < 0 || !text.endsWith("]")) return found;
   let depth = 0, start = open + 1;
@@ -84,7 +84,7 @@ export function attributes(text) {
 }
 
 /** All there is to know of an instruction: attributes, shape, where it came from, inputs and users. */
-export function inspector(live, id, select) {
+function inspector(live, id, select) {
   const n = id === null ? undefined : live.node(id);
   if (!n)
     return h("div", { class: "wb-inspector", "data-id": id },
@@ -104,3 +104,5 @@ export function inspector(live, id, select) {
     n.fact ? h("p", { class: "wb-soft" }, n.fact) : null,
     h("dl", {}, rows.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)])));
 }
+
+export { attributes, count, decode, failure, h, inspector, isDark, number, onTheme };

@@ -1,6 +1,6 @@
 // Drawing on a canvas: nodes, chips, panels, edges, marks of change; less detail when far away.
 
-export const FAMILIES = Object.keys(PALETTE.families);
+const FAMILIES = Object.keys(PALETTE.families);
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const LIGHT = {
   page: "#ffffff", ink: "#1b1f24", soft: "#5d6672", line: "#9aa4b0", frame: "#b9c1ca", panel: "#47586b0f",
@@ -14,13 +14,13 @@ const DARK = {
 };
 
 const rgb = (c) => [1, 3, 5].map((k) => parseInt(c.slice(k, k + 2), 16));
-export const mix = (color, base, share) => {
+const mix = (color, base, share) => {
   const b = rgb(base);
   return "#" + rgb(color).map((v, k) => Math.floor(b[k] + (v - b[k]) * share + 0.5).toString(16).padStart(2, "0")).join("");
 };
 
 /** All colours of a theme; a host's background and text colours win where it has them. */
-export function colors(dark) {
+function colors(dark) {
   const t = { ...(dark ? DARK : LIGHT), dark };
   t.families = FAMILIES.map((f) => PALETTE.families[f]);
   t.fills = t.families.map((c) => mix(c, t.base, t.share));
@@ -28,13 +28,13 @@ export function colors(dark) {
 }
 
 /** The colour at a share of a scale. */
-export function sample(scale, share) {
+function sample(scale, share) {
   const stops = PALETTE.scales[scale], at = Math.min(1, Math.max(0, share)) * (stops.length - 1);
   const low = Math.min(Math.floor(at), stops.length - 2);
   return mix(stops[low + 1], stops[low], at - low);
 }
 
-export const inkOn = (color) => {
+const inkOn = (color) => {
   const [r, g, b] = rgb(color).map((v) => (v / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000000" : "#ffffff";
 };
@@ -56,7 +56,7 @@ function rect(ctx, x, y, w, h, r) {
 }
 
 /** The way of an edge: curves between lanes, straight along them. */
-export function traceEdge(ctx, p, straight) {
+function traceEdge(ctx, p, straight) {
   ctx.moveTo(p[0], p[1]);
   for (let k = 2; k < p.length; k += 2) {
     const x0 = p[k - 2], y0 = p[k - 1], x1 = p[k], y1 = p[k + 1];
@@ -66,7 +66,7 @@ export function traceEdge(ctx, p, straight) {
   }
 }
 
-export function drawEdges(ctx, edges, theme, k, emphasised) {
+function drawEdges(ctx, edges, theme, k, emphasised) {
   const far = k < 0.35;
   ctx.lineWidth = Math.max(1.1, 0.6 / k);
   ctx.strokeStyle = theme.line;
@@ -99,7 +99,7 @@ function heads(ctx, edges, color) {
 }
 
 /** An open group: a quiet tinted panel with its name and how much is in it. */
-export function drawPanel(ctx, box, theme, k, color) {
+function drawPanel(ctx, box, theme, k, color) {
   rect(ctx, box.x, box.y, box.w, box.h, 8);
   ctx.fillStyle = theme.panel;
   ctx.fill();
@@ -109,7 +109,7 @@ export function drawPanel(ctx, box, theme, k, color) {
 }
 
 /** The words on an open panel, over the edges that enter it. */
-export function drawHeader(ctx, box, label, count, theme) {
+function drawHeader(ctx, box, label, count, theme) {
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
   ctx.strokeStyle = theme.page;
@@ -126,7 +126,7 @@ export function drawHeader(ctx, box, label, count, theme) {
 }
 
 /** A node, or a closed group (`b.count`), with what marks it: selection, change, an overlay's colour. */
-export function drawNode(ctx, b, theme, k) {
+function drawNode(ctx, b, theme, k) {
   const { x, y, w, h } = b, r = 6;
   const fill = b.color ?? (b.group ? theme.chip : theme.fills[b.family]);
   if (b.group && k > 0.2) {
@@ -227,7 +227,7 @@ function drawMark(ctx, b, theme, k) {
 }
 
 /** The chips' rectangles beside a node: two at most, the second says how many more there are. */
-export function chipRows(b) {
+function chipRows(b) {
   const chips = b.chips, shown = chips.slice(0, 2), h = 16;
   const top = b.y + (b.h - shown.length * (h + 3) + 3) / 2;
   return shown.map((chip, k) => {
@@ -262,7 +262,7 @@ function drawChips(ctx, b, theme) {
 }
 
 /** A value's shape beside its edge; drawn on hover. */
-export function drawEdgeLabel(ctx, e, text, theme) {
+function drawEdgeLabel(ctx, e, text, theme) {
   const x = e.points[0], y = e.points[1] + 12;
   ctx.font = `10px ${FONT}`;
   ctx.textAlign = "center";
@@ -276,3 +276,5 @@ export function drawEdgeLabel(ctx, e, text, theme) {
   ctx.fillStyle = theme.soft;
   ctx.fillText(text, x, y + 0.5);
 }
+
+export { FAMILIES, chipRows, colors, drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel, inkOn, mix, sample, traceEdge };

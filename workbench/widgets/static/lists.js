@@ -15,7 +15,7 @@ function some(items, make, from = 0) {
 }
 
 /** The text diff: rows whose id, operation or inputs changed, in the program's order. */
-export function diffRows(view) {
+function diffRows(view) {
   const line = (kind, id, text) => h("div", {
     class: "wb-row" + ({ "+": " wb-add", "-": " wb-del", "~": " wb-mod" }[kind] ?? ""), "data-id": id, onclick: () => getSelection()?.isCollapsed === false || view.show(id),
   }, h("span", { class: "wb-glyph" }, { "-": "−", "=": "" }[kind] ?? kind), h("span", { class: "wb-text" }, text));
@@ -31,7 +31,7 @@ export function diffRows(view) {
 
 const where = (e) => h("span", { class: "wb-place" }, e.file ? `${e.file.split("/").pop()}:${e.line}` : "");
 
-export function editList(view) {
+function editList(view) {
   const { edits } = view.detail;
   if (!edits.length) return [h("p", { class: "wb-hint" }, "This pass made no edits.")];
   return some(edits, (e) => h("div", { class: "wb-item" + (e.index === view.edit ? " wb-chosen" : ""), "data-edit": e.index, onclick: () => view.showEdit(e.index) },
@@ -40,7 +40,7 @@ export function editList(view) {
     h("div", { class: "wb-line" }, e.law ? h("span", { class: "wb-soft wb-law" }, e.law) : null, h("span", { class: "wb-spring" }), where(e))));
 }
 
-export function missList(view) {
+function missList(view) {
   const { misses } = view.detail;
   if (!misses.length) return [h("p", { class: "wb-hint" }, "No rule met its pattern and declined.")];
   return some(misses, (m) => h("div", { class: "wb-item", onclick: () => view.show(m.instruction) },
@@ -48,10 +48,12 @@ export function missList(view) {
     h("div", {}, m.reason), h("div", { class: "wb-soft" }, `at ${view.now.before.node(m.instruction) ? view.now.before.name(m.instruction) : view.now.after.name(m.instruction)}`)));
 }
 
-export function lawList(view) {
+function lawList(view) {
   const { laws } = view.detail;
   if (!laws.length) return [h("p", { class: "wb-hint" }, "No rule with a law was applied by this pass.")];
   return some(laws, (l) => h("div", { class: "wb-item" },
     h("div", { class: "wb-line" }, h("strong", {}, l.rule), h("span", { class: "wb-spring" }), h("span", { class: "wb-soft" }, `${l.count} ×`)),
     h("code", { class: "wb-say" }, l.law), h("div", { class: "wb-line" }, h("span", { class: "wb-spring" }), where(l))));
 }
+
+export { diffRows, editList, lawList, missList };

@@ -12,7 +12,7 @@ const MIN_ZOOM = 0.02, MAX_ZOOM = 3, MAP = 56;
  * A pane shows `live` (what is there, with marks) at the places of `layout`. `owner` gets what happens:
  * `select(id)`, `toggle(key)`, `moved(pane)`, `key(event)`; and says `selected`, `found`, `colorOf(node)`.
  */
-export class Pane {
+class Pane {
   constructor(owner, label) {
     this.owner = owner;
     this.label = label;
@@ -419,3 +419,5 @@ function shapeText(n) {
   const m = /^(\w+?)(_type)?, \{([^}]*)\}/.exec(n?.shape ?? "");
   return m ? `${m[1]} ${m[3].replaceAll(", ", "×")}` : n?.shape ?? "";
 }
+
+export { Pane };

@@ -1,10 +1,10 @@
 // Coordinates of ranked items of given sizes: the arithmetic of place.py, number for number.
 
 const RANK_GAP = 26, ITEM_GAP = 18, LANE = 5, SWEEPS = 8;
-export const PADDING = 12, HEADER = 24;
+const PADDING = 12, HEADER = 24;
 
 /** Positions of a container's children relative to its own top left corner. */
-export function placeContainer(container, sizes, firstLane) {
+function placeContainer(container, sizes, firstLane) {
   const { ranks } = container;
   const left = (i) => (i >= firstLane ? LANE : sizes.left[i]);
   const right = (i) => (i >= firstLane ? LANE : sizes.right[i]);
@@ -91,3 +91,5 @@ function relax(items, sides, left, right, x) {
   for (const [total, weight, count] of blocks)
     for (let n = 0; n < count; n++, k++) x.set(items[k], total / weight + offsets[k]);
 }
+
+export { HEADER, PADDING, placeContainer };

@@ -4,7 +4,7 @@ import { HEADER, PADDING, placeContainer } from "./place.js";
 
 const CLOSED_HEIGHT = 40;
 
-export class Scene {
+class Scene {
   constructor(data) {
     this.data = data;
     this.slots = data.slots.parent.length;
@@ -48,7 +48,7 @@ export class Scene {
 }
 
 /** Where everything is, for one set of open groups. With `used`, slots outside of it take no room. */
-export class Layout {
+class Layout {
   constructor(scene, open, used = null) {
     this.scene = scene;
     this.open = open;
@@ -157,7 +157,7 @@ export class Layout {
 const short = (name) => (name.length > 30 ? "…" + name.slice(-24) : name);
 
 /** What one side of a view shows: versions in the program's order, each with a mark or none. */
-export class Live {
+class Live {
   constructor(scene, order, marks = new Map()) {
     this.scene = scene;
     this.order = order;
@@ -186,7 +186,7 @@ export class Live {
 }
 
 /** The edges between what shows: flat points (start, two a lane, end) and a bounding box each. */
-export function edgesOf(layout, live) {
+function edgesOf(layout, live) {
   const found = new Map(), arriving = new Map();
   for (const [slot, v] of live.bySlot) {
     const n = live.scene.node(v), end = layout.shownAs(slot);
@@ -221,3 +221,4 @@ export function edgesOf(layout, live) {
   return all;
 }
 
+export { Layout, Live, Scene, edgesOf };

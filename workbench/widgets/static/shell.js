@@ -3,7 +3,7 @@
 import { colors, inkOn, sample } from "./draw.js";
 import { count, h, isDark, number, onTheme } from "./dom.js";
 
-export class Shell {
+class Shell {
   constructor(model, el, kind) {
     this.model = model;
     this.el = el;
@@ -166,3 +166,5 @@ export class Shell {
     });
   }
 }
+
+export { Shell };

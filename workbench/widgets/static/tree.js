@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 const SHOWN = 120;
 
-export class Tree {
+class Tree {
   constructor(pane) {
     this.pane = pane;
     this.prefix = "wb" + Math.random().toString(36).slice(2, 8);
@@ -125,3 +125,5 @@ export class Tree {
     pane.owner.toggle(scene.data.groups.key[g], pane);
   }
 }
+
+export { Tree };

