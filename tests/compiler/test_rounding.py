@@ -14,15 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench.compiler.ops  # noqa: F401  # registers every operation
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.operation import make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.special import erf
 from workbench.compiler.run.reference import Interpreter
 
-FP8 = [DType.FP8E4M3FN, DType.FP8E4M3FNUZ, DType.FP8E5M2, DType.FP8E5M2FNUZ]
-NARROW = [DType.HALF, DType.BF16, *FP8]
+NARROW = [t for t in DType if t.is_narrow_float]
 INTEGERS = [t for t in DType if t.is_integral and t is not DType.BOOL]
 quick = settings(max_examples=25, deadline=None, derandomize=True)
 every_narrow = pytest.mark.parametrize("type", NARROW, ids=lambda t: t.name)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import ml_dtypes
 import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
@@ -16,6 +15,7 @@ from workbench.compiler.errors import InputError, OperationError, RuntimeValueEr
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.onnx.tensors import NARROW
 
 Key: TypeAlias = "tuple[tuple[object, ...], ...]"
 
@@ -23,18 +23,6 @@ MAX_BUILDS = 16
 """Programs that are kept for one model; the oldest goes first."""
 
 DEVICES = {"CPU"}
-
-_T = onnx.TensorProto
-
-NARROW: dict[int, Any] = {
-    _T.INT4: ml_dtypes.int4,
-    _T.UINT4: ml_dtypes.uint4,
-    _T.INT2: ml_dtypes.int2,
-    _T.UINT2: ml_dtypes.uint2,
-    _T.FLOAT4E2M1: ml_dtypes.float4_e2m1fn,
-    _T.FLOAT8E8M0: ml_dtypes.float8_e8m0fnu,
-}
-"""Types whose elements a program holds in a wider one, and what a caller of the backend expects."""
 
 
 class WorkbenchBackend(Backend):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 
 from workbench.compiler.errors import InputError
@@ -113,8 +112,7 @@ class Captured:
     def _levels(self) -> tuple[float, float]:
         if self.precision in LEVELS:
             return LEVELS[self.precision]
-        info = cast("Any", ml_dtypes.finfo(DType.of(f"{self.precision}_type").numpy))
-        return -float(info.max), float(info.max)
+        return DType.of(self.precision).format.limits
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -105,4 +105,4 @@ def same_bits(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return same
 
 
-NARROW = [t for t in DType if t.is_float and t.size < 4 and t is not DType.FP4X2]
+NARROW = [t for t in DType if t.is_narrow_float]

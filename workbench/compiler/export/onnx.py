@@ -11,20 +11,11 @@ from typing import Any
 
 from workbench.compiler.files.mxr.json_form import write_json
 from workbench.compiler.files.mxr.writing import FILE_VERSION, MIGRAPHX_VERSION
-from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.operation import attribute_text
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
-
-_TYPES = {
-    DType.FLOAT: 1, DType.UINT8: 2, DType.INT8: 3, DType.UINT16: 4, DType.INT16: 5, DType.INT32: 6,
-    DType.INT64: 7, DType.BOOL: 9, DType.HALF: 10, DType.DOUBLE: 11, DType.UINT32: 12,
-    DType.UINT64: 13, DType.BF16: 16, DType.FP8E4M3FN: 17, DType.FP8E4M3FNUZ: 18, DType.FP8E5M2: 19,
-    DType.FP8E5M2FNUZ: 20, DType.TUPLE: 0, DType.FP4X2: 23,
-}  # fmt: skip
-"""ONNX's codes of the element types; 0 is none."""
 
 _NO_DATA = b64encode(b"NULL").decode()
 
@@ -96,7 +87,7 @@ class _Graph:
         shape = instruction.shape
         return {
             "dims": list(shape.lens),
-            "dataType": _TYPES[shape.type],
+            "dataType": shape.type.format.onnx,
             "name": self._name(instruction),
             "rawData": _NO_DATA,
         }
@@ -123,5 +114,5 @@ def _value(name: str, shape: Shape) -> dict[str, Any]:
     if shape.dims is not None:
         fixed = ({"dimValue": str(d.min)} if d.is_fixed else None for d in shape.dims)
         dims = [f or {"dimParam": str(d)} for f, d in zip(fixed, shape.dims, strict=True)]
-    tensor = {"elemType": _TYPES[shape.type], "shape": {"dim": dims}}
+    tensor = {"elemType": shape.type.format.onnx, "shape": {"dim": dims}}
     return {"name": name, "type": {"tensorType": tensor}}

@@ -1,9 +1,11 @@
-"""Element types: MIGraphX's names and codes, each with its NumPy type (ml_dtypes for the small floats)."""
+"""Element types: MIGraphX's names and codes, each with the record of its format."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Any, SupportsIndex, TypeAlias
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum
+from math import ldexp
+from typing import Any, Literal, SupportsIndex, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -11,55 +13,175 @@ import numpy as np
 from workbench.compiler.errors import OperationError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Kind: TypeAlias = Literal["bool", "signed", "unsigned", "float", "power", "tuple"]
+"""What a code stands for; ``power`` is a power of two without a sign."""
+
+
+class NaN(Enum):
+    """The codes of a floating-point format that are not numbers, by the suffix of its name."""
+
+    NONE = "finite"
+    """Every code is a number."""
+    IEEE = ""
+    """IEEE 754: of the exponents with all bits set, mantissa 0 is infinite and any other one is NaN."""
+    FN = "fn"
+    """No infinities; the magnitude with all bits set is NaN."""
+    FNUZ = "fnuz"
+    """No infinities and no negative zero, whose code is the only NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The format of an element: what its bits mean, and what it is called elsewhere."""
+
+    kind: Kind
+    bits: int
+    numpy: np.dtype[Any]
+    """The NumPy type that holds one element, or a byte of packed ones (ml_dtypes for the small floats)."""
+    onnx: int = 0
+    """The code in ``onnx.TensorProto``; 0, its ``UNDEFINED``, where ONNX has no such type."""
+    names: tuple[str, ...] = ()
+    """Names besides MIGraphX's."""
+    exponent: int = 0
+    """Bits of the exponent."""
+    mantissa: int = 0
+    """Bits of the mantissa that are stored."""
+    bias: int = 0
+    nan: NaN = NaN.NONE
+    packed: int = 1
+    """Elements in one of NumPy's."""
+
+    @property
+    def infinity(self) -> int:
+        """The code of positive infinity; 0 if there is none."""
+        return ((1 << self.exponent) - 1) << self.mantissa if self.nan is NaN.IEEE else 0
+
+    @property
+    def first_nan(self) -> int:
+        """The lowest code that is NaN; 0 if there is none."""
+        sign = 1 << (self.bits - 1)
+        return {NaN.NONE: 0, NaN.IEEE: self.infinity + 1, NaN.FN: sign - 1, NaN.FNUZ: sign}[
+            self.nan
+        ]
+
+    @property
+    def quiet_nan(self) -> int:
+        """The code of the NaN that conversions make; 0 if there is none."""
+        quiet = self.infinity | 1 << max(self.mantissa - 1, 0)
+        return quiet if self.nan is NaN.IEEE else self.first_nan
+
+    @property
+    def last(self) -> int:
+        """The code of the largest finite value of a float."""
+        highest = (1 << (self.bits - 1)) - 1
+        return {NaN.IEEE: self.infinity - 1, NaN.FN: highest - 1}.get(self.nan, highest)
+
+    @property
+    def largest(self) -> float:
+        """The largest finite value of a float."""
+        return self.value(self.last)
+
+    def value(self, code: int) -> float:
+        """The value of a float's code that is positive and finite."""
+        exponent, fraction = code >> self.mantissa, code & ((1 << self.mantissa) - 1)
+        if exponent:
+            return ldexp(fraction + (1 << self.mantissa), exponent - self.bias - self.mantissa)
+        return ldexp(fraction, 1 - self.bias - self.mantissa)
+
+    @property
+    def epsilon(self) -> float:
+        """The distance from 1 to the next value of a float."""
+        return 2.0**-self.mantissa
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The lowest and the largest finite value."""
+        if self.kind == "float":
+            return -self.largest, self.largest
+        if self.kind == "signed":
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+
+def _integer(kind: Kind, bits: int, numpy: Any, onnx: int) -> Format:
+    return Format(kind, bits, np.dtype(numpy), onnx)
+
+
+def _float(
+    numpy: Any, exponent: int, mantissa: int, bias: int, nan: NaN, onnx: int = 0, *names: str
+) -> Format:
+    bits = 1 + exponent + mantissa
+    return Format("float", bits, np.dtype(numpy), onnx, names, exponent, mantissa, bias, nan)
+
+
+_FP4 = _float(ml_dtypes.float4_e2m1fn, 2, 1, 1, NaN.NONE, 23)
 
 
 class DType(IntEnum):
-    """An element type. The value is MIGraphX's code, which attributes print (``convert[target_type=2]``)."""
+    """An element type. The value is MIGraphX's code, which attributes print (``convert[target_type=2]``).
 
-    BOOL = 0
-    HALF = 1
-    FLOAT = 2
-    DOUBLE = 3
-    UINT8 = 4
-    INT8 = 5
-    UINT16 = 6
-    INT16 = 7
-    INT32 = 8
-    INT64 = 9
-    UINT32 = 10
-    UINT64 = 11
-    FP8E4M3FNUZ = 12
-    FP8E4M3FN = 13
-    FP8E5M2 = 14
-    BF16 = 15
-    FP8E5M2FNUZ = 16
-    TUPLE = 17
-    FP4X2 = 18
+    A type is a row of this table: codecs of kernels, conversions, tolerances, importers and tests read
+    its ``format``.
+    """
+
+    format: Format
+
+    BOOL = 0, _integer("bool", 1, np.bool_, 9)
+    HALF = 1, _float(np.float16, 5, 10, 15, NaN.IEEE, 10, "float16", "fp16")
+    FLOAT = 2, _float(np.float32, 8, 23, 127, NaN.IEEE, 1, "float32", "fp32")
+    DOUBLE = 3, _float(np.float64, 11, 52, 1023, NaN.IEEE, 11, "float64", "fp64")
+    UINT8 = 4, _integer("unsigned", 8, np.uint8, 2)
+    INT8 = 5, _integer("signed", 8, np.int8, 3)
+    UINT16 = 6, _integer("unsigned", 16, np.uint16, 4)
+    INT16 = 7, _integer("signed", 16, np.int16, 5)
+    INT32 = 8, _integer("signed", 32, np.int32, 6)
+    INT64 = 9, _integer("signed", 64, np.int64, 7)
+    UINT32 = 10, _integer("unsigned", 32, np.uint32, 12)
+    UINT64 = 11, _integer("unsigned", 64, np.uint64, 13)
+    FP8E4M3FNUZ = 12, _float(ml_dtypes.float8_e4m3fnuz, 4, 3, 8, NaN.FNUZ, 18)
+    FP8E4M3FN = 13, _float(ml_dtypes.float8_e4m3fn, 4, 3, 7, NaN.FN, 17)
+    FP8E5M2 = 14, _float(ml_dtypes.float8_e5m2, 5, 2, 15, NaN.IEEE, 19)
+    BF16 = 15, _float(ml_dtypes.bfloat16, 8, 7, 127, NaN.IEEE, 16, "bfloat16")
+    FP8E5M2FNUZ = 16, _float(ml_dtypes.float8_e5m2fnuz, 5, 2, 16, NaN.FNUZ, 20)
+    TUPLE = 17, Format("tuple", 0, np.dtype("V0"))
+    FP4X2 = 18, replace(_FP4, numpy=np.dtype(np.uint8), packed=2)
+
+    def __new__(cls, code: int, format: Format) -> DType:
+        """A member: its code, with its format beside it."""
+        made = int.__new__(cls, code)
+        made._value_ = code
+        made.format = format
+        return made
 
     @property
     def type_name(self) -> str:
         """MIGraphX's name, such as ``float_type``."""
-        return _NAMES[self]
+        return f"{self.name.lower()}_type"
 
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type of one element; ``fp4x2`` is a byte that holds two 4-bit values."""
-        return _NUMPY[self]
+        return self.format.numpy
 
     @property
     def size(self) -> int:
         """Bytes of one element; 0 for a tuple."""
-        return 0 if self is DType.TUPLE else _NUMPY[self].itemsize
+        return self.format.numpy.itemsize
 
     @property
     def is_float(self) -> bool:
         """Whether values are floating point, of any width."""
-        return self in _FLOATS
+        return self.format.kind == "float"
+
+    @property
+    def is_narrow_float(self) -> bool:
+        """Whether values are floating point, of fewer bits than float32, one in each element."""
+        return self.is_float and self.size < 4 and self.format.packed == 1
 
     @property
     def is_integral(self) -> bool:
         """Whether values are integers; bool counts, as it does in MIGraphX."""
-        return self not in _FLOATS and self < DType.TUPLE
+        return self.format.kind in ("bool", "signed", "unsigned")
 
     @classmethod
     def of(cls, value: object) -> DType:
@@ -85,45 +207,21 @@ class DType(IntEnum):
             ) from error
 
 
-_NAMES = {t: "tuple_type" if t is DType.TUPLE else f"{t.name.lower()}_type" for t in DType}
+FP8 = tuple(t for t in DType if t.is_float and t.format.bits == 8)
+"""The floats of 8 bits. Conversions to them saturate, and arithmetic rounds to them after each operation."""
 
-_NUMPY: dict[DType, np.dtype[Any]] = {
-    DType.BOOL: np.dtype(np.bool_),
-    DType.HALF: np.dtype(np.float16),
-    DType.FLOAT: np.dtype(np.float32),
-    DType.DOUBLE: np.dtype(np.float64),
-    DType.UINT8: np.dtype(np.uint8),
-    DType.INT8: np.dtype(np.int8),
-    DType.UINT16: np.dtype(np.uint16),
-    DType.INT16: np.dtype(np.int16),
-    DType.INT32: np.dtype(np.int32),
-    DType.INT64: np.dtype(np.int64),
-    DType.UINT32: np.dtype(np.uint32),
-    DType.UINT64: np.dtype(np.uint64),
-    DType.FP8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
-    DType.FP8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
-    DType.FP8E5M2: np.dtype(ml_dtypes.float8_e5m2),
-    DType.BF16: np.dtype(ml_dtypes.bfloat16),
-    DType.FP8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
-    DType.FP4X2: np.dtype(np.uint8),
+HELD_FORMATS = {
+    _integer("signed", 4, ml_dtypes.int4, 22): DType.INT8,
+    _integer("unsigned", 4, ml_dtypes.uint4, 21): DType.UINT8,
+    _integer("signed", 2, ml_dtypes.int2, 26): DType.INT8,
+    _integer("unsigned", 2, ml_dtypes.uint2, 25): DType.UINT8,
+    _FP4: DType.FP8E4M3FN,
+    Format("power", 8, np.dtype(ml_dtypes.float8_e8m0fnu), 24, exponent=8, bias=127): DType.FLOAT,
 }
+"""Formats that programs have no element type for, each with the wider type that holds its values."""
 
-_FLOATS = frozenset({
-    DType.HALF, DType.FLOAT, DType.DOUBLE, DType.BF16, DType.FP8E4M3FNUZ, DType.FP8E4M3FN,
-    DType.FP8E5M2, DType.FP8E5M2FNUZ, DType.FP4X2,
-})  # fmt: skip
-
-_BY_NUMPY = {dtype: t for t, dtype in reversed(_NUMPY.items()) if t is not DType.FP4X2}
-
-HELD: dict[np.dtype[Any], DType] = {
-    np.dtype(ml_dtypes.int4): DType.INT8,
-    np.dtype(ml_dtypes.uint4): DType.UINT8,
-    np.dtype(ml_dtypes.int2): DType.INT8,
-    np.dtype(ml_dtypes.uint2): DType.UINT8,
-    np.dtype(ml_dtypes.float4_e2m1fn): DType.FP8E4M3FN,
-    np.dtype(ml_dtypes.float8_e8m0fnu): DType.FLOAT,
-}
-"""NumPy types that programs have no element type for, each with the wider one that holds its values."""
+HELD = {format.numpy: wider for format, wider in HELD_FORMATS.items()}
+"""The same by NumPy type."""
 
 
 def held(array: Array) -> Array:
@@ -132,15 +230,10 @@ def held(array: Array) -> Array:
     return array if wider is None else array.astype(wider.numpy)
 
 
+_BY_NUMPY = {t.numpy: t for t in DType if t.size and t.format.packed == 1}
 _BY_NAME = {
-    **{name: t for t, name in _NAMES.items()},
-    **{name.removesuffix("_type"): t for t, name in _NAMES.items()},
+    **{t.type_name: t for t in DType},
+    **{t.name.lower(): t for t in DType},
     **{f"{t.name.lower()}_t": t for t in DType if t.is_integral and t is not DType.BOOL},
-    "float16": DType.HALF,
-    "float32": DType.FLOAT,
-    "float64": DType.DOUBLE,
-    "bfloat16": DType.BF16,
-    "fp16": DType.HALF,
-    "fp32": DType.FLOAT,
-    "fp64": DType.DOUBLE,
+    **{name: t for t in DType for name in t.format.names},
 }

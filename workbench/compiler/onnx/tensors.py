@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from math import prod
 from pathlib import Path
-from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 import onnx
 
 from workbench.compiler.errors import ModelError
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import HELD_FORMATS, Array, DType
 
 MAX_CONSTANT_BYTES = 1 << 27
 """The largest constant that an import makes by itself (by Range, Trilu and the like)."""
@@ -27,46 +25,16 @@ MAX_TENSOR_BYTES = 1 << 40
 
 T = onnx.TensorProto
 
-TYPES: dict[int, DType] = {
-    T.FLOAT: DType.FLOAT,
-    T.UINT8: DType.UINT8,
-    T.INT8: DType.INT8,
-    T.UINT16: DType.UINT16,
-    T.INT16: DType.INT16,
-    T.INT32: DType.INT32,
-    T.INT64: DType.INT64,
-    T.BOOL: DType.BOOL,
-    T.FLOAT16: DType.HALF,
-    T.DOUBLE: DType.DOUBLE,
-    T.UINT32: DType.UINT32,
-    T.UINT64: DType.UINT64,
-    T.BFLOAT16: DType.BF16,
-    T.FLOAT8E4M3FN: DType.FP8E4M3FN,
-    T.FLOAT8E4M3FNUZ: DType.FP8E4M3FNUZ,
-    T.FLOAT8E5M2: DType.FP8E5M2,
-    T.FLOAT8E5M2FNUZ: DType.FP8E5M2FNUZ,
-    T.UINT4: DType.UINT8,
-    T.INT4: DType.INT8,
-    T.UINT2: DType.UINT8,
-    T.INT2: DType.INT8,
-    T.FLOAT4E2M1: DType.FP8E4M3FN,
-    T.FLOAT8E8M0: DType.FLOAT,
-}
-
-NARROW: dict[int, np.dtype[Any]] = {
-    T.UINT4: np.dtype(ml_dtypes.uint4),
-    T.INT4: np.dtype(ml_dtypes.int4),
-    T.UINT2: np.dtype(ml_dtypes.uint2),
-    T.INT2: np.dtype(ml_dtypes.int2),
-    T.FLOAT4E2M1: np.dtype(ml_dtypes.float4_e2m1fn),
-    T.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
-}
-"""Types whose elements a program holds in a wider one: an element a byte, E8M0 as floats."""
-
-CODES: dict[DType, int] = {t: code for code, t in TYPES.items() if code not in NARROW}
+CODES = {t: t.format.onnx for t in DType if t.format.onnx and t.format.packed == 1}
 """ONNX's codes of the types that programs have."""
 
-PACKED: dict[int, int] = {T.UINT4: 2, T.INT4: 2, T.FLOAT4E2M1: 2, T.UINT2: 4, T.INT2: 4}
+NARROW = {f.onnx: f.numpy for f in HELD_FORMATS}
+"""Types whose elements a program holds in a wider one: an element a byte, E8M0 as floats."""
+
+TYPES = {code: t for t, code in CODES.items()} | {f.onnx: t for f, t in HELD_FORMATS.items()}
+"""The element type of a program by ONNX's code."""
+
+PACKED = {f.onnx: 8 // f.bits for f in HELD_FORMATS if f.bits < 8}
 """Elements in a byte of a tensor's data, the first in the lowest bits."""
 
 _WIDE_FIELDS: dict[int, str] = {
@@ -76,19 +44,8 @@ _WIDE_FIELDS: dict[int, str] = {
     T.UINT32: "uint64_data",
     T.UINT64: "uint64_data",
 }
-_BIT_PATTERNS = {T.FLOAT16, T.BFLOAT16}
-_BYTE_PATTERNS = {
-    T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ, T.FLOAT8E8M0, *PACKED,
-}  # fmt: skip
-
-
-def limits(type: DType) -> tuple[float, float]:
-    """The lowest and the largest finite value of an element type."""
-    if type.is_float:
-        info = cast("Any", ml_dtypes.finfo(type.numpy))
-        return float(info.min), float(info.max)
-    whole = np.iinfo(type.numpy)
-    return int(whole.min), int(whole.max)
+_PATTERNS = {code for t, code in CODES.items() if t.is_narrow_float} | {*NARROW}
+"""Types whose elements are stored as numbers that have their bits."""
 
 
 def element_type(code: int, where: str) -> DType:
@@ -199,10 +156,8 @@ def _typed(tensor: onnx.TensorProto, dtype: np.dtype[np.generic], count: int, wh
             f"{where}: {len(values):,} values in {name}; expected {count:,} "
             f"for {TYPES[tensor.data_type].type_name} of {list(tensor.dims)}; the file is damaged"
         )
-    if tensor.data_type in _BIT_PATTERNS:
-        return np.array(values, np.int64).astype(np.uint16).view(dtype)
-    if tensor.data_type in _BYTE_PATTERNS:
-        return np.array(values, np.int64).astype(np.uint8).view(dtype)
+    if tensor.data_type in _PATTERNS:
+        return np.array(values, np.int64).astype(f"u{dtype.itemsize}").view(dtype)
     wide = np.array(values, {"float_data": np.float32, "double_data": np.float64}.get(name))
     return wide.astype(dtype)
 

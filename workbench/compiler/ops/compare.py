@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import Array, DType, NaN
 from workbench.compiler.ir.operation import Sample, expect_count, expect_same_type, operation
 from workbench.compiler.ir.ranges import ranged
 from workbench.compiler.ir.shape import Shape
@@ -53,7 +53,7 @@ class _Property(Unary):
         return np.zeros(inputs[0].shape, np.bool_)
 
 
-_FNUZ = (DType.FP8E4M3FNUZ.numpy, DType.FP8E5M2FNUZ.numpy)
+_FNUZ = frozenset(t.numpy for t in DType if t.format.nan is NaN.FNUZ)
 
 
 def _equal(x: Array, y: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.compiler.arrays import memory
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import FP8, Array, DType
 from workbench.compiler.ir.operation import (
     Family,
     Operation,
@@ -34,8 +34,6 @@ from workbench.compiler.ops.accumulate import quiet, rounded, working_type
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
-
-FP8 = (DType.FP8E4M3FNUZ, DType.FP8E4M3FN, DType.FP8E5M2, DType.FP8E5M2FNUZ)
 
 
 @operation

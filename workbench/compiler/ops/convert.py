@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.compiler.errors import EvaluationError, OperationError, ShapeError
-from workbench.compiler.ir.dtypes import HELD, Array, DType
+from workbench.compiler.ir.dtypes import FP8, HELD, Array, DType
 from workbench.compiler.ir.operation import Operation, Sample, expect_count, operation
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import (
@@ -129,10 +129,7 @@ class BitCast(_Retyped):
 
 
 _ELEMENTS: dict[str, np.dtype[Any]] = {
-    **{
-        str(t.numpy): t.numpy
-        for t in (DType.FP8E4M3FN, DType.FP8E4M3FNUZ, DType.FP8E5M2, DType.FP8E5M2FNUZ)
-    },
+    **{str(t.numpy): t.numpy for t in FP8},
     **{str(dtype): dtype for dtype in HELD},
 }
 _ROUND_MODES = ("up", "down", "nearest")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.operation import (
     Family,
     Operation,
@@ -32,7 +32,7 @@ from workbench.compiler.ir.ranges import (
 from workbench.compiler.ir.sampling import digits, noise
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.accumulate import quiet, rounded, working_type
-from workbench.compiler.ops.contract import FP8, expect_scale
+from workbench.compiler.ops.contract import expect_scale
 from workbench.compiler.ops.taps import convolved
 from workbench.compiler.ops.windows import (
     PaddingMode,

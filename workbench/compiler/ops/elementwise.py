@@ -13,7 +13,7 @@ import numpy as np
 from workbench.compiler.arrays import memory
 from workbench.compiler.arrays.parallel import SHARED, spread
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import FP8, Array, DType
 from workbench.compiler.ir.operation import (
     Family,
     Operation,
@@ -249,8 +249,8 @@ def expect_same_dims(op: Operation, inputs: Sequence[Shape]) -> tuple[Dim, ...] 
 
 # Element types
 
-_FP8 = frozenset(t.numpy for t in DType if t.name.startswith("FP8"))
-_ROUNDED_TWICE = _FP8 | {DType.BF16.numpy}
+_FP8 = {t.numpy: t.format.largest for t in FP8}
+_ROUNDED_TWICE = frozenset(t.numpy for t in DType if t.is_narrow_float) - {DType.HALF.numpy}
 finfo: Callable[[Any], Any] = ml_dtypes.finfo
 """The limits of a floating-point type, of any width."""
 
@@ -316,7 +316,7 @@ def _to_double(array: Array) -> Array:
 
 def _to_fp8(array: Array, dtype: np.dtype[Any]) -> Array:
     wide = array if array.dtype == np.float64 else array.astype(np.float32, copy=False)
-    limit = float(finfo(dtype).max)
+    limit = _FP8[dtype]
     return np.clip(wide, -limit, limit).astype(dtype)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import FP8, Array, DType
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import check_size
 from workbench.compiler.onnx.tensors import MAX_FILLED_BYTES
@@ -58,7 +58,6 @@ _FIELDS: dict[DType, str] = {
     DType.UINT32: "uint32_val",
     DType.UINT64: "uint64_val",
 }
-_BITS = {DType.HALF, DType.BF16}
 MAX_RANK = 32
 
 
@@ -122,10 +121,10 @@ def argument(tensor: Message, where: str) -> Argument:
 
 
 def _values(tensor: Message, type: DType) -> Array:
-    if type in {DType.FP8E5M2, DType.FP8E4M3FN}:
+    if type in FP8:
         return np.frombuffer(tensor.float8_val, type.numpy)
     values: Any = getattr(tensor, _FIELDS.get(type, "int_val"))
-    if type in _BITS:
+    if type.is_narrow_float:
         return np.asarray(values, np.int64).astype(np.uint16).view(type.numpy)
     wide = type.numpy if type.is_float or type.size == 8 else np.int64
     return np.asarray(values, wide).astype(type.numpy)

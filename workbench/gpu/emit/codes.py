@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import HELD_FORMATS, DType, Format
 from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index
@@ -104,23 +104,21 @@ def _of_fp4(t: Tensors, code: str, type: DType) -> Scalar:
 
 # ONNX's Cast
 
-_BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
-_OVERFLOW = {"float8_e4m3fn": 464.0, "float8_e4m3fnuz": 248.0, "float8_e5m2fnuz": 61440.0}
-"""Halfway from the largest value to what would be the next: from there on (in e4m3fn, beyond), NaN."""
+_INTEGERS = {str(f.numpy): f for f in HELD_FORMATS if f.kind in ("signed", "unsigned")}
 
 
 def _can_hold(i: Instruction) -> bool:
-    """An infinite e5m2 has no place in a kernel: storing saturates."""
+    """An infinite fp8 has no place in a kernel: storing saturates."""
     op = cast("Any", i.op)
-    return op.saturate or op.element != "float8_e5m2"
+    return op.saturate or str(i.shape.type.numpy) != op.element or not i.shape.type.format.infinity
 
 
 @value_of("cast_to", when=_can_hold)
 def cast_to(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The value in the element type, in the type that holds it."""
     op, type, x = attributes(t, i), i.shape.type, t.at(i.inputs[0], index)
-    if op.element in _BITS:
-        return _low_bits(t, x, op.element, type)
+    if (held := _INTEGERS.get(op.element)) is not None:
+        return _low_bits(t, x, held, type)
     wide = x if x.type is DType.DOUBLE else converted(t.w, x, DType.FLOAT)
     if op.element == "float8_e8m0fnu":
         return _power_of_two(t, wide, op, type)
@@ -130,17 +128,25 @@ def cast_to(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     rounded = converted(t.w, wide, type)
     if op.saturate:
         return rounded
-    limit, nan = number(_OVERFLOW[op.element], DType.FLOAT).text, number(float("nan"), type).text
-    beyond = ">" if op.element == "float8_e4m3fn" else ">="
-    text = f"fabs({wide.text}) {beyond} {limit} ? {nan} : {rounded.text}"
+    nan = number(float("nan"), type).text
+    text = f"fabs({wide.text}) {_overflow(type.format)} ? {nan} : {rounded.text}"
     return Scalar(t.w.let("f32", text), type)
 
 
-def _low_bits(t: Tensors, x: Scalar, element: str, type: DType) -> Scalar:
-    bits, kind = _BITS[element], c_type(type)
-    sign = 1 << (bits - 1)
+def _overflow(format: Format) -> str:
+    """The test of a magnitude that would round to what is past the largest value.
+
+    That is from halfway to the next value on; at half the way itself, ties go to the even code.
+    """
+    step = format.largest - format.value(format.last - 1)
+    comparison = ">=" if format.last % 2 else ">"
+    return f"{comparison} {number(format.largest + step / 2, DType.FLOAT).text}"
+
+
+def _low_bits(t: Tensors, x: Scalar, held: Format, type: DType) -> Scalar:
+    sign, kind = 1 << (held.bits - 1), c_type(type)
     low = f"((u32){converted(t.w, x, DType.INT64).text} & {2 * sign - 1}u)"
-    text = low if element.startswith("u") else f"((i32)({low} ^ {sign}u) - {sign})"
+    text = low if held.kind == "unsigned" else f"((i32)({low} ^ {sign}u) - {sign})"
     return Scalar(t.w.let(kind, f"({kind}){text}"), type)
 
 

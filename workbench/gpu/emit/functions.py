@@ -47,16 +47,17 @@ _BODIES = {
     "f32_bf16": "u16 f32_bf16(f32 x) {{ u32 b = F32_BITS(x); if (x != x) return (u16)((b >> 16) | 0x40);"
     " return (u16)((b + 0x7fffu + ((b >> 16) & 1u)) >> 16); }}",
     # fp8 with m bits of mantissa: the code of a magnitude is its whole steps in the range of its exponent.
-    "f32_fp8": "u8 f32_fp8(f32 x, i32 m, i32 bias, f32 limit, u32 nan, i32 fnuz, u32 inf) {{"
-    " u32 s = (F32_BITS(x) >> 24) & 0x80u; if (x != x) return (u8)(fnuz ? nan : s | nan);"
+    # A format whose NaN is 0x80 has no other code for it, and no negative zero; inf is 0 where there is none.
+    "f32_fp8": "u8 f32_fp8(f32 x, i32 m, i32 bias, f32 limit, u32 nan, u32 inf) {{"
+    " u32 s = (F32_BITS(x) >> 24) & 0x80u; if (x != x) return (u8)(s | nan);"
     " if (inf != 0 && isinf(x)) return (u8)(s | inf); f32 a = fabs(x) < limit ? fabs(x) : limit;"
     " i32 e = (i32)(F32_BITS(a) >> 23) - 127; if (e < 1 - bias) e = 1 - bias;"
     " u32 q = (u32)rint(ldexp(a, m - e)); u32 c = ((u32)(e + bias) << m) + q - (1u << m);"
-    " return (u8)(fnuz && c == 0 ? 0 : s | c); }}",
-    "fp8_f32": "f32 fp8_f32(u8 x, i32 m, i32 bias, u32 nan, i32 fnuz) {{"
+    " return (u8)(nan == 0x80u && c == 0 ? 0 : s | c); }}",
+    "fp8_f32": "f32 fp8_f32(u8 x, i32 m, i32 bias, u32 nan, u32 inf) {{"
     " u32 c = x & 0x7fu; f32 s = x & 0x80u ? -1.0f : 1.0f;"
-    " if (fnuz ? x == nan : c >= nan) return BITS_F32(0x7fc00000u);"
-    " if (!fnuz && m == 2 && c == 0x7cu) return s * BITS_F32(0x7f800000u);"
+    " if (nan == 0x80u ? x == nan : c >= nan) return BITS_F32(0x7fc00000u);"
+    " if (inf != 0 && c == inf) return s * BITS_F32(0x7f800000u);"
     " i32 e = (i32)(c >> m); i32 q = (i32)(c & ((1u << m) - 1u));"
     " return s * (e == 0 ? ldexp((f32)q, 1 - bias - m) : ldexp((f32)(q + (1 << m)), e - bias - m)); }}",
 }  # fmt: skip

@@ -10,18 +10,10 @@ from typing import cast as typed
 
 import numpy as np
 
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import FP8, DType, NaN
 from workbench.compiler.ir.operation import Operation
-from workbench.compiler.ops.elementwise import finfo
 from workbench.gpu.emit.functions import definition, kind_of, limit_text
 from workbench.gpu.emit.writer import Writer
-
-_INTEGERS = {
-    DType.BOOL: "u8", DType.UINT8: "u8", DType.INT8: "i8", DType.UINT16: "u16", DType.INT16: "i16",
-    DType.INT32: "i32", DType.INT64: "i64", DType.UINT32: "u32", DType.UINT64: "u64", DType.FP4X2: "u8",
-}  # fmt: skip
-FNUZ = frozenset({DType.FP8E4M3FNUZ, DType.FP8E5M2FNUZ})
-FP8 = FNUZ | {DType.FP8E4M3FN, DType.FP8E5M2}
 
 
 @dataclass(frozen=True)
@@ -35,16 +27,13 @@ class Scalar:
 
 def c_type(type: DType) -> str:
     """The C type that values are computed in: float for all narrower floats."""
-    if type is DType.DOUBLE:
-        return "f64"
-    return _INTEGERS.get(type, "f32")
+    return "f32" if type.is_narrow_float else memory_type(type)
 
 
 def memory_type(type: DType) -> str:
     """The C type of an element in memory."""
-    if type in (DType.HALF, DType.BF16):
-        return "u16"
-    return "u8" if type in FP8 else c_type(type)
+    wide = type.is_float and type.size >= 4
+    return f"{'f' if wide else 'i' if type.format.kind == 'signed' else 'u'}{8 * type.size}"
 
 
 def number(value: float | bool, type: DType) -> Scalar:
@@ -92,8 +81,8 @@ def _decoded(w: Writer, bits: str, type: DType) -> str:
         w.need(definition("bf16_f32"))
         return f"bf16_f32({bits})"
     w.need(definition("fp8_f32"))
-    m, bias, nan, fnuz, _ = _fp8(type)
-    return f"fp8_f32({bits}, {m}, {bias}, {nan}, {fnuz})"
+    f = type.format
+    return f"fp8_f32({bits}, {f.mantissa}, {f.bias}, {f.first_nan:#x}u, {f.infinity:#x}u)"
 
 
 def stored(w: Writer, value: Scalar) -> str:
@@ -111,18 +100,9 @@ def _encoded(w: Writer, value: Scalar) -> str:
         w.need(definition("f32_bf16"))
         return f"f32_bf16({value.text})"
     w.need(definition("f32_fp8"))
-    m, bias, nan, fnuz, limit = _fp8(type)
-    infinite = "0x7cu" if type is DType.FP8E5M2 else "0"
-    return f"f32_fp8({value.text}, {m}, {bias}, {limit!r}f, {nan}, {fnuz}, {infinite})"
-
-
-def _fp8(type: DType) -> tuple[int, int, str, int, float]:
-    """Bits of mantissa, bias, the code of NaN, whether 0x80 is NaN, the largest value."""
-    m = 3 if type in (DType.FP8E4M3FN, DType.FP8E4M3FNUZ) else 2
-    fnuz = type in FNUZ
-    bias = (7 if m == 3 else 15) + fnuz
-    nan = "0x80u" if fnuz else "0x7fu" if m == 3 else "0x7du"
-    return m, bias, nan, int(fnuz), float(finfo(type.numpy).max)
+    f = type.format
+    codes = f"{f.quiet_nan:#x}u, {f.infinity:#x}u"
+    return f"f32_fp8({value.text}, {f.mantissa}, {f.bias}, {f.largest!r}f, {codes})"
 
 
 # Conversions
@@ -136,7 +116,7 @@ def cast(w: Writer, value: Scalar, type: DType) -> Scalar:
     text = value.text
     if type is DType.BOOL:
         text = f"({text} != 0)"
-    elif type in (DType.HALF, DType.BF16) or type in FP8:
+    elif type.is_narrow_float:
         return _rounded(w, Scalar(text, value.type), type)
     elif kind_of(source) == "f" and kind_of(target) != "f":
         w.need(definition("whole", target, source))
@@ -162,8 +142,8 @@ def _rounded(w: Writer, value: Scalar, type: DType) -> Scalar:
 
 def _narrowed(w: Writer, text: str, type: DType) -> Scalar:
     """A float as one of a narrower type; those of 8 bits do not become infinite."""
-    if type is DType.FP8E5M2:
-        limit = _float_text(float(finfo(type.numpy).max), "f32")
+    if type in FP8 and type.format.infinity:
+        limit = _float_text(type.format.largest, "f32")
         text = w.let("f32", f"isinf({text}) ? ({text} < 0 ? -{limit} : {limit}) : {text}")
     return loaded(w, _encoded(w, Scalar(text, type)), type)
 
@@ -208,7 +188,7 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
         return _bits(w, operands[0], type)
     if op.name in ("isnan", "isinf") and not operands[0].type.is_float:
         return number(False, type)
-    if op.name == "equal" and operands[0].type in FNUZ:
+    if op.name == "equal" and operands[0].type.format.nan is NaN.FNUZ:
         return _same_code(w, operands, type)
     if op.name == "quantizelinear":
         return _quantized(w, operands, type)
@@ -235,7 +215,7 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
 
 def _is_narrow(values: Sequence[Scalar]) -> bool:
     """Whether all are halves or bfloat16, whose rounding hides what fast functions of f32 get wrong."""
-    return all(v.type in (DType.HALF, DType.BF16) for v in values)
+    return all(v.type.is_narrow_float and v.type not in FP8 for v in values)
 
 
 def _quantized(w: Writer, operands: Sequence[Scalar], type: DType) -> Scalar:
@@ -266,7 +246,7 @@ def _retyped(w: Writer, text: str, type: DType) -> Scalar:
 def _standing_for(kind: str) -> DType:
     """The element type that a C type holds exactly."""
     return {"f32": DType.FLOAT, "f64": DType.DOUBLE}.get(kind) or next(
-        t for t, c in _INTEGERS.items() if c == kind and t is not DType.BOOL
+        t for t in DType if t.is_integral and t is not DType.BOOL and memory_type(t) == kind
     )
 
 

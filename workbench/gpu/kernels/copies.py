@@ -6,7 +6,7 @@ from math import prod
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.dialect import Dialect
-from workbench.gpu.emit.scalar import FP8, cast
+from workbench.gpu.emit.scalar import cast
 from workbench.gpu.emit.tensors import Tensors
 from workbench.gpu.kernels.elementwise import index_of, lanes_for, memory_order, store
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
@@ -15,9 +15,7 @@ from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work
 def raw(place: Place) -> Place:
     """The memory seen as integers where floats are narrow: bits are copied, and nothing is rounded."""
     type = place.shape.type
-    bits = (
-        DType.UINT8 if type in FP8 else DType.UINT16 if type in (DType.HALF, DType.BF16) else type
-    )
+    bits = DType.of(f"uint{8 * type.size}") if type.is_narrow_float else type
     return Place(place.root, place.shape.with_type(bits), place.offset)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
 
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.gpu.emit.index import Index, split
-from workbench.gpu.emit.scalar import FP8, Scalar, c_type, cast, rounded
+from workbench.gpu.emit.scalar import Scalar, c_type, cast, rounded
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ops.elementwise import finfo
 from workbench.gpu.emit.index import linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, number, stored
 from workbench.gpu.emit.scalar import cast as converted
@@ -105,7 +104,7 @@ def _spread(w: Writer, first: str, second: str, type: DType) -> Scalar:
         unit = w.let(
             "f64", f"((f64){first} + (f64){second} * 4294967296.0) / 18446744073709551616.0"
         )
-        below = number(1 - float(finfo(type.numpy).epsneg), DType.DOUBLE).text
+        below = number(1 - type.format.epsilon / 2, DType.DOUBLE).text
         least = w.let("f64", f"{unit} < {below} ? {unit} : {below}")
         return converted(w, Scalar(least, DType.DOUBLE), type)
     kind, signed = c_type(type), not c_type(type).startswith("u")

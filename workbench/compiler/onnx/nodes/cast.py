@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import onnx
-
+from workbench.compiler.ir.dtypes import FP8
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.quantization import narrowed
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.tensors import NARROW, element_type
 
-_T = onnx.TensorProto
-EIGHT_BITS = {_T.FLOAT8E4M3FN, _T.FLOAT8E4M3FNUZ, _T.FLOAT8E5M2, _T.FLOAT8E5M2FNUZ}
+EIGHT_BITS = {t.format.onnx for t in FP8} - {0}
+"""ONNX's codes of the floats of 8 bits."""
 
 
 @onnx_op("Cast")

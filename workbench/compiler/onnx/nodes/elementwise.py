@@ -10,7 +10,6 @@ from workbench.compiler.ir.operation import attribute_names, find
 from workbench.compiler.onnx.broadcast import broadcasted_alike
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
-from workbench.compiler.onnx.tensors import limits
 
 UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
@@ -189,7 +188,7 @@ def clip(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     type = x.shape.type
     if not x.shape.is_tensor:
         raise node.fail(f"input {x.shape}; expected a tensor")
-    low, high = _limits(type)
+    low, high = type.format.limits
     if node.has("min") or node.has("max"):
         bounds = [
             node.scalar(type, node.number("min", low)), node.scalar(type, node.number("max", high)),
@@ -206,10 +205,6 @@ def clip(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def _bound(node: NodeContext, inputs: list[Instruction], index: int) -> Instruction | None:
     found = node.optional(inputs, index)
     return None if found is None or node.is_empty(found) else found
-
-
-def _limits(type: DType) -> tuple[float, float]:
-    return (0, 1) if type is DType.BOOL else limits(type)
 
 
 @onnx_op("IsInf")

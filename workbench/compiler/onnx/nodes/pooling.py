@@ -13,7 +13,6 @@ from workbench.compiler.onnx.choices import choice
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.onnx.sizes import Length, Size
-from workbench.compiler.onnx.tensors import limits
 from workbench.compiler.onnx.windows import DEFAULT, SAME_LOWER, SAME_UPPER, Window, window
 
 MODES = {
@@ -189,7 +188,7 @@ def _pooled_padded(
 
 
 def _lowest(type: DType) -> float:
-    return float(limits(type)[0])
+    return float(type.format.limits[0])
 
 
 def _pooled_asymmetric(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from math import pi, sqrt
-from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 
 from workbench.compiler.ir.dtypes import DType
@@ -40,7 +38,7 @@ def about(value: float) -> Pattern:
 
 def _tolerance(type: DType, value: float) -> float:
     """How far a literal may be from what it stands for: some rounding, in float at most."""
-    eps = float(cast("Any", ml_dtypes.finfo(type.numpy if type.size < 4 else np.float32)).eps)
+    eps = (type if type.size < 4 else DType.FLOAT).format.epsilon
     if type.size < 4:
         return eps * abs(value) / 2
     return 10 * eps * (1 + abs(value))

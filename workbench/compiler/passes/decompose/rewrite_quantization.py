@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import ml_dtypes
-import numpy as np
-
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.passes.base import RewritePass, register
@@ -29,7 +24,7 @@ def find_quantizelinear(b: Rewriter) -> Instruction | Decline:
         value = b("nearbyint", value)
     if zero:
         value = b("add", value, _in(b, zero[0], work))
-    least, largest = (b.scalar(v, work) for v in _bounds(type))
+    least, largest = (b.scalar(v, work) for v in type.format.limits)
     return b("convert", common(b, "clip", value, least, largest), target_type=type)
 
 
@@ -61,11 +56,6 @@ def _is_exact(type: DType, scale: DType, has_zero: bool) -> bool:
     if scale in (DType.FLOAT, DType.DOUBLE):
         return True
     return keeps_values(type, scale) and (not has_zero or type in (DType.INT8, DType.UINT8))
-
-
-def _bounds(type: DType) -> tuple[float, float]:
-    info = cast("Any", ml_dtypes.finfo if type.is_float else np.iinfo)(type.numpy)
-    return float(info.min), float(info.max)
 
 
 @register

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 
 from workbench.compiler.ir.argument import Argument
@@ -189,14 +187,13 @@ def find_reduce_mean(b: Rewriter, x: Instruction) -> Instruction | Decline:
 
 
 def _is_too_narrow(kind: DType, count: int) -> bool:
-    limits = cast("Any", ml_dtypes.finfo(kind.numpy))
-    return kind.size == 1 or (kind.size == 2 and count >= float(limits.max) / 4)
+    return kind.size == 1 or (kind.size == 2 and count >= kind.format.largest / 4)
 
 
 def _fits(kind: DType, work: DType, count: int) -> bool:
     """Whether sums in ``work`` are those that a mean is made of, which are kept in 64 bits."""
-    limits, most = np.iinfo(kind.numpy), int(np.iinfo(work.numpy).max)
-    return work.size == 8 or count * max(-int(limits.min), int(limits.max)) <= most
+    low, high = kind.format.limits
+    return work.size == 8 or count * max(-low, high) <= work.format.limits[1]
 
 
 @register

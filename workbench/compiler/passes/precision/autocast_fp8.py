@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.contract import FP8
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.passes.base import Pass, register
 from workbench.compiler.passes.precision.eliminate_data_type import type_text

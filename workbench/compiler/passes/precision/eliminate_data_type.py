@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workbench.compiler.errors import OperationError, ShapeError
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
@@ -13,7 +13,7 @@ from workbench.compiler.ops.convert import Convert
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change, law
 
-_NARROW = ("bf16", "fp8e4m3fnuz", "fp8e4m3fn", "fp8e5m2", "fp8e5m2fnuz")
+_NARROW = ("bf16", *(t.name.lower() for t in FP8))
 _SKIPPED = frozenset({
     "convert", "get_tuple_elem", "if", "loop", "roialign", "nonmaxsuppression", "scatternd_add",
     "scatternd_mul", "scatternd_none", "select_module",

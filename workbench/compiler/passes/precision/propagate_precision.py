@@ -13,7 +13,7 @@ from workbench.compiler.rewrite.bodies import prune_all
 
 # Chains
 
-_ARITHMETIC = frozenset({DType.HALF, DType.BF16, DType.FLOAT, DType.DOUBLE})
+_ARITHMETIC = frozenset(t for t in DType if t.is_float and t.format.bits > 8)
 """Types between which a conversion only rounds; fp8 is what quantised values are kept in."""
 
 

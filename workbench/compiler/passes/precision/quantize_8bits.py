@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import ml_dtypes
 import numpy as np
 
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.builtin import Capture
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.contract import FP8
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.precision.capture_arguments import QUANTIZABLE
 from workbench.compiler.passes.precision.eliminate_data_type import type_text
@@ -84,10 +80,9 @@ def quantize(instruction: Instruction, precision: DType, multiplier: float, shif
 
 def step_of(multiplier: float, type: DType) -> float:
     """The step of quantization: the inverse of the multiplier, within the bounds of the value's type."""
-    info = cast("Any", ml_dtypes.finfo(type.numpy))
     with np.errstate(all="ignore"):
         step = np.float32(1) / np.float32(multiplier)
-        least, largest = np.float32(info.eps), np.float32(info.max)
+        least, largest = np.float32(type.format.epsilon), np.float32(type.format.largest)
     return float(max(least, min(largest, step)))
 
 

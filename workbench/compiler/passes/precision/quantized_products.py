@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import FP8, Array, DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ops.contract import FP8
 from workbench.compiler.passes.tidy.propagate_constant import value_of
 from workbench.compiler.rewrite import Decline, Rewriter, behind_broadcasts, op, rule
 

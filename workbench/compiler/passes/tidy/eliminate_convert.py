@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import ml_dtypes
-import numpy as np
-
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.passes.base import RewritePass, register
@@ -36,22 +31,17 @@ def keeps_values(source: DType, target: DType) -> bool:
         return target.is_float and _float_fits(source, target)
     if target is DType.BOOL:
         return False
-    low, high = _bounds(source)
+    low, high = source.format.limits
     if target.is_float:
         digits, largest, _ = _limits(target)
         return max(-low, high) <= 2 ** (digits + 1) and high <= largest
-    return _bounds(target)[0] <= low and high <= _bounds(target)[1]
-
-
-def _bounds(type: DType) -> tuple[int, int]:
-    limits = np.iinfo(type.numpy)
-    return int(limits.min), int(limits.max)
+    return target.format.limits[0] <= low and high <= target.format.limits[1]
 
 
 def _limits(type: DType) -> tuple[int, float, float]:
     """Of a float type: bits of the fraction, the largest and the least positive number."""
-    info = cast("Any", ml_dtypes.finfo(type.numpy))
-    return int(info.nmant), float(info.max), float(info.smallest_subnormal)
+    format = type.format
+    return format.mantissa, format.largest, format.value(1)
 
 
 def _float_fits(source: DType, target: DType) -> bool:
