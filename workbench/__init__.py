@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from workbench.compiler.builds.declared import declare
+from workbench.compiler.showing import provide
 
 __version__ = "0.1.0"
 
@@ -85,6 +86,18 @@ _HOME = {
     "save": "compiler.files.archive",
     "targets": "compiler.builds.targets",
 }
+
+provide(
+    {
+        "explorer": "workbench.widgets.explorer:PassExplorer",
+        "graph": "workbench.widgets.graph_view:GraphView",
+        "kernel explorer": "workbench.widgets.kernel_view:explorer",
+        "kernels": "workbench.widgets.kernel_view:KernelView",
+        "notebook kernels": "workbench.widgets.display:kernels_bundle",
+        "notebook program": "workbench.widgets.display:mimebundle",
+        "text": "workbench.compiler.text.printing:to_text",
+    }
+)
 
 # The names are those of the table, which a test holds equal to what type checkers read above.
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604 # pyright: ignore[reportUnsupportedDunderAll]

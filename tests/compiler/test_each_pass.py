@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from tests.compiler.mixed_programs import mixed_inputs, mixed_programs
 from tests.compiler.programs import with_buffers
 from tests.models.registry import MODELS
-from workbench.compiler.builds.pass_checks import Validation, difference, narrowest_tolerance
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.program import Program
+from workbench.compiler.laws.pass_checks import Validation, difference, narrowest_tolerance
 from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.passes.base import Pass, all_passes, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES

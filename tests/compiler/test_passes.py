@@ -10,12 +10,12 @@ from tests.compiler.programs import with_buffers
 from tests.compiler.rule_samples import Sample, samples
 from tests.compiler.test_rules import differing
 from workbench.compiler.builds.build import generated_inputs
-from workbench.compiler.builds.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.errors import EvaluationError, GraphError, OperationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.validate import validate
+from workbench.compiler.laws.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.passes.algebra.simplify_algebra import SimplifyAlgebra
 from workbench.compiler.passes.base import Pipeline, all_passes, pass_named, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES

@@ -10,6 +10,7 @@ from tests.compiler.programs import programs
 from workbench.compiler.builds.build import compile
 from workbench.compiler.errors import ModelError, OperationError, RewriteError
 from workbench.compiler.files.archive import load, save
+from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import rows_of
 from workbench.compiler.ir.shape import Shape
@@ -75,12 +76,9 @@ def test_steps_and_edits_rebuild():
 def test_every_step_of_a_compilation_rebuilds(program: Program):
     texts = []
 
-    class Texts:
-        def pass_ended(self, _):
+    class Texts(Listener):
+        def pass_ended(self, pass_, error):
             texts.append(str(work))
-
-        def __getattr__(self, name):
-            return lambda *_: None
 
     work = program.clone()
     work.listeners.append(Texts())
@@ -195,6 +193,17 @@ def test_a_failing_pass_leaves_its_step_and_the_input():
     with pytest.raises(RewriteError), Recording(program) as recording:
         run_pass(Failing(), program)
     assert recording[0].error == "as meant"
+
+
+def test_only_the_error_of_the_pass_itself_is_the_step_s():
+    """A pass that is run while another error is being handled has not failed."""
+    program = chain("neg", "neg")
+    with Recording(program) as recording:
+        try:
+            raise ValueError("of the caller")
+        except ValueError:
+            run_pass(Tidy(), program)
+    assert not recording[0].error
 
 
 def test_the_table_has_a_row_a_pass():

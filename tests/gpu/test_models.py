@@ -7,8 +7,8 @@ import pytest
 
 import workbench as wb
 from tests.models.registry import MODELS, Model
-from workbench.compiler.builds.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.ir.program import Program
+from workbench.compiler.laws.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.onnx import parse_onnx
 from workbench.gpu.code.cache import compile_one
 from workbench.gpu.devices.base import Device

@@ -39,14 +39,15 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
 # Tables and plots are made when they are asked for, and only then is their package loaded; a type
 # that only a type checker reads loads nothing.
 ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
-# The doors to the views: an object opens its own picture when a notebook asks for it, not before.
-DOORS = {
-    f"workbench.widgets.{room}" for room in ("display", "explorer", "graph_view", "kernel_view")
-}
+# The folders and files of workbench/compiler, lowest first: each imports itself and what stands before it.
+COMPILER = (
+    "errors", "discovery", "progress", "showing", "ir", "arrays", "ops", "text", "memory", "rewrite", "run",
+    "record", "passes", "laws", "macros", "report", "files", "export", "onnx", "tf", "builds",
+)  # fmt: skip
 
 
 def import_direction(root: Path) -> Iterator[str]:
-    """Imports go one way: compat, widgets, gpu and numerics to compiler, never back or across."""
+    """Imports go one way: from compat, widgets, gpu and numerics to compiler, and down its folders."""
     for name, tree in source.trees(root, "workbench"):
         layer = _layer(name)
         if layer is None:
@@ -55,6 +56,24 @@ def import_direction(root: Path) -> Iterator[str]:
         for line, module in source.imports(tree):
             if not _may_import(layer, module, on_request=line in inside):
                 yield f"{name}:{line}: {layer} may not import {module}"
+            elif (part := _part(name)) and not _is_below(module, part):
+                yield f"{name}:{line}: compiler/{part} may not import {module}"
+
+
+def _part(name: str) -> str:
+    """The folder or file of the compiler that a file belongs to; empty for all others."""
+    rest = name.removeprefix("workbench/compiler/")
+    part = rest.partition("/")[0].removesuffix(".py")
+    return "" if rest == name or part == "__init__" else part
+
+
+def _is_below(module: str, part: str) -> bool:
+    """Whether a module is in this part of the compiler or in one below it, or in none."""
+    inner = module.removeprefix("workbench.compiler")
+    if inner == module:
+        return True
+    known = COMPILER[: COMPILER.index(part) + 1] if part in COMPILER else ()
+    return inner.removeprefix(".").partition(".")[0] in known
 
 
 def _late(tree: ast.Module) -> Iterator[ast.AST]:
@@ -72,8 +91,6 @@ def _layer(name: str) -> str | None:
 def _may_import(layer: str, module: str, *, on_request: bool) -> bool:
     first, _, rest = module.partition(".")
     inner, outer = LAYERS[layer]
-    if on_request and layer in {"compiler", "numerics"} and module.rpartition(".")[0] in DOORS:
-        return True
     if first == "workbench":
         return rest.partition(".")[0] in inner
     if first in sys.stdlib_module_names:

@@ -31,13 +31,26 @@ def trees(root: Path, *under: str) -> Iterator[tuple[str, ast.Module]]:
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The line and full name of each import, wherever it stands."""
+    """The line and full name of each import, wherever it stands; a call of `import_module` too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and (module := _imported_by_call(node)):
+            yield node.lineno, module
+
+
+def _imported_by_call(call: ast.Call) -> str:
+    """Our own module that a call of `import_module` names, or the beginning of its name."""
+    if not ast.unparse(call.func).endswith("import_module") or not call.args:
+        return ""
+    first = call.args[0]
+    if isinstance(first, ast.JoinedStr):
+        first = first.values[0]
+    name = first.value if isinstance(first, ast.Constant) else None
+    return name if isinstance(name, str) and name.startswith("workbench.") else ""
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

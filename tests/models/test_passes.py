@@ -6,8 +6,8 @@ import pytest
 from tests.compiler.programs import with_buffers
 from tests.models.registry import MODELS, Model
 from workbench.compiler.builds.build import compile
-from workbench.compiler.builds.pass_checks import Validation, difference, narrowest_tolerance
 from workbench.compiler.ir.program import Program
+from workbench.compiler.laws.pass_checks import Validation, difference, narrowest_tolerance
 from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.passes.base import Pass, all_passes, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from workbench.compiler.record.edits import Edit, Step
-    from workbench.compiler.record.recording import Recording
+from typing import Any
 
 
 class WorkbenchError(Exception):
     """Base of all errors that a user of the workbench can cause or should read."""
 
-    recording: Recording | None = None
-    """Where a compilation failed: what its passes did until then, the last step with its error."""
+    recording: Any = None
+    """Where a compilation failed: the `Recording` of its passes until then, the last step with its error."""
 
 
 class ShapeError(WorkbenchError, ValueError):
@@ -66,7 +62,7 @@ class RewriteError(WorkbenchError, RuntimeError):
 class MeaningError(RewriteError):
     """A pass after which a program computes something else."""
 
-    step: Step | None = None
-    """The step of the recording that went wrong."""
-    edit: Edit | None = None
-    """The edit of that step after which results differ."""
+    step: Any = None
+    """The `Step` of the recording that went wrong."""
+    edit: Any = None
+    """The `Edit` of that step after which results differ."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.compiler import showing
 from workbench.compiler.ir.program import Program
 from workbench.numerics.metrics import Metrics
 
@@ -116,9 +117,7 @@ class Report:
 
     def view(self, **options: Any) -> Any:
         """The graph of the build, coloured by error."""
-        from workbench.widgets.graph_view import GraphView  # noqa: PLC0415
-
-        return GraphView(self.program, overlay=self.overlay(), **options)
+        return showing.view("graph")(self.program, overlay=self.overlay(), **options)
 
     def __repr__(self) -> str:
         """The summary."""

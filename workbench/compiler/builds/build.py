@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.compiler.builds.pass_checks import MeaningCheck, Validation
 from workbench.compiler.builds.runner import Runner
 from workbench.compiler.builds.targets import Target, target_named, with_devices
 from workbench.compiler.errors import InputError, OperationError, WorkbenchError
-from workbench.compiler.ir.instruction import Listener
+from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import build as build_program
 from workbench.compiler.ir.rows import rows_of
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.laws.pass_checks import MeaningCheck, Validation
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
 from workbench.compiler.record.edits import NearMiss
 from workbench.compiler.record.pass_tracing import tracers

@@ -1,4 +1,4 @@
-"""Instructions, the model's nodes that they come from, and what listeners hear of their changes."""
+"""Instructions, and the model's nodes that they come from."""
 
 # A module and its instructions are one data structure.
 # pyright: reportPrivateUsage=false
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Param
@@ -15,8 +15,6 @@ from workbench.compiler.ir.shape import Shape
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
-    from workbench.compiler.passes.base import Pass
-    from workbench.compiler.rewrite import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,37 +27,6 @@ class SourceNode:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     attributes: str = ""
-
-
-class Listener(Protocol):
-    """Hears every change of a program. A listener must not edit the program."""
-
-    def touched(self, instruction: Instruction) -> None:
-        """The instruction was inserted or moved, or its operation, inputs, modules or shape changed."""
-
-    def removed(self, instruction: Instruction) -> None:
-        """The instruction is no longer in any module."""
-
-    def replaced(self, old: Instruction, new: Instruction) -> None:
-        """``new`` computes what ``old`` computed, and takes over its users."""
-
-    def module_changed(self, module: Module) -> None:
-        """The module was added, renamed or removed, or its flags changed."""
-
-    def edit_began(self, rule: Rule | None, root: Instruction | None) -> None:
-        """What follows, until ``edit_ended``, is one edit."""
-
-    def edit_ended(self) -> None:
-        """The edit is complete."""
-
-    def near_miss(self, rule: Rule, instruction: Instruction, reason: str) -> None:
-        """A rule met its pattern at ``instruction`` but did not apply, for this reason."""
-
-    def pass_began(self, pass_: Pass) -> None:
-        """A pass starts to work on the program."""
-
-    def pass_ended(self, pass_: Pass) -> None:
-        """The pass is done."""
 
 
 class Instruction:

@@ -14,7 +14,6 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Identity, Literal, Param, Return
 from workbench.compiler.ir.instruction import (
     Instruction,
-    Listener,
     SourceNode,
     captured,
     depth_first,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
 
 __all__ = [
-    "Instruction", "Listener", "Module", "SourceNode", "captured", "infer", "is_constant",
+    "Instruction", "Module", "SourceNode", "captured", "infer", "is_constant",
 ]  # fmt: skip
 
 _GAP = 1 << 64

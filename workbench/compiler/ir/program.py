@@ -7,14 +7,15 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from workbench.compiler import showing
 from workbench.compiler.errors import GraphError
-from workbench.compiler.ir.module import Instruction, Listener, Module, SourceNode
+from workbench.compiler.ir.listener import Listener, RuleLike
+from workbench.compiler.ir.module import Instruction, Module, SourceNode
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.debug_symbols import Tally
-    from workbench.compiler.rewrite import Rule
 
 
 class Edit:
@@ -25,7 +26,7 @@ class Edit:
     def __init__(
         self,
         program: Program,
-        rule: Rule | None,
+        rule: RuleLike | None,
         root: Instruction | None,
         sources: tuple[str, ...] | None,
     ) -> None:
@@ -221,7 +222,7 @@ class Program:
 
     def edit(
         self,
-        rule: Rule | None = None,
+        rule: RuleLike | None = None,
         root: Instruction | None = None,
         sources: tuple[str, ...] | None = None,
     ) -> Edit:
@@ -247,9 +248,7 @@ class Program:
 
     def __str__(self) -> str:
         """The text form."""
-        from workbench.compiler.text.printing import to_text  # noqa: PLC0415
-
-        return to_text(self)
+        return showing.view("text")(self)
 
     def __repr__(self) -> str:
         """Name and size; the text form is ``str``."""
@@ -258,6 +257,4 @@ class Program:
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """In a notebook: the graph as a widget, with a static picture and the text beside it."""
-        from workbench.widgets.display import mimebundle  # noqa: PLC0415
-
-        return mimebundle(self)
+        return showing.view("notebook program")(self)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.builds.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.errors import EvaluationError, RewriteError, WorkbenchError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.validate import validate
+from workbench.compiler.laws.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.laws.sample_programs import Grower, Unfit, numbers
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.rewrite import Rule, drive

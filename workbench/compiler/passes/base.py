@@ -49,7 +49,7 @@ class Pass:
         Returns:
             The recording, of one step for each pass that ran.
         """
-        from workbench.compiler.record.stepping import run_recorded  # noqa: PLC0415
+        from workbench.compiler.passes.stepping import run_recorded  # noqa: PLC0415
 
         return run_recorded(self, program, edits)
 
@@ -60,7 +60,7 @@ class Pass:
             A row for each place where a rule applies, or for each edit of a pass without rules:
             the instruction's id and text, the rule, its law and its source line.
         """
-        from workbench.compiler.record.stepping import possible_changes  # noqa: PLC0415
+        from workbench.compiler.passes.stepping import possible_changes  # noqa: PLC0415
 
         return possible_changes(self, program)
 
@@ -321,15 +321,24 @@ def run_pass(pass_: Pass, program: Program) -> None:
     listeners = list(program.listeners)
     for listener in listeners:
         listener.pass_began(pass_)
+    error: BaseException | None = None
+    try:
+        _apply(pass_, program)
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        for listener in listeners:
+            listener.pass_ended(pass_, error)
+
+
+def _apply(pass_: Pass, program: Program) -> None:
     try:
         pass_.apply(program)
     except WorkbenchError:
         raise
     except Exception as error:  # whatever a pass raises is named with it
         raise RewriteError(f"pass {pass_}: {type(error).__name__}: {error}") from error
-    finally:
-        for listener in listeners:
-            listener.pass_ended(pass_)
 
 
 def disabled_passes() -> frozenset[str]:

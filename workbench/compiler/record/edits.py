@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.compiler.ir.listener import PassLike, RuleLike
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row
-from workbench.compiler.passes.base import Pass
-from workbench.compiler.rewrite import Rule
 
 if TYPE_CHECKING:
     from workbench.compiler.record.recording import Recording
@@ -56,7 +55,7 @@ class Step:
     """What one pass did."""
 
     def __init__(
-        self, recording: Recording, pass_: Pass | None, name: str, size_before: int
+        self, recording: Recording, pass_: PassLike | None, name: str, size_before: int
     ) -> None:
         """A step that is about to begin."""
         self.recording = recording
@@ -68,7 +67,7 @@ class Step:
         self.seconds = 0.0
         self.error = ""
         self.made: list[Edit] = []
-        self.missed: list[tuple[Rule, int, str]] = []
+        self.missed: list[tuple[RuleLike, int, str]] = []
 
     @property
     def edits(self) -> list[Edit]:

@@ -7,13 +7,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import PurePath
 from time import perf_counter
-from typing import Any
 
-from workbench.compiler.ir.instruction import Instruction, Listener
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.listener import Listener, PassLike, RuleLike
 from workbench.compiler.ir.operation import float_text
 from workbench.compiler.ir.program import Program
-from workbench.compiler.passes.base import Pass
-from workbench.compiler.rewrite import Rule
 from workbench.compiler.text.printing import instruction_text, names
 from workbench.knobs import knobs
 
@@ -37,17 +35,7 @@ def tracers(program: Program, say: Say = _print) -> list[Listener]:
     return found
 
 
-class _Deaf:
-    """A listener that hears nothing; what it is about overrides one method."""
-
-    def _ignore(self, *_: Any, **__: Any) -> None:
-        pass
-
-    touched = removed = replaced = module_changed = _ignore
-    edit_began = edit_ended = near_miss = pass_began = pass_ended = _ignore
-
-
-class PassTracer(_Deaf):
+class PassTracer(Listener):
     """Says ``Pass: name`` before each pass, and prints the program after it."""
 
     def __init__(self, program: Program, say: Say) -> None:
@@ -55,16 +43,16 @@ class PassTracer(_Deaf):
         self.program = program
         self.say = say
 
-    def pass_began(self, pass_: Pass) -> None:
+    def pass_began(self, pass_: PassLike) -> None:
         """Name the pass."""
         self.say(f"Pass: {pass_.name}")
 
-    def pass_ended(self, pass_: Pass) -> None:
+    def pass_ended(self, pass_: PassLike, error: BaseException | None) -> None:
         """Print the program."""
         self.say(str(self.program))
 
 
-class PassTimer(_Deaf):
+class PassTimer(Listener):
     """Says ``name: 0.53ms`` after each pass."""
 
     def __init__(self, say: Say) -> None:
@@ -72,16 +60,16 @@ class PassTimer(_Deaf):
         self.say = say
         self._began = 0.0
 
-    def pass_began(self, pass_: Pass) -> None:
+    def pass_began(self, pass_: PassLike) -> None:
         """Note the time."""
         self._began = perf_counter()
 
-    def pass_ended(self, pass_: Pass) -> None:
+    def pass_ended(self, pass_: PassLike, error: BaseException | None) -> None:
         """Say how long the pass took."""
         self.say(f"{pass_.name}: {float_text((perf_counter() - self._began) * 1e3)}ms")
 
 
-class MatchTracer(_Deaf):
+class MatchTracer(Listener):
     """Says which rules apply, with the instruction as it was; from level 2 also those that almost did.
 
     Args:
@@ -98,23 +86,23 @@ class MatchTracer(_Deaf):
         self.say = say
         self._pass = ""
 
-    def pass_began(self, pass_: Pass) -> None:
+    def pass_began(self, pass_: PassLike) -> None:
         """Know the pass."""
         self._pass = pass_.name
 
-    def edit_began(self, rule: Rule | None, root: Instruction | None) -> None:
+    def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
         """Say what matched."""
         if rule is not None and root is not None and self._is_wanted(rule):
             self.say(f"Matched by {self._pass}.{rule.name}")
             self.say(self._line(root))
 
-    def near_miss(self, rule: Rule, instruction: Instruction, reason: str) -> None:
+    def near_miss(self, rule: RuleLike, instruction: Instruction, reason: str) -> None:
         """Say what almost matched, and why it did not."""
         if self.level > 1 and self._is_wanted(rule):
             self.say(f"Declined by {self._pass}.{rule.name}: {reason}")
             self.say(self._line(instruction))
 
-    def _is_wanted(self, rule: Rule) -> bool:
+    def _is_wanted(self, rule: RuleLike) -> bool:
         places = (rule.name, PurePath(rule.file).name, self._pass)
         return any(self.wanted in place for place in places)
 

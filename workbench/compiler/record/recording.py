@@ -8,14 +8,14 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workbench.compiler import showing
 from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.listener import Listener, PassLike, RuleLike
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, row_of, rows_of
-from workbench.compiler.passes.base import Pass
 from workbench.compiler.record.edits import Edit, NearMiss, Step
 from workbench.compiler.record.lineage import Lineage, Relations
-from workbench.compiler.rewrite import Rule
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,7 +26,7 @@ _OWN_FILES = ("module.py", "program.py", "recording.py", "rule.py", "worklist.py
 class _Entry(NamedTuple):
     """What an edit left behind, as it was heard; ``Recording.digest`` makes an Edit of it."""
 
-    rule: Rule | None
+    rule: RuleLike | None
     place: tuple[str, str, int] | None
     seconds: float
     rows: list[Row]
@@ -35,7 +35,7 @@ class _Entry(NamedTuple):
     modules: dict[int, ModuleRow | None]
 
 
-class Recording:
+class Recording(Listener):
     """Listens to a program and stores every row once; a context manager around any edits.
 
     For example::
@@ -118,7 +118,7 @@ class Recording:
         Raises:
             GraphError: There are fewer edits, or the program was changed since.
         """
-        from workbench.compiler.record.stepping import undo  # noqa: PLC0415
+        from workbench.compiler.record.undo import undo  # noqa: PLC0415
 
         undo(self, edits)
 
@@ -128,7 +128,7 @@ class Recording:
         Raises:
             GraphError: Fewer were taken back, or the program was changed since.
         """
-        from workbench.compiler.record.stepping import redo  # noqa: PLC0415
+        from workbench.compiler.record.undo import redo  # noqa: PLC0415
 
         redo(self, edits)
 
@@ -187,9 +187,7 @@ class Recording:
 
     def explore(self, **options: Any) -> Any:
         """The pass explorer widget."""
-        from workbench.widgets.explorer import PassExplorer  # noqa: PLC0415
-
-        return PassExplorer(self, **options)
+        return showing.view("explorer")(self, **options)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         table = self.table()
@@ -250,7 +248,7 @@ class Recording:
         alive = self.program.modules.get(module.name) is module
         self._module_rows[key] = ModuleRow(module.name, module.bypass) if alive else None
 
-    def edit_began(self, rule: Rule | None, root: Instruction | None) -> None:
+    def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
         """Begin an edit; edits inside it belong to it."""
         if not self._open:
             self._close_raw()
@@ -266,22 +264,22 @@ class Recording:
         if not self._open:
             self._store()
 
-    def near_miss(self, rule: Rule, instruction: Instruction, reason: str) -> None:
+    def near_miss(self, rule: RuleLike, instruction: Instruction, reason: str) -> None:
         """Store a near miss."""
         self._current_step().missed.append((rule, instruction.id, reason))
 
-    def pass_began(self, pass_: Pass) -> None:
+    def pass_began(self, pass_: PassLike) -> None:
         """Begin a step."""
         self._close_raw()
         if self._step is not None:
             self._end_step("")
         self._begin_step(pass_, str(pass_))
 
-    def pass_ended(self, pass_: Pass) -> None:
+    def pass_ended(self, pass_: PassLike, error: BaseException | None) -> None:
         """End the step."""
         self._close_raw()
         if self._step is not None:
-            self._end_step(str(sys.exc_info()[1] or ""))
+            self._end_step(str(error or ""))
 
     # Storing
 
@@ -290,7 +288,7 @@ class Recording:
         self._removed: list[int] = []
         self._pairs: list[tuple[int, int]] = []
         self._module_rows: dict[int, ModuleRow | None] = {}
-        self._rule: Rule | None = None
+        self._rule: RuleLike | None = None
         self._place: tuple[str, str, int] | None = None
         self._began = 0.0
         self._raw_replaced = False
@@ -308,7 +306,7 @@ class Recording:
     def _current_step(self) -> Step:
         return self._step or self._begin_step(None, "edits")
 
-    def _begin_step(self, pass_: Pass | None, name: str) -> Step:
+    def _begin_step(self, pass_: PassLike | None, name: str) -> Step:
         step = Step(self, pass_, name, self.program.size)
         self._step_began = perf_counter()
         self.steps.append(step)
@@ -393,7 +391,7 @@ def _apply_delta(table: dict[int, Any], delta: dict[int, Any]) -> None:
 
 
 def _described(
-    rule: Rule | None, place: tuple[str, str, int] | None, step: Step
+    rule: RuleLike | None, place: tuple[str, str, int] | None, step: Step
 ) -> tuple[str, str, str, int]:
     if rule is not None:
         return rule.name, rule.law, rule.file, rule.line

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
+from workbench.compiler import showing
 from workbench.compiler.errors import InputError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.report.timings import DEVICE, Timing
@@ -179,15 +180,13 @@ class Kernels(Sequence[KernelInfo]):
             graph: A ``GraphView`` of the compiled program, whose selection is kept in step both ways.
             **options: What ``workbench.widgets.KernelView`` takes.
         """
-        from workbench.widgets.kernel_view import KernelView  # noqa: PLC0415
-
-        return KernelView(self.rows(), title=self._title(), graph=graph, **options)
+        return showing.view("kernels")(self.rows(), title=self._title(), graph=graph, **options)
 
     def explore(self, **options: Any) -> Any:
         """The compiled program's graph and its kernels, with one selection."""
-        from workbench.widgets.kernel_view import explorer  # noqa: PLC0415
-
-        return explorer(self.program, self.rows(), title=self._title(), **options)
+        return showing.view("kernel explorer")(
+            self.program, self.rows(), title=self._title(), **options
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """The kernels as plain rows, as a view reads them; machine code is a function to be called."""
@@ -205,9 +204,7 @@ class Kernels(Sequence[KernelInfo]):
         )
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
-        from workbench.widgets.display import kernels_bundle  # noqa: PLC0415
-
-        return kernels_bundle(self)
+        return showing.view("notebook kernels")(self)
 
 
 def _timed(kernels: Kernels, rows: Sequence[Timing]) -> Iterator[KernelInfo]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from workbench.compiler.errors import RewriteError
+from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -82,7 +82,7 @@ class _Worklist:
         return instruction
 
 
-class _Fresh:
+class _Fresh(Listener):
     """A listener that collects what an edit touches."""
 
     def __init__(self) -> None:
@@ -93,13 +93,6 @@ class _Fresh:
 
     def removed(self, instruction: Instruction) -> None:
         self.instructions.pop(instruction, None)
-
-    def _ignore(self, *_: Any, **__: Any) -> None:
-        pass
-
-    replaced = module_changed = edit_began = edit_ended = near_miss = pass_began = pass_ended = (
-        _ignore
-    )
 
 
 def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:

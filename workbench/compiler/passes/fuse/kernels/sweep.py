@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any
 
+from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import open_modules
@@ -13,7 +13,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import is_view
 from workbench.compiler.rewrite import Match, Rule, attempt, candidates
 
 
-class Sweeps:
+class Sweeps(Listener):
     """Sweeps through a program; each looks only at what has changed since the one before.
 
     Which kernels are joined first decides the order of their inputs and the names of their bodies, so
@@ -125,10 +125,3 @@ class Sweeps:
         """Forget it."""
         self._touched.pop(instruction, None)
         self._pending.pop(instruction, None)
-
-    def _ignore(self, *_: Any, **__: Any) -> None:
-        pass
-
-    replaced = module_changed = edit_began = edit_ended = near_miss = pass_began = pass_ended = (
-        _ignore
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -10,9 +9,9 @@ import numpy as np
 
 from workbench.compiler.errors import EvaluationError, GraphError, MeaningError
 from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.listener import Listener, PassLike
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.validate import validate
-from workbench.compiler.passes.base import Pass
 from workbench.compiler.record.edits import Edit, Step
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.run.reference import Interpreter
@@ -28,7 +27,7 @@ NARROW = 0.5
 """The same for floats of 8 bits and fewer."""
 
 
-class Validation:
+class Validation(Listener):
     """A listener that validates the program after every pass."""
 
     def __init__(self, program: Program) -> None:
@@ -36,35 +35,24 @@ class Validation:
         self.program = program
         self.version = program.version
 
-    def pass_ended(self, pass_: Pass) -> None:
+    def pass_ended(self, pass_: PassLike, error: BaseException | None) -> None:
         """Validate.
 
         Raises:
             GraphError: The pass left an invalid program; it is named.
         """
-        if self._failed():
-            return
+        if error is not None:
+            return  # the pass's own error is said, and nothing else
         try:
             validate(self.program)
-        except GraphError as error:
-            raise GraphError(f"after pass {pass_}: {error}") from error
+        except GraphError as invalid:
+            raise GraphError(f"after pass {pass_}: {invalid}") from invalid
         if self.version != self.program.version:
             self.version = self.program.version
             self.compare(pass_)
 
-    def compare(self, pass_: Pass) -> None:
+    def compare(self, pass_: PassLike) -> None:
         """Nothing more is checked."""
-
-    @staticmethod
-    def _failed() -> bool:
-        """Whether the pass itself raised: that is said then, and nothing else."""
-        return sys.exc_info()[0] is not None
-
-    def _ignore(self, *_: Any, **__: Any) -> None:
-        pass
-
-    touched = removed = replaced = module_changed = _ignore
-    edit_began = edit_ended = near_miss = pass_began = _ignore
 
 
 class MeaningCheck(Validation):
@@ -86,7 +74,7 @@ class MeaningCheck(Validation):
         self.tolerance = tolerance
         self.wanted = Interpreter(self.program).run(self.inputs)
 
-    def compare(self, pass_: Pass) -> None:
+    def compare(self, pass_: PassLike) -> None:
         """Run, compare, and find the edit after which the results differ.
 
         Raises:
@@ -170,7 +158,7 @@ def _is_float(array: Any) -> bool:
     return array.dtype.kind in "fV" or "float" in str(array.dtype)
 
 
-def _message(pass_: Pass, step: Step, edit: Edit | None, problem: str) -> str:
+def _message(pass_: PassLike, step: Step, edit: Edit | None, problem: str) -> str:
     where = f"after pass {pass_}: {problem}"
     if edit is None:
         return f"{where}; the pass made no edit"

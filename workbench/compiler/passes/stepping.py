@@ -1,13 +1,13 @@
-"""Passes taken edit by edit: run up to one, take it back, and list what could be done."""
+"""Passes taken edit by edit: run up to one, and list what could be done."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workbench.compiler.errors import GraphError, OperationError
-from workbench.compiler.ir.module import Instruction
+from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.listener import Listener, RuleLike
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ir.rows import fill
 from workbench.compiler.passes.base import Pass, Pipeline, RewritePass, run_pass
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.rewrite import Rule
@@ -24,7 +24,7 @@ class _Enough(BaseException):
         return ""
 
 
-class _Limit:
+class _Limit(Listener):
     """A listener that ends a pass before the edit that is one too many."""
 
     def __init__(self, edits: int) -> None:
@@ -32,7 +32,7 @@ class _Limit:
         self._open = 0
         self._changed = False
 
-    def edit_began(self, *_: Any, **__: Any) -> None:
+    def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
         if not self._open and not self.left:
             raise _Enough
         self._open += 1
@@ -43,14 +43,17 @@ class _Limit:
             self.left -= 1
             self._changed = False
 
-    def _heard(self, *_: Any, **__: Any) -> None:
+    def touched(self, instruction: Instruction) -> None:
         self._changed = True
 
-    def _ignore(self, *_: Any, **__: Any) -> None:
-        pass
+    def removed(self, instruction: Instruction) -> None:
+        self._changed = True
 
-    touched = removed = replaced = module_changed = _heard
-    near_miss = pass_began = pass_ended = _ignore
+    def replaced(self, old: Instruction, new: Instruction) -> None:
+        self._changed = True
+
+    def module_changed(self, module: Module) -> None:
+        self._changed = True
 
 
 def run_recorded(pass_: Pass, program: Program, edits: int | None = None) -> Recording:
@@ -74,59 +77,6 @@ def run_recorded(pass_: Pass, program: Program, edits: int | None = None) -> Rec
         for one in limit:
             program.listeners.remove(one)
     return recording
-
-
-def undo(recording: Recording, count: int = 1) -> None:
-    """Take the last edits of a recording back, in the program itself; a step without edits goes too.
-
-    Instructions are made anew, with the ids that they had.
-
-    Raises:
-        GraphError: There are fewer edits, or the program was changed since.
-    """
-    _expect_ended(recording)
-    edits = [(step, e) for step in recording for e in step.edits]
-    if not 0 <= count <= len(edits):
-        raise GraphError(f"{count} edits cannot be taken back: the recording has {len(edits)}")
-    _expect_current(recording)
-    for step, edit in reversed(edits[len(edits) - count :]):
-        step.made.remove(edit)
-        recording.undone.append((step, edit))
-    _restore(recording)
-
-
-def redo(recording: Recording, count: int = 1) -> None:
-    """Make the edits that were taken back last once more.
-
-    Raises:
-        GraphError: Fewer were taken back, or the program was changed since.
-    """
-    _expect_ended(recording)
-    if not 0 <= count <= len(recording.undone):
-        found = len(recording.undone)
-        raise GraphError(f"{count} edits cannot be made again: {found} were taken back")
-    _expect_current(recording)
-    for _ in range(count):
-        step, edit = recording.undone.pop()
-        step.made.append(edit)
-    _restore(recording)
-
-
-def _expect_ended(recording: Recording) -> None:
-    if recording in recording.program.listeners:
-        raise GraphError("the recording goes on; leave its `with` block first")
-
-
-def _expect_current(recording: Recording) -> None:
-    if str(recording.program) != str(recording.last):
-        raise GraphError("the program was changed since it was recorded; record those edits too")
-
-
-def _restore(recording: Recording) -> None:
-    """Make the recording's program what its steps say."""
-    rows = recording.rows_now()
-    recording.program.clear()
-    recording.rebase(rows, fill(recording.program, rows))
 
 
 # What could be done

@@ -1,0 +1,78 @@
+"""Listeners: what a program tells of its changes, and of the passes and rules that make them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir.instruction import Instruction
+    from workbench.compiler.ir.module import Module
+
+
+class RuleLike(Protocol):
+    """A rule as a listener sees it: its name, its law and where it is written."""
+
+    @property
+    def name(self) -> str:
+        """The rule's name."""
+        ...
+
+    @property
+    def law(self) -> str:
+        """What it rewrites to what."""
+        ...
+
+    @property
+    def file(self) -> str:
+        """The file that declares it."""
+        ...
+
+    @property
+    def line(self) -> int:
+        """The line of that file."""
+        ...
+
+
+class PassLike(Protocol):
+    """A pass as a listener sees it; its ``str`` has its options too."""
+
+    name: ClassVar[str]
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        ...
+
+
+class Listener:
+    """Hears every change of a program; each method does nothing unless a subclass says otherwise.
+
+    A listener must not edit the program.
+    """
+
+    def touched(self, instruction: Instruction) -> None:
+        """The instruction was inserted or moved, or its operation, inputs, modules or shape changed."""
+
+    def removed(self, instruction: Instruction) -> None:
+        """The instruction is no longer in any module."""
+
+    def replaced(self, old: Instruction, new: Instruction) -> None:
+        """``new`` computes what ``old`` computed, and takes over its users."""
+
+    def module_changed(self, module: Module) -> None:
+        """The module was added, renamed or removed, or its flags changed."""
+
+    def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
+        """What follows, until ``edit_ended``, is one edit."""
+
+    def edit_ended(self) -> None:
+        """The edit is complete."""
+
+    def near_miss(self, rule: RuleLike, instruction: Instruction, reason: str) -> None:
+        """A rule met its pattern at ``instruction`` but did not apply, for this reason."""
+
+    def pass_began(self, pass_: PassLike) -> None:
+        """A pass starts to work on the program."""
+
+    def pass_ended(self, pass_: PassLike, error: BaseException | None) -> None:
+        """The pass is done, or ``error`` ended it."""

@@ -1,0 +1,35 @@
+"""Views by name: the compiler shows its objects without importing what draws them.
+
+The front of the package, `workbench/__init__.py`, says where each view is; it is loaded at first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from workbench.compiler.errors import OperationError
+
+View = Callable[..., Any]
+_VIEWS: dict[str, str | View] = {}
+
+
+def provide(views: Mapping[str, str | View]) -> None:
+    """Add views by name, or put others in their place: functions, or where they are, `module:function`."""
+    _VIEWS.update(views)
+
+
+def view(name: str) -> View:
+    """The view of that name.
+
+    Raises:
+        OperationError: There is none.
+    """
+    found = _VIEWS.get(name)
+    if found is None:
+        raise OperationError(f"no view {name!r}; there are {', '.join(_VIEWS) or 'none'}")
+    if isinstance(found, str):
+        module, _, function = found.partition(":")
+        found = _VIEWS[name] = getattr(import_module(module), function)
+    return found
