@@ -1,4 +1,4 @@
-"""Targets of other packages, registered or installed: they compile, run, and say why they are broken."""
+"""Targets of other packages: registered or installed, they run, and are listed when they are broken."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -79,6 +79,20 @@ class Build:
         """
         return self.runner.specialised(inputs) or self
 
+    def lower(self) -> None:
+        """Let the recording end with what the target makes of the program.
+
+        Raises:
+            DeviceError: It cannot be lowered; ``error.recording`` shows what was done until then.
+        """
+        if self._recording is None:
+            return
+        try:
+            self._recording.lower(self.runner.lowered)
+        except WorkbenchError as error:
+            error.recording = self._recording
+            raise
+
     @property
     def recording(self) -> Recording:
         """What the passes did.
@@ -259,7 +273,9 @@ def compile(
         )  # fmt: skip
 
     runner = chosen.prepare(work, device=device, source=program, compile=variant)
-    return Build(program, work, chosen, recording if record else None, seconds, runner)
+    made = Build(program, work, chosen, recording if record else None, seconds, runner)
+    made.lower()
+    return made
 
 
 def _run(

@@ -16,6 +16,7 @@ from workbench.compiler.run.reference import Hook, Interpreter
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
+    from workbench.compiler.record.lowered import Lowered
     from workbench.compiler.report.kernels import Kernels
     from workbench.compiler.report.run_plan import RunPlan
 
@@ -91,6 +92,10 @@ class Runner(ABC):
         """Do now what the first run would have to do, such as compiling kernels."""
 
     # Kernels
+
+    def lowered(self) -> Lowered | None:
+        """What each instruction became, and where its value lies; None where nothing is lowered."""
+        return None
 
     def listing(self, progress: bool | None = None) -> RunPlan:
         """The steps of a run as plain rows, with the machine code of its kernels.

@@ -11,6 +11,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row
 
 if TYPE_CHECKING:
+    from workbench.compiler.record.lowered import Lowered
     from workbench.compiler.record.recording import Recording
 
 
@@ -66,6 +67,8 @@ class Step:
         self.size_after = size_before
         self.seconds = 0.0
         self.error = ""
+        self.lowered: Lowered | None = None
+        """What each instruction became, if the step is the lowering that follows all passes."""
         self.made: list[Edit] = []
         self.missed: list[tuple[RuleLike, int, str]] = []
 
@@ -104,5 +107,18 @@ class Step:
 
     def __repr__(self) -> str:
         """Name and sizes."""
+        if self.lowered is not None:
+            return f"<Step {self.index} {self.name}: {self.lowered.summary}>"
         sizes = f"{self.size_before} → {self.size_after} instructions"
         return f"<Step {self.index} {self.name}: {sizes}, {len(self.edits)} edits>"
+
+    @property
+    def text(self) -> str:
+        """All that the step did: what lowering made of each instruction, or a line an edit."""
+        if self.lowered is not None:
+            return self.lowered.text
+        return "".join(f"{e.label}: {e.law}\n" for e in self.edits)
+
+    def __str__(self) -> str:
+        """Name and sizes; of lowering, its text."""
+        return repr(self) if self.lowered is None else f"{self!r}\n{self.text}"

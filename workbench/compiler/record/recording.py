@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.compiler import showing
-from workbench.compiler.errors import GraphError
+from workbench.compiler.errors import GraphError, WorkbenchError
 from workbench.compiler.ir.listener import Listener, PassLike, RuleLike
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
@@ -20,6 +20,10 @@ from workbench.compiler.record.lineage import Lineage, Relations
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from workbench.compiler.record.lowered import Lowered
+
+LOWERING = "lowering"
+"""The step that follows all passes."""
 _OWN_FILES = ("module.py", "program.py", "recording.py", "rule.py", "worklist.py", "contextlib.py")
 
 
@@ -200,6 +204,25 @@ class Recording(Listener):
         self.seconds += step.seconds
         for edit in step.made:
             _apply_delta(self._now, edit.rows)
+
+    def lower(self, make: Callable[[], Lowered | None]) -> None:
+        """Record as the last step what a target makes of the program, if it makes something of it.
+
+        Args:
+            make: Lowers the program; None where the target runs it as it is.
+        """
+        step = Step(self, None, LOWERING, self.program.size)
+        began = perf_counter()
+        try:
+            step.lowered = make()
+        except WorkbenchError as error:
+            step.error = str(error)
+            raise
+        finally:
+            step.seconds = perf_counter() - began
+            if step.lowered is not None or step.error:
+                self.steps.append(step)
+                self.seconds += step.seconds
 
     # Listening
 

@@ -14,7 +14,7 @@ from workbench.gpu.emit.tensors import has_value
 from workbench.gpu.kernels.attention import attention
 from workbench.gpu.kernels.contraction import PRODUCTS, Result, launches
 from workbench.gpu.kernels.elementwise import elementwise
-from workbench.gpu.kernels.kernel import Launch, Place
+from workbench.gpu.kernels.kernel import Launch, Place, scheduled
 from workbench.gpu.kernels.schedules import schedule, schedule_of
 from workbench.gpu.kernels.sources import sources
 from workbench.gpu.lowering.places import parts_of, viewed
@@ -45,7 +45,7 @@ def group(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
     made = None
     if isinstance(op, Group) and op.tag in _ATTENTION:
         made = attention(lowering, instruction)
-    return made if made is not None else lower_body(lowering, instruction)
+    return lower_body(lowering, instruction) if made is None else scheduled(made, attention)
 
 
 def lower_body(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
@@ -132,7 +132,8 @@ def _around_product(lowering: Lowering, instruction: Instruction) -> list[Launch
     if product is None:
         return _by_element(lowering, heart, body.outputs, outputs)
     ends = zip(body.outputs, outputs, views, strict=True)
-    return launches(lowering, product, [Result(*end) for end in ends])
+    made = launches(lowering, product, [Result(*end) for end in ends])
+    return scheduled(made, PRODUCTS[heart.name])
 
 
 def _ways(heart: Instruction) -> dict[Instruction, tuple[Instruction, ...] | None]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from workbench.compiler.ir.dtypes import DType
@@ -71,6 +71,14 @@ class Launch:
     arguments: tuple[Root, ...]
     writes: frozenset[Root]
     """The arguments that it writes."""
+    schedule: str = ""
+    """How work items share the work: the module of this package that wrote it."""
+
+
+def scheduled(launches: Iterable[Launch], by: Callable[..., object]) -> list[Launch]:
+    """Launches that say whose schedule they are of: that of the module of a function, unless they say so."""
+    name = by.__module__.rpartition(".")[2]
+    return [one if one.schedule else replace(one, schedule=name) for one in launches]
 
 
 class Builder:

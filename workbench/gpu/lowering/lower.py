@@ -20,7 +20,7 @@ from workbench.compiler.report.result import kernel_text
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.tensors import has_value
 from workbench.gpu.kernels.elementwise import elementwise
-from workbench.gpu.kernels.kernel import Launch, Place, Root
+from workbench.gpu.kernels.kernel import Launch, Place, Root, scheduled
 from workbench.gpu.kernels.schedules import schedule_of
 from workbench.gpu.lowering.layout import laid_out
 from workbench.gpu.lowering.places import parts_of, viewed
@@ -46,6 +46,8 @@ class Lowering:
         self.places: dict[tuple[int, int], Place] = {}
         self.steps: list[Step] = []
         self.literals: dict[Root, Array] = {}
+        self.values: dict[int, tuple[Place, ...]] = {}
+        """Places of what was lowered, by the instruction's id."""
         self._folded: dict[int, bool] = {}
 
     # What schedules ask
@@ -112,16 +114,20 @@ class Lowering:
             literals,
             named,
             outputs,
-            {i.id: tuple(self._anywhere(i)) for i in self.program.main},
+            self.values,
             offsets,
             arena,
             own,
         )
 
     def _lower(self, instruction: Instruction) -> None:
+        self._find_place(instruction)
+        self.values[instruction.id] = tuple(self._anywhere(instruction))
+
+    def _find_place(self, instruction: Instruction) -> None:
         if instruction.name in _MARKERS:
             if instruction in self.program.main.outputs:
-                self._on_host(instruction)
+                self._on_host(instruction, "a marker is no value")
             return
         if instruction.parameter is not None:
             self._own(instruction, "parameter")
@@ -138,7 +144,7 @@ class Lowering:
             else:
                 self._compute(instruction)
         else:
-            self._on_host(instruction)
+            self._on_host(instruction, _unknown(instruction))
 
     def _anywhere(self, instruction: Instruction) -> list[Place]:
         """The places of a value; none if the host has it."""
@@ -188,7 +194,7 @@ class Lowering:
             return
         launches = self.launches(instruction)
         if launches is None:
-            self._on_host(instruction)
+            self._on_host(instruction, _without_kernel(instruction))
         else:
             self.steps += [KernelStep(instruction, one) for one in launches]
 
@@ -202,11 +208,14 @@ class Lowering:
             return None
         schedule = schedule_of(instruction)
         made = schedule(self, instruction) if schedule is not None else None
-        if made is None and has_value(instruction):
-            purpose = kernel_text(instruction)
-            inputs, outputs = self.inputs(instruction), self.outputs(instruction)
-            return [elementwise(self.dialect, purpose, instruction, inputs, outputs)]
-        return made
+        if schedule is not None and made is not None:
+            return scheduled(made, schedule)
+        if not has_value(instruction):
+            return None
+        purpose = kernel_text(instruction)
+        inputs, outputs = self.inputs(instruction), self.outputs(instruction)
+        one = elementwise(self.dialect, purpose, instruction, inputs, outputs)
+        return scheduled([one], elementwise)
 
     def _decides(self, instruction: Instruction) -> bool:
         """Whether an instruction is an ``if`` whose modules can be run by steps of their own."""
@@ -243,11 +252,12 @@ class Lowering:
         finally:
             self.steps = outer
 
-    def _on_host(self, instruction: Instruction) -> None:
+    def _on_host(self, instruction: Instruction, why: str) -> None:
         called = [m for m in instruction.modules if not m.bypass]
         read = dict.fromkeys([*instruction.inputs, *(i for m in called for i in captured(m))])
         reads = tuple((i, tuple(self._anywhere(i))) for i in read)
-        self.steps.append(HostStep(instruction, reads, tuple(self._anywhere(instruction))))
+        writes = tuple(self._anywhere(instruction))
+        self.steps.append(HostStep(instruction, reads, writes, why))
 
     # Memory
 
@@ -296,6 +306,23 @@ def roots_of(step: Step) -> list[Root]:
 def _is_known(shape: Shape) -> bool:
     """Whether a value has a place: it is a tensor, or a tuple of tensors, and its lengths are known."""
     return all(s.is_tensor and not s.is_dynamic for s in parts_of(shape))
+
+
+def _unknown(instruction: Instruction) -> str:
+    """Why a value has no place on the device."""
+    kinds = {s.kind for s in parts_of(instruction.shape)} - {""}
+    if kinds:
+        return f"a value of kind {' or '.join(sorted(kinds))} stays on the host"
+    return "a run alone tells its lengths"
+
+
+def _without_kernel(instruction: Instruction) -> str:
+    """Why no kernel computes an instruction whose value has a place."""
+    if odd := [i for i in instruction.inputs if not _is_known(i.shape)]:
+        return f"of its input {odd[0].name}, {_unknown(odd[0])}"
+    if called := [m.name for m in instruction.modules if not m.bypass]:
+        return f"it decides at run time how often {', '.join(called)} runs"
+    return f"no kernel computes this form of {instruction.name}"
 
 
 def _bytes(shape: Shape) -> int:

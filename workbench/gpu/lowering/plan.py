@@ -33,6 +33,8 @@ class HostStep:
     """What it reads, captures of its modules included; without places if the host has it."""
     writes: tuple[Place, ...]
     """Where its results go; none if the host keeps them, as it does with lengths that only a run tells."""
+    why: str = ""
+    """Why no kernel computes it."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Plan:
     outputs: tuple[tuple[Place, ...], ...]
     """Of each output of the program, the places of its parts; none if the host has it."""
     values: Mapping[int, tuple[Place, ...]]
-    """Of each instruction that has a place, by id: where its results lie."""
+    """Of each instruction that was lowered, by id: where its results lie; nowhere if the host has them."""
     offsets: Mapping[Root, int]
     """Bytes from the start of the arena, for values and scratch memory that share it."""
     arena: int

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from workbench.compiler.errors import OperationError
 from workbench.compiler.files.mxr.kernels import SavedKernel
 from workbench.compiler.ir.program import Program
+from workbench.compiler.record.lowered import Lowered
 from workbench.compiler.report.timings import Measured
 from workbench.compiler.run.reference import Hook
 from workbench.gpu.lowering.lengths import Dispatch
@@ -58,6 +59,11 @@ class RunnerByLengths(DeviceRunner):
     ) -> tuple[list[Any], Measured]:
         """Values of the outputs and what was measured, by the build for these lengths."""
         return self._runner(inputs).profiled(inputs, repetitions, progress)
+
+    def lowered(self) -> Lowered:
+        """Nothing yet, and why."""
+        note = "lengths are ranges, and kernels are made for one size: build.specialised(inputs) is lowered"
+        return Lowered((), 0, self.name, note)
 
     def ready(self, progress: bool | None = None) -> None:
         """Nothing is known to compile before a run."""

@@ -11,6 +11,7 @@ from workbench.compiler.errors import DeviceError
 from workbench.compiler.files.mxr.kernels import SavedKernel
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.record.lowered import Lowered
 from workbench.compiler.report.kernels import Kernels
 from workbench.compiler.report.run_plan import RunPlan
 from workbench.compiler.report.timings import Measured
@@ -22,6 +23,7 @@ from workbench.gpu.devices.registry import compiler_for, device, is_architecture
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.lowering.plan import Plan
 from workbench.gpu.report.kernels import kernels_of
+from workbench.gpu.report.lowered import lowered_of
 from workbench.gpu.report.run_plan import listed
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.profile import profiled
@@ -60,16 +62,25 @@ class DeviceRunner(Runner):
 
     def plan(self) -> Plan:
         """The steps of a run."""
-        return self._lowered()
+        with self._lock:
+            version, known = self._plan or (-1, None)
+            if known is None or version != self.program.version:
+                known = lower(self.program, self.compiler.dialect)
+                self._plan = (self.program.version, known)
+            return known
 
     def codes(self, progress: bool | None = None) -> Mapping[str, Code]:
         """The machine code of the plan's kernels, by name; compiled now, if it was not."""
         with self._lock:
-            plan = self._lowered()
+            plan = self.plan()
             if self._codes is None or self._codes[0] is not plan:
                 known = known_codes(plan, self.compiler, self._trusted)
                 self._codes = plan, known | _compiled(plan, self.compiler, progress, known)
             return self._codes[1]
+
+    def lowered(self) -> Lowered:
+        """What each instruction became, and where its value lies."""
+        return lowered_of(self.plan(), self.name)
 
     def trust(self, kernels: Iterable[SavedKernel]) -> None:
         """Run kernels of a file where they were compiled for this device from the very same source.
@@ -81,11 +92,11 @@ class DeviceRunner(Runner):
 
     def saved(self, progress: bool | None = None) -> tuple[SavedKernel, ...]:
         """The plan's kernels with their machine code, as a file keeps them."""
-        return saved_kernels(self._lowered(), self.compiler, self.codes(progress))
+        return saved_kernels(self.plan(), self.compiler, self.codes(progress))
 
     def listing(self, progress: bool | None = None) -> RunPlan:
         """The steps of a run as plain rows, with the machine code of its kernels."""
-        return listed(self._lowered(), self.codes(progress), self.name)
+        return listed(self.plan(), self.codes(progress), self.name)
 
     def kernels(self, progress: bool | None = None) -> Kernels:
         """The kernels that a run launches, in order."""
@@ -94,14 +105,6 @@ class DeviceRunner(Runner):
     def ready(self, progress: bool | None = None) -> None:
         """Compile the kernels."""
         self.codes(progress)
-
-    def _lowered(self) -> Plan:
-        with self._lock:
-            version, known = self._plan or (-1, None)
-            if known is None or version != self.program.version:
-                known = lower(self.program, self.compiler.dialect)
-                self._plan = (self.program.version, known)
-            return known
 
     def here(self) -> Device:
         """The device.
@@ -124,7 +127,7 @@ class DeviceRunner(Runner):
         """
         here = self.here()
         with self._lock:
-            plan = self._lowered()
+            plan = self.plan()
             if self._executable is None or self._executable.plan is not plan:
                 self._executable = Executable(plan, here, self.codes(progress))
             return self._executable

@@ -1,0 +1,140 @@
+"""Lowering as a record: what each instruction of a compiled program became, and where its value lies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+KERNEL, HOST, BRANCH = "kernel", "host", "branch"
+VIEW, PART, NOTHING = "view", "part", "nothing"
+LITERAL, PARAMETER = "literal", "parameter"
+_COUNTED = {
+    KERNEL: "instruction(s) as kernels",
+    BRANCH: "branch(es)",
+    HOST: "host step(s)",
+    VIEW: "view(s)",
+    LITERAL: "literal(s)",
+    PARAMETER: "parameter(s)",
+}
+
+
+@dataclass(frozen=True)
+class PlaceRow:
+    """Where a value, or one of several results, lies."""
+
+    root: str
+    """The memory that is allocated as one piece: its kind and the instruction that it belongs to."""
+    offset: int
+    """Bytes from the start of that memory."""
+    bytes: int
+    arena: int | None = None
+    """Bytes from the start of the arena to that memory; None where it is not in the arena."""
+
+    def __str__(self) -> str:
+        """The place in the text form."""
+        arena = "" if self.arena is None else f", arena+{self.arena}"
+        return f"{self.root}+{self.offset} ({self.bytes} B{arena})"
+
+
+@dataclass(frozen=True)
+class LoweredRow:
+    """What one instruction became."""
+
+    id: int
+    instruction: str
+    """Its name in the text form."""
+    kind: str
+    """``kernel``, ``view``, ``literal``, ``parameter``, ``branch``, ``host``, ``part`` or ``nothing``."""
+    what: str = ""
+    """Kernels and their schedules, what it is a view or a part of, or why it is none of these."""
+    places: tuple[PlaceRow, ...] = ()
+
+    @property
+    def became(self) -> str:
+        """What it became, in words."""
+        kind = {VIEW: "view of", PART: "part of", HOST: "host:"}.get(self.kind, self.kind)
+        if self.kind == NOTHING and self.what:
+            kind = "nothing:"
+        return f"{kind} {self.what}".strip()
+
+    def __str__(self) -> str:
+        """The line of the text form."""
+        places = f" place {', '.join(map(str, self.places))}" if self.places else ""
+        return f"{self.instruction} -> {self.became}{places}"
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What all instructions of a compiled program became, in their order."""
+
+    rows: tuple[LoweredRow, ...]
+    arena: int
+    """Bytes of the memory that values share."""
+    made_for: str
+    """The device or architecture."""
+    note: str = ""
+    """Why nothing was lowered yet."""
+
+    def __iter__(self) -> Iterator[LoweredRow]:
+        """The rows."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    @cached_property
+    def by_id(self) -> dict[int, LoweredRow]:
+        """The rows by the instruction's id."""
+        return {row.id: row for row in self.rows}
+
+    @property
+    def summary(self) -> str:
+        """How much became what, in a line."""
+        if self.note:
+            return self.note
+        counts = Counter(row.kind for row in self.rows)
+        said = [_count(counts[kind], words) for kind, words in _COUNTED.items() if counts[kind]]
+        return f"{', '.join(said) or 'nothing to do'}; arena of {self.arena:,} bytes"
+
+    @property
+    def text(self) -> str:
+        """A line an instruction, but for those inside of kernels; the summary before them."""
+        shown = [str(row) for row in self.rows if row.kind != PART]
+        return "\n".join([f"lowered for {self.made_for}: {self.summary}", *shown]) + "\n"
+
+    def table(self) -> DataFrame:
+        """A row an instruction: what it became, and where its value lies."""
+        import pandas as pd  # noqa: PLC0415
+
+        rows = [
+            {
+                "instruction": r.instruction,
+                "became": r.kind,
+                "what": r.what,
+                "place": ", ".join(map(str, r.places)),
+                "bytes": sum(p.bytes for p in r.places),
+            }
+            for r in self.rows
+        ]
+        return pd.DataFrame(rows, index=pd.Index([r.id for r in self.rows], name="id"))
+
+    def __repr__(self) -> str:
+        """The summary."""
+        return f"<Lowered for {self.made_for}: {self.summary}>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {"text/plain": self.text, "text/html": self.table().to_html(border=0)}
+
+
+def _count(number: int, words: str) -> str:
+    """``1 branch``, ``2 branches``, from ``branch(es)``."""
+    stem, _, rest = words.partition("(")
+    ending, _, after = rest.partition(")")
+    return f"{number} {stem}{ending if number != 1 else ''}{after}"
