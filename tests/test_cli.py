@@ -106,6 +106,19 @@ def test_compile_prints_the_compiled_program(model, capsys):
     assert "pointwise" in printed(capsys, "compile", model, "--text")
 
 
+def test_compile_says_what_each_instruction_became(model, capsys):
+    text = printed(capsys, "compile", model, "--target", "gpu", "--lowering")
+    assert "x -> parameter x place" in text
+    assert " -> kernel " in text
+    assert "lowering: 1 instruction as kernels" in printed(
+        capsys, "compile", model, "--target", "gpu"
+    )
+    facts = json.loads(printed(capsys, "compile", model, "--target", "gpu", "--json"))
+    assert {"kernel", "parameter"} <= {row["kind"] for row in facts["lowering"]["rows"]}
+    assert call("compile", model, "--target", "cpu", "--lowering") == 1
+    assert "target 'cpu' lowers nothing" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("target", ["ref", "cpu"])
 def test_run_takes_inputs_and_writes_outputs(model, tmp_path, capsys, target):
     x = np.arange(6, dtype=np.float32).reshape(2, 3) - 3

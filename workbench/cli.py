@@ -43,6 +43,10 @@ Check = Annotated[
     bool, typer.Option("--check", help="Run after every pass, and stop where a result changes.")
 ]
 Pipe = Annotated[str | None, typer.Option(help="Print this pipeline's passes in order.")]
+Lowering = Annotated[
+    bool,
+    typer.Option("--lowering", help="Print what each instruction became on the target's device."),
+]
 Precision = Annotated[
     str | None, typer.Option(help="fp16 or bf16: the type of every float32 computation.")
 ]
@@ -139,20 +143,36 @@ def compile(
     json: Json = False,
     html: Annotated[Path | None, typer.Option(help="Write the pass explorer, offline.")] = None,
     text: Annotated[bool, typer.Option("--text", help="Print the compiled program.")] = False,
+    lowering: Lowering = False,
 ) -> None:
     """Compiles a model and prints what each pass did."""
     build = _build(model, target, passes, precision, _names(disable), check)
     if html:
         _write(html, build.explore().to_html)
+    lowered = build.recording.lowered
     if json:
         table = _rows(build.recording.table())
-        _print_json(
-            {"target": build.target.name, "passes": table, "program": _described(build.program)}
-        )
+        made = {"target": build.target.name, "passes": table, "program": _described(build.program)}
+        _print_json(made | ({} if lowered is None else {"lowering": asdict(lowered)}))
+    elif lowering:
+        typer.echo(_lowering(build).rstrip("\n"))
     elif text:
         typer.echo(str(build.program).rstrip("\n"))
     elif not html:
         _print_table(build.recording.table())
+        if lowered is not None:
+            typer.echo(f"lowering: {lowered.summary}")
+
+
+def _lowering(build: "Build") -> str:
+    from workbench.compiler.errors import OperationError
+
+    lowered = build.recording.lowered
+    if lowered is None:
+        raise OperationError(
+            f"target {build.target.name!r} lowers nothing: {build.runner.name} runs programs as they are"
+        )
+    return lowered.text
 
 
 @app.command()

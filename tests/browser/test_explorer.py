@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.conftest import Shown
-from tests.widgets.networks import hostile, recorded, residual
+from tests.widgets.networks import hostile, lowered, recorded, residual
 from workbench.compiler.record.recording import Recording
 from workbench.widgets import PassExplorer
 
@@ -144,3 +144,21 @@ def test_the_live_region_says_what_changed(shown: Shown):
     shown.page.locator(".wb-timeline").focus()
     shown.page.keyboard.press("f")
     assert shown.page.get_by_role("status").text_content()
+
+
+def test_the_lowering_is_a_step_whose_rows_and_inspector_say_what_came_of_it(show: Show):
+    shown = show(PassExplorer(lowered(residual(2))), width=1440, height=860)
+    shown.page.locator(".wb-timeline").focus()
+    shown.page.keyboard.press("End")
+    row = shown.page.locator(".wb-list .wb-item", has_text="kernel").first
+    row.click()
+    assert shown.trait("selected") == int(row.get_attribute("data-id"))
+    assert (
+        "value#1+0 (64 B, arena+8)"
+        in shown.page.locator(".wb-inspect .wb-lowered + p").inner_text()
+    )
+    assert "arena of 72 bytes" in shown.page.locator(".wb-diffbar").inner_text()
+    shown.page.get_by_role("tab", name="Lowering").click()
+    shown.page.locator(".wb-timeline").focus()
+    shown.page.keyboard.press("r")
+    assert shown.page.get_by_role("tab", name="Edits").get_attribute("aria-selected") == "true"

@@ -138,3 +138,21 @@ def recorded(program: Program) -> Recording:
     with Recording(program) as recording:
         optimize().apply(program)
     return recording
+
+
+def lowered(program: Program) -> Recording:
+    """The optimising pipeline, and after it a lowering that makes a kernel of whatever computes something."""
+    from workbench.compiler.record.lowered import Lowered, LoweredRow, PlaceRow
+    from workbench.compiler.text.printing import names
+
+    recording, named = recorded(program), names(program)
+    rows = [
+        LoweredRow(
+            i.id, named[i.id], "kernel", f"{i.name}_{HOSTILE}", (PlaceRow("value#1", 0, 64, 8),)
+        )
+        if i.inputs
+        else LoweredRow(i.id, named[i.id], "part" if i.module.bypass else "literal")
+        for i in program.instructions
+    ]
+    recording.lower(lambda: Lowered(tuple(rows), 72, HOSTILE))
+    return recording

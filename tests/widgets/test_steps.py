@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.widgets.networks import recorded, residual
+from tests.widgets.networks import lowered, recorded, residual
 from workbench.compiler.record.recording import Recording
 from workbench.widgets.explorer import PassExplorer
 from workbench.widgets.picture import Layout
@@ -111,3 +111,22 @@ def test_a_recording_without_steps_is_shown_in_words():
     view = PassExplorer(Fresh(residual(1)))
     assert "without steps" in view.summary()
     assert "<svg" in view.to_svg()
+
+
+def test_the_lowering_is_the_last_step_and_says_what_each_instruction_became():
+    recording = lowered(residual(2))
+    view = PassExplorer(recording)
+    last = len(recording) - 1
+    assert view.steps.overview()[last]["changed"]
+    detail = view.steps.detail(last)
+    program = recording.last
+    assert {row["id"] for row in detail["lowered"]} == {i.id for i in program.instructions}
+    shown = {id: (before, after) for _, id, before, after in detail["diff"]}
+    kernel = next(row for row in recording.lowered or () if row.kind == "kernel")
+    before, after = shown[kernel.id]
+    assert before.startswith(f"{kernel.instruction} = ")
+    assert after.startswith(f"{kernel.instruction} -> kernel ")
+    assert detail["summary"] == recording[last].lowered.summary
+    view.step = last
+    assert "arena of 72 bytes" in view.summary()
+    assert view.steps.detail(last - 1)["lowered"] == []

@@ -142,6 +142,9 @@ class PassExplorer(View):
         if not overview:
             return "A recording without steps"
         line = overview[self.step]
+        lowered = getattr(self.steps.steps[self.step], "lowered", None)
+        if lowered is not None:
+            return f"Pass {self.step + 1} of {len(overview)}, {line['name']}: {lowered.summary}"
         return (
             f"Pass {self.step + 1} of {len(overview)}, {line['name']}: {line['before']:,} → "
             f"{line['after']:,} instructions, {line['edits']:,} edits, {line['ms']:.3g} ms"

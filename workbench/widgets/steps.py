@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from workbench.compiler.record.lowered import PART
 from workbench.widgets import label
 from workbench.widgets.rows import Table, table_of_rows
 from workbench.widgets.scene import Scene, scene_of
@@ -43,7 +44,7 @@ class Steps:
         return [
             {
                 "name": label.clipped(step.name, 80),
-                "changed": bool(step.edits),
+                "changed": bool(step.edits) or _lowered(step) is not None,
                 "edits": len(step.edits),
                 "before": self.tables[self.at(k)[0]].count(),
                 "after": self.tables[self.at(k)[1]].count(),
@@ -87,6 +88,7 @@ class Steps:
         first, last = self.at(k)
         gone, come = self.marks(k)
         step = self.steps[k]
+        lowered = _lowered(step)
         counts = Counter(come.values()) + Counter(
             {REMOVED: sum(m == REMOVED for m in gone.values())}
         )
@@ -100,11 +102,12 @@ class Steps:
             "gone": self._by_version(first, gone),
             "come": self._by_version(last, come),
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],
-            "summary": ", ".join(said) or "nothing changed",
+            "summary": ", ".join(said) or "nothing changed" if lowered is None else lowered.summary,
             "edits": [self._edit(e) for e in step.edits],
             "misses": [_miss(m) for m in step.near_misses],
             "laws": _laws(step.edits),
-            "diff": self.diff(k, gone, come),
+            "lowered": [_lowered_row(r) for r in lowered or ()],
+            "diff": self.diff(k, gone, come) if lowered is None else self.lowering(k),
         }
 
     def _by_version(self, state: int, marks: dict[int, int]) -> list[list[int]]:
@@ -144,6 +147,26 @@ class Steps:
         before, after = _texts(self.steps[k].before), _texts(self.steps[k].after)
         rows = merged(list(before), list(after), gone, come)
         return list(_folded(rows, before, after))[:DIFF_LIMIT]
+
+    def lowering(self, k: int) -> list[list[Any]]:
+        """Each instruction beside what step ``k``, the lowering, made of it; not those inside of kernels."""
+        texts = _texts(self.steps[k].after)
+        shown = (r for r in self.steps[k].lowered if r.kind != PART and r.id in texts)
+        return [["~", r.id, texts[r.id], label.clipped(str(r), 600)] for r in shown][:DIFF_LIMIT]
+
+
+def _lowered(step: Any) -> Any:
+    """What lowering made of the program, if the step is that."""
+    return getattr(step, "lowered", None)
+
+
+def _lowered_row(row: Any) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "became": label.clipped(row.became, 300),
+        "place": label.clipped(", ".join(map(str, row.places)), 300),
+    }
 
 
 def _copied(rows: Any) -> Any:

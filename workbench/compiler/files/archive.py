@@ -29,6 +29,7 @@ from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, rows_of
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.sym.values import from_value, to_value
 from workbench.compiler.record.edits import Edit, NearMiss, Step
+from workbench.compiler.record.lowered import Lowered, LoweredRow, PlaceRow
 from workbench.compiler.record.recording import Recording
 
 FORMAT = "graph-workbench"
@@ -315,6 +316,7 @@ def _step(step: Step, pool: _Literals) -> Json:
         "error": step.error,
         "near_misses": [m._asdict() for m in step.near_misses],
         "edits": [_edit(e, pool) for e in step.edits],
+        **({} if step.lowered is None else {"lowered": asdict(step.lowered)}),
     }
 
 
@@ -335,6 +337,23 @@ def _read_edit(value: dict[str, Json], literals: list[Argument]) -> Edit:
     return Edit(**value, **ids, rows=rows, modules=modules, replaced=pairs)
 
 
+def _read_lowered(value: Json) -> Lowered:
+    rows = tuple(_read_lowered_row(row) for row in value["rows"])
+    arena, made_for, note = int(value["arena"]), str(value["made_for"]), str(value["note"])
+    return Lowered(rows, arena, made_for, note)
+
+
+def _read_lowered_row(value: Json) -> LoweredRow:
+    places = tuple(_read_place(p) for p in value["places"])
+    instruction, kind, what = (str(value[k]) for k in ("instruction", "kind", "what"))
+    return LoweredRow(int(value["id"]), instruction, kind, what, places)
+
+
+def _read_place(value: Json) -> PlaceRow:
+    arena = None if value["arena"] is None else int(value["arena"])
+    return PlaceRow(str(value["root"]), int(value["offset"]), int(value["bytes"]), arena)
+
+
 def _read_recording(body: Json, literals: list[Argument]) -> Recording:
     start = _rows(body["start"], literals)
     recording = Recording(build(start))
@@ -344,5 +363,6 @@ def _read_recording(body: Json, literals: list[Argument]) -> Recording:
         step.size_after, step.seconds, step.error = step_after, value["seconds"], value["error"]
         step.near_misses = [NearMiss(**m) for m in value["near_misses"]]
         step.made = [_read_edit(e, literals) for e in value["edits"]]
+        step.lowered = _read_lowered(value["lowered"]) if "lowered" in value else None
         recording.restore(start, step)
     return recording

@@ -157,6 +157,11 @@ class Recording(Listener):
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(len(self.steps), name="step"))
 
+    @property
+    def lowered(self) -> Lowered | None:
+        """What the target made of each instruction; None where it runs them as they are."""
+        return self.steps[-1].lowered if self.steps else None
+
     def near_misses(self) -> list[NearMiss]:
         """All near misses, each once."""
         return list(dict.fromkeys(m for s in self.steps for m in s.near_misses))

@@ -59,6 +59,7 @@ def _expect_current(recording: Recording) -> None:
 
 def _restore(recording: Recording) -> None:
     """Make the recording's program what its steps say."""
+    recording.steps = [s for s in recording.steps if s.lowered is None]  # that was another program
     rows = recording.rows_now()
     recording.program.clear()
     recording.rebase(rows, fill(recording.program, rows))

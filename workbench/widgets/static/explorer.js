@@ -4,7 +4,7 @@ import { Layout, Live, Scene } from "./scene.js";
 import { count, decode, failure, h, inspector, number } from "./dom.js";
 import { Pane } from "./pane.js";
 import { Shell } from "./shell.js";
-import { diffRows, editList, lawList, missList } from "./lists.js";
+import { diffRows, editList, lawList, loweredList, missList } from "./lists.js";
 
 class ExplorerShell extends Shell {
   constructor(model, el, data) {
@@ -254,6 +254,8 @@ class ExplorerShell extends Shell {
     const panel = inspector(live, id, (k) => this.show(k));
     const value = this.overlay?.values.get(id);
     if (value !== undefined) panel.append(h("p", {}, `${this.overlay.name} ${number(value)} ${this.overlay.unit}`));
+    const lowered = this.detail.lowered?.find((r) => r.id === id);
+    if (lowered) panel.append(h("p", { class: "wb-lowered" }, "became ", h("code", {}, lowered.became)), lowered.place ? h("p", {}, "at ", h("code", {}, lowered.place)) : "");
     if (id !== null && live === before && before.node(id)) {
       const next = this.newOf.get(id);
       panel.append(h("p", { class: "wb-soft" }, "− removed by this pass", next === undefined ? "" : ["; replaced by ",
@@ -265,8 +267,10 @@ class ExplorerShell extends Shell {
   // Edits
 
   showTab(name) {
-    this.tab = name;
-    const d = this.detail, made = { edits: [`Edits ${d.edits.length}`, editList], misses: [`Near misses ${d.misses.length}`, missList], laws: ["Laws", lawList] };
+    const d = this.detail, isLowering = d.lowered?.length > 0;
+    if (isLowering) name = "lowered";
+    else this.tab = name;
+    const made = isLowering ? { lowered: [`Lowering ${d.lowered.length}`, loweredList] } : { edits: [`Edits ${d.edits.length}`, editList], misses: [`Near misses ${d.misses.length}`, missList], laws: ["Laws", lawList] };
     this.tabs.replaceChildren(...Object.entries(made).map(([key, [label]]) =>
       h("button", { type: "button", role: "tab", class: "wb-tab", "aria-selected": key === name ? "true" : "false", onclick: () => this.showTab(key) }, label)));
     this.list.replaceChildren(...made[name][1](this));

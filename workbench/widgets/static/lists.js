@@ -56,4 +56,13 @@ function lawList(view) {
     h("code", { class: "wb-say" }, l.law), h("div", { class: "wb-line" }, h("span", { class: "wb-spring" }), where(l))));
 }
 
-export { diffRows, editList, lawList, missList };
+/** What lowering made of each instruction; those that a kernel has inside are left to the inspector. */
+function loweredList(view) {
+  const rows = view.detail.lowered.filter((r) => r.kind !== "part");
+  if (!rows.length) return [h("p", { class: "wb-hint" }, view.detail.summary)];
+  return some(rows, (r) => h("div", { class: "wb-item", "data-id": r.id, onclick: () => view.show(r.id) },
+    h("div", { class: "wb-line" }, h("strong", {}, view.now.after.name(r.id)), h("span", { class: "wb-spring" }), h("span", { class: "wb-soft" }, r.kind)),
+    h("code", { class: "wb-say" }, r.became), r.place ? h("div", { class: "wb-soft" }, r.place) : null));
+}
+
+export { diffRows, editList, lawList, loweredList, missList };
