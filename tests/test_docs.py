@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from workbench.compiler.arrays.metrics import Metric, type_tolerance
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import OPERATIONS
 from workbench.compiler.macros import MACROS
 
@@ -12,7 +14,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["extending.md", "migraphx.md"])
+@pytest.mark.parametrize("page", ["extending.md", "migraphx.md", "numbers.md"])
 def test_the_code_of_a_page_runs(page: str):
     blocks = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
     assert blocks
@@ -22,3 +24,14 @@ def test_the_code_of_a_page_runs(page: str):
         for name in ("cube", "scaled_cube", "softsign_of"):  # the own operations and macro of pages
             OPERATIONS.pop(name, None)
         MACROS.pop("hypotenuse", None)
+
+
+def test_the_page_of_numbers_has_every_metric_and_the_tolerance_of_every_float():
+    page = (DOCS / "numbers.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([a-z ]+)` \| .*\| (?:lower|higher) \|", page, re.MULTILINE) == [
+        m.value for m in Metric
+    ]
+    rows = re.findall(r"^\| (`.*?) \| \d+ \| (\S+) \|", page, re.MULTILINE)
+    found = {name: limit for names, limit in rows for name in re.findall(r"`(\w+)`", names)}
+    assert {DType.of(n) for n in found} >= {t for t in DType if t.is_float}
+    assert found == {n: f"{type_tolerance(DType.of(n)):.1e}" for n in found}

@@ -7,9 +7,9 @@ import pytest
 
 import workbench as wb
 from tests.models.registry import MODELS
+from workbench.compiler.arrays.metrics import difference
 from workbench.compiler.errors import MeaningError
 from workbench.compiler.ir.program import Program
-from workbench.compiler.laws.pass_checks import difference
 from workbench.compiler.passes.base import RewritePass
 from workbench.compiler.rewrite import Rewriter, Rule, op, var
 

@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from tests.compiler.mixed_programs import mixed_inputs, mixed_programs
 from tests.compiler.programs import with_buffers
 from tests.models.registry import MODELS
+from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.program import Program
-from workbench.compiler.laws.pass_checks import Validation, difference, narrowest_tolerance
+from workbench.compiler.laws.pass_checks import Validation
 from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.passes.base import Pass, all_passes, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
@@ -43,7 +44,7 @@ def change(
     before: Program, after: Program, inputs: dict[str, Any], modes: tuple[bool, ...] = (True, False)
 ) -> str:
     """How results differ, in float64 and as typed too: what is folded is folded as typed."""
-    narrow = narrowest_tolerance(after)
+    narrow = program_tolerance(after)
     tolerance = narrow if narrow > 1e-3 else 1e-5
     found = ""
     for float64 in modes:

@@ -9,13 +9,13 @@ import pytest
 from tests.compiler.programs import with_buffers
 from tests.compiler.rule_samples import Sample, samples
 from tests.compiler.test_rules import differing
+from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.builds.build import generated_inputs
 from workbench.compiler.errors import EvaluationError, GraphError, OperationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.validate import validate
-from workbench.compiler.laws.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.passes.algebra.simplify_algebra import SimplifyAlgebra
 from workbench.compiler.passes.base import Pipeline, all_passes, pass_named, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
@@ -66,7 +66,7 @@ def keeps_meaning(number: int, program: Program) -> None:
         return
     with np.errstate(all="ignore"):
         after = run(program, with_buffers(program, inputs))
-    narrow = narrowest_tolerance(program)
+    narrow = program_tolerance(program)
     limit = narrow if narrow > 1e-3 else 1e-5
     reasons = [difference(a, b, limit) for a, b in zip(before, after, strict=True)]
     assert not any(reasons), f"{reasons} of {programs()[number][0]}\n{program}"

@@ -7,8 +7,8 @@ import pytest
 
 import workbench as wb
 from tests.models.registry import MODELS, Model
+from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.ir.program import Program
-from workbench.compiler.laws.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.onnx import parse_onnx
 from workbench.gpu.code.cache import compile_one
 from workbench.gpu.devices.base import Device
@@ -38,7 +38,7 @@ def test_a_model_gives_what_the_reference_gives(name: str, fused: bool, device: 
     build = wb.compile(program, target="gpu", device=device.spec, disable=disable)
     wanted = wb.compile(program, target="ref").run(inputs)
     found = build.run(inputs)
-    limit = narrowest_tolerance(program)
+    limit = program_tolerance(program)
     for key in wanted:
         assert not difference(np.asarray(wanted[key]), np.asarray(found[key]), limit), key
     assert bool(build.runner.plan().host) == (name in LOOPS)

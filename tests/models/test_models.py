@@ -8,6 +8,7 @@ import pytest
 import workbench as wb
 from tests.models import cache, light, registry, wheels
 from tests.models.registry import MODELS, Inputs, Model
+from workbench.compiler.arrays.metrics import Metric
 
 TARGETS = ("ref", "cpu")
 
@@ -29,10 +30,8 @@ def expected(name: str) -> tuple[tuple[str, ...], list[np.ndarray]]:
 
 
 def relative_rms(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The RMS of the difference over the RMS of what is wanted, in float64."""
-    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
-    scale = np.sqrt(np.mean(wanted**2)) or 1.0
-    return float(np.sqrt(np.mean((found - wanted) ** 2)) / scale)
+    flat = [x.astype(np.float64).ravel() for x in (found, wanted)]
+    return Metric.RELATIVE_RMS.of(*flat)
 
 
 def parse(model: Model, inputs: Inputs) -> wb.Program:

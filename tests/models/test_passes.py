@@ -5,9 +5,10 @@ import pytest
 
 from tests.compiler.programs import with_buffers
 from tests.models.registry import MODELS, Model
+from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.builds.build import compile
 from workbench.compiler.ir.program import Program
-from workbench.compiler.laws.pass_checks import Validation, difference, narrowest_tolerance
+from workbench.compiler.laws.pass_checks import Validation
 from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.passes.base import Pass, all_passes, run_pass
 from workbench.compiler.passes.pipelines import PIPELINES
@@ -49,7 +50,7 @@ def test_every_pass_keeps_the_meaning(model: Model):
             continue
         with np.errstate(all="ignore"):
             found = Interpreter(work).run(with_buffers(work, inputs))
-        limit = narrowest_tolerance(work)
+        limit = program_tolerance(work)
         reasons = [difference(a, b, limit) for a, b in zip(wanted, found, strict=True)]
         assert not any(reasons), f"{name}: {reasons}"
 

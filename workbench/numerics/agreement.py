@@ -10,11 +10,11 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.arrays.metrics import Metric
+from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import float_text
 from workbench.compiler.ir.program import Program
 from workbench.compiler.run.tracing import elements_text
-from workbench.numerics.metrics import Array, rms_error
 
 _PRINTED = 32
 _ULPS = 80
@@ -22,7 +22,7 @@ _ULPS = 80
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far values may be from their reference: relative RMS of all, and bounds for each element."""
+    """How far MIGraphX lets values be from their reference: its RMS of all, and bounds for each element."""
 
     rms_tol: float = 1e-3
     atol: float = 1e-3
@@ -107,7 +107,7 @@ def agree(
 ) -> Agreement:
     """Compare an array with its reference as MIGraphX's ``verify_args`` does.
 
-    It passes if the relative RMS error is at most ``rms_tol``; NaN is never. An infinity makes it NaN,
+    It passes if MIGraphX's RMS error is at most ``rms_tol``; NaN is never. An infinity makes it NaN,
     also where the reference has the same one.
 
     Args:
@@ -180,16 +180,16 @@ def _not_finite(x: Array, y: Array) -> Iterator[str]:
 
 
 def rms_range(value: Any, reference: Any) -> float:
-    """The relative RMS error of MIGraphX's ``rms_range``; infinite where the sizes differ.
+    """The RMS error of MIGraphX's ``rms_range`` (``Metric.RMS``); infinite where the sizes differ.
 
-    ``sqrt(Σ(a−b)²) / (sqrt(n) · max(max|a|, max|b|, tiny))``, NaN where a NaN or an infinity is involved.
+    NaN where a NaN or an infinity is involved.
     """
     a = np.asarray(value).astype(np.float64).ravel()
     b = np.asarray(reference).astype(np.float64).ravel()
     if a.size != b.size:
         return inf
     with np.errstate(invalid="ignore", over="ignore"):
-        return rms_error(a, b) if a.size else 0.0
+        return Metric.RMS.of(a, b)
 
 
 def within_ulps(value: Any, reference: Any, ulps: float = _ULPS) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.compiler.arrays.metrics import program_tolerance, type_tolerance
 from workbench.compiler.builds.build import PRECISIONS, Build, compile, completed_inputs
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.program import Program
 from workbench.compiler.report.result import kernel_sources, kernel_text
 from workbench.compiler.text.printing import names
 from workbench.numerics.metrics import INCOMPARABLE, compare_arrays
@@ -16,10 +18,6 @@ from workbench.numerics.report import Report, Row
 
 Aligned = dict[int, Instruction]
 """Instructions of a build's program by the id, in the source program, of the value that they compute."""
-
-TOLERANCES = {DType.HALF: 8e-2, DType.BF16: 8e-2}
-"""RMS tolerances of MIGraphX's driver by the lowest type in use; 1e-3 for the rest."""
-_TOLERANCE = 1e-3
 
 
 def compare(
@@ -42,7 +40,8 @@ def compare(
         inputs: An array for each parameter; those left out are generated from ``seed``.
         reference: The name of a target to build the same source for, or another build of it.
         reference_precision: ``float64`` computes the reference's floats in float64; or ``float32``.
-        tolerance: RMS beyond which a value counts as wrong; by default MIGraphX's for the types in use.
+        tolerance: Relative RMS beyond which a value counts as wrong; by default by the narrowest type
+            that the build rounds to, as docs/numbers.md has it.
         seed: Seed of the generated inputs.
         progress: Show a progress bar; by default when it takes longer than a second.
 
@@ -66,7 +65,7 @@ def compare(
     captured = _capture(other, given, common, reference_precision == "float64", progress)
     rows = _measure(build, given, wanted, captured, names(other.program), common, progress)
     return Report(
-        build.program, rows, _default_tolerance(build) if tolerance is None else tolerance
+        build.program, rows, rounding_tolerance(build.program) if tolerance is None else tolerance
     )
 
 
@@ -136,6 +135,14 @@ def _row(instruction: Instruction, name: str, reference: str, metrics: Any) -> R
     )
 
 
-def _default_tolerance(build: Build) -> float:
-    types = {i.shape.type for m in build.program.modules.values() for i in m}
-    return max([TOLERANCES.get(t, _TOLERANCE) for t in types], default=_TOLERANCE)
+def rounding_tolerance(program: Program) -> float:
+    """The tolerance of the narrowest type that a program rounds to, integers that floats become included.
+
+    A float that lies near the middle of two integers may become either when it is computed more exactly.
+    """
+    integers = {
+        i.shape.type
+        for i in program.instructions
+        if i.shape.type.is_integral and any(x.shape.type.is_float for x in i.inputs)
+    } - {DType.BOOL}
+    return max([program_tolerance(program), *map(type_tolerance, integers)])

@@ -34,14 +34,14 @@ class Report:
     """How far each value of a build is from its reference, in the order of the run."""
 
     def __init__(self, program: Program, rows: Sequence[Row], tolerance: float) -> None:
-        """Keep the rows; ``tolerance`` is the RMS beyond which a value counts as wrong."""
+        """Keep the rows; ``tolerance`` is the relative RMS beyond which a value counts as wrong."""
         self.program = program
         self.rows = list(rows)
         self.tolerance = tolerance
 
     def is_wrong(self, row: Row) -> bool:
         """Whether a value is beyond the tolerance, or has a NaN or infinity of its own."""
-        return not row.metrics.is_sane or not row.metrics.rms <= self.tolerance
+        return not row.metrics.is_sane or not row.metrics.relative_rms <= self.tolerance
 
     def first_divergence(self) -> Row | None:
         """The first value, in the order of the run, that is wrong; None if all are within tolerance."""
@@ -59,26 +59,27 @@ class Report:
         rows = [
             {
                 "id": r.id, "name": r.name, "reference": r.reference, "kernel": r.kernel, "shape": r.shape,
-                "max abs": r.metrics.max_abs, "max rel": r.metrics.max_rel, "rms": r.metrics.rms,
+                "max abs": r.metrics.max_abs, "max rel": r.metrics.max_rel,
+                "relative rms": r.metrics.relative_rms, "rms": r.metrics.rms,
                 "cosine": r.metrics.cosine, "nan": r.metrics.nan, "inf": r.metrics.inf,
                 "wrong": self.is_wrong(r), "sources": ", ".join(r.sources),
             }
             for r in self.rows
         ]  # fmt: skip
-        columns = ["id", "name", "reference", "kernel", "shape", "max abs", "max rel", "rms", "cosine",
-                   "nan", "inf", "wrong", "sources"]  # fmt: skip
+        columns = ["id", "name", "reference", "kernel", "shape", "max abs", "max rel",
+                   "relative rms", "rms", "cosine", "nan", "inf", "wrong", "sources"]  # fmt: skip
         return pd.DataFrame(rows, columns=columns).set_index("id")
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """RMS error along the graph on a log scale, with the tolerance and the first wrong value marked."""
+        """Relative RMS along the graph on a log scale; the tolerance and the first wrong value are marked."""
         import matplotlib.pyplot as plt  # noqa: PLC0415
 
         if ax is None:
             _, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
         floor = 1e-18
-        errors = np.array([max(r.metrics.rms, floor) for r in self.rows])
+        errors = np.array([max(r.metrics.relative_rms, floor) for r in self.rows])
         positions = np.arange(len(errors))
-        ax.semilogy(positions, errors, ".-", color="#0072B2", lw=0.8, ms=4, label="RMS error")
+        ax.semilogy(positions, errors, ".-", color="#0072B2", lw=0.8, ms=4, label="relative RMS")
         ax.axhline(
             self.tolerance, color="black", ls="--", lw=0.8, label=f"tolerance {self.tolerance:g}"
         )
@@ -112,8 +113,8 @@ class Report:
         return f"{counted}; first {first.name} {first.kernel}"
 
     def overlay(self) -> dict[int, float]:
-        """RMS error by instruction id, for ``GraphView(program, overlay=…)``."""
-        return {r.id: r.metrics.rms for r in self.rows}
+        """Relative RMS error by instruction id, for ``GraphView(program, overlay=…)``."""
+        return {r.id: r.metrics.relative_rms for r in self.rows}
 
     def view(self, **options: Any) -> Any:
         """The graph of the build, coloured by error."""
@@ -126,5 +127,5 @@ class Report:
     def _repr_html_(self) -> str:
         from html import escape  # noqa: PLC0415
 
-        worst = self.table().sort_values("rms", ascending=False).head(10)
+        worst = self.table().sort_values("relative rms", ascending=False).head(10)
         return f"<p>{escape(self.summary)}</p>{worst.to_html(border=0)}"

@@ -54,7 +54,7 @@ class Check:
 
     @property
     def rms(self) -> float:
-        """The largest relative RMS error."""
+        """The largest of MIGraphX's RMS errors."""
         return max([float(np.nan_to_num(o.rms, nan=np.inf)) for o in self.outputs], default=0.0)
 
     def to_json(self) -> dict[str, Any]:

@@ -238,7 +238,7 @@ def compile(
             says. Inputs by name (those left out are generated) also run it after every pass that
             changed something, and stop at the first one after which a result differs.
         tolerance: Relative RMS up to which results are equal for ``check``; by default by the
-            narrowest float type in the program, 1e-4 for float.
+            narrowest float type in the program (7e-5 for float), as docs/numbers.md has it.
         device: For a target that has devices, as ``gpu`` does: one of ``workbench.devices()``, such as
             ``cuda:0``, or an architecture to compile for without having it, such as ``hip:gfx90a``; by
             default the best one here.

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.errors import EvaluationError, RewriteError, WorkbenchError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.validate import validate
-from workbench.compiler.laws.pass_checks import difference, narrowest_tolerance
 from workbench.compiler.laws.sample_programs import Grower, Unfit, numbers
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.rewrite import Rule, drive
@@ -156,7 +156,7 @@ def _difference(before: Program, after: Program, inputs: dict[str, Any], toleran
     """
     found = ""
     for float64 in (True, False):
-        limit = tolerance if float64 else max(tolerance, narrowest_tolerance(after))
+        limit = tolerance if float64 else max(tolerance, program_tolerance(after))
         try:
             pairs = zip(
                 _results(before, inputs, float64), _results(after, inputs, float64), strict=True

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
-
+from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.errors import EvaluationError, GraphError, MeaningError
-from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.listener import Listener, PassLike
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.validate import validate
 from workbench.compiler.record.edits import Edit, Step
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.run.reference import Interpreter
-
-TOLERANCES = {
-    DType.DOUBLE: 1e-9,
-    DType.FLOAT: 1e-4,
-    DType.HALF: 2e-2,
-    DType.BF16: 1e-1,
-}
-"""Relative RMS up to which two results are equal, by the narrowest float type that a program computes in."""
-NARROW = 0.5
-"""The same for floats of 8 bits and fewer."""
 
 
 class Validation(Listener):
@@ -94,7 +82,7 @@ class MeaningCheck(Validation):
             found = Interpreter(program).run(self.inputs)
         except EvaluationError as error:
             return f"a run fails: {error}"
-        limit = narrowest_tolerance(program) if self.tolerance is None else self.tolerance
+        limit = program_tolerance(program) if self.tolerance is None else self.tolerance
         for i, (one, other) in enumerate(zip(self.wanted, found, strict=True)):
             name = program.output_names[i] if i < len(program.output_names) else f"output {i}"
             if reason := difference(one, other, limit):
@@ -111,51 +99,6 @@ class MeaningCheck(Validation):
             else:
                 low = middle
         return step.edits[high - 1] if step.edits else None
-
-
-def narrowest_tolerance(program: Program) -> float:
-    """The tolerance for the narrowest float type in which a program has values."""
-    types = {
-        s.type
-        for i in program.instructions
-        for s in (i.shape.subs or (i.shape,))
-        if s.subs is None and s.type.is_float
-    }
-    found = [TOLERANCES.get(t, NARROW) for t in types]
-    return max(found, default=0.0)
-
-
-def difference(wanted: Any, found: Any, tolerance: float) -> str:
-    """How a result differs from the one that is wanted; empty where they are equal.
-
-    Floats are equal up to a relative RMS of ``tolerance``, with NaN and infinities in the same places;
-    everything else is equal exactly.
-    """
-    if isinstance(wanted, tuple | list):
-        pairs = zip(cast("Sequence[Any]", wanted), cast("Sequence[Any]", found), strict=True)
-        return next((p for p in (difference(a, b, tolerance) for a, b in pairs) if p), "")
-    a, b = np.asarray(wanted), np.asarray(found)
-    if (a.dtype, a.shape) != (b.dtype, b.shape):
-        return f"{b.dtype} of lens {list(b.shape)}; it was {a.dtype} of {list(a.shape)}"
-    if not _is_float(a):
-        count = int(np.count_nonzero(a != b))
-        return f"{count} of {a.size} elements differ" if count else ""
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    finite = np.isfinite(x) & np.isfinite(y)
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    if bool(np.any(~finite & ~same)):
-        return "a NaN or an infinity is not where it was"
-    scale = _rms(x[np.isfinite(x)])
-    relative = _rms(x[finite] - y[finite]) / max(scale, 1e-30)
-    return f"relative RMS {relative:.3g}, more than {tolerance:.3g}" if relative > tolerance else ""
-
-
-def _rms(values: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
-
-
-def _is_float(array: Any) -> bool:
-    return array.dtype.kind in "fV" or "float" in str(array.dtype)
 
 
 def _message(pass_: PassLike, step: Step, edit: Edit | None, problem: str) -> str:
