@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,12 +75,9 @@ class Grower:
         if not names:
             raise Unfit
         name = self.random.choice(names)
-        samples = [*find(name).samples()]
+        samples = _samples(find(name))
         if samples and (not (name in MAKERS or find(name).pointwise) or self._chance(0.3)):
-            op, operands = self.random.choice(samples)
-            shapes = [
-                v.shape if isinstance(v, Argument) else Argument.of(v).shape for v in operands
-            ]
+            op, shapes, _ = self.random.choice(samples)
             return self._named(pattern, self._apply(op, self._inputs(pattern, shapes, 0)))
         return self._value(pattern, self._shape(), 0, name)
 
@@ -126,29 +124,21 @@ class Grower:
 
     def _sampled(self, name: str, shape: Shape) -> tuple[Operation, list[Shape]]:
         """A sample of the operation whose result has these lens."""
-        found: list[tuple[Operation, list[Shape]]] = []
-        for op, operands in find(name).samples():
-            shapes = [
-                v.shape if isinstance(v, Argument) else Argument.of(v).shape for v in operands
-            ]
-            try:
-                result = op.compute_shape(shapes)
-            except WorkbenchError:
-                continue
-            if result.subs is None and (result.type, result.lens) == (shape.type, shape.lens):
-                found.append((op, shapes))
+        wanted = (shape.type, shape.lens)
+        found = [s for s in _samples(find(name)) if s.result == wanted]
         if not found:
             raise Unfit
-        return self.random.choice(found)
+        sample = self.random.choice(found)
+        return sample.op, sample.shapes
 
     @staticmethod
     def _arity(name: str, pattern: Pattern) -> int:
         if pattern.inputs is not None:
             return len(pattern.inputs)
-        operands = next((v for _, v in find(name).samples()), None)
-        if operands is None:
+        samples = _samples(find(name))
+        if not samples:
             raise Unfit
-        return len(operands)
+        return len(samples[0].shapes)
 
     def _inputs(self, pattern: Pattern, shapes: Sequence[Shape], depth: int) -> list[Instruction]:
         patterns = pattern.inputs or (Pattern(),) * len(shapes)
@@ -233,6 +223,32 @@ class Grower:
         if depth >= _DEPTH:
             raise Unfit
         return self._made(self.random.choice(ANY), Pattern(), shape, depth + 1)
+
+
+class _Sample(NamedTuple):
+    op: Operation
+    shapes: list[Shape]
+    """Of the operands."""
+    result: tuple[DType, Lens] | None
+    """Its type and lens; None where it is no one tensor of known lens."""
+
+
+@cache
+def _samples(kind: type[Operation]) -> tuple[_Sample, ...]:
+    """The samples of an operation without their arrays, which take longer to draw than all the rest."""
+    found: list[_Sample] = []
+    for op, operands in kind.samples():
+        shapes = [v.shape if isinstance(v, Argument) else Argument.of(v).shape for v in operands]
+        found.append(_Sample(op, shapes, _result(op, shapes)))
+    return tuple(found)
+
+
+def _result(op: Operation, shapes: list[Shape]) -> tuple[DType, Lens] | None:
+    try:
+        result = op.compute_shape(shapes)
+    except WorkbenchError:
+        return None
+    return (result.type, result.lens) if result.subs is None else None
 
 
 def numbers(random: Random, shape: Shape) -> Any:
