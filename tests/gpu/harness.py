@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.compiler.variants import Operand, cases, parts
+from tests.compiler.variants import Case, Operand, cases, parts
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
-from workbench.gpu.devices.base import Device
+from workbench.gpu.code.cache import compiled
+from workbench.gpu.devices.base import Code, Compiler, Device
+from workbench.gpu.devices.opencl import OpenCLDevice
+from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.lowering.plan import Plan
 from workbench.gpu.run.executable import Executable
 
 samples = cases
 """The samples of an operation, by its name."""
+OPTIMIZED, MORE = 16, 64
+"""One kernel in 16 is compiled for OpenCL as users have it, and one in 64 more by the seed of the run."""
+TOGETHER = 12
+"""The most kernels of one source: PoCL reads its headers once for them, but loads them all for each."""
 
 
 class Ran(NamedTuple):
@@ -36,16 +46,87 @@ def program_of(op: Operation, operands: Sequence[Operand]) -> Program:
 
 def run_one(op: Operation, operands: Sequence[Operand], device: Device) -> Ran:
     """The results of one instruction on a device."""
-    arrays = {f"x{k}": np.asarray(x.array).reshape(x.shape.lens) for k, x in enumerate(operands)}
-    return run_program(program_of(op, operands), arrays, device)
+    (ran,) = run_all([(op, list(operands))], device)
+    return ran
+
+
+def run_all(uses: Sequence[Case], device: Device) -> Iterator[Ran]:
+    """The results of each instruction; their kernels are compiled together."""
+    plans = [lower(program_of(op, operands), device.dialect) for op, operands in uses]
+    codes = built(plans, device)
+    for plan, (_, operands) in zip(plans, uses, strict=True):
+        arrays = {
+            f"x{k}": np.asarray(x.array).reshape(x.shape.lens) for k, x in enumerate(operands)
+        }
+        yield run_plan(plan, arrays, device, codes)
 
 
 def run_program(program: Program, inputs: dict[str, Any], device: Device) -> Ran:
     """The results of a program as it stands."""
-    plan = lower(program, device.dialect)
-    executable = Executable(plan, device)
+    return run_plan(lower(program, device.dialect), inputs, device)
+
+
+def run_plan(
+    plan: Plan, inputs: Mapping[str, Any], device: Device, codes: dict[str, Code] | None = None
+) -> Ran:
+    """The results of a plan; its kernels are compiled now, unless their code is given."""
+    executable = Executable(plan, device, built([plan], device) if codes is None else codes)
     try:
         values = [p for v in executable.run(inputs) for p in parts(v)]
     finally:
         executable.close()
     return Ran(values, plan)
+
+
+# Code
+
+
+def built(plans: Iterable[Plan], device: Device) -> dict[str, Code]:
+    """The code of all kernels; most of those for OpenCL without optimization, several in one source."""
+    kernels = {s.launch.kernel.name: s.launch.kernel for p in plans for s in p.kernels}
+    if device.kind != "opencl":
+        return compiled(kernels.values(), device.compiler, progress=False)
+    as_users = [k for k in kernels.values() if is_optimized(k)]
+    others = [k for k in kernels.values() if not is_optimized(k)]
+    return compiled(as_users, device.compiler, progress=False) | together(
+        others, _quick(device.index)
+    )
+
+
+def is_optimized(kernel: Kernel) -> bool:
+    """Whether tests compile it as users do: what its digest says, or its digest and the seed."""
+    digest = kernel.name[-16:]
+    seeded = hashlib.sha256(f"{digest} {os.environ['WORKBENCH_TEST_SEED']}".encode()).digest()
+    return int(digest, 16) % OPTIMIZED == 0 or int.from_bytes(seeded) % MORE == 0
+
+
+@cache
+def _quick(index: int) -> Compiler:
+    return OpenCLDevice(index, optimize=False).compiler
+
+
+def together(kernels: Sequence[Kernel], compiler: Compiler) -> dict[str, Code]:
+    """The code of each kernel, by name: several have one, from a source with all of them."""
+    groups = [kernels[k : k + TOGETHER] for k in range(0, len(kernels), TOGETHER)]
+    wholes = [merged(group) for group in groups]
+    codes = compiled(wholes, compiler, progress=False)
+    return {
+        k.name: codes[whole.name]
+        for group, whole in zip(groups, wholes, strict=True)
+        for k in group
+    }
+
+
+def merged(kernels: Sequence[Kernel]) -> Kernel:
+    """One source with several kernels; what they need is defined once."""
+    if len(kernels) == 1:
+        return kernels[0]
+    definitions: dict[str, None] = {}
+    bodies: list[str] = []
+    for kernel in kernels:
+        head, word, body = kernel.source.partition("KERNEL(")
+        definitions |= dict.fromkeys(head.splitlines())
+        bodies.append(word + body)
+    source = "\n".join([*definitions, *bodies])
+    name = f"together_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    return Kernel(name, source, kernels[0].grid, kernels[0].block)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.compiler.test_operations import SAMPLED
 from tests.compiler.variants import cases, computed, expect_close, said
-from tests.gpu.harness import run_one
+from tests.gpu.harness import run_all
 from workbench.gpu.devices.base import Device
 
 ON_HOST: dict[str, str] = {
@@ -47,13 +47,13 @@ ON_HOST: dict[str, str] = {
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLED) - {"undefined"}))
 def test_kernels_agree_with_the_reference(name: str, device: Device):
-    left = 0
-    for op, operands in cases(name):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            wanted = computed(op, operands)
-            ran = run_one(op, operands, device)
-        left += len(ran.plan.host)
-        for a, b in zip(ran.values, wanted, strict=True):
+    left, uses = 0, cases(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = [computed(op, operands) for op, operands in uses]
+        ran = list(run_all(uses, device))
+    for (op, operands), (values, plan), results in zip(uses, ran, wanted, strict=True):
+        left += len(plan.host)
+        for a, b in zip(values, results, strict=True):
             expect_close(a, b, a.dtype, said(op, operands))
     assert bool(left) == (name in ON_HOST), f"{name}: the host computes {left} of its samples"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.compiler.variants import Operand, computed, inferred, parts
+from tests.gpu.harness import built
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
@@ -74,7 +75,7 @@ def _executable(signature: tuple[Any, ...], device: Device) -> Executable:
     program.main.add_return(program.main.add("pointwise", *inputs, modules=[body]))
     plan = lower(program, device.dialect)
     assert (len(plan.kernels), plan.host) == (1, [])
-    return Executable(plan, device)
+    return Executable(plan, device, built([plan], device))
 
 
 def edges(type: DType) -> np.ndarray:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.compiler.variants import computed, expect_close, parts
+from tests.compiler.variants import computed, expect_close
 from tests.gpu.emit.agreement import LAYOUTS, is_possible, laid_out, operands
-from tests.gpu.harness import program_of
+from tests.gpu.harness import program_of, run_plan
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.sampling import digits, noise
@@ -20,7 +20,6 @@ from workbench.gpu.devices.base import Device
 from workbench.gpu.kernels import elementwise as kernels
 from workbench.gpu.lowering.lower import Lowering
 from workbench.gpu.lowering.plan import KernelStep
-from workbench.gpu.run.executable import Executable
 
 some = settings(max_examples=12, deadline=None, derandomize=True)
 TYPES = [DType.FLOAT, DType.HALF, DType.BF16, DType.DOUBLE, DType.INT8, DType.INT32, DType.UINT64]
@@ -38,10 +37,9 @@ class Direct(Lowering):
 def expect_agreement(device: Device, op: Operation, *arrays: np.ndarray) -> None:
     """What the reference gives, with the value of each element computed by one work item."""
     given_ = operands(*arrays)
-    executable = Executable(Direct(program_of(op, given_), device.dialect).plan(), device)
-    found = executable.run({f"x{k}": x for k, x in enumerate(arrays)})
-    executable.close()
-    for a, b in zip(parts(found[0]), computed(op, given_), strict=True):
+    plan = Direct(program_of(op, given_), device.dialect).plan()
+    found = run_plan(plan, {f"x{k}": x for k, x in enumerate(arrays)}, device).values
+    for a, b in zip(found, computed(op, given_), strict=True):
         expect_close(a, b, b.dtype, str(op))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.compiler.variants import computed, expect_close, said
 from tests.gpu.emit.agreement import expect_agreement, operands
-from tests.gpu.harness import program_of, run_one
+from tests.gpu.harness import program_of, run_one, run_plan
 from workbench.compiler.builds.build import generated_inputs
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Operation
@@ -30,7 +30,6 @@ from workbench.compiler.run.reference import run
 from workbench.gpu.devices.base import Device
 from workbench.gpu.kernels import elementwise
 from workbench.gpu.lowering.lower import lower
-from workbench.gpu.run.executable import Executable
 
 
 @pytest.mark.parametrize("mode", PadMode)
@@ -80,9 +79,7 @@ def accesses(device: Device, op: Operation, *arrays: np.ndarray) -> tuple[int, i
     program: Program = program_of(op, given)
     plan = lower(program, replace(device.dialect, vectors=True))
     (step,) = plan.kernels
-    executable = Executable(plan, device)
-    (found,) = executable.run({f"x{k}": x for k, x in enumerate(arrays)})
-    executable.close()
+    (found,) = run_plan(plan, {f"x{k}": x for k, x in enumerate(arrays)}, device).values
     (wanted,) = computed(op, given)
     expect_close(found, wanted, wanted.dtype, said(op, given))
     source = step.launch.kernel.source
@@ -148,9 +145,7 @@ def test_work_on_pieces_and_on_their_concatenation_is_one_kernel(width: int, dev
     inputs = generated_inputs(program, 0)
     for vectors in (False, True):
         plan = lower(program, replace(device.dialect, vectors=vectors))
-        executable = Executable(plan, device)
-        (found,) = executable.run(inputs)
-        executable.close()
+        (found,) = run_plan(plan, inputs, device).values
         (wanted,) = run(program, inputs)
         expect_close(found, wanted, np.float32, "fused_concat")
         assert (len(plan.kernels), plan.host) == (1, [])

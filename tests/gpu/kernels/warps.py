@@ -4,15 +4,13 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tests.compiler.variants import parts
-from tests.gpu.harness import Ran, run_program
+from tests.gpu.harness import Ran, run_plan, run_program
 from workbench.compiler.ir.program import Program
 from workbench.gpu.devices.base import Device
 from workbench.gpu.dialect import OPENCL, Dialect
 from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.lowering.plan import KernelStep, Step
-from workbench.gpu.run.executable import Executable
 
 _SHUFFLE = """\
 #define SHUFFLE_XOR(v, m) ({ \\
@@ -34,13 +32,7 @@ def run_warped(program: Program, inputs: dict[str, Any], device: Device, warp: i
     if device.kind != "opencl":
         return run_program(program, inputs, device)
     plan = lower(program, warped(warp))
-    plan = replace(plan, steps=tuple(map(_step, plan.steps)))
-    executable = Executable(plan, device)
-    try:
-        values = [p for v in executable.run(inputs) for p in parts(v)]
-    finally:
-        executable.close()
-    return Ran(values, plan)
+    return run_plan(replace(plan, steps=tuple(map(_step, plan.steps))), inputs, device)
 
 
 def _step(step: Step) -> Step:
