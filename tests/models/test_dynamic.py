@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.models import samples
+from tests.models import samples, test_models
 from tests.models.registry import MODELS, Inputs
 from tests.models.test_models import relative_rms
 from workbench.compiler.ir.shape import Dim
@@ -98,11 +98,7 @@ TABLE = [
 ]
 
 
-@functools.lru_cache(maxsize=1)
-def session(name: str) -> Any:
-    import onnxruntime
-
-    return onnxruntime.InferenceSession(MODELS[name].path, providers=["CPUExecutionProvider"])
+session = functools.lru_cache(maxsize=1)(test_models.session)
 
 
 def expected(ranged: Ranged, inputs: Inputs) -> list[np.ndarray]:

@@ -1,6 +1,7 @@
 """Every model, compiled for both pipelines, gives what onnxruntime gives."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +23,20 @@ def _parameters() -> list:
 @functools.lru_cache(maxsize=1)
 def expected(name: str) -> tuple[tuple[str, ...], list[np.ndarray]]:
     """The names of the outputs and what onnxruntime computes for them."""
+    peer = session(name)
+    names = tuple(output.name for output in peer.get_outputs())
+    return names, peer.run(None, MODELS[name].inputs())
+
+
+def session(name: str) -> Any:
+    """onnxruntime's session of a model; other tests have the other cores."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(MODELS[name].path, providers=["CPUExecutionProvider"])
-    names = tuple(output.name for output in session.get_outputs())
-    return names, session.run(None, MODELS[name].inputs())
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        MODELS[name].path, options, providers=["CPUExecutionProvider"]
+    )
 
 
 def relative_rms(found: np.ndarray, wanted: np.ndarray) -> float:

@@ -93,6 +93,7 @@ def peer(made: onnx.ModelProto, given):
     """What onnxruntime computes, or ONNX's reference where that has no kernel."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     try:
         session = onnxruntime.InferenceSession(made.SerializeToString(), options)
     except Exception:  # there is no kernel for it
