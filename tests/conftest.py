@@ -1,16 +1,22 @@
-"""What every test can use: golden transcripts, hypothesis profiles, and the ban on quiet skips."""
+"""What every test can use: golden transcripts, hypothesis profiles, a seed, and the ban on quiet skips."""
 
 import os
+import secrets
 import shutil
+import zlib
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# Workers share the cores, and NumPy's threads burn time while they wait for one: a third of it is left
+# without them. Read when NumPy is loaded, which nothing above does.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parent.parent
@@ -24,6 +30,8 @@ CHROMIUM_FLAGS = [
     "--no-sandbox",
 ]
 SEEN_BY_A_PERSON = {"browser", "jupyter"}
+SLICE = 12
+"""One property test in so many is run once more, with examples that the seed of the run gives."""
 
 settings.register_profile("fast", max_examples=25, deadline=None, derandomize=True)
 settings.register_profile(
@@ -39,6 +47,52 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what is printed now into tests/golden instead of comparing with it",
     )
+
+
+def pytest_configure() -> None:
+    """One seed and one folder of compiled kernels for all processes of a run."""
+    os.environ.setdefault("WORKBENCH_CACHE", str(ROOT / "build" / "cache"))
+    os.environ.setdefault("WORKBENCH_TEST_SEED", str(secrets.randbelow(1 << 32)))
+
+
+def pytest_report_header() -> str:
+    """The variable that repeats what this run drew."""
+    return f"WORKBENCH_TEST_SEED={os.environ['WORKBENCH_TEST_SEED']}"
+
+
+class Seeded(pytest.Function):
+    """A property test with examples of the run's seed in place of its fixed ones."""
+
+    def runtest(self) -> None:
+        """Runs the test with the seed, and leaves it without."""
+        seed(int(os.environ["WORKBENCH_TEST_SEED"]))(self.function)
+        try:
+            super().runtest()
+        finally:
+            seed(None)(self.function)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the random slice beside the fixed tests."""
+    items[:] = [one for item in items for one in (item, *_seeded(item))]
+
+
+def _seeded(item: pytest.Item) -> list[pytest.Item]:
+    known = f"{item.nodeid} {os.environ['WORKBENCH_TEST_SEED']}".encode()
+    if not isinstance(item, pytest.Function) or zlib.crc32(known) % SLICE:
+        return []
+    if not getattr(item.function, "is_hypothesis_test", False):
+        return []
+    made = Seeded.from_parent(
+        item.parent,
+        name=f"{item.name}@seed",
+        callspec=getattr(item, "callspec", None),
+        callobj=item.obj,
+        fixtureinfo=item._fixtureinfo,
+        originalname=f"{item.originalname}@seed",
+    )
+    return [made]
 
 
 @pytest.fixture

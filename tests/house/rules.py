@@ -52,7 +52,7 @@ def import_direction(root: Path) -> Iterator[str]:
         layer = _layer(name)
         if layer is None:
             continue
-        inside = {line for part in _late(tree) for line, _ in source.imports(part)}
+        inside = {n for part in _late(tree) for n in range(part.lineno, part.end_lineno + 1)}
         for line, module in source.imports(tree):
             if not _may_import(layer, module, on_request=line in inside):
                 yield f"{name}:{line}: {layer} may not import {module}"
@@ -76,7 +76,7 @@ def _is_below(module: str, part: str) -> bool:
     return inner.removeprefix(".").partition(".")[0] in known
 
 
-def _late(tree: ast.Module) -> Iterator[ast.AST]:
+def _late(tree: ast.Module) -> Iterator[ast.stmt]:
     yield from source.functions(tree)
     for node in tree.body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -156,7 +156,7 @@ def options_in_one_place(root: Path) -> Iterator[str]:
     page = root / "docs/options.md"
     listed = set(re.findall(r"\bWORKBENCH_\w+", source.text(page))) if page.exists() else set()
     for name, tree in source.trees(root, "workbench"):
-        for node in ast.walk(tree):
+        for node in source.nodes(tree):
             read = isinstance(node, ast.Attribute) and node.attr in {
                 "environ",
                 "getenv",

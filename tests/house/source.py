@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SKIPPED = {"build", "dist", "node_modules", "golden"}
@@ -27,12 +28,23 @@ def text(path: Path) -> str:
 def trees(root: Path, *under: str) -> Iterator[tuple[str, ast.Module]]:
     """The name and syntax tree of each Python file."""
     for path in files(root, ".py", under=under):
-        yield path.relative_to(root).as_posix(), ast.parse(text(path), str(path))
+        yield path.relative_to(root).as_posix(), _parsed(text(path))
+
+
+@cache
+def _parsed(code: str) -> ast.Module:
+    return ast.parse(code)
+
+
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Every node of a tree."""
+    return tuple(ast.walk(tree))
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The line and full name of each import, wherever it stands; a call of `import_module` too."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -55,7 +67,7 @@ def _imported_by_call(call: ast.Call) -> str:
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method, nested ones too."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
