@@ -8,7 +8,7 @@ WORKERS ?= auto
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check conformance format docs models tensorflow gpu bench golden nightly lock clean
+.PHONY: help lab test lint check conformance format docs models tensorflow gpu bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,10 +37,12 @@ lab: $(VENV)/.lab ## open JupyterLab on the first notebook
 test: $(VENV)/.dev ## run all tests but those of full-size models
 	$(PYTEST) -n $(WORKERS) --dist loadgroup -m 'not models and not gpu and not tensorflow' $(ARGS)
 
-check: $(VENV)/.dev ## formatting, lint, types and the rules of the house
+lint: $(VENV)/.dev ## formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+
+check: lint ## formatting, lint, types and the rules of the house
 	$(PYTEST) -q tests/house $(ARGS)
 
 format: $(VENV)/.dev ## format the code and fix what the linter can

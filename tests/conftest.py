@@ -74,8 +74,9 @@ class Seeded(pytest.Function):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the random slice beside the fixed tests."""
+    """Puts the random slice beside the fixed tests, and what waits for a browser before all others."""
     items[:] = [one for item in items for one in (item, *_seeded(item))]
+    items.sort(key=lambda item: not any(item.iter_markers("jupyter")))
 
 
 def _seeded(item: pytest.Item) -> list[pytest.Item]:

@@ -1,5 +1,6 @@
 """Every pass and pipeline on random programs over all operations, and on the small models."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,12 @@ def test_random_programs(name: str, program: Program):
 @pytest.mark.parametrize("name", PASSES)
 @pytest.mark.parametrize("model", SMALL)
 def test_small_models(name: str, model: str):
+    keeps_meaning(PASSES[name], *subject(model))
+
+
+@cache
+def subject(model: str) -> tuple[Program, dict[str, Any]]:
+    """A model, which passes work on a copy of, and its inputs."""
     inputs = MODELS[model].inputs()
     lens = {n: v.shape for n, v in inputs.items()}
-    keeps_meaning(PASSES[name], parse_onnx(MODELS[model].path, map_input_dims=lens), inputs)
+    return parse_onnx(MODELS[model].path, map_input_dims=lens), inputs

@@ -49,6 +49,7 @@ def test_a_model_gives_what_the_reference_gives(name: str, fused: bool, device: 
     assert bool(build.runner.plan().host) == (name in LOOPS)
 
 
+@pytest.mark.xdist_group("compiled models")
 @every_model
 def test_fusion_makes_fewer_kernels(name: str):
     counts = [
@@ -64,6 +65,7 @@ def _compiled(name: str, fused: bool = True) -> Program:
     return wb.compile(parsed(MODELS[name]), target="cpu", passes="gpu", disable=disable).program
 
 
+@pytest.mark.xdist_group("compiled models")
 @pytest.mark.parametrize("arch", AMD)
 def test_every_kernel_of_the_models_compiles_for_amd(arch: str):
     compiler = compiler_for(f"hip:{arch}")
