@@ -49,6 +49,12 @@ def test_nothing_is_compiled_for_an_architecture():
         compiler_for("opencl:rocketlake")
 
 
+def test_code_that_is_not_optimized_is_other_code(opencl):
+    quick = type(opencl)(opencl.index, optimize=False)
+    assert quick.compiler.key != opencl.compiler.key
+    assert opencl.load(quick.compiler.compile(opencl.dialect.prologue + ADD, "add"), "add")
+
+
 def test_a_device_is_there_when_no_cache_can_be_written(tmp_path):
     """PoCL by itself has no device then."""
     file = tmp_path / "file"

@@ -14,7 +14,7 @@ from tests.models.test_models import parse, relative_rms
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.operation import OPERATIONS, Operation
+from workbench.compiler.ir.operation import OPERATIONS, Operation, find
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.reference import Interpreter
@@ -25,7 +25,7 @@ from workbench.gpu.lowering.lower import lower
 WARPS = (0, 32)
 """Kernels as the device wants them, and as those with warps do."""
 TYPES = ("float", "double", "half", "bf16", "int8", "uint8", "int32", "int64")
-DOT = OPERATIONS["dot"]
+DOT = find("dot")
 
 
 def run(program: Program, inputs: dict[str, np.ndarray], device: Device, warp: int) -> Ran:
