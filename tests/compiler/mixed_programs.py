@@ -8,14 +8,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from hypothesis import strategies as st
 
-import workbench.compiler.ops  # noqa: F401  # registers every operation
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.operation import OPERATIONS
+from workbench.compiler.ir.operation import all_operations
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.tidy.dead_code_elimination import unreachable
+
+OPERATIONS = all_operations()
 
 T = TypeVar("T")
 Pick = Callable[[Sequence[T]], T]

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.ir.operation import OPERATIONS, Operation, find, make
+from workbench.compiler.ir.operation import Operation, all_operations, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.run.reference import Interpreter
 from workbench.compiler.text.printing import parse, to_text
 
-find("sequence_at")  # registers every operation
+OPERATIONS = all_operations()
+
 OPS = sorted(n for n, op in OPERATIONS.items() if op.__module__.endswith(".collection"))
 F = Shape("float_type", [2])
 ANY = Shape.dynamic(F.type, [Dim(0, 9)])

@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-import workbench.compiler.ops  # noqa: F401  # registers every operation
 from tests.compiler.test_operations import BITS, OF_COLLECTIONS, OF_NETWORKS, SAMPLED
 from tests.compiler.variants import (
     Operand,
@@ -31,8 +30,10 @@ from tests.compiler.variants import (
 )
 from workbench.compiler.errors import ShapeError
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.operation import OPERATIONS, Operation
+from workbench.compiler.ir.operation import Operation, all_operations
 from workbench.compiler.ir.shape import Shape
+
+OPERATIONS = all_operations()
 
 every_sampled = pytest.mark.parametrize("name", SAMPLED)
 FEW = 4

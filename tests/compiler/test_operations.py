@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-import workbench.compiler.ops  # noqa: F401  # registers every operation
 from tests.compiler.expressions import evaluate
 from tests.compiler.variants import (
     Operand,
@@ -20,10 +19,12 @@ from tests.compiler.variants import (
 )
 from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.operation import OPERATIONS, Operation, make
+from workbench.compiler.ir.operation import Operation, all_operations, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.text.printing import parse, to_text
+
+OPERATIONS = all_operations()
 
 # Of these no value is known: test_what_has_no_value_says_so.
 WITHOUT_VALUE = {"@param", "@literal", "@return", "@outline", "outline", "unknown:"}

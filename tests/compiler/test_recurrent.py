@@ -6,11 +6,13 @@ import pytest
 from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.operation import OPERATIONS, Operation, make
+from workbench.compiler.ir.operation import Operation, all_operations, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.sequences import Direction
 from workbench.compiler.run import reference
 from workbench.compiler.text.printing import parse, to_text
+
+OPERATIONS = all_operations()
 
 NETWORKS = ("rnn", "gru", "lstm")
 every_network = pytest.mark.parametrize("name", NETWORKS)

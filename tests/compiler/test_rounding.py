@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import workbench.compiler.ops  # noqa: F401  # registers every operation
 from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.operation import make
 from workbench.compiler.ir.program import Program

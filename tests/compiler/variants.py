@@ -10,10 +10,12 @@ import numpy as np
 from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.operation import OPERATIONS, Family, Operation
+from workbench.compiler.ir.operation import Family, Operation, all_operations
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.buffers import Written
 from workbench.compiler.ops.elementwise import cast
+
+OPERATIONS = all_operations()
 
 TYPES = [t for t in DType if t not in {DType.TUPLE, DType.FP4X2}]
 

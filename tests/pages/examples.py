@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-import workbench.compiler.ops  # noqa: F401  # registers every operation
 from tests.compiler.test_module_operations import CASES
 from tests.pages.imports import trials
 from workbench.compiler.errors import EvaluationError, InputError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.operation import OPERATIONS, Sample
+from workbench.compiler.ir.operation import Sample, all_operations
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.fused import Fused
 from workbench.compiler.run.reference import Interpreter
@@ -22,6 +21,8 @@ from workbench.compiler.text.printing import lines, parse
 from workbench.widgets.rows import table_of
 from workbench.widgets.scene import scene_of
 from workbench.widgets.svg import svg
+
+OPERATIONS = all_operations()
 
 WIDTH = 76
 """Characters of a value on one line; the rows of a wider one stand below each other."""

@@ -8,8 +8,10 @@ from tests.pages import passes
 from tests.pages.examples import example
 from tests.pages.imports import table
 from tests.pages.write import FOLDER, MADE, PICTURE, drawn, meaning, pages
-from workbench.compiler.ir.operation import OPERATIONS
+from workbench.compiler.ir.operation import all_operations
 from workbench.compiler.passes.base import RewritePass, all_passes
+
+OPERATIONS = all_operations()
 
 # What an unknown operator or a note computes is not known, so there is nothing to show.
 WITHOUT_EXAMPLE = {"unknown:", "@outline", "outline"}

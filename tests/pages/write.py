@@ -10,8 +10,10 @@ import onnx
 
 from tests.pages.examples import example
 from tests.pages.imports import Operator, operators_of, table
-from workbench.compiler.ir.operation import OPERATIONS, Family, Operation, attribute_text
+from workbench.compiler.ir.operation import Family, Operation, all_operations, attribute_text
 from workbench.compiler.text.printing import operator_text
+
+OPERATIONS = all_operations()
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "operators"

@@ -11,10 +11,12 @@ from tests.compiler.test_operations import SAMPLED
 from tests.compiler.variants import TYPES, Operand, expect_close
 from tests.gpu.emit.bodies import Made, Use, bits, edges, together
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.operation import OPERATIONS
+from workbench.compiler.ir.operation import all_operations
 from workbench.compiler.ops.elementwise import Pointwise, draw
 from workbench.compiler.ops.quant import Dequantizelinear, Quantizelinear
 from workbench.gpu.devices.base import Device
+
+OPERATIONS = all_operations()
 
 QUANTIZATION = ["quantizelinear", "dequantizelinear"]
 NAMES = [

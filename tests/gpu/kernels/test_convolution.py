@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from tests.compiler.variants import inferred, operand, shapes
 from tests.gpu.harness import samples
 from tests.gpu.kernels.test_product import TYPES, WARPS, Grouped, expect_agreement, matrix
-from workbench.compiler.ir.operation import find
+from workbench.compiler.ir.operation import all_operations
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.windows import PaddingMode
 from workbench.gpu.devices.base import Device
 
-CONVOLUTION = find("convolution")
+OPERATIONS = all_operations()
+
+CONVOLUTION = OPERATIONS["convolution"]
 
 
 def channels_last(x: np.ndarray) -> np.ndarray:

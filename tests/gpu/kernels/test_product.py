@@ -14,13 +14,15 @@ from tests.models.test_models import parse, relative_rms
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.operation import OPERATIONS, Operation, find
+from workbench.compiler.ir.operation import Operation, all_operations
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.reference import Interpreter
 from workbench.gpu.devices.base import Device
 from workbench.gpu.devices.registry import compiler_for
 from workbench.gpu.lowering.lower import lower
+
+OPERATIONS = all_operations()
 
 WARPS = (0, 32)
 """Kernels as the device wants them, and as those with warps do."""

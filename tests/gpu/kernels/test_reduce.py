@@ -14,7 +14,7 @@ from tests.gpu.kernels.warps import run_warped, warped
 from tests.models.registry import MODELS
 from workbench.compiler.builds.build import generated_inputs
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.operation import OPERATIONS, Operation
+from workbench.compiler.ir.operation import Operation, all_operations
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.elementwise import draw
@@ -22,6 +22,8 @@ from workbench.gpu.devices.base import Device
 from workbench.gpu.dialect import CUDA, OPENCL
 from workbench.gpu.emit.reductions import REDUCTIONS
 from workbench.gpu.lowering.lower import lower
+
+OPERATIONS = all_operations()
 
 some = settings(max_examples=20, deadline=None, derandomize=True)
 NAMES = [*REDUCTIONS, "softmax", "logsoftmax"]

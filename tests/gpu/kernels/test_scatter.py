@@ -5,9 +5,11 @@ import pytest
 
 from tests.gpu.emit.agreement import operands
 from tests.gpu.harness import run_one
-from workbench.compiler.ir.operation import OPERATIONS, Operation
+from workbench.compiler.ir.operation import Operation, all_operations
 from workbench.compiler.ir.sampling import noise
 from workbench.gpu.devices.base import Device
+
+OPERATIONS = all_operations()
 
 KINDS = ["none", "add", "mul", "min", "max"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Family
+from workbench.compiler.ops.reduce import is_reduction
 from workbench.compiler.passes.fuse import conditions as obstacles
 from workbench.compiler.passes.fuse import fuse_concat, fuse_gemm_epilogue
-from workbench.compiler.passes.fuse.fuse_reduce import is_reduction
 from workbench.compiler.passes.fuse.kernels.pairs import KERNELS, behind_views, listed, who
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from workbench.compiler.errors import EvaluationError, OperationError, ShapeErro
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.quoting import word_text
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.structure import Monoid, Product
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.argument import Argument
@@ -67,6 +68,14 @@ class Operation:
     """Whether ``compute_into`` can write the result over an operand that nobody reads any more."""
     axes_of_input: ClassVar[tuple[str, ...]] = ()
     """Attributes that name axes of the first input; negative values count from its end."""
+    monoid: ClassVar[Monoid | None] = None
+    """How the elements along ``axes_of_input`` become one, for reductions."""
+    scan: ClassVar[Monoid | None] = None
+    """How an element and those before it along ``axes_of_input`` become one, for scans."""
+    window: ClassVar[bool] = False
+    """Whether a window slides over the spatial axes of the first input, with ``padding`` around it."""
+    product: ClassVar[Product | None] = None
+    """How the first two inputs are multiplied, for matrix products and convolutions."""
 
     def attributes(self) -> dict[str, Any]:
         """All attributes by name, in the order that they print."""
@@ -147,16 +156,21 @@ def attribute_names(cls: type[Operation]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls))
 
 
+def all_operations() -> dict[str, type[Operation]]:
+    """Every operation by its name, those of modules that nothing has imported yet included."""
+    import_modules("workbench.compiler.ops")
+    return OPERATIONS
+
+
 def find(name: str) -> type[Operation]:
     """The operation registered under ``name``.
 
     Raises:
         OperationError: There is none.
     """
-    if name not in OPERATIONS:
-        import_modules("workbench.compiler.ops")
+    known = OPERATIONS if name in OPERATIONS else all_operations()
     try:
-        return OPERATIONS[name]
+        return known[name]
     except KeyError:
         near = difflib.get_close_matches(name, OPERATIONS, 3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""

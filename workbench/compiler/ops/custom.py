@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from workbench.compiler.discovery import import_modules
 from workbench.compiler.errors import EvaluationError, OperationError, ShapeError, WorkbenchError
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import (
@@ -21,6 +20,7 @@ from workbench.compiler.ir.operation import (
     Evaluate,
     Family,
     Operation,
+    all_operations,
     forget_plain,
     make,
 )
@@ -191,7 +191,6 @@ def operation(
     Raises:
         OperationError: The name is taken or no name, or an attribute cannot be one.
     """
-    import_modules("workbench.compiler.ops")  # names that are taken
     _check_name(name)
     known = dict(op_attributes or {})
     specs = [_spec(name, key, value) for key, value in (attributes or {}).items()]
@@ -247,7 +246,8 @@ def _check_name(name: str) -> None:
         raise OperationError(
             f"{name!r} cannot name an operation; expected no spaces, brackets, commas, '=' or '@'"
         )
-    if name in OPERATIONS and not issubclass(OPERATIONS[name], Custom):
+    known = all_operations()
+    if name in known and not issubclass(known[name], Custom):
         raise OperationError(f"the workbench has an operation {name!r}; choose another name")
 
 

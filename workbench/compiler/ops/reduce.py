@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -33,6 +33,7 @@ from workbench.compiler.ir.ranges import (
 )
 from workbench.compiler.ir.sampling import digits, grid, noise
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.structure import MEAN, Choice, Monoid
 from workbench.compiler.ops.accumulate import (
     highest,
     lowest,
@@ -45,14 +46,73 @@ from workbench.compiler.ops.accumulate import (
 from workbench.compiler.ops.elementwise import BLOCK, blocks_of, repacked
 
 if TYPE_CHECKING:
+    from workbench.compiler.ir.instruction import Instruction
     from workbench.compiler.ir.module import Module
 
 Ints: TypeAlias = tuple[int, ...]
 
 
+def is_reduction(instruction: Instruction) -> bool:
+    """Whether an instruction makes one of the elements of its only input, along axes that it names."""
+    return instruction.op.monoid is not None and len(instruction.inputs) == 1
+
+
+def reduced_axes(instruction: Instruction) -> Ints:
+    """The axes along which an instruction makes elements one, in ascending order."""
+    return axes_along(instruction.op.normalized([i.shape for i in instruction.inputs]))
+
+
+def axes_along(op: Operation) -> Ints:
+    """The axes along which a reduction makes elements one, in ascending order."""
+    (name,) = op.axes_of_input
+    axes: int | Ints = getattr(op, name)
+    return tuple(sorted(axes)) if isinstance(axes, tuple) else (axes,)
+
+
+def along_axes(op: Operation, axes: Sequence[int]) -> Operation:
+    """A reduction along other axes; one that names a single axis takes the only one."""
+    (name,) = op.axes_of_input
+    several = isinstance(getattr(op, name), tuple)
+    return replace(op, **{name: tuple(axes) if several else axes[0]})
+
+
+# What partial results are kept in: at least float, as sums of narrow floats are
+
+
+def _of_reals(type: DType) -> DType:
+    return DType.DOUBLE if type is DType.DOUBLE else DType.FLOAT
+
+
+def wrapping(type: DType) -> DType:
+    """The accumulator of sums and products: integers wrap in 64 bits, and the low ones are kept."""
+    return _of_reals(type) if type.is_float else DType.UINT64
+
+
+def comparable(type: DType) -> DType:
+    """The accumulator of extremes: integers as they are, in 32 bits at least."""
+    if type.is_float:
+        return _of_reals(type)
+    return type if type.size >= DType.INT32.size else DType.INT32
+
+
+def _truth(type: DType) -> DType:  # noqa: ARG001
+    return DType.INT32
+
+
+SUM = Monoid("{0} + {1}", lambda _: 0, wrapping)
+PRODUCT = Monoid("{0} * {1}", lambda _: 1, wrapping)
+MAXIMUM = Monoid("max({0}, {1})", lambda t: lowest(t.numpy), comparable)
+MINIMUM = Monoid("min({0}, {1})", lambda t: highest(t.numpy), comparable)
+ALL = Monoid("{0} & {1}", lambda _: 1, _truth, lift="{0} != 0")
+ANY = Monoid("{0} | {1}", lambda _: 0, _truth, lift="{0} != 0")
+
+
 @dataclass(frozen=True)
 class Reduction(Operation):
-    """Base of the reductions: ``axes`` become 1. Without ``axes``, a second input holds them."""
+    """Base of the reductions: ``axes`` become 1. Without ``axes``, a second input holds them.
+
+    A subclass declares its ``monoid`` and what it gives in NumPy; fusion and kernels follow.
+    """
 
     family = Family.REDUCE
     dynamic = True
@@ -127,6 +187,7 @@ class ReduceSum(Reduction):
     """The sum of the elements along the axes."""
 
     name = "reduce_sum"
+    monoid = SUM
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """Summed in float32 at least; integers in 64 bits."""
@@ -138,6 +199,7 @@ class ReduceMean(Reduction):
     """The mean of the elements along the axes; integers truncate."""
 
     name = "reduce_mean"
+    monoid = replace(SUM, finish=MEAN)
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """The sum, divided by how many there are."""
@@ -153,6 +215,7 @@ class ReduceMax(Reduction):
     """The largest element along the axes."""
 
     name = "reduce_max"
+    monoid = MAXIMUM
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """``numpy.max``; of nothing, the least value of the type."""
@@ -166,6 +229,7 @@ class ReduceMin(Reduction):
     """The smallest element along the axes."""
 
     name = "reduce_min"
+    monoid = MINIMUM
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """``numpy.min``; of nothing, the greatest value of the type."""
@@ -179,6 +243,7 @@ class ReduceProd(Reduction):
     """The product of the elements along the axes."""
 
     name = "reduce_prod"
+    monoid = PRODUCT
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """Multiplied in float32 at least; integers in 64 bits."""
@@ -190,6 +255,7 @@ class ReduceAll(Reduction):
     """Whether all elements along the axes are nonzero, in the input's type."""
 
     name = "reduce_all"
+    monoid = ALL
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """``numpy.all``."""
@@ -201,6 +267,7 @@ class ReduceAny(Reduction):
     """Whether some element along the axes is nonzero, in the input's type."""
 
     name = "reduce_any"
+    monoid = ANY
 
     def reduced(self, x: Array, axes: Ints) -> Array:
         """``numpy.any``."""
@@ -250,6 +317,7 @@ class ArgMax(ArgExtreme):
     """Where along ``axis`` the largest element stands."""
 
     name = "argmax"
+    monoid = Choice(MAXIMUM.join, MAXIMUM.identity, comparable, beats=">")
 
     def index(self, x: Array) -> Array:
         """``numpy.argmax``."""
@@ -261,6 +329,7 @@ class ArgMin(ArgExtreme):
     """Where along ``axis`` the smallest element stands."""
 
     name = "argmin"
+    monoid = Choice(MINIMUM.join, MINIMUM.identity, comparable, beats="<")
 
     def index(self, x: Array) -> Array:
         """``numpy.argmin``."""
@@ -393,6 +462,7 @@ class PrefixScanSum(_PrefixScan):
     """Sums of all elements up to each one along ``axis``; ``exclusive`` leaves the element itself out."""
 
     name = "prefix_scan_sum"
+    scan = SUM
     function = np.add
 
 
@@ -401,4 +471,5 @@ class PrefixScanProd(_PrefixScan):
     """Products of all elements up to each one along ``axis``; ``exclusive`` leaves the element out."""
 
     name = "prefix_scan_prod"
+    scan = PRODUCT
     function = np.multiply

@@ -6,6 +6,8 @@ from typing import Any, cast
 
 from workbench.compiler.ir.dtypes import HELD_FORMATS, DType, Format
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ops.convert import CastTo
+from workbench.compiler.ops.packing import PackFp4, PackInt4, UnpackFp4, UnpackInt4
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type, number
@@ -55,7 +57,7 @@ def _code(t: Tensors, i: Instruction, index: Indices) -> str:
     return t.w.let("u32", f"((u32)(u8){value} >> ({(half * 4).text()})) & 15u")
 
 
-@value_of("pack_int4")
+@value_of(PackInt4)
 def packed_integers(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """Two integers, kept within four bits."""
     type = i.shape.type
@@ -68,7 +70,7 @@ def packed_integers(t: Tensors, i: Instruction, index: Indices, part: int) -> Sc
     return Scalar(t.w.let(c_type(type), joined), type)
 
 
-@value_of("unpack_int4")
+@value_of(UnpackInt4)
 def unpacked_integer(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The integer of four bits; the highest one is the sign of an int8."""
     type, code = i.shape.type, _code(t, i, index)
@@ -76,14 +78,14 @@ def unpacked_integer(t: Tensors, i: Instruction, index: Indices, part: int) -> S
     return Scalar(t.w.let(c_type(type), text), type)
 
 
-@value_of("pack_fp4")
+@value_of(PackFp4)
 def packed_floats(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The codes of the nearest values."""
     first, second = (_fp4(t, x) for x in _pair(t, i, index))
     return Scalar(t.w.let("u8", f"(u8)({first} | ({second} << 4))"), i.shape.type)
 
 
-@value_of("unpack_fp4")
+@value_of(UnpackFp4)
 def unpacked_float(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """What the code stands for."""
     return _of_fp4(t, _code(t, i, index), i.shape.type)
@@ -113,7 +115,7 @@ def _can_hold(i: Instruction) -> bool:
     return op.saturate or str(i.shape.type.numpy) != op.element or not i.shape.type.format.infinity
 
 
-@value_of("cast_to", when=_can_hold)
+@value_of(CastTo, when=_can_hold)
 def cast_to(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The value in the element type, in the type that holds it."""
     op, type, x = attributes(t, i), i.shape.type, t.at(i.inputs[0], index)

@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from itertools import product as combinations
 
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ops.convolve import Convolution, ConvolutionBackwards, QuantConvolution
+from workbench.compiler.ops.deform import DeformConvolution
 from workbench.compiler.ops.windows import Window, both_sides, window_of
 from workbench.gpu.emit.index import Index, Variable, joined
 from workbench.gpu.emit.products import operand_product, product_type
@@ -17,7 +19,7 @@ from workbench.gpu.emit.views import attributes
 from workbench.gpu.emit.windows import start_of, taps
 
 
-@value_of("convolution", "quant_convolution")
+@value_of(Convolution, QuantConvolution)
 def convolved(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The sum over the channels of a group and the taps inside the input."""
     op, (x, w) = attributes(t, i), i.inputs[:2]
@@ -33,7 +35,7 @@ def convolved(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return finished(t.w, Scalar(total, work), i.shape.type)
 
 
-@value_of("convolution_backwards")
+@value_of(ConvolutionBackwards)
 def convolved_backwards(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The sum over the channels of a group and the inputs of which a tap falls on this place."""
     op, (x, w) = attributes(t, i), i.inputs
@@ -76,7 +78,7 @@ def _zero(rest: Index) -> list[str]:
 # Taps that data move
 
 
-@value_of("deform_convolution")
+@value_of(DeformConvolution)
 def deformed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The sum over taps and the channels of a group, each tap interpolated where its offset puts it."""
     op, (x, w) = attributes(t, i), i.inputs[:2]

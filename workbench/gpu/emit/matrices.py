@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ops.matrices import Det
 from workbench.gpu.emit.scalar import Scalar, c_type, cast
 from workbench.gpu.emit.sums import finished, over, real_type
 from workbench.gpu.emit.tensors import Indices, Tensors, value_of
@@ -36,7 +37,7 @@ DEVICE {T} determinant_{n}_{T}({T} *m) {{
 """Gaussian elimination in place, with the row of the largest element first."""
 
 
-@value_of("det", when=lambda i: i.inputs[0].shape.lens[-1] <= _SIDE)
+@value_of(Det, when=lambda i: i.inputs[0].shape.lens[-1] <= _SIDE)
 def determinant(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The determinant of a small matrix."""
     x, w = i.inputs[0], t.w

@@ -9,7 +9,11 @@ from typing import Any, cast
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
-from workbench.compiler.ops.movement import PadMode
+from workbench.compiler.ops.buffers import Preallocate
+from workbench.compiler.ops.convolve import Im2col
+from workbench.compiler.ops.fused import FusedConcat
+from workbench.compiler.ops.movement import Allocate, Concat, Fill, FixedPad, Pad, PadMode
+from workbench.compiler.ops.view import AsShape, Load
 from workbench.compiler.ops.windows import window_of
 from workbench.gpu.emit.choices import Arm, Arms, axis_of, below, chosen
 from workbench.gpu.emit.index import Index, Variable, linear, split
@@ -20,7 +24,7 @@ from workbench.gpu.emit.views import attributes
 # Padding
 
 
-@value_of("pad")
+@value_of(Pad)
 def padded(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input within the margins; beyond them a constant, or what the mode says."""
     op, lens = attributes(t, i), i.inputs[0].shape.lens
@@ -65,7 +69,7 @@ def _source(t: Tensors, mode: PadMode, at: Index, n: int) -> Index:
     return Index.of(Variable(folded, 0, n - 1))
 
 
-@value_of("fixed_pad", when=lambda i: i.shape.lens == i.inputs[0].shape.lens)
+@value_of(FixedPad, when=lambda i: i.shape.lens == i.inputs[0].shape.lens)
 def as_it_is(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element itself: a static input has its largest lens."""
     return t.at(i.inputs[0], index)
@@ -74,7 +78,7 @@ def as_it_is(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 # Joining
 
 
-@value_of("concat")
+@value_of(Concat)
 def concatenated(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element of the input that the index along the axis falls into."""
     axis = axis_of(i)
@@ -110,7 +114,7 @@ def _is_scalar_work(i: Instruction) -> bool:
     return all(is_scalar_work(x) for m in i.modules for x in m)
 
 
-@value_of("fused_concat", when=_is_scalar_work)
+@value_of(FusedConcat, when=_is_scalar_work)
 def fused_concatenated(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The last module's result for the element of the piece that the index falls into."""
     axis, first = axis_of(i), 0
@@ -135,13 +139,13 @@ def _made(t: Tensors, module: Module, inputs: Sequence[Instruction]) -> At:
 # Filling
 
 
-@value_of("fill")
+@value_of(Fill)
 def filled(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The one value."""
     return t.at(i.inputs[0], ())
 
 
-@value_of("allocate", "preallocate", when=lambda i: i.shape.subs is None)
+@value_of(Allocate, Preallocate, when=lambda i: i.shape.subs is None)
 def zeros(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """A new buffer holds zeros."""
     return number(0, i.shape.type)
@@ -159,7 +163,7 @@ def _is_within(i: Instruction) -> bool:
     return in_elements or x.type in (DType.INT8, DType.UINT8)
 
 
-@value_of("load", when=_is_within)
+@value_of(Load, when=_is_within)
 def loaded_part(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element that lies there, counted from the offset."""
     offset, type, w = attributes(t, i).offset, i.shape.type, t.w
@@ -174,7 +178,7 @@ def loaded_part(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar
     return loaded(w, back.format(w.let("u64", whole)), type)
 
 
-@value_of("as_shape")
+@value_of(AsShape)
 def reshaped_memory(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element that lies there."""
     return _flat(t, i, index, 0)
@@ -188,7 +192,7 @@ def _flat(t: Tensors, i: Instruction, index: Indices, offset: int) -> Scalar:
 # Windows
 
 
-@value_of("im2col")
+@value_of(Im2col)
 def columns(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element under one tap of one window; 0 where that is beyond the input."""
     x, w = (s.shape.lens for s in i.inputs)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ops.contract import Dot, QuantDot
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type, cast, number
 from workbench.gpu.emit.sums import finished, over, product, product_sum_type
 from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 
 
-@value_of("dot", "quant_dot")
+@value_of(Dot, QuantDot)
 def dotted(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The sum along a row and a column; of quant_dot with scales, of what they scale."""
     a = i.inputs[0].shape

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
-from workbench.compiler.ops.accumulate import highest, lowest
+from workbench.compiler.ir.structure import Choice, Monoid
+from workbench.compiler.ops.fused import FusedReduce, SplitFusedReduce
+from workbench.compiler.ops.reduce import ArgExtreme, Reduction, is_reduction, reduced_axes
 from workbench.gpu.emit import scalar
-from workbench.gpu.emit.functions import definition, kind_of
+from workbench.gpu.emit.functions import kind_of
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type, number
 from workbench.gpu.emit.tensors import Indices, Tensors, has_value, value_of
@@ -23,20 +25,8 @@ from workbench.gpu.emit.writer import Writer
 Parts: TypeAlias = tuple[str, ...]
 """A partial result: names or constants, one for most reductions, an element and its place for argmax."""
 
-SUMS = ("reduce_sum", "reduce_mean")
-REDUCTIONS = (
-    *SUMS, "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any", "argmin", "argmax",
-)  # fmt: skip
 _UNROLLED = 16
 """Elements up to which one work item's loop is written out."""
-_STANDS_FOR = {
-    "f32": DType.FLOAT, "f64": DType.DOUBLE, "i32": DType.INT32, "i64": DType.INT64,
-    "u32": DType.UINT32, "u64": DType.UINT64,
-}  # fmt: skip
-_JOINED = {
-    "reduce_sum": "{} + {}", "reduce_mean": "{} + {}", "reduce_prod": "{} * {}",
-    "reduce_all": "{} & {}", "reduce_any": "{} | {}",
-}  # fmt: skip
 _WINS = "DEVICE i32 {name}({T} a, {I} i, {T} b, {I} j) {{ return {text}; }}"
 _BETTER = "(b {better} a || (b == a && j {before} i))"
 _BETTER_OR_NAN = f"b != b ? a == a || j {{before}} i : a == a && {_BETTER}"
@@ -46,8 +36,7 @@ _BETTER_OR_NAN = f"b != b ? a == a || j {{before}} i : a == a && {_BETTER}"
 class Fold:
     """How the elements of a reduction become one: f32 at least, integers in 64 bits; NaN wins."""
 
-    name: str
-    """The operation's."""
+    monoid: Monoid
     type: DType
     """Of the elements."""
     count: int
@@ -60,62 +49,54 @@ class Fold:
     @property
     def kinds(self) -> Parts:
         """The C types of a partial result."""
-        kind = c_type(self.type)
-        whole = kind_of(kind) != "f"
-        if self.name in ("reduce_all", "reduce_any"):
-            return ("i32",)
-        if whole and self.name in (*SUMS, "reduce_prod"):
-            return ("u64",)
-        if kind in ("i8", "u8", "i16", "u16"):
-            kind = "i32"
-        return (kind, self.places) if self.finds_place else (kind,)
+        kind = c_type(self._held)
+        return (kind, self.places) if isinstance(self.monoid, Choice) else (kind,)
 
     @property
     def types(self) -> tuple[DType, ...]:
         """The element types that hold a partial result in memory."""
-        return tuple(_STANDS_FOR[k] for k in self.kinds)
+        place = DType.INT64 if self.places == "i64" else DType.INT32
+        return (self._held, place) if isinstance(self.monoid, Choice) else (self._held,)
 
     @property
-    def finds_place(self) -> bool:
-        """Whether the result is where an element stands."""
-        return self.name.startswith("arg")
+    def _held(self) -> DType:
+        """What the elements are joined in."""
+        return self.monoid.accumulator(self.type)
 
     @property
     def identity(self) -> Parts:
         """The partial result of no elements."""
-        kind = _STANDS_FOR[self.kinds[0]]
-        if self.name in (*SUMS, "reduce_prod", "reduce_all", "reduce_any"):
-            return (number(self.name in ("reduce_prod", "reduce_all"), kind).text,)
-        limit = lowest if self.name in ("reduce_max", "argmax") else highest
-        least = number(limit(self.type.numpy), kind).text
-        return (least, str(-1 if self.last else self.count)) if self.finds_place else (least,)
+        least = number(self.monoid.identity(self.type), self._held).text
+        if not isinstance(self.monoid, Choice):
+            return (least,)
+        return least, str(-1 if self.last else self.count)
 
     def one(self, w: Writer, element: Scalar, place: Index) -> Parts:
         """The partial result of one element, which stands at a place along the reduced axis."""
         kind, text = self.kinds[0], element.text
-        if self.name in ("reduce_all", "reduce_any"):
-            text = w.let(kind, f"{text} != 0")
+        if self.monoid.lift:
+            text = w.let(kind, scalar.called(w, self.monoid.lift.format(text), kind))
         elif c_type(element.type) != kind:
             text = w.let(kind, f"({kind}){text}")
-        return (text, w.integer(place.text())) if self.finds_place else (text,)
+        choice = isinstance(self.monoid, Choice)
+        return (text, w.integer(place.text())) if choice else (text,)
 
     def joined(self, w: Writer, a: Parts, b: Parts) -> Parts:
         """The expressions of two partial results' joint one; they may name what changes later."""
-        if self.finds_place:
-            wins = w.define("i32", f"{self._wins(w)}({a[0]}, {a[1]}, {b[0]}, {b[1]})", "b")
+        if isinstance(self.monoid, Choice):
+            wins = w.define(
+                "i32", f"{self._wins(w, self.monoid)}({a[0]}, {a[1]}, {b[0]}, {b[1]})", "b"
+            )
             return tuple(f"{wins} ? {y} : {x}" for x, y in zip(a, b, strict=True))
-        if self.name in _JOINED:
-            return (_JOINED[self.name].format(a[0], b[0]),)
-        function = self.name.removeprefix("reduce_")
-        w.need(definition(function, self.kinds[0]))
-        return (f"{function}_{self.kinds[0]}({a[0]}, {b[0]})",)
+        return (scalar.called(w, self.monoid.join.format(a[0], b[0]), self.kinds[0]),)
 
-    def _wins(self, w: Writer) -> str:
+    def _wins(self, w: Writer, choice: Choice) -> str:
         kind, place = self.kinds
-        name = f"{self.name}_{'last' if self.last else 'first'}_{kind}_{place}"
-        before, better = ">" if self.last else "<", ">" if self.name == "argmax" else "<"
+        arg = "argmax" if choice.beats == ">" else "argmin"
+        name = f"{arg}_{'last' if self.last else 'first'}_{kind}_{place}"
+        before = ">" if self.last else "<"
         text = _BETTER_OR_NAN if kind_of(kind) == "f" else _BETTER
-        text = text.format(before=before, better=better)
+        text = text.format(before=before, better=choice.beats)
         w.need(_WINS.format(name=name, T=kind, I=place, text=text))
         return name
 
@@ -143,43 +124,36 @@ class Fold:
 
     def result(self, w: Writer, parts: Parts) -> Scalar:
         """The reduction's element."""
-        if self.finds_place:
+        if isinstance(self.monoid, Choice):
             return Scalar(w.let("i64", f"(i64){parts[1]}"), DType.INT64)
-        kind, text = self.kinds[0], parts[0]
-        if kind == "u64" and kind_of(c_type(self.type)) == "i":
-            kind, text = "i64", w.let("i64", f"(i64){text}")
-        if self.name == "reduce_mean":
-            count = self.count if kind_of(kind) == "f" else max(self.count, 1)
-            text = w.let(kind, f"{text} / {number(count, _STANDS_FOR[kind]).text}")
+        held, text = self._held, parts[0]
+        if held is DType.UINT64 and kind_of(c_type(self.type)) == "i":
+            held, text = DType.INT64, w.let("i64", f"(i64){text}")
+        kind = c_type(held)
+        if self.monoid.finish:
+            count = self.count if held.is_float else max(self.count, 1)
+            finish = self.monoid.finish.format(text, n=number(count, held).text)
+            text = w.let(kind, scalar.called(w, finish, kind))
         if kind == c_type(self.type):
             return scalar.rounded(w, Scalar(text, self.type))
-        return scalar.cast(w, Scalar(text, _STANDS_FOR[kind]), self.type)
+        return scalar.cast(w, Scalar(text, held), self.type)
 
 
-def is_reduction(instruction: Instruction) -> bool:
-    """Whether an instruction reduces its only input along axes that are known."""
-    return (
-        instruction.name in REDUCTIONS
-        and len(instruction.inputs) == 1
-        and DType.FP4X2 is not instruction.inputs[0].shape.type
-    )
-
-
-def reduced_axes(instruction: Instruction) -> tuple[int, ...]:
-    """The axes along which an instruction reduces, in ascending order."""
-    op = cast("Any", instruction.op.normalized([instruction.inputs[0].shape]))
-    return (op.axis,) if instruction.name.startswith("arg") else tuple(sorted(op.axes))
+def is_reducible(instruction: Instruction) -> bool:
+    """Whether kernels know the elements that an instruction reduces."""
+    return is_reduction(instruction) and instruction.inputs[0].shape.type is not DType.FP4X2
 
 
 def fold_of(instruction: Instruction, places: str = "i32") -> Fold:
     """How the elements of a reduction become one."""
-    x = instruction.inputs[0].shape
+    x, monoid = instruction.inputs[0].shape, instruction.op.monoid
+    assert monoid is not None
     count = prod(x.lens[a] for a in reduced_axes(instruction))
     last = bool(getattr(instruction.op, "select_last_index", False))
-    return Fold(instruction.name, x.type, count, last, places)
+    return Fold(monoid, x.type, count, last, places)
 
 
-@value_of(*REDUCTIONS, when=is_reduction)
+@value_of(Reduction, ArgExtreme, when=is_reducible)
 def reduced(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """A loop over the elements that become one; a short one is written out."""
     w, x, axes = t.w, i.inputs[0], reduced_axes(i)
@@ -215,7 +189,7 @@ def _has_serial_body(i: Instruction) -> bool:
     )
 
 
-@value_of("fused_reduce", "split_fused_reduce", when=_has_serial_body)
+@value_of(FusedReduce, SplitFusedReduce, when=_has_serial_body)
 def body_of_tensors(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The body's result, for which one work item goes along the reduced axes by itself."""
     module = i.modules[0]

@@ -13,6 +13,8 @@ from itertools import product
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.pool import PoolingMode
+from workbench.compiler.ops.regions import MaxRoiPool
+from workbench.compiler.ops.resize import RoiAlign
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import Scalar, c_type, cast, number
 from workbench.gpu.emit.sums import clamped, finished, larger, lowest, real_type
@@ -55,7 +57,7 @@ class _Sample:
     weights: tuple[str, str]
 
 
-@value_of("roialign")
+@value_of(RoiAlign)
 def aligned(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The mean or maximum of bilinear samples in a cell."""
     op, x, w = attributes(t, i), i.inputs[0], t.w
@@ -122,7 +124,7 @@ def _samples(t: Tensors, line: _Line, cell: Index) -> Generator[_Sample]:
 # Whole elements
 
 
-@value_of("max_roi_pool")
+@value_of(MaxRoiPool)
 def region_maximum(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The maximum of the elements of a cell; 0 where it has none."""
     op, w = attributes(t, i), t.w

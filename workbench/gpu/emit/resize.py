@@ -67,7 +67,7 @@ def _is_known(i: Instruction) -> bool:
     return len(i.inputs) == 1 and op.coordinate_transformation_mode in _PLACES and rounds
 
 
-@value_of("resize", when=_is_known)
+@value_of(Resize, when=_is_known)
 def resized(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The nearest element, or the weighted sum of those around, one axis within the other."""
     axes = axes_of(i)

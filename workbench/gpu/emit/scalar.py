@@ -276,12 +276,23 @@ def _expression(w: Writer, op: Operation, names: Sequence[str], work: str, type:
         return f"div_{work}({names[0]}, {names[1]})"
     result = c_type(type) if op.name in _AS_THEY_ARE and op.name != "dequantizelinear" else work
     attributes = {k: _attribute(v, work) for k, v in op.attributes().items()}
-    text = op.expression.format(*names, **attributes)
+    return called(w, op.expression.format(*names, **attributes), work, result)
+
+
+def called(w: Writer, text: str, work: str, result: str = "") -> str:
+    """An expression with the names that functions have in C for a type; those of our own are defined.
+
+    Args:
+        w: Where definitions are written.
+        text: The expression.
+        work: The C type that the arithmetic is done in.
+        result: What ``T`` stands for, if not for that.
+    """
 
     def named(match: re.Match[str]) -> str:
         name = match.group(1)
         if name == "T":
-            return f"({result})("
+            return f"({result or work})("
         if name in _OWN or (name == "fmod" and kind_of(work) != "f"):
             w.need(definition(name, work))
             return f"{name}_{work}("

@@ -10,6 +10,14 @@ from typing import Any, cast
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.attention import ConcatPastPresent, GqaRotaryEmbedding
+from workbench.compiler.ops.index import Gather, GatherElements, GatherNd
+from workbench.compiler.ops.select import OneHot
+from workbench.compiler.ops.sequences import (
+    RnnVarSlLastOutput,
+    RnnVarSlShiftOutput,
+    RnnVarSlShiftSequence,
+)
 from workbench.gpu.emit.choices import Arm, Arms, axis_of, below, chosen, kept, wrapped
 from workbench.gpu.emit.index import Index, Variable, split
 from workbench.gpu.emit.scalar import Scalar, c_type, number, rounded
@@ -24,7 +32,7 @@ def _has_elements(i: Instruction) -> bool:
     return 0 not in i.inputs[0].shape.lens
 
 
-@value_of("gather", when=_has_elements)
+@value_of(Gather, when=_has_elements)
 def gathered(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The slice along the axis that the index names."""
     data, places = i.inputs
@@ -36,7 +44,7 @@ def gathered(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return t.at(data, (*index[:axis], wrapped(t, named, lens[axis]), *rest))
 
 
-@value_of("gather_elements", when=_has_elements)
+@value_of(GatherElements, when=_has_elements)
 def gathered_elements(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The data's element at the same place, moved along the axis to the index."""
     data, places = i.inputs
@@ -45,7 +53,7 @@ def gathered_elements(t: Tensors, i: Instruction, index: Indices, part: int) -> 
     return t.at(data, (*index[:axis], at, *index[axis + 1 :]))
 
 
-@value_of("gathernd", when=_has_elements)
+@value_of(GatherNd, when=_has_elements)
 def gathered_nd(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The data's element at an index tuple, which lies along the last axis of the indices."""
     data, places = (x.shape.lens for x in i.inputs)
@@ -58,7 +66,7 @@ def gathered_nd(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar
     return t.at(i.inputs[0], (*lead[:batch], *found, *rest))
 
 
-@value_of("onehot", when=lambda i: cast("Any", i.op).depth is not None)
+@value_of(OneHot, when=lambda i: cast("Any", i.op).depth is not None)
 def one_hot(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The second value where the index is that of the new axis, else the first."""
     op, w, type = attributes(t, i), t.w, i.shape.type
@@ -90,14 +98,14 @@ def _or_zero(t: Tensors, i: Instruction, condition: str, at: Index, index: Indic
     return t.choose(condition, type, element, lambda: number(0, type))
 
 
-@value_of("rnn_var_sl_shift_sequence")
+@value_of(RnnVarSlShiftSequence)
 def shifted_sequence(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """Each sequence moved to the end by what it lacks."""
     at = index[0] + _steps(t, i, index[1]) - i.shape.lens[0]
     return _or_zero(t, i, f"{at.text()} >= 0", at, index[1:])
 
 
-@value_of("rnn_var_sl_shift_output")
+@value_of(RnnVarSlShiftOutput)
 def shifted_output(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """States within the sequence; those taken in reverse lie at the end of the input."""
     steps = _steps(t, i, index[2])
@@ -111,7 +119,7 @@ def shifted_output(t: Tensors, i: Instruction, index: Indices, part: int) -> Sca
     return _or_zero(t, i, inside, at, index[1:])
 
 
-@value_of("rnn_var_sl_last_output")
+@value_of(RnnVarSlLastOutput)
 def last_output(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The state after the last step: the first one of what is taken in reverse."""
     steps = _steps(t, i, index[1])
@@ -127,7 +135,7 @@ def last_output(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar
 # Caches of keys and values
 
 
-@value_of("concat_past_present")
+@value_of(ConcatPastPresent)
 def appended(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The new rows where they belong, else the cache."""
     present, places, past = i.inputs
@@ -144,7 +152,7 @@ def appended(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return chosen(t, i, index, Arms(i.shape.type, [one, old], bounds))
 
 
-@value_of("gqa_rotary_embedding")
+@value_of(GqaRotaryEmbedding)
 def turned(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The elements of queries and keys turned with their partners; all others as they are."""
     op, x = attributes(t, i), i.inputs[0]

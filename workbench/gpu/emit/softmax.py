@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ops.reduce import LogSoftmax, Softmax
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type, cast, number
 from workbench.gpu.emit.sums import finished, larger, lowest, real_type
@@ -10,14 +11,14 @@ from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 from workbench.gpu.emit.views import attributes
 
 
-@value_of("softmax")
+@value_of(Softmax)
 def softmax(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The exponential of what lies below the maximum, divided by the sum of all of them."""
     most, total = _row(t, i, index)
     return _made(t, i, index, f"exp({{}} - {most}) / {total}")
 
 
-@value_of("logsoftmax")
+@value_of(LogSoftmax)
 def log_softmax(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """What lies below the maximum, less the logarithm of the sum of exponentials."""
     most, total = _row(t, i, index)

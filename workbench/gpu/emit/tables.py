@@ -9,6 +9,10 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ops.random import Multinomial, RandomSeed
+from workbench.compiler.ops.spectral import Dft
+from workbench.compiler.ops.tables import Lookup
+from workbench.compiler.ops.view import DimensionsOf
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import Scalar, c_type, number, rounded
@@ -20,7 +24,7 @@ _LONG = 1 << 12
 """Keys from which a search from the first to the last takes longer than the host needs."""
 
 
-@value_of("dimensions_of")
+@value_of(DimensionsOf)
 def dimensions(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The length of one axis; which one is asked for may be known only in a run."""
     op = attributes(t, i)
@@ -34,7 +38,7 @@ def dimensions(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return Scalar(t.w.let("i64", f"(i64)({text})"), DType.INT64)
 
 
-@value_of("random_seed", when=lambda i: not (i.shape.type.is_integral and i.shape.type.size == 1))
+@value_of(RandomSeed, when=lambda i: not (i.shape.type.is_integral and i.shape.type.size == 1))
 def seed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """Always the same one."""
     return number(float(i.op.compute()[0]), i.shape.type)
@@ -56,7 +60,7 @@ def _is_sorted(keys: Instruction) -> bool:
     return bool(np.all(values[:-1] < values[1:]))
 
 
-@value_of("lookup", when=_is_searchable)
+@value_of(Lookup, when=_is_searchable)
 def looked_up(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The value that stands with the first key that is equal, or the default."""
     source, keys, values, default = i.inputs
@@ -94,7 +98,7 @@ def _bisected(t: Tensors, keys: Instruction, x: Scalar, count: int) -> Index:
     return Index.of(Variable(w.define(w.integer_type, low, "i"), 0, count - 1))
 
 
-@value_of("multinomial")
+@value_of(Multinomial)
 def drawn(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The first entry of the cumulative sums that is greater than the sample."""
     sums, samples = i.inputs
@@ -118,7 +122,7 @@ def drawn(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 # Frequencies
 
 
-@value_of("dft")
+@value_of(Dft)
 def frequency(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """A sum over the signal, each element turned by its angle."""
     op, x, axis, w = attributes(t, i), i.inputs[0], axis_of(i), t.w

@@ -7,11 +7,9 @@ and its neighbours.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import TypeAlias, TypeVar
 
 from workbench.compiler.errors import OperationError
@@ -20,6 +18,7 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
+from workbench.gpu.declarations import Declarations
 from workbench.gpu.emit.index import Index, linear
 from workbench.gpu.emit.scalar import Scalar, c_type, loaded, memory_type, number, pointwise
 from workbench.gpu.emit.writer import Writer
@@ -33,39 +32,37 @@ ValueOf: TypeAlias = "Callable[[Tensors, Instruction, Indices, int], Scalar]"
 
 Condition: TypeAlias = "Callable[[Instruction], bool]"
 
-_VALUES: dict[str, ValueOf] = {}
-_CONDITIONS: dict[str, Condition] = {}
-_ROOMS = (
-    "views", "movement", "windows", "reductions", "selection", "tables", "codes", "products",
-    "convolve", "resize", "regions", "softmax", "matrices",
-)  # fmt: skip
-"""The modules of this package that declare values of operations."""
+
+@dataclass(frozen=True)
+class _Element:
+    """How an element is computed, and of which instructions."""
+
+    value: ValueOf
+    when: Condition | None
 
 
-def value_of(*names: str, when: Condition | None = None) -> Callable[[ValueOf], ValueOf]:
-    """Declare how an element of these operations' results is computed.
+_ELEMENTS: Declarations[_Element] = Declarations("an element", "workbench.gpu.emit")
+
+
+def value_of(*ops: type[Operation], when: Condition | None = None) -> Callable[[ValueOf], ValueOf]:
+    """Declare how an element of these operations' results, and of those derived from them, is computed.
 
     Args:
-        names: The operations.
+        ops: The operations.
         when: Tells of an instruction whether the function can do it; by default any.
     """
 
     def declare(function: ValueOf) -> ValueOf:
-        for name in names:
-            _VALUES[name] = function
-            if when is not None:
-                _CONDITIONS[name] = when
+        for op in ops:
+            _ELEMENTS.add(op, _Element(function, when))
         return function
 
     return declare
 
 
-@cache
-def values() -> Mapping[str, ValueOf]:
-    """What is declared, by the operation's name."""
-    for room in _ROOMS:
-        importlib.import_module(f"workbench.gpu.emit.{room}")
-    return _VALUES
+def is_declared(op: Operation) -> bool:
+    """Whether an element of the operation's result is declared, for some instructions at least."""
+    return _ELEMENTS.of(op) is not None
 
 
 def has_value(instruction: Instruction) -> bool:
@@ -79,10 +76,8 @@ def has_value(instruction: Instruction) -> bool:
         return all(is_scalar_work(i) for i in instruction.modules[0])
     if op.pointwise and op.expression is not None:
         return True
-    if op.name not in values():
-        return False
-    condition = _CONDITIONS.get(op.name)
-    return condition is None or condition(instruction)
+    element = _ELEMENTS.of(op)
+    return element is not None and (element.when is None or element.when(instruction))
 
 
 def is_scalar_work(instruction: Instruction) -> bool:
@@ -190,10 +185,10 @@ class Tensors:
         if op.pointwise and op.expression is not None:
             operands = [self.at(i, index) for i in instruction.inputs]
             return pointwise(self.w, op, operands, instruction.shape.type)
-        value = values().get(op.name)
-        if value is None:
+        element = _ELEMENTS.of(op)
+        if element is None:
             raise OperationError(f"{instruction!r}: no kernel computes {op.name}")
-        return value(self, instruction, index, part)
+        return element.value(self, instruction, index, part)
 
     def body(self, module: Module, operands: Sequence[Scalar]) -> list[Scalar]:
         """The results of a body of scalar work for one element of each operand."""

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from workbench.compiler.ir.builtin import Capture, Identity
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ops.broadcast import (
+    Broadcast,
+    BroadcastForDot,
+    BroadcastWithDims,
+    Multibroadcast,
+)
+from workbench.compiler.ops.broadcast import Scalar as ScalarOperation
+from workbench.compiler.ops.control import GetTupleElem
+from workbench.compiler.ops.dims import ExpectDims, ReshapeWithDims
+from workbench.compiler.ops.movement import Contiguous, Layout, Reverse
+from workbench.compiler.ops.reshape import Flatten, Reshape, ReshapeLazy
+from workbench.compiler.ops.slicing import Slice
+from workbench.compiler.ops.view import Squeeze, Step, Transpose, Unsqueeze
 from workbench.gpu.emit.index import Index, joined, split
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors, value_of
@@ -15,19 +29,19 @@ def attributes(t: Tensors, instruction: Instruction) -> Any:
     return cast("Any", t.op(instruction))
 
 
-@value_of("identity", "contiguous", "layout", "capture", "expect_dims")
+@value_of(Identity, Contiguous, Layout, Capture, ExpectDims)
 def same(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's element at the same index."""
     return t.at(i.inputs[0], index)
 
 
-@value_of("get_tuple_elem")
+@value_of(GetTupleElem)
 def element_of_tuple(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element of one of the input's results."""
     return t.at(i.inputs[0], index, attributes(t, i).index)
 
 
-@value_of("transpose")
+@value_of(Transpose)
 def transposed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """Axis k of the result is axis permutation[k] of the input."""
     permutation = attributes(t, i).permutation
@@ -35,7 +49,7 @@ def transposed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return t.at(i.inputs[0], [place[a] for a in range(len(permutation))])
 
 
-@value_of("broadcast")
+@value_of(Broadcast)
 def broadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's axes are the result's from ``axis`` on."""
     x = i.inputs[0]
@@ -43,30 +57,27 @@ def broadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return t.at(x, index[axis : axis + x.shape.ndim])
 
 
-@value_of("multibroadcast", "broadcast_with_dims", "broadcast_for_dot")
+@value_of(Multibroadcast, BroadcastWithDims, BroadcastForDot)
 def multibroadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's axes are the result's last ones; those of length 1 repeat."""
     x = i.inputs[0]
     return t.at(x, index[len(index) - x.shape.ndim :])
 
 
-@value_of("scalar")
+@value_of(ScalarOperation)
 def scalar(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The one element."""
     return t.at(i.inputs[0], [Index()] * i.inputs[0].shape.ndim)
 
 
-_RESHAPES = ("reshape", "reshape_lazy", "flatten", "squeeze", "unsqueeze", "reshape_with_dims")
-
-
-@value_of(*_RESHAPES)
+@value_of(Reshape, ReshapeLazy, Flatten, Squeeze, Unsqueeze, ReshapeWithDims)
 def reshaped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element of the same number in row-major order."""
     x = i.inputs[0]
     return t.at(x, split(joined(index, i.shape.lens), x.shape.lens, t.w))
 
 
-@value_of("slice", when=lambda i: len(i.inputs) == 1)
+@value_of(Slice, when=lambda i: len(i.inputs) == 1)
 def sliced(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """From the starts on."""
     op = attributes(t, i)
@@ -76,7 +87,7 @@ def sliced(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return t.at(i.inputs[0], place)
 
 
-@value_of("step")
+@value_of(Step)
 def stepped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """Every so-manyth element along the axes."""
     op = attributes(t, i)
@@ -86,7 +97,7 @@ def stepped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return t.at(i.inputs[0], place)
 
 
-@value_of("reverse")
+@value_of(Reverse)
 def reversed_(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """Counted from the other end along the axes."""
     axes: tuple[int, ...] = attributes(t, i).axes

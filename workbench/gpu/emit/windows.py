@@ -8,7 +8,8 @@ from math import prod
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
-from workbench.compiler.ops.pool import Pooling, PoolingMode
+from workbench.compiler.ops.pool import Lrn, Pooling, PoolingMode
+from workbench.compiler.ops.pool_indices import MaxPoolIndices
 from workbench.compiler.ops.windows import Window, both_sides, window_of
 from workbench.gpu.emit.index import Index, linear
 from workbench.gpu.emit.scalar import Scalar, c_type, cast, number
@@ -61,7 +62,7 @@ def start_of(window: Window, axis: int, output: Index) -> Index:
 # Pooling
 
 
-@value_of("pooling")
+@value_of(Pooling)
 def pooled(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The mean, maximum or norm of the taps inside the input."""
     op, x = attributes(t, i), i.inputs[0]
@@ -138,7 +139,7 @@ def _norm(t: Tensors, i: Instruction, order: int, window: Window, index: Indices
     return finished(t.w, Scalar(norm, work), type)
 
 
-@value_of("max_pool_indices")
+@value_of(MaxPoolIndices)
 def index_of_maximum(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The number of the first largest tap; a later one counts only where it is greater."""
     op, x, w = attributes(t, i), i.inputs[0], t.w
@@ -164,7 +165,7 @@ def index_of_maximum(t: Tensors, i: Instruction, index: Indices, part: int) -> S
 # Normalisation
 
 
-@value_of("lrn")
+@value_of(Lrn)
 def normalised(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """``x * (bias + alpha / size * sum of squares) ** -beta``, over neighbouring channels."""
     op, x, w = attributes(t, i), i.inputs[0], t.w

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.contract import Dot, QuantDot
+from workbench.compiler.ops.view import Transpose
 from workbench.compiler.report.result import kernel_text
+from workbench.gpu.declarations import Declarations
 from workbench.gpu.emit.index import Index, Variable, joined, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
@@ -46,8 +50,7 @@ _LONG = 256
 Maker: TypeAlias = "Callable[[Lowering, Instruction], Product | None]"
 """What an operation is as a product of matrices; None where that does not pay."""
 
-PRODUCTS: dict[str, Maker] = {}
-"""By the operation's name."""
+_MAKERS: Declarations[Maker] = Declarations("a product", "workbench.gpu.kernels")
 
 _STORED = {"f32": DType.FLOAT, "f64": DType.DOUBLE, "u32": DType.UINT32, "u64": DType.UINT64}
 
@@ -71,7 +74,7 @@ class Result:
 def forward(view: Instruction, index: Indices, w: Writer) -> Indices:
     """Where a view puts an element of its input."""
     source = view.inputs[0].shape
-    if view.name == "transpose":
+    if isinstance(view.op, Transpose):
         permutation: Ints = view.op.normalized([source]).attributes()["permutation"]
         return tuple(index[a] for a in permutation)
     if source.lens == view.shape.lens:
@@ -79,26 +82,33 @@ def forward(view: Instruction, index: Indices, w: Writer) -> Indices:
     return split_over(joined(index, source.lens), view.shape.lens, w)
 
 
-def product_of(*names: str) -> Callable[[Maker], Maker]:
+def product_of(*ops: type[Operation]) -> Callable[[Maker], Maker]:
     """Declare what operations are as products; it gives them kernels, alone and in groups."""
 
     def declare(make: Maker) -> Maker:
-        PRODUCTS.update(dict.fromkeys(names, make))
-        schedule(*names)(_alone)
+        for op in ops:
+            _MAKERS.add(op, make)
+        schedule(*ops)(_alone)
         return make
 
     return declare
 
 
+def product_maker(op: Operation) -> Maker | None:
+    """What gives the operation as a product of matrices; None of what is no product."""
+    return _MAKERS.of(op)
+
+
 def _alone(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
     """The kernels of a product, its operands perhaps computed on the way."""
-    product = PRODUCTS[instruction.name](lowering, instruction)
+    make = product_maker(instruction.op)
+    product = make(lowering, instruction) if make is not None else None
     if product is None:
         return None
     return launches(lowering, product, [Result(instruction, lowering.place(instruction))])
 
 
-@product_of("dot", "quant_dot")
+@product_of(Dot, QuantDot)
 def dot_product(lowering: Lowering, heart: Instruction) -> Product | None:
     """A ``dot`` or ``quant_dot`` as a product; None of types that no kernel computes with."""
     if any(i.shape.type is DType.FP4X2 for i in heart.inputs):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ops.convolve import Convolution, QuantConvolution
 from workbench.compiler.ops.windows import Window, window_of
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type
@@ -24,7 +25,7 @@ _FEWEST = 4
 """Output channels of a group below which a tile would be mostly empty."""
 
 
-@product_of("convolution", "quant_convolution")
+@product_of(Convolution, QuantConvolution)
 def convolution(lowering: Lowering, heart: Instruction) -> Product | None:
     """A convolution as a product: sums over the channels of a group and the taps of the window.
 

@@ -12,7 +12,7 @@ from workbench.compiler.ops.fused import Group
 from workbench.compiler.report.result import kernel_text
 from workbench.gpu.emit.tensors import has_value
 from workbench.gpu.kernels.attention import attention
-from workbench.gpu.kernels.contraction import PRODUCTS, Result, launches
+from workbench.gpu.kernels.contraction import Result, launches, product_maker
 from workbench.gpu.kernels.elementwise import elementwise
 from workbench.gpu.kernels.kernel import Launch, Place, scheduled
 from workbench.gpu.kernels.schedules import schedule, schedule_of
@@ -38,7 +38,7 @@ _ONE_TO_ONE = frozenset({
 _ATTENTION = frozenset({"attention", "kv_cache_attention"})
 
 
-@schedule("group")
+@schedule(Group)
 def group(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
     """The kernels of a group: by its tag if there is such a kernel, else as its body says."""
     op = instruction.op
@@ -105,7 +105,7 @@ def is_inlined(instruction: Instruction) -> bool:
     op = instruction.op
     cheap = op.pointwise or instruction.name == "pointwise" or instruction.name in _MOVES
     cheap = cheap or op.family is Family.VIEW
-    return cheap and has_value(instruction) and schedule_of(instruction) is None
+    return cheap and has_value(instruction) and schedule_of(instruction.op) is None
 
 
 # Around one product
@@ -114,7 +114,7 @@ def is_inlined(instruction: Instruction) -> bool:
 def _around_product(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
     """The kernels of a body with one product, and elementwise work before and after it."""
     body = instruction.modules[0]
-    hearts = [i for i in body if i.name in PRODUCTS]
+    hearts = [i for i in body if product_maker(i.op)]
     if len(hearts) != 1:
         return None
     heart = hearts[0]
@@ -128,7 +128,8 @@ def _around_product(lowering: Lowering, instruction: Instruction) -> list[Launch
     if len(views) < len(body.outputs):
         return None
     outputs = lowering.outputs(instruction)
-    product = PRODUCTS[heart.name](lowering, heart)
+    make = product_maker(heart.op)
+    product = make(lowering, heart) if make is not None else None
     if product is None:
         return _by_element(lowering, heart, body.outputs, outputs)
     ends = zip(body.outputs, outputs, views, strict=True)
@@ -205,14 +206,14 @@ class _Parts:
             if one.name.startswith("@") or is_inlined(one) or self.lowering.is_folded(one):
                 continue
             found.add(one)
-            if one.name not in PRODUCTS:
+            if not product_maker(one.op):
                 found.update(i for i in one.inputs if not self.lowering.is_folded(i))
         return found
 
     def _part(self, one: Instruction) -> list[Launch] | None:
         """The kernels of one part, whose result goes to memory of its own or the group's."""
         lowering, places = self.lowering, self._places(one)
-        by_element = schedule_of(one) is None and has_value(one)
+        by_element = schedule_of(one.op) is None and has_value(one)
         launch = _computed(lowering, one, places) if by_element else None
         for part, place in enumerate(places):
             lowering.places[one.id, part] = place

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.random import RandomUniform
 from workbench.gpu.emit.index import linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, number, stored
 from workbench.gpu.emit.scalar import cast as converted
@@ -35,7 +36,7 @@ _TEMPER = (
 )
 
 
-@schedule("random_uniform")
+@schedule(RandomUniform)
 def random_uniform(lowering: Lowering, i: Instruction) -> list[Launch]:
     """Draws, then numbers of the result's type."""
     type = i.shape.type

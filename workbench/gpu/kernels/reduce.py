@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.fused import FusedReduce, SplitFusedReduce
+from workbench.compiler.ops.reduce import ArgExtreme, LogSoftmax, Reduction, Softmax, reduced_axes
 from workbench.compiler.report.result import kernel_text
 from workbench.gpu.emit.index import Index
-from workbench.gpu.emit.reductions import Fold, Parts, fold_of, is_reduction, reduced_axes
+from workbench.gpu.emit.reductions import Fold, Parts, fold_of, is_reducible
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import At, Indices, Memory, has_value
 from workbench.gpu.kernels.elementwise import store
@@ -258,11 +261,10 @@ def _join_parts(kernel: _Kernel, stage: Instruction, places: Sequence[Place], at
 # Schedules
 
 
-@schedule("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_all",
-          "reduce_any", "argmin", "argmax")  # fmt: skip
+@schedule(Reduction, ArgExtreme)
 def reduction(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
     """A reduction by itself, of a tensor in memory."""
-    if not is_reduction(instruction):
+    if not is_reducible(instruction):
         return None
     x = instruction.inputs[0]
     if lowering.is_folded(x) or not x.shape.elements:
@@ -280,13 +282,13 @@ def reduction(lowering: Lowering, instruction: Instruction) -> list[Launch] | No
     return launches(lowering, work)
 
 
-@schedule("fused_reduce", "split_fused_reduce")
+@schedule(FusedReduce, SplitFusedReduce)
 def fused(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
     """The reductions of a body with the elementwise work around them."""
     body = instruction.modules[0]
     needed = _needed(body.outputs)
     own = [i for i in body if i in needed]
-    found = [i for i in own if is_reduction(i)]
+    found = [i for i in own if is_reducible(i)]
     if not found or not all(_is_work(i) for i in own):
         return None
     named = [p for _, p in sorted(body.parameters.items())]
@@ -343,7 +345,7 @@ def _is_stage(one: Instruction, space: Space) -> bool:
     return x.lens == space.lens and axes == set(space.reduced)
 
 
-@schedule("softmax", "logsoftmax")
+@schedule(Softmax, LogSoftmax)
 def normalisation(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
     """Softmax and its logarithm, as a body of the reductions and elementwise work that they are."""
     x = instruction.inputs[0]
@@ -351,7 +353,7 @@ def normalisation(lowering: Lowering, instruction: Instruction) -> list[Launch] 
         return None
     place = lowering.place(x)
     axis = cast("Any", instruction.op.normalized([x.shape])).axis
-    parameter, stages, result = _normalisation_body(instruction.name, x.shape, axis)
+    parameter, stages, result = _normalisation_body(instruction.op, x.shape, axis)
     targets = tuple(lowering.outputs(instruction))
     space = space_of(x.shape.lens, [axis], place.shape)
     size = place.shape.type.size
@@ -360,7 +362,7 @@ def normalisation(lowering: Lowering, instruction: Instruction) -> list[Launch] 
 
 
 def _normalisation_body(
-    name: str, shape: Shape, axis: int
+    op: Operation, shape: Shape, axis: int
 ) -> tuple[Instruction, tuple[Instruction, ...], Instruction]:
     """Parameter, reductions and result of a softmax in f32 at least; integers in double."""
     body = Program().main
@@ -373,7 +375,7 @@ def _normalisation_body(
     shifted = body.add("sub", x, body.add("multibroadcast", most, out_lens=shape.lens))
     powers = body.add("exp", shifted)
     total = body.add("reduce_sum", powers, axes=(axis,))
-    if name == "softmax":
+    if isinstance(op, Softmax):
         result = body.add("div", powers, body.add("multibroadcast", total, out_lens=shape.lens))
     else:
         spread = body.add("multibroadcast", body.add("log", total), out_lens=shape.lens)

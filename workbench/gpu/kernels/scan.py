@@ -10,6 +10,8 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.accumulate import sum_type
+from workbench.compiler.ops.reduce import PrefixScanProd, PrefixScanSum
+from workbench.compiler.ops.select import NonZero
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index, Variable, linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, stored
@@ -33,7 +35,7 @@ _EACH = 16
 # Running sums
 
 
-@schedule("prefix_scan_sum", "prefix_scan_prod")
+@schedule(PrefixScanSum, PrefixScanProd)
 def prefix_scan(lowering: Lowering, i: Instruction) -> list[Launch]:
     """A block for each row, or a work item where rows are short or many."""
     lens = i.shape.lens
@@ -130,7 +132,7 @@ def _scan_block(w: Writer, shared: str, own: str, sign: str) -> None:
 # Nonzero elements
 
 
-@schedule("nonzero")
+@schedule(NonZero)
 def nonzero(lowering: Lowering, i: Instruction) -> list[Launch] | None:
     """Blocks count what they have; then each knows where its first one goes."""
     x = i.inputs[0].shape

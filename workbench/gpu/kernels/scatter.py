@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.index import Scatter, ScatterNd
 from workbench.gpu.emit.choices import axis_of, integer_text, wrapped
 from workbench.gpu.emit.functions import definition
 from workbench.gpu.emit.index import Index, Variable, joined, linear, split
@@ -123,7 +124,7 @@ def owners_of(others: int, updates: int) -> int:
     return owners
 
 
-@schedule("scatter_none", "scatter_add", "scatter_mul", "scatter_min", "scatter_max")
+@schedule(Scatter)
 def scatter(lowering: Lowering, i: Instruction) -> list[Launch] | None:
     """Work items for each place across the axis go through the updates along it."""
     made = _scatter(lowering, i)
@@ -162,7 +163,7 @@ def _place(b: Builder, value: Scalar, n: int, skips: bool) -> tuple[Index, str]:
     return Index.of(Variable(name, 0, max(n - 1, 0))), f"{at} >= 0 && {at} < {n}"
 
 
-@schedule("scatternd_none", "scatternd_add", "scatternd_mul", "scatternd_min", "scatternd_max")
+@schedule(ScatterNd)
 def scatter_nd(lowering: Lowering, i: Instruction) -> list[Launch] | None:
     """Work items for each element of a slice go through all index tuples."""
     made = _scatter(lowering, i)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Operation
+from workbench.gpu.declarations import Declarations
 from workbench.gpu.kernels.kernel import Launch
 
 if TYPE_CHECKING:
@@ -16,32 +16,20 @@ if TYPE_CHECKING:
 Schedule: TypeAlias = "Callable[[Lowering, Instruction], list[Launch] | None]"
 """The kernels of an instruction; None where it is not of the kind that the schedule is for."""
 
-_SCHEDULES: dict[str, Schedule] = {}
-_ROOMS: tuple[str, ...] = (
-    "contraction", "convolution", "groups", "random", "reduce", "scan", "scatter", "topk",
-)  # fmt: skip
-"""The modules of this package that declare schedules."""
+_SCHEDULES: Declarations[Schedule] = Declarations("a schedule", "workbench.gpu.kernels")
 
 
-def schedule(*names: str) -> Callable[[Schedule], Schedule]:
-    """Declare the kernels of these operations."""
+def schedule(*ops: type[Operation]) -> Callable[[Schedule], Schedule]:
+    """Declare the kernels of these operations, and of those derived from them."""
 
     def declare(function: Schedule) -> Schedule:
-        for name in names:
-            _SCHEDULES[name] = function
+        for op in ops:
+            _SCHEDULES.add(op, function)
         return function
 
     return declare
 
 
-@cache
-def schedules() -> Mapping[str, Schedule]:
-    """What is declared, by the operation's name."""
-    for room in _ROOMS:
-        importlib.import_module(f"workbench.gpu.kernels.{room}")
-    return _SCHEDULES
-
-
-def schedule_of(instruction: Instruction) -> Schedule | None:
-    """How the kernels of an instruction are made, where not element by element."""
-    return schedules().get(instruction.name)
+def schedule_of(op: Operation) -> Schedule | None:
+    """How the kernels of an operation are made, where not element by element."""
+    return _SCHEDULES.of(op)

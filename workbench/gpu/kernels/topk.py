@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.select import TopK
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index, Variable, linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, stored
@@ -72,7 +73,7 @@ class _Stage:
         return 1 << max(self.part - 1, 1).bit_length()
 
 
-@schedule("topk")
+@schedule(TopK)
 def topk(lowering: Lowering, i: Instruction) -> list[Launch] | None:
     """A sort for each row; of parts of it first, and then of what these have kept."""
     op, x = cast("Any", i.op), i.inputs[0].shape

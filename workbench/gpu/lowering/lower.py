@@ -206,7 +206,7 @@ class Lowering:
         ]
         if not all(_is_known(s) for s in shapes):
             return None
-        schedule = schedule_of(instruction)
+        schedule = schedule_of(instruction.op)
         made = schedule(self, instruction) if schedule is not None else None
         if schedule is not None and made is not None:
             return scheduled(made, schedule)

@@ -348,10 +348,9 @@ def op(call: Call) -> int:
 
 def operation_names() -> list[str]:
     """The names of all operators, sorted."""
-    from workbench.compiler.ir.operation import OPERATIONS, find  # noqa: PLC0415
+    from workbench.compiler.ir.operation import all_operations  # noqa: PLC0415
 
-    find("identity")  # registers every operation
-    return sorted(OPERATIONS)
+    return sorted(all_operations())
 
 
 def onnx(call: Call) -> int:

@@ -80,7 +80,7 @@ _ROUNDING = frozenset({"bit_cast", "convert", "quantizelinear", "dequantizelinea
 def _can_widen(instruction: Instruction) -> bool:
     """Whether an operation on floats does the same on wider ones, without rounding of its own."""
     name, kinds = instruction.name, [i.shape.type for i in instruction.inputs]
-    known = name in _VIEWS or name.startswith("reduce_") or instruction.op.pointwise
+    known = name in _VIEWS or instruction.op.monoid is not None or instruction.op.pointwise
     floats = {k for k in (*kinds, instruction.shape.type) if k.is_float}
     simple = known and name not in _ROUNDING and not instruction.modules
     return simple and floats == {instruction.shape.type}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.reduce import is_reduction
 from workbench.compiler.passes.fuse.fuse_pointwise import is_wrappable
-from workbench.compiler.passes.fuse.fuse_reduce import is_reduction
 from workbench.compiler.passes.fuse.kernels.common_space import chain_between, space_obstacle
 from workbench.compiler.passes.fuse.kernels.outputs import outputs_obstacle
 from workbench.compiler.passes.fuse.kernels.pairs import (

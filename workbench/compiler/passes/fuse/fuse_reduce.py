@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.reduce import is_reduction, reduced_axes
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.fuse.fuse_pointwise import broadcast_first, follows_pointwise
 from workbench.compiler.passes.fuse.kernels.common_space import (
@@ -25,22 +26,8 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, rule
 from workbench.compiler.rewrite.bodies import Body, numbered_name, prune_all, unused_name
 
 
-def is_reduction(instruction: Instruction) -> bool:
-    """Whether an instruction reduces its only input: a ``reduce_*``, ``argmin`` or ``argmax``."""
-    return len(instruction.inputs) == 1 and _reduces(type(instruction.op))
-
-
 def _reduces(op: type[Operation]) -> bool:
-    return op.name.startswith("reduce_") or op.name in ("argmin", "argmax")
-
-
-def reduced_axes(instruction: Instruction) -> tuple[int, ...]:
-    """The axes that a reduction removes or makes 1, in ascending order."""
-    shapes = [i.shape for i in instruction.inputs]
-    attributes = instruction.op.normalized(shapes).attributes()
-    if "axis" in attributes:
-        return (attributes["axis"],)
-    return tuple(sorted(attributes["axes"])) or tuple(range(shapes[0].ndim))
+    return op.monoid is not None
 
 
 @rule(Pattern(binding="x", kind=_reduces, structure=is_reduction), dynamic=True)

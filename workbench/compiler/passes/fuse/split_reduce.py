@@ -9,8 +9,8 @@ from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.reduce import is_reduction
 from workbench.compiler.passes.base import RewritePass, register
-from workbench.compiler.passes.fuse.fuse_reduce import is_reduction
 from workbench.compiler.passes.fuse.kernels.pairs import axes_of, who
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, rule
 from workbench.compiler.rewrite.bodies import Body, unused_name
@@ -28,8 +28,8 @@ def sums_to_split(kernel: Instruction, split_size: int = SPLIT_SIZE) -> list[Ins
     if (size := _elements_for_each(first)) < split_size:
         where = f"{who(first)} in {who(kernel)}"
         return f"{where} reduces {size} elements to one; sums of at least {split_size} are split"
-    if other := next((i for i in found if i.name != "reduce_sum"), None):
-        return f"{who(other)} is no reduce_sum: partial results could not be added up"
+    if other := next((i for i in found if not _is_sum(i)), None):
+        return f"{who(other)} is no sum: partial results could not be added up"
     if len(found) > 2:
         return f"{who(kernel)} has {len(found)} sums; one or two are split"
     if other := next((i for i in found if i.shape.type not in (DType.FLOAT, DType.HALF)), None):
@@ -37,6 +37,10 @@ def sums_to_split(kernel: Instruction, split_size: int = SPLIT_SIZE) -> list[Ins
     if len(found) > 1 and first in _needed(found[1:]):
         return f"{who(found[1])} needs {who(first)}, so they cannot be split together"
     return found
+
+
+def _is_sum(reduction: Instruction) -> bool:
+    return reduction.op.monoid is not None and reduction.op.monoid.is_sum
 
 
 def _elements_for_each(reduction: Instruction) -> int:

@@ -30,7 +30,7 @@ def _source(convert: Instruction) -> DType:
 
 def _is_link(instruction: Instruction) -> bool:
     """Whether an operation computes elements or sums in one of these types, and in no other."""
-    known = instruction.name.startswith("reduce_") or instruction.op.pointwise
+    known = instruction.op.monoid is not None or instruction.op.pointwise
     if not known or instruction.modules or not instruction.inputs:
         return False
     kinds = {i.shape.type for i in (instruction, *instruction.inputs)}

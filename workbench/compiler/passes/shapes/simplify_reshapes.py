@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.movement import Pad
 from workbench.compiler.passes.base import RewritePass, register
@@ -34,12 +35,15 @@ from workbench.compiler.passes.shapes.transform.chains import TRANSFORMS
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, op, rule, var
 
 _NOPS = TRANSFORMS | {"contiguous", "as_shape", "concat", "convert", "pad", "slice", "step"}
-_REDUCES = frozenset({"reduce_mean", "reduce_max", "reduce_min", "reduce_sum", "reduce_prod"})
+
+
+def _may_change_nothing(op: type[Operation]) -> bool:
+    return op.name in _NOPS or (op.monoid is not None and op.monoid.keeps_one)
 
 
 def _changes_nothing(instruction: Instruction) -> bool:
     source = instruction.inputs[0].shape
-    if instruction.name in _REDUCES:
+    if instruction.op.monoid is not None:
         same = (source.type, source.lens) == (instruction.shape.type, instruction.shape.lens)
         if source.broadcasted and source.strides != instruction.shape.strides:
             return False  # it, or a slice of it, would be a scalar to unsqueeze
@@ -49,7 +53,7 @@ def _changes_nothing(instruction: Instruction) -> bool:
     return source == instruction.shape
 
 
-@rule(Pattern(_NOPS | _REDUCES, binding="x", structure=_changes_nothing))
+@rule(Pattern(binding="x", kind=_may_change_nothing, structure=_changes_nothing))
 def find_nop_reshapes(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
     """f(x) → x where f keeps the shape: strides too, or, of a reduction, the lens"""
     return x.inputs[0]

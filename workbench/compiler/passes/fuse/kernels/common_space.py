@@ -15,6 +15,8 @@ from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.structure import Choice
+from workbench.compiler.ops.reduce import along_axes
 from workbench.compiler.passes.fuse.kernels.pairs import (
     KERNELS,
     LARGEST_BODY,
@@ -278,7 +280,7 @@ def _body_obstacle(kernel: Instruction, axes: Ints, dims: Ints) -> str:
             continue
         if one.literal is not None or one.shape.lens not in (base, small):
             return f"{who(one)} in {who(kernel)} has lens {list(one.shape.lens)}, not {list(base)}"
-        if one.name in ("argmin", "argmax") and sum(dims[a] != 1 for a in axes) > 1:
+        if isinstance(one.op.monoid, Choice) and sum(dims[a] != 1 for a in axes) > 1:
             return (
                 f"{who(one)} in {who(kernel)} counts along axes that would be split: {list(axes)}"
             )
@@ -321,11 +323,11 @@ def _body(old: Module, inputs: list[Instruction], dims: Ints, axes: Ints) -> Mod
 def _op_in_space(one: Instruction, dims: Ints, axes: Ints) -> Operation:
     if one.name == "multibroadcast":
         return make("multibroadcast", out_lens=dims)
-    found = one.op.attributes()
-    if one.name in ("argmin", "argmax"):
-        axis = next((a for a in axes if dims[a] != 1), axes[0])
-        return make(one.name, **{**found, "axis": axis})
-    return make(one.name, **{**found, "axes": axes}) if "axes" in found else one.op
+    if one.op.monoid is None:
+        return one.op
+    if isinstance(one.op.monoid, Choice):
+        axes = next(((a,) for a in axes if dims[a] != 1), axes)
+    return along_axes(one.op, axes)
 
 
 def _reads_across(kinds: tuple[str, ...], instruction: Instruction) -> bool:

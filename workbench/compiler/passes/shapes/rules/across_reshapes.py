@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ops.broadcast import Broadcast
+from workbench.compiler.ops.fused import FusedReduce, SplitFusedReduce
 from workbench.compiler.passes.shapes.transform.chains import (
     BROADCASTS,
     LINKS,
@@ -37,8 +38,9 @@ def _elementwise(instruction: Instruction) -> bool:
 
 def _computes(instruction: Instruction) -> bool:
     """Whether fusion will want a unary operation beside this: elementwise work or a reduction."""
-    name = instruction.op.name
-    return _elementwise(instruction) or "reduce" in name or name in ("argmin", "argmax")
+    op = instruction.op
+    reduces = op.monoid is not None or isinstance(op, FusedReduce | SplitFusedReduce)
+    return reduces or _elementwise(instruction)
 
 
 def _chain_from(root: Instruction) -> tuple[list[Instruction], Instruction | None]:

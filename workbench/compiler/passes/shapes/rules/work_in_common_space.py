@@ -11,6 +11,8 @@ from math import prod
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.structure import Choice
+from workbench.compiler.ops.reduce import along_axes, axes_along, is_reduction, reduced_axes
 from workbench.compiler.passes.shapes.rules.canonical_chains import as_users_need
 from workbench.compiler.passes.shapes.transform.chains import (
     BROADCASTS,
@@ -26,18 +28,11 @@ from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, eq
 from workbench.compiler.passes.shapes.transform.parts import Ints, Transform, Transforms
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, rule
 
-_ARGS = frozenset({"argmin", "argmax"})
-
-
-def _reduces(instruction: Instruction) -> bool:
-    name = instruction.op.name
-    return (name.startswith("reduce_") or name in _ARGS) and len(instruction.inputs) == 1
-
 
 def _works(instruction: Instruction) -> bool:
     """Whether an instruction is elementwise work or a reduction of static tensors."""
     elementwise = instruction.op.pointwise or instruction.op.name == "layout"
-    if not (elementwise or _reduces(instruction)) or not instruction.inputs:
+    if not (elementwise or is_reduction(instruction)) or not instruction.inputs:
         return False
     values = (instruction, *instruction.inputs)
     return all(v.shape.is_tensor and v.shape.dims is None for v in values)
@@ -76,30 +71,21 @@ def _pair(root: Instruction) -> _Pair | None:
     return None
 
 
-def _axes_of(instruction: Instruction) -> Ints:
-    """The axes that a reduction goes over, counted from the front."""
-    shapes = [i.shape for i in instruction.inputs]
-    found = instruction.op.normalized(shapes).attributes()
-    axes = (found["axis"],) if instruction.op.name in _ARGS else tuple(found["axes"])
-    rank = shapes[0].ndim
-    return tuple(sorted(a % rank for a in axes)) or tuple(range(rank))
-
-
 def _descriptor(pair: _Pair) -> Descriptor | str:
     """What the chain makes of the axes that ``x`` works on; or why there is no such description."""
     x, words = pair.x, words_of(pair.chain)
     made = Descriptor.of(x.shape.lens, words)
     if made is None:
         return f"the chain from {who(x)} splits axes in a way that has no common dimensions"
-    if not _reduces(x):
+    if not is_reduction(x):
         same = made.elements == x.shape.elements
         return made if same else f"the chain from {who(x)} repeats elements"
     found = _of_reduction(pair, words, made)
     if found is None:
         return f"the chain does not say where the axes are that {who(x)} reduces"
-    if x.op.name in _ARGS:
+    if isinstance(x.op.monoid, Choice):
         return found
-    axes = frozenset(a for a in _axes_of(x) if x.inputs[0].shape.lens[a] != 1)
+    axes = frozenset(a for a in reduced_axes(x) if x.inputs[0].shape.lens[a] != 1)
     if found.hidden_axes != axes:
         return f"the chain repeats other axes than {who(x)} reduces"
     return found
@@ -143,7 +129,7 @@ def _obstacle(pair: _Pair, space: CommonSpace) -> str:
     same = len({tuple(n for n in v if n != 1) for v in lens}) == 1
     if same and len(space.dims) > max(map(len, lens[:2])):
         return f"the chain from {who(x)} only places axes of length 1 otherwise"
-    if _reduces(root) and len(x.inputs) == 1 and x.inputs[0].literal is not None:
+    if is_reduction(root) and len(x.inputs) == 1 and x.inputs[0].literal is not None:
         return f"{who(x)} is constant, and stays next to its literal"
     for value in x.inputs:
         if value.name == "slice" and _is_split(value, x.op.name):
@@ -176,25 +162,21 @@ def _inside(instruction: Instruction, space: Axes, rank: int) -> Operation | str
         order = [k for a in old for k in space[a]]
         new = [k for k in range(rank) if k not in order]  # of length 1
         return replace(op, permutation=(*new, *order))
-    if not _reduces(instruction):
+    if not is_reduction(instruction):
         return op
-    axes = _axes_of(instruction)
+    axes = reduced_axes(instruction)
     found = tuple(sorted(k for a in axes for k in space[a]))
-    if op.name not in _ARGS:
-        return replace(op, axes=found)
-    if len(found) != 1:
+    if isinstance(op.monoid, Choice) and len(found) != 1:
         return f"{op.name} counts along axis {axes[0]}, which is {len(found)} common dimensions"
-    return replace(op, axis=found[0])
+    return along_axes(op, found)
 
 
 def _lens_inside(op: Operation, lens: Ints) -> Ints:
     """Lens of an operation's result in the common dimensions."""
-    given = op.attributes()
-    if op.name in _ARGS:
-        return tuple(1 if i == given["axis"] else n for i, n in enumerate(lens))
-    if op.name.startswith("reduce_"):
-        return tuple(1 if i in given["axes"] else n for i, n in enumerate(lens))
-    return lens
+    if op.monoid is None:
+        return lens
+    axes = axes_along(op)
+    return tuple(1 if i in axes else n for i, n in enumerate(lens))
 
 
 def _lens_after(lens: Ints, words: Transforms | None) -> Ints | None:
