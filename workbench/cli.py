@@ -294,7 +294,7 @@ def devices(json: Json = False, on_host: OnHost = False) -> None:
             _print_json(left)
         for row in () if json else left:
             forms = f"{row['on_host']} of {row['samples']} forms"
-            typer.echo(f"{row['name']:<20} {forms:<16} {row['summary']}")
+            typer.echo(f"{row['name']:<20} {forms:<16} {row['reason']}")
         return
     rows = [asdict(row) for row in available()]
     if json:

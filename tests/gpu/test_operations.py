@@ -4,45 +4,21 @@ import warnings
 
 import pytest
 
-from tests.compiler.test_operations import SAMPLED
+import workbench as wb
+from tests.compiler.test_operations import OPERATIONS, SAMPLED
 from tests.compiler.variants import cases, computed, expect_close, said
 from tests.gpu.harness import run_all
+from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops import custom
+from workbench.compiler.ops.buffers import Copy, Write
+from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.fused import FusedReduce, SplitFusedReduce
+from workbench.compiler.ops.reduce import Normalisation
 from workbench.gpu.devices.base import Device
-
-ON_HOST: dict[str, str] = {
-    "@comment": "marks a place",
-    "record_event": "marks a place",
-    "set_stream": "marks a place",
-    "wait_event": "marks a place",
-    "broadcast_with_dims": "lengths that only a run knows",
-    "reshape_with_dims": "lengths that only a run knows",
-    "pad_by": "lengths that only a run knows",
-    "dynamic_range": "lengths that only a run knows",
-    "allocate": "one sample has lengths that only a run knows",
-    "slice": "some samples have bounds that only a run knows",
-    "resize": "one sample has lengths that only a run knows",
-    "unique": "the number of results is known to a run alone",
-    "scan_slice": "the index is an input",
-    "onehot": "one sample has its depth as an input",
-    "reduce_sum": "one sample has its axes as an input",
-    "reduce_mean": "one sample has its axes as an input",
-    "reduce_max": "one sample has its axes as an input",
-    "reduce_min": "one sample has its axes as an input",
-    "reduce_prod": "one sample has its axes as an input",
-    "reduce_all": "one sample has its axes as an input",
-    "reduce_any": "one sample has its axes as an input",
-    "rnn": "passes rewrite it into products and elementwise work",
-    "gru": "passes rewrite it into products and elementwise work",
-    "lstm": "passes rewrite it into products and elementwise work",
-    "nonmaxsuppression": "each box depends on those before it, and their number on the data",
-    "tree_ensemble": "tables of trees",
-    "count_ngrams": "text",
-    "couple_pairs": "greedy matching, one pair after another",
-    "image_decode": "a compressed file",
-    "cast_to": "one sample gives a type that kernels do not know",
-    "lookup": "one sample looks up text",
-}
-"""Operations of which some samples, or all, are computed on the host, each with the reason."""
+from workbench.gpu.emit.tensors import is_declared, value_of
+from workbench.gpu.kernels.schedules import schedule, schedule_of
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLED) - {"undefined"}))
@@ -56,4 +32,55 @@ def test_kernels_agree_with_the_reference(name: str, device: Device):
         left += len(plan.host)
         for a, b in zip(values, results, strict=True):
             expect_close(a, b, a.dtype, said(op, operands))
-    assert bool(left) == (name in ON_HOST), f"{name}: the host computes {left} of its samples"
+    said_so = OPERATIONS[name].on_host
+    assert bool(left) == bool(said_so), f"{name}: the host computes {left} samples; {said_so!r}"
+
+
+def test_each_operation_has_an_element_or_a_schedule_or_the_host_has_a_reason():
+    ours = {n: cls for n, cls in OPERATIONS.items() if not issubclass(cls, custom.Custom)}
+    for name, cls in ours.items():
+        op = cls()
+        ways = [is_declared(op), schedule_of(op) is not None]
+        by_expression = op.pointwise and op.expression is not None
+        stored = isinstance(op, Write | Copy)  # by the kernels of what they store
+        known = by_expression or stored or any(ways) or op.on_host
+        assert known, f"{name}: nothing computes it, nor says why"
+        assert not (by_expression and any(ways)), (
+            f"{name} is elementwise, and has kernels of its own"
+        )
+        reads_many = (
+            op.monoid
+            or op.contraction
+            or isinstance(op, Normalisation | FusedReduce | SplitFusedReduce)
+        )
+        if all(ways):  # bodies fall back on the element where the schedule does not fit
+            assert reads_many, f"{name} has an element and a schedule"
+
+
+def test_a_second_declaration_for_an_operation_is_refused():
+    for declare, what in ((value_of, "an element"), (schedule, "a schedule")):
+        with pytest.raises(OperationError, match=f"Dot has {what} already"):
+            declare(Dot)(lambda *_: None)
+
+
+def test_a_plan_says_why_the_host_computes_what_was_fused():
+    shape = Shape("float", (4, 8))
+    wb.operation(
+        name="mystery",
+        compute_shape=lambda shapes: shapes[0],
+        compute=lambda _, arrays: arrays[0],
+        context_free=True,
+        op_attributes={"pointwise": True},
+    )
+    try:
+        program = Program()
+        x = program.main.add_parameter("x", shape)
+        made = program.main.add("mystery", program.main.add("exp", x))
+        program.main.add_return(program.main.add("relu", made))
+        plan = wb.compile(program, target="gpu").plan()
+        (host,) = [row for row in plan if row.kind == "host"]
+        assert host.reason == "mystery in it: no kernel is declared for it"
+        assert f"the host computes {host.instruction}: {host.reason}" in repr(plan)
+        assert host.reason in plan.table()["reason"].tolist()
+    finally:
+        custom.forget("mystery")

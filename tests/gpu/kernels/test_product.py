@@ -27,7 +27,7 @@ OPERATIONS = all_operations()
 WARPS = (0, 32)
 """Kernels as the device wants them, and as those with warps do."""
 TYPES = ("float", "double", "half", "bf16", "int8", "uint8", "int32", "int64")
-DOT = find("dot")
+DOT = OPERATIONS["dot"]
 
 
 def run(program: Program, inputs: dict[str, np.ndarray], device: Device, warp: int) -> Ran:

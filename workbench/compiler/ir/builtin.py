@@ -24,6 +24,7 @@ class Param(Operation):
     """A parameter of its module; ``order`` is its place among them, which does not print."""
 
     name = "@param"
+    on_host = "is given, not computed"
     family = Family.PARAMETER
     context_free = False
     parameter: str = ""
@@ -39,6 +40,7 @@ class Literal(Operation):
     """A constant; its data is the instruction's ``literal``."""
 
     name = "@literal"
+    on_host = "is given, not computed"
     family = Family.PARAMETER
 
 
@@ -47,6 +49,7 @@ class Return(Operation):
     """The results of a module: its inputs, in order."""
 
     name = "@return"
+    on_host = "marks a place"
     family = Family.PARAMETER
     context_free = False
     dynamic = True
@@ -61,6 +64,7 @@ class Comment(Operation):
     """A remark; it has no elements."""
 
     name = "@comment"
+    on_host = "marks a place"
     family = Family.PARAMETER
     text: str = ""
 
@@ -108,6 +112,7 @@ class BuiltinOutline(_Outline):
     """A value of which only the shape is known, as shape tests make them."""
 
     name = "@outline"
+    on_host = "has no value"
     shape: Shape = Shape()
 
 
@@ -116,6 +121,7 @@ class Outline(_Outline):
     """A value of which only the shape is known."""
 
     name = "outline"
+    on_host = "has no value"
     shape: Shape = Shape()
 
 
@@ -124,6 +130,7 @@ class Undefined(Operation):
     """The value of an optional input that was left out."""
 
     name = "undefined"
+    on_host = "has no value"
     family = Family.PARAMETER
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -146,6 +153,7 @@ class Unknown(Operation):
     """An operator of a model that the workbench does not know; it prints and draws but cannot run."""
 
     name = "unknown:"
+    on_host = "has no known meaning"
     family = Family.KERNEL
     context_free = False
     dynamic = True

@@ -14,7 +14,7 @@ from workbench.compiler.errors import EvaluationError, OperationError, ShapeErro
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.quoting import word_text
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ir.structure import Monoid, Product
+from workbench.compiler.ir.structure import Contraction, Monoid
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.argument import Argument
@@ -66,16 +66,18 @@ class Operation:
     """Whether inputs with dynamic dimensions are accepted."""
     overwrites: ClassVar[bool] = False
     """Whether ``compute_into`` can write the result over an operand that nobody reads any more."""
+    on_host: ClassVar[str] = ""
+    """Why a device's host computes it, or some forms of it; empty where kernels compute them all."""
     axes_of_input: ClassVar[tuple[str, ...]] = ()
     """Attributes that name axes of the first input; negative values count from its end."""
     monoid: ClassVar[Monoid | None] = None
     """How the elements along ``axes_of_input`` become one, for reductions."""
-    scan: ClassVar[Monoid | None] = None
+    scan_monoid: ClassVar[Monoid | None] = None
     """How an element and those before it along ``axes_of_input`` become one, for scans."""
-    window: ClassVar[bool] = False
+    sliding: ClassVar[bool] = False
     """Whether a window slides over the spatial axes of the first input, with ``padding`` around it."""
-    product: ClassVar[Product | None] = None
-    """How the first two inputs are multiplied, for matrix products and convolutions."""
+    contraction: ClassVar[Contraction | None] = None
+    """What is known of sums of products of the first two inputs, for matrix products and convolutions."""
 
     def attributes(self) -> dict[str, Any]:
         """All attributes by name, in the order that they print."""

@@ -58,7 +58,7 @@ class Choice(Monoid):
 
 
 @dataclass(frozen=True)
-class Product:
+class Contraction:
     """Sums of products of the elements of two operands: a matrix product or a convolution."""
 
     tag: str

@@ -280,6 +280,7 @@ class BroadcastWithDims(Operation):
     """The first input broadcast against the lens that the second input holds."""
 
     name = "broadcast_with_dims"
+    on_host = "lengths that only a run knows"
     family = Family.VIEW
     dynamic = True
 

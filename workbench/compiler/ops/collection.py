@@ -66,6 +66,7 @@ class SequenceConstruct(Operation):
     """A sequence of the inputs."""
 
     name = "sequence_construct"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -85,6 +86,7 @@ class SequenceInsert(Operation):
     """A sequence with one more element, at a position or at its end."""
 
     name = "sequence_insert"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -106,6 +108,7 @@ class SequenceErase(Operation):
     """A sequence without the element at a position, the last one unless given."""
 
     name = "sequence_erase"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -127,6 +130,7 @@ class SequenceAt(Operation):
     """The element of a sequence at a position."""
 
     name = "sequence_at"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -145,6 +149,7 @@ class SequenceLength(Operation):
     """The number of elements of a sequence."""
 
     name = "sequence_length"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -167,6 +172,7 @@ class SplitToSequence(Operation):
     """
 
     name = "split_to_sequence"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
     axes_of_input = ("axis",)
     axis: int = 0
@@ -214,6 +220,7 @@ class ConcatFromSequence(Operation):
     """The elements of a sequence one after the other along an axis, or stacked along a new one."""
 
     name = "concat_from_sequence"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
     axis: int = 0
     new_axis: bool = False
@@ -245,6 +252,7 @@ class OptionalConstruct(Operation):
     """An optional value: that of the input, or none."""
 
     name = "optional"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -262,6 +270,7 @@ class OptionalHasElement(Operation):
     """Whether an optional has a value."""
 
     name = "optional_has_element"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -280,6 +289,7 @@ class OptionalGetElement(Operation):
     """The value of an optional that has one."""
 
     name = "optional_get_element"
+    on_host = "sequences and optionals are no arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

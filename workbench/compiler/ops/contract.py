@@ -30,6 +30,7 @@ from workbench.compiler.ir.ranges import (
 )
 from workbench.compiler.ir.sampling import digits, noise
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.structure import Contraction
 from workbench.compiler.ops.accumulate import quiet, rounded, working_type
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Dot(Operation):
     """The matrix product of the last two axes, for each index of the others."""
 
     name = "dot"
+    contraction = Contraction("dot")
     family = Family.CONTRACTION
     dynamic = True
 
@@ -78,6 +80,7 @@ class QuantDot(Operation):
     """A matrix product of small integers in int32, or of scaled operands in float."""
 
     name = "quant_dot"
+    contraction = Contraction("dot", general="dot")
     family = Family.CONTRACTION
     dynamic = True
 

@@ -57,6 +57,7 @@ class If(Operation):
     """
 
     name = "if"
+    on_host = "the host reads the condition"
     family = Family.CONTROL
     takes_modules = True
 
@@ -106,6 +107,7 @@ class Loop(Operation):
     """
 
     name = "loop"
+    on_host = "the host counts the iterations"
     family = Family.CONTROL
     takes_modules = True
     max_iterations: int = 10
@@ -203,6 +205,7 @@ class ScanSlice(Operation):
     """The slice of length 1 at a position along ``axis``; ``direction`` 1 counts from the end."""
 
     name = "scan_slice"
+    on_host = "the index is an input"
     family = Family.VIEW
     dynamic = True
     axes_of_input = ("axis",)
@@ -258,6 +261,7 @@ class SelectModule(Operation):
     """
 
     name = "select_module"
+    on_host = "the host chooses by the lengths of a run"
     family = Family.CONTROL
     takes_modules = True
     dynamic = True
@@ -297,6 +301,7 @@ class RunOnTarget(Operation):
     """Runs a module on another target; inputs bind to its parameters, sorted by name."""
 
     name = "run_on_target"
+    on_host = "another target runs its modules"
     family = Family.CONTROL
     takes_modules = True
     target_id: int = 0

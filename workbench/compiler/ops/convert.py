@@ -146,6 +146,7 @@ class CastTo(_Retyped):
     """
 
     name = "cast_to"
+    on_host = "types that kernels do not know"
     pointwise = False
     element: str = "int4"
     saturate: bool = True

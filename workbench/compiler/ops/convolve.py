@@ -31,6 +31,7 @@ from workbench.compiler.ir.ranges import (
 )
 from workbench.compiler.ir.sampling import digits, noise
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.structure import Contraction
 from workbench.compiler.ops.accumulate import quiet, rounded, working_type
 from workbench.compiler.ops.contract import expect_scale
 from workbench.compiler.ops.taps import convolved
@@ -55,6 +56,8 @@ class Convolution(Operation):
     """Weights ``[K, C/group, …]`` slid over an input ``[N, C, …]`` of any number of spatial axes."""
 
     name = "convolution"
+    contraction = Contraction("convolution")
+    sliding = True
     family = Family.CONTRACTION
     dynamic = True
     padding: Ints = (0, 0)
@@ -120,6 +123,8 @@ class QuantConvolution(Operation):
     """A convolution of int8 in int32, or of scaled or fp8 operands in float."""
 
     name = "quant_convolution"
+    contraction = Contraction("convolution", general="convolution")
+    sliding = True
     family = Family.CONTRACTION
     dynamic = True
     padding: Ints = (0, 0)
@@ -279,6 +284,7 @@ class Im2col(Operation):
     """The taps of each window of one input ``[1, C, H, W]`` as a row; the weights give the size."""
 
     name = "im2col"
+    sliding = True
     family = Family.MOVEMENT
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)

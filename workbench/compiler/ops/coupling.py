@@ -36,6 +36,7 @@ class CouplePairs(Operation):
     """
 
     name = "couple_pairs"
+    on_host = "greedy matching, one pair after another"
     family = Family.REDUCE
     dynamic = True
     classes: int = 2

@@ -85,6 +85,7 @@ class ReshapeWithDims(Operation):
     """
 
     name = "reshape_with_dims"
+    on_host = "lengths that only a run knows"
     family = Family.MOVEMENT
     dynamic = True
     out_dyn_dims: tuple[Dim, ...] = ()
@@ -136,6 +137,7 @@ class PadBy(Operation):
     """
 
     name = "pad_by"
+    on_host = "lengths that only a run knows"
     family = Family.MOVEMENT
     dynamic = True
     axes_of_input = ("axes",)

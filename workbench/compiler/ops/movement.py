@@ -373,6 +373,7 @@ class Allocate(Operation):
     """A new buffer of zeros: of ``shape``, or of type ``buf_type`` and the lens that an input holds."""
 
     name = "allocate"
+    on_host = "lengths that an input holds"
     family = Family.MOVEMENT
     dynamic = True
     shape: Shape | None = None

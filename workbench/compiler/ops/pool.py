@@ -52,6 +52,7 @@ class Pooling(Operation):
     """
 
     name = "pooling"
+    sliding = True
     family = Family.REDUCE
     dynamic = True
     mode: PoolingMode = PoolingMode.AVERAGE

@@ -166,6 +166,7 @@ class DynamicRange(Operation):
     """Numbers from a start to before a limit, a delta apart."""
 
     name = "dynamic_range"
+    on_host = "lengths that only a run knows"
     family = Family.MOVEMENT
     dynamic = True
     max_output: int = 2147483647

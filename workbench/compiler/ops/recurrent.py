@@ -284,6 +284,7 @@ class Rnn(Recurrent):
     """A plain recurrent network: ``h = f(x · Wᵀ + h · Rᵀ + Wb + Rb)``."""
 
     name = "rnn"
+    on_host = "passes rewrite it into products and elementwise work"
 
     def step(self, cell: _Cell, x: Array, state: State) -> State:
         """One product, one activation."""
@@ -301,6 +302,7 @@ class Gru(Recurrent):
     """
 
     name = "gru"
+    on_host = "passes rewrite it into products and elementwise work"
     gates = 3
     arithmetic = 11
     defaults = (Sigmoid(), Tanh())
@@ -337,6 +339,7 @@ class Lstm(Recurrent):
     """
 
     name = "lstm"
+    on_host = "passes rewrite it into products and elementwise work"
     gates = 4
     states = 2
     most = 8
@@ -398,6 +401,7 @@ class RnnLastHsOutput(LastState):
     """The hidden state of a network after its last step."""
 
     name = "rnn_last_hs_output"
+    on_host = "passes rewrite it with its network"
     networks = "rnn, gru or lstm"
 
 
@@ -406,5 +410,6 @@ class RnnLastCellOutput(LastState):
     """The cell state of an lstm after its last step."""
 
     name = "rnn_last_cell_output"
+    on_host = "passes rewrite it with its network"
     index = 1
     networks = "lstm"

@@ -116,6 +116,7 @@ class Reduction(Operation):
 
     family = Family.REDUCE
     dynamic = True
+    on_host = "axes that an input holds"
     axes_of_input = ("axes",)
     axes: Ints = ()
 
@@ -462,7 +463,7 @@ class PrefixScanSum(_PrefixScan):
     """Sums of all elements up to each one along ``axis``; ``exclusive`` leaves the element itself out."""
 
     name = "prefix_scan_sum"
-    scan = SUM
+    scan_monoid = SUM
     function = np.add
 
 
@@ -471,5 +472,5 @@ class PrefixScanProd(_PrefixScan):
     """Products of all elements up to each one along ``axis``; ``exclusive`` leaves the element out."""
 
     name = "prefix_scan_prod"
-    scan = PRODUCT
+    scan_monoid = PRODUCT
     function = np.multiply

@@ -62,6 +62,7 @@ class Resize(Operation):
     """The input at other lens: sizes, or lens times scales, as attributes or as a second input."""
 
     name = "resize"
+    on_host = "lengths that an input holds"
     family = Family.MOVEMENT
     dynamic = True
     scales: tuple[float, ...] = ()

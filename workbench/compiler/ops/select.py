@@ -110,6 +110,7 @@ class OneHot(Operation):
     """A new axis of length ``depth``, "on" at each index and "off" elsewhere; values are (off, on)."""
 
     name = "onehot"
+    on_host = "a depth that an input holds"
     family = Family.MOVEMENT
     dynamic = True
     axis: int = -1
@@ -196,6 +197,7 @@ class Unique(Operation):
     """The distinct elements (or slices along ``axis``), their first places, inverse places and counts."""
 
     name = "unique"
+    on_host = "the number of results is known to a run alone"
     family = Family.REDUCE
     dynamic = True
     axis: int | None = None
@@ -252,6 +254,7 @@ class NonMaxSuppression(Operation):
     """
 
     name = "nonmaxsuppression"
+    on_host = "each box depends on those before it, and their number on the data"
     family = Family.REDUCE
     dynamic = True
     center_point_box: bool = False

@@ -45,6 +45,7 @@ class Slice(Operation):
     """
 
     name = "slice"
+    on_host = "bounds that an input holds"
     family = Family.VIEW
     alias = 0
     dynamic = True

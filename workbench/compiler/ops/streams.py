@@ -41,6 +41,7 @@ class SetStream(_Mark):
     """What follows is the work of this stream, until the next mark of that kind."""
 
     name = "set_stream"
+    on_host = "marks a place"
     stream: int = 0
 
 
@@ -49,6 +50,7 @@ class RecordEvent(_Mark):
     """The event is over when the stream's work so far is done."""
 
     name = "record_event"
+    on_host = "marks a place"
     event: int = 0
 
 
@@ -57,4 +59,5 @@ class WaitEvent(_Mark):
     """The stream goes on when the event is over."""
 
     name = "wait_event"
+    on_host = "marks a place"
     event: int = 0

@@ -35,6 +35,7 @@ class Lookup(Operation):
     """
 
     name = "lookup"
+    on_host = "text"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -104,6 +105,7 @@ class CountNgrams(Operation):
     """
 
     name = "count_ngrams"
+    on_host = "text"
     family = Family.REDUCE
     size: int = 1
     shortest: int = 1

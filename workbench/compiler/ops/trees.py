@@ -49,6 +49,7 @@ class TreeEnsemble(Operation):
     """
 
     name = "tree_ensemble"
+    on_host = "tables of trees"
     family = Family.REDUCE
     dynamic = True
     aggregate: str = "sum"

@@ -75,6 +75,8 @@ class PlanRow:
     """Of a download: elements from the argument's start to the first one."""
     sources: tuple[str, ...] = ()
     """The model's nodes that it comes from."""
+    reason: str = ""
+    """Of a host step: why no kernel computes it."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class RunPlan:
         return len(self.rows)
 
     def table(self) -> DataFrame:
-        """A row a step: kind, instruction, kernel, grid, block, bytes of code, arguments, nodes."""
+        """A row a step: kind, instruction, kernel, grid, block, bytes of code, arguments, nodes, reason."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [
@@ -112,16 +114,20 @@ class RunPlan:
                 "code bytes": len(r.kernel.code_object) if r.kernel else "",
                 "arguments": ", ".join(map(_said, r.arguments)),
                 "sources": ", ".join(r.sources),
+                "reason": r.reason,
             }
             for r in self.rows
         ]
         return pd.DataFrame(rows)
 
     def __repr__(self) -> str:
-        """How many steps of each kind."""
+        """The number of steps of each kind, and the host steps, each with the reason."""
         kinds = [r.kind for r in self.rows]
         counted = ", ".join(f"{kinds.count(k)} × {k}" for k in dict.fromkeys(kinds))
-        return f"<RunPlan for {self.device}: {counted}; arena of {self.arena:,} bytes>"
+        left = [f"; the host computes {r.instruction}: {r.reason}" for r in self.rows if r.reason]
+        return (
+            f"<RunPlan for {self.device}: {counted}; arena of {self.arena:,} bytes{''.join(left)}>"
+        )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         table = self.table().to_html(border=0)

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.builtin import Identity
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.fused import PointwiseModule
 from workbench.gpu.declarations import Declarations
 from workbench.gpu.emit.index import Index, linear
 from workbench.gpu.emit.scalar import Scalar, c_type, loaded, memory_type, number, pointwise
@@ -72,8 +74,6 @@ def has_value(instruction: Instruction) -> bool:
     ):
         return False
     op = instruction.op
-    if op.name == "pointwise":
-        return all(is_scalar_work(i) for i in instruction.modules[0])
     if op.pointwise and op.expression is not None:
         return True
     element = _ELEMENTS.of(op)
@@ -84,7 +84,9 @@ def is_scalar_work(instruction: Instruction) -> bool:
     """Whether an instruction of a body is computed from one element of each input."""
     op = instruction.op
     return (
-        op.name.startswith("@") or op.expression is not None or op.name in ("identity", "pointwise")
+        op.name.startswith("@")
+        or op.expression is not None
+        or isinstance(op, Identity | PointwiseModule)
     )
 
 
@@ -179,9 +181,6 @@ class Tensors:
         if instruction.literal is not None and instruction.shape.elements == 1:
             return number(instruction.literal.numpy().reshape(-1)[0].item(), instruction.shape.type)
         op = instruction.op
-        if op.name == "pointwise":
-            operands = [self.at(i, index) for i in instruction.inputs]
-            return self.body(instruction.modules[0], operands)[part]
         if op.pointwise and op.expression is not None:
             operands = [self.at(i, index) for i in instruction.inputs]
             return pointwise(self.w, op, operands, instruction.shape.type)
@@ -200,10 +199,10 @@ class Tensors:
                 found[i.id] = given[i.parameter]
             elif i.literal is not None:
                 found[i.id] = number(i.literal.numpy().reshape(-1)[0].item(), i.shape.type)
-            elif i.op.name == "pointwise":
+            elif isinstance(i.op, PointwiseModule):
                 inner = [found[x.id] for x in i.inputs]
                 found[i.id] = self.body(i.modules[0], inner)[0]
-            elif i.op.name == "identity":
+            elif isinstance(i.op, Identity):
                 found[i.id] = found[i.inputs[0].id]
             elif not i.op.name.startswith("@"):
                 inner = [found[x.id] for x in i.inputs]
@@ -273,6 +272,13 @@ class Tensors:
             return f"{group.name}.v[{lane}]" if len(group.lanes) > 1 else f"{group.element}{lane}]"
 
         return loaded(self.w, self.w.define(group.kind, text, "e"), type)
+
+
+@value_of(PointwiseModule, when=lambda i: all(map(is_scalar_work, i.modules[0])))
+def elementwise(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
+    """One of the results of a body for one element of each input."""
+    operands = [t.at(x, index) for x in i.inputs]
+    return t.body(i.modules[0], operands)[part]
 
 
 @dataclass(frozen=True, eq=False)

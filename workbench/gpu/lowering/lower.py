@@ -22,6 +22,7 @@ from workbench.gpu.emit.tensors import has_value
 from workbench.gpu.kernels.elementwise import elementwise
 from workbench.gpu.kernels.kernel import Launch, Place, Root, scheduled
 from workbench.gpu.kernels.schedules import schedule_of
+from workbench.gpu.lowering.host import why_on_host
 from workbench.gpu.lowering.layout import laid_out
 from workbench.gpu.lowering.places import parts_of, viewed
 from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
@@ -322,7 +323,7 @@ def _without_kernel(instruction: Instruction) -> str:
         return f"of its input {odd[0].name}, {_unknown(odd[0])}"
     if called := [m.name for m in instruction.modules if not m.bypass]:
         return f"it decides at run time how often {', '.join(called)} runs"
-    return f"no kernel computes this form of {instruction.name}"
+    return why_on_host(instruction)
 
 
 def _bytes(shape: Shape) -> int:

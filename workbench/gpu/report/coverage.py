@@ -22,6 +22,8 @@ class Coverage:
     on_host: int
     summary: str
     """The first line of the operation's docstring."""
+    reason: str = ""
+    """Why the host computes some, or all."""
 
 
 def coverage(dialect: Dialect = OPENCL) -> list[Coverage]:
@@ -37,7 +39,7 @@ def on_host(dialect: Dialect = OPENCL) -> list[Coverage]:
 def _covered(cls: type[Operation], dialect: Dialect) -> Coverage:
     found = [left for left in (_is_left(s, dialect) for s in _samples(cls)) if left is not None]
     summary = (cls.__doc__ or "").splitlines()[0] if cls.__doc__ else ""
-    return Coverage(cls.name, len(found), sum(found), summary)
+    return Coverage(cls.name, len(found), sum(found), summary, cls.on_host)
 
 
 def _samples(cls: type[Operation]) -> Iterable[Sample]:

@@ -78,7 +78,7 @@ class _Listing:
             )  # fmt: skip
         if isinstance(step, BranchStep):
             return PlanRow("branch", shown, what, (self._argument(step.condition.root),))
-        return PlanRow("host", shown, what, self._host(step), sources=sources)
+        return PlanRow("host", shown, what, self._host(step), sources=sources, reason=step.why)
 
     def _compiled(self, kernel: Kernel) -> CompiledKernel:
         source = self.plan.dialect.prologue + kernel.source
