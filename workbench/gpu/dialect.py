@@ -12,7 +12,9 @@ bits; ``MIN_F32`` and ``MAX_F32`` give NaN where an operand is. A half or a bflo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from workbench.gpu.machine import CPU, Machine
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,15 @@ class Dialect:
     """``hip``, ``cuda`` or ``opencl``."""
     prologue: str
     """What stands before every kernel."""
-    warp: int = 0
-    """Work items that run in lockstep and can shuffle; 0 where kernels may not rely on any."""
-    vectors: bool = True
-    """Whether it pays that a work item handles several neighbouring elements."""
+    machine: Machine = field(default_factory=Machine)
+    """What schedules go by."""
+    shuffles: bool = True
+    """Whether it has ``SHUFFLE_XOR``."""
+
+    @property
+    def warp(self) -> int:
+        """Work items that can shuffle; 0 where kernels may not rely on any."""
+        return self.machine.warp if self.shuffles else 0
 
 
 _TYPES = """\
@@ -142,8 +149,17 @@ DEVICE u16 f64_half(f64 x) {
 """
 
 _CPP = _TYPES.format(long="long long") + _CPP_WORDS + _FAST_WORDS
-CUDA = Dialect("cuda", _CPP + _CUDA_HALVES, warp=32)
-OPENCL = Dialect("opencl", _TYPES.format(long="long") + _OPENCL_WORDS + _NAN_WORDS, vectors=False)
+CUDA = Dialect("cuda", _CPP + _CUDA_HALVES, Machine(warp=32))
+_OPENCL = _TYPES.format(long="long") + _OPENCL_WORDS + _NAN_WORDS
+
+
+def opencl_dialect(machine: Machine) -> Dialect:
+    """OpenCL C for a device; without shuffles, which its version 1.2 does not have."""
+    return Dialect("opencl", _OPENCL, machine, shuffles=False)
+
+
+OPENCL = opencl_dialect(CPU)
+"""For CPUs."""
 
 
 def hip_dialect(warp: int) -> Dialect:
@@ -153,4 +169,4 @@ def hip_dialect(warp: int) -> Dialect:
         warp: Work items of a wave: 64 on gfx9, 32 on gfx10 and later.
     """
     halves = f"#if defined(__CUDACC_RTC__)\n{_CUDA_HALVES}#else\n{_AMD_HALVES}#endif\n"
-    return Dialect("hip", _CPP + halves, warp=warp)
+    return Dialect("hip", _CPP + halves, Machine(warp=warp))

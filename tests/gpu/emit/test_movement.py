@@ -28,7 +28,7 @@ from workbench.compiler.passes.fuse.fuse_concat import FuseConcat
 from workbench.compiler.passes.fuse.fuse_pointwise import FusePointwise
 from workbench.compiler.run.reference import run
 from workbench.gpu.devices.base import Device
-from workbench.gpu.kernels import elementwise
+from workbench.gpu.dialect import Dialect
 from workbench.gpu.lowering.lower import lower
 
 
@@ -68,16 +68,17 @@ def test_elements_are_put_together_from_bytes_at_any_offset(type: str, offset: i
 # Several neighbours at once
 
 
-@pytest.fixture
-def _few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elementwise, "_ENOUGH", 1)
+def with_access(dialect: Dialect, access: int) -> Dialect:
+    """Kernels that load so many bytes at once, for a machine that one work item keeps busy."""
+    machine = replace(dialect.machine, access=access, units=1, threads=1)
+    return replace(dialect, machine=machine)
 
 
 def accesses(device: Device, op: Operation, *arrays: np.ndarray) -> tuple[int, int]:
     """Vector loads and stores of the one kernel, whose result is the reference's."""
     given = operands(*arrays)
     program: Program = program_of(op, given)
-    plan = lower(program, replace(device.dialect, vectors=True))
+    plan = lower(program, with_access(device.dialect, 16))
     (step,) = plan.kernels
     (found,) = run_plan(plan, {f"x{k}": x for k, x in enumerate(arrays)}, device).values
     (wanted,) = computed(op, given)
@@ -103,7 +104,6 @@ def along_the_last_axis() -> Iterator[tuple[int, Operation, list[np.ndarray]]]:
     yield 2, PackInt4(), [np.ones((8, 128), np.int8)]
 
 
-@pytest.mark.usefixtures("_few_are_enough")
 @pytest.mark.parametrize(
     ("loads", "op", "arrays"), [pytest.param(*c, id=c[1].name) for c in along_the_last_axis()]
 )
@@ -113,7 +113,6 @@ def test_pieces_that_begin_at_whole_accesses_are_read_with_them(
     assert accesses(device, op, *arrays) == (loads, 1)
 
 
-@pytest.mark.usefixtures("_few_are_enough")
 @pytest.mark.parametrize(
     ("op", "arrays"),
     [
@@ -130,7 +129,6 @@ def test_other_pieces_are_read_one_by_one(op: Operation, arrays: list[np.ndarray
 # Elementwise work around pieces
 
 
-@pytest.mark.usefixtures("_few_are_enough")
 @pytest.mark.parametrize("width", [16, 30])
 def test_work_on_pieces_and_on_their_concatenation_is_one_kernel(width: int, device: Device):
     program = Program()
@@ -143,8 +141,8 @@ def test_work_on_pieces_and_on_their_concatenation_is_one_kernel(width: int, dev
         run_pass(one, program)
     assert [i.name for i in main if not i.name.startswith("@")] == ["fused_concat"]
     inputs = generated_inputs(program, 0)
-    for vectors in (False, True):
-        plan = lower(program, replace(device.dialect, vectors=vectors))
+    for access in (0, 16):
+        plan = lower(program, with_access(device.dialect, access))
         (found,) = run_plan(plan, inputs, device).values
         (wanted,) = run(program, inputs)
         expect_close(found, wanted, np.float32, "fused_concat")

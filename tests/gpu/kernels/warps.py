@@ -11,6 +11,7 @@ from workbench.gpu.dialect import OPENCL, Dialect
 from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.lowering.plan import KernelStep, Step
+from workbench.gpu.machine import Machine
 
 _SHUFFLE = """\
 #define SHUFFLE_XOR(v, m) ({ \\
@@ -24,7 +25,7 @@ _HEAD = re.compile(r"(KERNEL\(\d+\) \w+\([^)]*\) \{)")
 
 def warped(warp: int) -> Dialect:
     """OpenCL with what kernels for GPUs rely on: vectors, and warps of this many work items."""
-    return Dialect(f"warps of {warp}", OPENCL.prologue, warp)
+    return Dialect(f"warps of {warp}", OPENCL.prologue, Machine(warp=warp))
 
 
 def run_warped(program: Program, inputs: dict[str, Any], device: Device, warp: int) -> Ran:

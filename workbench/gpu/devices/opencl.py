@@ -33,7 +33,8 @@ from workbench.gpu.devices.base import (
 )
 from workbench.gpu.devices.messages import compile_error
 from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
-from workbench.gpu.dialect import OPENCL
+from workbench.gpu.dialect import opencl_dialect
+from workbench.gpu.machine import CPU, Machine
 from workbench.knobs import suggest
 
 HOW_TO_INSTALL = (
@@ -42,6 +43,8 @@ HOW_TO_INSTALL = (
 )
 _ROUNDED_DIVISION = 1 << 7
 """CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT in a device's configuration."""
+_LIKELY_WARP = 32
+"""Work items in lockstep of a GPU that does not tell."""
 _WIDE = np.zeros(16, np.uint8)
 _NO_ROOM = ("MEM_OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY")
 _WHAT_TO_DO = {
@@ -148,6 +151,19 @@ def _facts(device: Any) -> DeviceFacts:
     )
 
 
+def _machine(device: Any, facts: DeviceFacts) -> Machine:
+    """What kernels are shaped by: of a GPU, its sizes, and the lockstep that its vendor's extension tells."""
+    if facts.processor == "CPU":
+        return CPU
+    told = (getattr(device, name, 0) for name in ("warp_size_nv", "wavefront_width_amd"))
+    return Machine(
+        warp=next(filter(None, told), _LIKELY_WARP),
+        units=facts.compute_units,
+        shared=min(facts.shared, Machine.shared),
+        threads=min(facts.threads, Machine.threads),
+    )
+
+
 def _arch(device: Any) -> str:
     """PoCL ends a device's version with the processor that it compiles for."""
     said = re.search(r"HSTR: \S+-(\w+)$", device.version.strip())
@@ -157,13 +173,12 @@ def _arch(device: Any) -> str:
 class OpenCLCompiler(Compiler):
     """OpenCL C, compiled by the driver of one device."""
 
-    dialect = OPENCL
-
     def __init__(self, context: Any, device: Any, facts: DeviceFacts, optimize: bool) -> None:
         """Compile for this device of that context."""
         self._context = context
         self._device = device
         self._facts = facts
+        self.dialect = opencl_dialect(_machine(device, facts))
         self._options = "-cl-std=CL1.2"
         if device.single_fp_config & _ROUNDED_DIVISION:
             self._options += " -cl-fp32-correctly-rounded-divide-sqrt"

@@ -31,6 +31,6 @@ def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
         return None
     if found.rows <= MOST_ROWS:
         return by_rows(lowering, found)
-    if not lowering.dialect.warp and found.scores.shape.elements > _FEW_SCORES:
+    if lowering.machine.is_cpu and found.scores.shape.elements > _FEW_SCORES:
         return None
     return [tiled(lowering, found)]

@@ -64,7 +64,7 @@ def sharing_for(dialect: Dialect, a: Attention) -> Sharing:
     """Lanes as many as the vectors of a key, and splits if there are few blocks."""
     splits = min(a.keys // _LEAST_KEYS, -(-_ENOUGH // a.count), _MOST_SPLITS)
     splits = max(splits, 1)
-    if not dialect.warp:
+    if not dialect.warp:  # the work items of a team would need shuffles
         return Sharing(16, 1, 1, splits)
     lanes = 1
     while lanes < min(max(vectors(a.depth), vectors(a.width)), 32):
@@ -132,7 +132,7 @@ class _Rows:
         self.c, self.sharing, self.number = context, sharing, number
         self.a, self.w, self.t = context.a, context.w, context.t
         a, w = self.a, self.w
-        self.unroll = context.b.dialect.vectors
+        self.unroll = not context.b.dialect.machine.is_cpu
         self.kind = vector(w)
         self.local = w.define(w.integer_type, "LOCAL(0)", "t")
         item = Index.of(Variable(self.local, 0, sharing.items - 1))

@@ -27,8 +27,6 @@ from workbench.gpu.kernels.kernel import Builder, Launch
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
-_SHARED = 48 << 10
-"""Bytes of shared memory that a block may have without asking."""
 _ENOUGH, _ENOUGH_FOR_CPUS = 96, 8
 """Blocks from which on smaller ones are not worth their loads of keys."""
 
@@ -74,8 +72,9 @@ def stride(length: int) -> int:
 
 def tile_for(dialect: Dialect, a: Attention) -> Tile:
     """The largest tile that fits and leaves enough blocks, or the smallest that fits."""
-    enough = _ENOUGH if dialect.vectors else _ENOUGH_FOR_CPUS
-    if dialect.vectors:
+    machine = dialect.machine
+    enough = _ENOUGH_FOR_CPUS if machine.is_cpu else _ENOUGH
+    if not machine.is_cpu:
         across = 8 if max(a.depth, a.width) <= 8 * LANES else 16
         shapes = [(256, 4), (128, 4), (128, 2), (128, 1)]
     else:
@@ -83,7 +82,7 @@ def tile_for(dialect: Dialect, a: Attention) -> Tile:
     tiles = [
         Tile(across, n // across, r, c) for n, r in shapes for c in (32 // across, 16 // across)
     ]
-    fitting = [t for t in tiles if t.bytes(a, apart=False) <= _SHARED] or tiles[-1:]
+    fitting = [t for t in tiles if t.bytes(a, apart=False) <= machine.shared] or tiles[-1:]
     large = [t for t in fitting if a.count * -(-a.rows // t.queries) >= enough]
     return large[0] if large else min(fitting, key=lambda t: (t.queries, -t.keys))
 
@@ -119,7 +118,7 @@ class _Tiled:
         a, w = self.a, self.w
         self.deep, self.wide = vectors(a.depth), vectors(a.width)
         self.weights = stride(tile.keys)
-        self.apart = tile.bytes(a, apart=True) <= _SHARED
+        self.apart = tile.bytes(a, apart=True) <= context.b.dialect.machine.shared
         self.local = w.define(w.integer_type, "LOCAL(0)", "t")
         item = Index.of(Variable(self.local, 0, tile.items - 1))
         self.down, self.across = item.divmod(tile.across, w)

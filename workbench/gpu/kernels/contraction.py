@@ -153,7 +153,7 @@ def scaled(t: Tensors, heart: Instruction, side: int, index: Indices, work: str)
 def launches(lowering: Lowering, product: Product, results: Sequence[Result]) -> list[Launch]:
     """The kernels of a product, and of what follows from it."""
     product = _turned(lowering, product, results)
-    if lowering.dialect.warp and product.m <= MOST_ROWS:
+    if not lowering.machine.is_cpu and product.m <= MOST_ROWS:
         cut = cut_for(product)
         return _launches(
             lowering, product, results, parts_for(product, cut),
@@ -161,7 +161,7 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
         )  # fmt: skip
     lens = (product.batch, product.m, product.n)
     tile = tile_for(lowering.dialect, product.bytes, *lens, product.k)
-    lanes = 4 if lowering.dialect.vectors and product.n % 4 == 0 else 1
+    lanes = 4 if lowering.machine.access and product.n % 4 == 0 else 1
     return _launches(
         lowering, product, results, _parts(lowering, product, tile.blocks(*lens)),
         lambda b, parts: Tiled(b, product, tile, parts, lanes),
@@ -203,7 +203,7 @@ def _turned(lowering: Lowering, product: Product, results: Sequence[Result]) -> 
     ways = [step(offset, name) for name in ("row", "column")]
     flip = not nearer(ways, 1, 0) and nearer(ways, 0, 1)
     m, n = (product.n, product.m) if flip else (product.m, product.n)
-    few = MOST_ROWS if lowering.dialect.warp else _FEW_COLUMNS
+    few = _FEW_COLUMNS if lowering.machine.is_cpu else MOST_ROWS
     if n <= few < m:
         flip = not flip
     return product.swapped() if flip else product
@@ -211,7 +211,7 @@ def _turned(lowering: Lowering, product: Product, results: Sequence[Result]) -> 
 
 def _parts(lowering: Lowering, product: Product, blocks: int) -> int:
     """How many blocks share the terms of a sum: more than one where there are few tiles and long sums."""
-    if not lowering.dialect.warp or blocks >= _FEW or product.k < 2 * _LONG:
+    if lowering.machine.is_cpu or blocks >= _FEW or product.k < 2 * _LONG:
         return 1
     return min(-(-2 * _FEW // blocks), product.k // _LONG)
 

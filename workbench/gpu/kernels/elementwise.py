@@ -13,11 +13,6 @@ from workbench.gpu.emit.scalar import Scalar, memory_type, stored
 from workbench.gpu.emit.tensors import Indices, Memory, vector_type
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 
-ACCESS = 16
-"""Bytes that one access moves at most."""
-_ENOUGH = 1 << 17
-"""Work items from which each may as well handle several elements."""
-
 
 def elementwise(
     dialect: Dialect,
@@ -54,10 +49,10 @@ def elementwise(
 
 def lanes_for(dialect: Dialect, count: int, places: Sequence[Place]) -> int:
     """How many neighbours a work item handles: what 16 bytes hold of the widest type, if it divides."""
-    if not dialect.vectors:
+    if not dialect.machine.access:
         return 1
-    lanes = ACCESS // max(p.shape.type.size for p in places)
-    while lanes > 1 and (count % lanes or count // lanes < _ENOUGH):
+    lanes = dialect.machine.access // max(p.shape.type.size for p in places)
+    while lanes > 1 and (count % lanes or count // lanes < dialect.machine.busy):
         lanes //= 2
     return max(lanes, 1)
 

@@ -130,11 +130,11 @@ def _around_product(lowering: Lowering, instruction: Instruction) -> list[Launch
     outputs = lowering.outputs(instruction)
     make = product_maker(heart.op)
     product = make(lowering, heart) if make is not None else None
-    if product is None:
+    if make is None or product is None:
         return _by_element(lowering, heart, body.outputs, outputs)
     ends = zip(body.outputs, outputs, views, strict=True)
     made = launches(lowering, product, [Result(*end) for end in ends])
-    return scheduled(made, PRODUCTS[heart.name])
+    return scheduled(made, make)
 
 
 def _ways(heart: Instruction) -> dict[Instruction, tuple[Instruction, ...] | None]:

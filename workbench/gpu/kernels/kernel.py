@@ -85,7 +85,7 @@ class Builder:
     """Writes one kernel: pointers to memory, statements, and then the whole.
 
     Args:
-        dialect: What the kernel is for; decides on vector accesses and shuffles only.
+        dialect: What the kernel is for.
         purpose: What it does, in a few words; becomes its name.
         places: Every tensor in memory that it reads or writes: large ones need wide indices.
         lanes: Neighbouring elements that a work item handles at once.

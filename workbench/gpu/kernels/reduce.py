@@ -94,7 +94,7 @@ class _Kernel:
     """One reducing kernel that is being written."""
 
     def __init__(self, lowering: Lowering, work: Work, tiling: Tiling, purpose: str) -> None:
-        lanes = max(tiling.row_vector, tiling.column_vector) if lowering.dialect.vectors else 1
+        lanes = max(tiling.row_vector, tiling.column_vector) if lowering.machine.access else 1
         places = [*work.places.values(), *work.targets]
         self.b = Builder(lowering.dialect, purpose, places, lanes)
         self.work, self.tiling, self.w = work, tiling, self.b.w
@@ -185,9 +185,9 @@ class _Kernel:
 def launches(lowering: Lowering, work: Work) -> list[Launch] | None:
     """The kernel of a reduction, or two where few long rows are split among blocks."""
     s, purpose = work.space, kernel_text(work.instruction)
-    tiling = tiling_of(s.rows, s.columns, s.along, s.run, work.size, lowering.dialect, work.passes)
+    tiling = tiling_of(s.rows, s.columns, s.along, s.run, work.size, lowering.machine, work.passes)
     if work.gives_rows and work.is_joint:
-        tiling = parts_for(tiling, lowering.dialect)
+        tiling = parts_for(tiling, lowering.machine)
     try:
         if tiling.parts > 1:
             return _split(lowering, work, tiling, purpose)
@@ -208,7 +208,7 @@ def _split(lowering: Lowering, work: Work, tiling: Tiling, purpose: str) -> list
     side_by_side = tiling.rows >= _ALONG_FROM
     lens = (tiling.parts, tiling.rows) if side_by_side else (tiling.rows, tiling.parts)
     run = lens[1]
-    second_tiling = tiling_of(tiling.rows, tiling.parts, not side_by_side, run, 4, lowering.dialect)
+    second_tiling = tiling_of(tiling.rows, tiling.parts, not side_by_side, run, 4, lowering.machine)
     second = _Kernel(lowering, work, second_tiling, f"{purpose} joined")
     scratch = _scratch(lowering, work, first, lens)
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from workbench.compiler.ir.shape import Shape
-from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.index import Index, split
 from workbench.gpu.emit.tensors import Indices
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels.elementwise import ACCESS, memory_order
+from workbench.gpu.kernels.elementwise import memory_order
 from workbench.gpu.kernels.kernel import BLOCK
+from workbench.gpu.machine import Machine
 
-ENOUGH = 1 << 17
-"""Work items that keep a device busy."""
 KEPT = 32
 """Elements that a work item holds in registers from one stage to the next."""
 _EACH = 16
@@ -23,7 +21,6 @@ _EACH = 16
 _FEW_ROWS = 512
 _SPREAD = 256
 """Blocks that rows are spread over before a block takes several."""
-_LONGEST_BLOCK = 1024
 _WIDEST = 8
 """Neighbours that a work item handles at once at most, of however small a type."""
 _BLOCKS = 1024
@@ -143,7 +140,7 @@ class Tiling:
 
 
 def tiling_of(
-    rows: int, columns: int, along: bool, run: int, size: int, dialect: Dialect, passes: int = 1
+    rows: int, columns: int, along: bool, run: int, size: int, machine: Machine, passes: int = 1
 ) -> Tiling:
     """The tiling of a reduction.
 
@@ -153,16 +150,16 @@ def tiling_of(
         along: Whether neighbours in memory belong to one row.
         run: Neighbours in memory that one index counts.
         size: Bytes of an element.
-        dialect: What the kernel is for.
+        machine: What the kernel runs on.
         passes: How often elements are gone through: by each reduction, and to store them.
     """
     start = Tiling(rows, columns, along)
-    if dialect.name == "opencl":
+    if machine.is_cpu:
         return _along_on_cpu(start, passes) if along else _across_on_cpu(start, run)
-    widest = min(ACCESS // size, _WIDEST) if dialect.vectors else 1
+    widest = max(min(machine.access // size, _WIDEST), 1)
     while run % widest:
         widest //= 2
-    return _along(start, widest, dialect) if along else _across(start, widest, dialect)
+    return _along(start, widest, machine) if along else _across(start, widest, machine)
 
 
 def _along_on_cpu(t: Tiling, passes: int) -> Tiling:
@@ -187,14 +184,14 @@ def _across_on_cpu(t: Tiling, run: int) -> Tiling:
     return replace(t, across=_power_of_two(across), row_vector=vector)
 
 
-def _along(t: Tiling, vector: int, dialect: Dialect) -> Tiling:
+def _along(t: Tiling, vector: int, machine: Machine) -> Tiling:
     """Neighbouring work items take neighbouring columns; a row has as many of them as it needs."""
     chunks = t.columns // vector
-    most = BLOCK if t.rows >= _FEW_ROWS else _LONGEST_BLOCK
+    most = BLOCK if t.rows >= _FEW_ROWS else machine.threads
     lanes = min(most, _power_of_two(chunks))
-    while lanes > 1 and t.rows * lanes > ENOUGH and _may_halve(chunks, lanes, vector):
+    while lanes > 1 and t.rows * lanes > machine.busy and _may_halve(chunks, lanes, vector):
         lanes //= 2
-    across = max(1, min(BLOCK // lanes, t.rows // _SPREAD), dialect.warp // lanes)
+    across = max(1, min(BLOCK // lanes, t.rows // _SPREAD), machine.warp // lanes)
     return replace(t, lanes=lanes, across=_power_of_two(across), column_vector=vector)
 
 
@@ -204,20 +201,24 @@ def _may_halve(chunks: int, lanes: int, vector: int) -> bool:
     return each <= _EACH or (each <= KEPT and chunks % lanes > 0 and chunks % (lanes // 2) == 0)
 
 
-def _across(t: Tiling, vector: int, dialect: Dialect) -> Tiling:
+def _across(t: Tiling, vector: int, machine: Machine) -> Tiling:
     """Neighbouring work items take neighbouring rows; lanes share the columns where rows are few."""
-    while vector > 1 and t.rows // vector * -(-t.columns // 4) < ENOUGH:
+    while vector > 1 and t.rows // vector * -(-t.columns // 4) < machine.busy:
         vector //= 2
     groups, lanes = t.rows // vector, 1
-    while lanes < 32 // (1 + (vector == 1)) and groups * lanes < ENOUGH and t.columns >= lanes * 8:
+    while (
+        lanes < 32 // (1 + (vector == 1))
+        and groups * lanes < machine.busy
+        and t.columns >= lanes * 8
+    ):
         lanes *= 2
-    across = max(min(BLOCK // lanes, _power_of_two(groups)), dialect.warp // lanes, 1)
+    across = max(min(BLOCK // lanes, _power_of_two(groups)), machine.warp // lanes, 1)
     return replace(t, lanes=lanes, across=across, row_vector=vector)
 
 
-def parts_for(t: Tiling, dialect: Dialect) -> Tiling:
+def parts_for(t: Tiling, machine: Machine) -> Tiling:
     """The tiling with rows shared among blocks, where there are too few blocks otherwise."""
-    aim, least = (_CPU_BLOCKS, _CPU_LEAST) if dialect.name == "opencl" else (_BLOCKS, KEPT)
+    aim, least = (_CPU_BLOCKS, _CPU_LEAST) if machine.is_cpu else (_BLOCKS, KEPT)
     shared = replace(t, lanes=min(t.lanes, BLOCK))
     if t.blocks * 4 > aim or shared.each * t.column_vector < 2 * least:
         return t

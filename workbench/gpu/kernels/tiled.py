@@ -102,7 +102,7 @@ class Tiled:
     def _cut(self, side: int, operand: Operand) -> tuple[int, int]:
         """Neighbours that one access loads, and the tile's lens along the nearer axis."""
         near = self.tile.depth if operand.along_k else (self.tile.rows, self.tile.columns)[side]
-        lanes = _ACCESS // operand.size if self.b.dialect.vectors else 1
+        lanes = _ACCESS // operand.size if self.b.dialect.machine.access else 1
         whole = self.span_of(side) * self.tile.depth
         while lanes > 1 and (operand.unit % lanes or whole // lanes % self.tile.threads):
             lanes //= 2

@@ -55,14 +55,14 @@ def tile_for(dialect: Dialect, size: int, batch: int, m: int, n: int, k: int) ->
     """The tile for a product of these lens.
 
     Args:
-        dialect: Whether work items share what one loads: not where nothing runs in lockstep.
+        dialect: Whose machine decides whether work items share what one loads: not those of a CPU.
         size: Bytes of an element that is computed with.
         batch: Matrices.
         m: Rows.
         n: Columns.
         k: Terms of each sum.
     """
-    if not dialect.warp:
+    if dialect.machine.is_cpu:
         return _alone(size, m, n, k)
     best, least = None, inf
     for rows, columns, height, width, use in _SHAPES:

@@ -26,6 +26,7 @@ from workbench.gpu.lowering.host import why_on_host
 from workbench.gpu.lowering.layout import laid_out
 from workbench.gpu.lowering.places import parts_of, viewed
 from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
+from workbench.gpu.machine import Machine
 
 _MARKERS = frozenset(
     {"@return", "@comment", "@outline", "record_event", "wait_event", "set_stream"}
@@ -94,6 +95,11 @@ class Lowering:
         root = Root("literal", instruction.id, number + 1, padded(flat.nbytes))
         self.literals[root] = flat.reshape(-1)
         return Place(root, shape)
+
+    @property
+    def machine(self) -> Machine:
+        """What the kernels run on."""
+        return self.dialect.machine
 
     # The walk
 
