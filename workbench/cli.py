@@ -253,6 +253,7 @@ def passes(pipeline: Pipe = None, json: Json = False) -> None:
             "pass": name,
             "does": (kind.__doc__ or "").strip().split("\n")[0],
             "options": {f.name: f.default for f in fields(kind)},
+            "apart": kind.apart,
         }
         for name, kind in wb.passes().items()
     ]
@@ -263,6 +264,8 @@ def passes(pipeline: Pipe = None, json: Json = False) -> None:
     for row in rows:
         options = ", ".join(f"{name}={value}" for name, value in row["options"].items())
         typer.echo(f"{row['pass']:<{width}}  {row['does']}" + (f" ({options})" if options else ""))
+        if row["apart"]:
+            typer.echo(f"{'':<{width}}  no target's: {row['apart']}")
 
 
 @app.command()

@@ -9,7 +9,13 @@ import pytest
 
 import workbench as wb
 from workbench.compiler.builds.runner import Runner
-from workbench.compiler.builds.targets import Target, register, target_named, unregister
+from workbench.compiler.builds.targets import (
+    Target,
+    all_targets,
+    register,
+    target_named,
+    unregister,
+)
 from workbench.compiler.errors import OperationError
 from workbench.compiler.passes import pipelines
 from workbench.compiler.run.reference import Interpreter
@@ -93,6 +99,14 @@ def test_two_targets_of_one_name_are_refused(abacus):
         register(abacus)
     with pytest.raises(OperationError, match="registered twice"):
         register(Abacus("gpu", "beads", pipelines.ref))
+
+
+def test_each_pass_is_in_a_targets_pipeline_or_says_where_it_runs():
+    used = {name for t in all_targets().values() for name in t.pipeline().names()}
+    named = {p: set(pipelines.PIPELINES[p].names()) for p in pipelines.PIPELINES}
+    for name, kind in wb.passes().items():
+        assert bool(kind.apart) != (name in used), name
+        assert ("`backend`" in kind.apart) == (name in named["backend"] - used), name
 
 
 def test_options_of_a_pipeline_are_checked():

@@ -9,6 +9,9 @@ from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.record.lowered import Lowered, LoweredRow
+from workbench.gpu.devices.base import Device
+from workbench.gpu.kernels.kernel import Place, Root
+from workbench.gpu.lowering.places import overlap
 
 
 def lowered(program: Program, **options) -> tuple[wb.Build, Lowered]:
@@ -133,3 +136,27 @@ def test_a_file_keeps_it_and_undo_drops_it(tmp_path):
     assert kept.lowered == found
     build.recording.undo()
     assert build.recording.lowered is None
+
+
+def test_what_backend_writes_into_parts_of_a_buffer_is_written_there_by_kernels(device: Device):
+    program = Program()
+    main = program.main
+    x = main.add_parameter("x", Shape("float", (4, 300)))
+    halves = [main.add("softmax", v, axis=1) for v in (x, main.add("neg", x))]
+    main.add_return(main.add("reduce_max", main.add("concat", *halves, axis=0), axes=(0,)))
+    given = {"x": np.random.default_rng(0).standard_normal((4, 300)).astype(np.float32)}
+    build, found = lowered(program, passes=["backend"], device=device.spec)
+    kernels = [row.what for row in found if row.kind == "kernel"]
+    assert not any("copy" in what or "concat" in what for what in kernels)
+    wanted = wb.compile(program, target="ref").run(given)[0]
+    np.testing.assert_allclose(build.run(given)[0], wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_parts_of_memory_overlap_where_they_share_a_byte():
+    root = Root("value", 1)
+    rows = [Place(root, Shape("float", (2, 4)), 4 * k) for k in range(3)]
+    assert overlap(rows[0], rows[1])
+    assert not overlap(rows[0], rows[2])
+    assert not overlap(rows[0], Place(Root("value", 2), Shape("float", (2, 4))))
+    assert overlap(rows[2], Place(root, Shape("int8", (1,)), 33))
+    assert not overlap(rows[0], Place(root, Shape("int8", (1,)), 32))

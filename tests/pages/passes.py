@@ -33,6 +33,7 @@ def _section(name: str, kind: type[Pass]) -> str:
     lines += [f"Options: {', '.join(options)}.\n\n"] if options else []
     runs = [p.label for p in PIPELINES.values() if name in p.names()]
     lines += [f"Runs in {', '.join(f'`{r}`' for r in runs)}.\n\n"] if runs else []
+    lines += [f"In no target's pipeline by default: {kind.apart}\n\n"] if kind.apart else []
     lines += [f"On its own result: {kind.once}\n\n"] if kind.once else []
     if issubclass(kind, RewritePass):
         rows = [f"| `{r.name}` | {_code(r.law)} |\n" for r in kind.rules]

@@ -345,8 +345,8 @@ def _read_lowered(value: Json) -> Lowered:
 
 def _read_lowered_row(value: Json) -> LoweredRow:
     places = tuple(_read_place(p) for p in value["places"])
-    instruction, kind, what = (str(value[k]) for k in ("instruction", "kind", "what"))
-    return LoweredRow(int(value["id"]), instruction, kind, what, places)
+    name, kind, what = (str(value[k]) for k in ("instruction", "kind", "what"))
+    return LoweredRow(int(value["id"]), name, kind, what, places)
 
 
 def _read_place(value: Json) -> PlaceRow:

@@ -34,6 +34,8 @@ class Pass:
     """Whether it finds nothing to do on its own result, so that a pipeline need not run it again."""
     once: ClassVar[str] = ""
     """Why it does find something to do on its own result; empty for all passes that do not."""
+    apart: ClassVar[str] = ""
+    """Why no target's pipeline has it by default, and where it runs; empty for those that one has."""
 
     def apply(self, program: Program) -> None:
         """Transform the program in place."""

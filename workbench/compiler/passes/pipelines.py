@@ -201,7 +201,12 @@ def gpu(
 
 
 def backend() -> Pipeline:
-    """Every operation writes into a buffer; buffers share one arena, and work is spread over streams."""
+    """Every operation writes into a buffer; buffers share one arena, and work is spread over streams.
+
+    No target runs it: lowering places values by the same colouring, and leaves the program as it is. It is
+    there to see those decisions edit by edit, and for ``run_passes``, whose passes these are; its programs
+    run on every target, and where it lets values be written into parts of others, so do kernels.
+    """
     passes = (
         AutoContiguous(),
         DeadCodeElimination(),

@@ -24,7 +24,7 @@ from workbench.gpu.kernels.kernel import Launch, Place, Root, scheduled
 from workbench.gpu.kernels.schedules import schedule_of
 from workbench.gpu.lowering.host import why_on_host
 from workbench.gpu.lowering.layout import laid_out
-from workbench.gpu.lowering.places import parts_of, viewed
+from workbench.gpu.lowering.places import overlap, parts_of, viewed
 from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
 from workbench.gpu.machine import Machine
 
@@ -176,14 +176,13 @@ class Lowering:
     def _write(self, instruction: Instruction) -> None:
         """What is written into a buffer; by way of other memory, if elements are read that lie there."""
         buffers = self.outputs(instruction.inputs[-1])
-        roots = {b.root for b in buffers}
-        if any(r.kind == "literal" for r in roots):
+        if any(b.root.kind == "literal" for b in buffers):
             raise DeviceError(
                 f"{instruction!r} writes into a constant; expected a parameter or a computed value"
             )
         inner = unwrapped(instruction)
         read = [p for i in inner.inputs for p in self._anywhere(i)]
-        if all(p.root not in roots for p in read):
+        if not any(overlap(p, b) for p in read for b in buffers):
             self._put(instruction, buffers)
             self._compute(inner)
             return
@@ -191,10 +190,18 @@ class Lowering:
         self._compute(inner)
         source = self.place(instruction)
         if source.shape.elements:
-            read_back = [(instruction, source)]
-            copied = elementwise(self.dialect, "copy", instruction, read_back, buffers)
-            self.steps.append(KernelStep(instruction, copied))
+            self._copy(instruction, [(instruction, source)], instruction, buffers)
         self._put(instruction, buffers)
+
+    def _copy(
+        self,
+        value: Instruction,
+        known: Sequence[tuple[Instruction, Place]],
+        owner: Instruction,
+        places: Sequence[Place],
+    ) -> None:
+        copied = elementwise(self.dialect, "copy", value, known, places)
+        self.steps += [KernelStep(owner, one) for one in scheduled([copied], elementwise)]
 
     def _compute(self, instruction: Instruction) -> None:
         if not any(p.shape.elements for p in self.outputs(instruction)):
@@ -253,8 +260,7 @@ class Lowering:
             for one, place in zip(module.outputs, self.outputs(caller), strict=True):
                 if place.shape.elements:
                     known = [] if self.is_folded(one) else [(one, self.place(one))]
-                    copy = elementwise(self.dialect, "copy", one, known, [place])
-                    self.steps.append(KernelStep(caller, copy))
+                    self._copy(one, known, caller, [place])
             return tuple(self.steps)
         finally:
             self.steps = outer

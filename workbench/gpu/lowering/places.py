@@ -26,6 +26,19 @@ def parts_of(shape: Shape) -> tuple[Shape, ...]:
     return shape.subs if shape.subs is not None and not shape.kind else (shape,)
 
 
+def overlap(one: Place, other: Place) -> bool:
+    """Whether the memory from first to last element of two tensors has a byte in common."""
+    if one.root != other.root:
+        return False
+    (start, end), (from_, to) = _stretch(one), _stretch(other)
+    return start < to and from_ < end
+
+
+def _stretch(place: Place) -> tuple[int, int]:
+    size = place.shape.type.size
+    return place.offset * size, (place.offset + place.shape.element_space) * size
+
+
 def viewed(instruction: Instruction, places: Places) -> list[Place] | None:
     """The places of a result that lies in an input's memory; None where it needs memory of its own."""
     name, inputs = instruction.name, instruction.inputs

@@ -55,4 +55,5 @@ class RewriteDot(RewritePass):
     """Convolutions with one tap as products of matrices."""
 
     name = "rewrite_dot"
+    apart = "it pays on some devices only. In `gpu` and `optimize_rewrite` with `rewrite_dot=True`."
     rules = (find_1x1_convolution,)

@@ -63,4 +63,8 @@ class RewriteQuantization(RewritePass):
     """Quantization as the divisions, roundings, sums and products that it is made of."""
 
     name = "rewrite_quantization"
+    apart = (
+        "kernels and NumPy quantize as it stands. For devices that cannot, by "
+        "`compile(passes=...)`."
+    )
     rules = (find_quantizelinear, find_dequantizelinear)

@@ -6,7 +6,7 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.memory.liveness import aliased
 from workbench.compiler.passes.base import Pass, open_modules, register
-from workbench.compiler.passes.memory.allocation import AllocationModel, repeats
+from workbench.compiler.passes.memory.allocation import BACKEND, AllocationModel, repeats
 from workbench.compiler.rewrite import change
 
 
@@ -20,6 +20,7 @@ class AdjustAllocation(Pass):
 
     name = "adjust_allocation"
     rests = True
+    apart = BACKEND
     model: AllocationModel = AllocationModel()
 
     def apply(self, program: Program) -> None:

@@ -9,6 +9,12 @@ from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.rewrite import Decline, change
 
+BACKEND = (
+    "buffers, arenas and streams as instructions are MIGraphX's; targets plan memory as they lower. "
+    "In the pipeline `backend`."
+)
+"""Why passes on buffers are in no target's pipeline."""
+
 
 @dataclass(frozen=True)
 class AllocationModel:

@@ -6,7 +6,11 @@ from itertools import accumulate
 
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pass, open_modules, register
-from workbench.compiler.passes.memory.allocation import gather_allocations, static_allocations
+from workbench.compiler.passes.memory.allocation import (
+    BACKEND,
+    gather_allocations,
+    static_allocations,
+)
 
 
 @register
@@ -20,6 +24,7 @@ class EliminateAllocation(Pass):
 
     name = "eliminate_allocation"
     rests = True
+    apart = BACKEND
     allocation_op: str = "allocate"
     alignment: int = 32
 

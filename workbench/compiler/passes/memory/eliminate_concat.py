@@ -14,6 +14,7 @@ from workbench.compiler.memory.liveness import aliased
 from workbench.compiler.ops.buffers import Write, Written
 from workbench.compiler.ops.movement import Concat
 from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.passes.memory.allocation import BACKEND
 from workbench.compiler.rewrite import Decline, change
 
 
@@ -51,6 +52,7 @@ class EliminateConcat(Pass):
 
     name = "eliminate_concat"
     rests = True
+    apart = BACKEND
     model: ConcatModel = ConcatModel()
 
     def apply(self, program: Program) -> None:

@@ -27,6 +27,10 @@ class Lowering(Pass):
 
     name = "lowering"
     rests = True
+    apart = (
+        "a target makes places for results as it lowers. In `gpu` where the caller gives the "
+        "buffers (`offload_copy=False`), and in the pipeline `backend`."
+    )
     results: bool = False
 
     def apply(self, program: Program) -> None:

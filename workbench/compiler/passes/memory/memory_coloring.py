@@ -8,7 +8,11 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.memory.coloring import alignment, color, overlapping
 from workbench.compiler.memory.liveness import lifetimes
 from workbench.compiler.passes.base import Pass, open_modules, register
-from workbench.compiler.passes.memory.allocation import gather_allocations, static_allocations
+from workbench.compiler.passes.memory.allocation import (
+    BACKEND,
+    gather_allocations,
+    static_allocations,
+)
 
 
 @register
@@ -22,6 +26,7 @@ class MemoryColoring(Pass):
 
     name = "memory_coloring"
     rests = True
+    apart = BACKEND
     allocation_op: str = "allocate"
     verify: bool = False
 

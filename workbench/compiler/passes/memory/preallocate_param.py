@@ -6,7 +6,7 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pass, open_modules, register
-from workbench.compiler.passes.memory.allocation import AllocationModel
+from workbench.compiler.passes.memory.allocation import BACKEND, AllocationModel
 from workbench.compiler.rewrite import Decline, change
 
 
@@ -21,6 +21,7 @@ class PreallocateParam(Pass):
 
     name = "preallocate_param"
     rests = True
+    apart = BACKEND
     param: str = "scratch"
     model: AllocationModel = AllocationModel()
 

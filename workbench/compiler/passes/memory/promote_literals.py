@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.passes.memory.allocation import BACKEND
 from workbench.compiler.rewrite import change
 
 
@@ -14,6 +15,7 @@ class PromoteLiterals(Pass):
 
     name = "promote_literals"
     rests = True
+    apart = BACKEND
 
     def apply(self, program: Program) -> None:
         """Move every literal of every module but the main one."""

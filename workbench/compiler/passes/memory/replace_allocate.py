@@ -27,6 +27,10 @@ class ReplaceAllocate(Pass):
 
     name = "replace_allocate"
     rests = True
+    apart = (
+        "follows `lowering`. In `gpu` where the caller gives the buffers (`offload_copy=False`), "
+        "and in the pipeline `backend`."
+    )
     model: AllocationModel = AllocationModel()
     offload_copy: bool = False
 

@@ -13,6 +13,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.memory.liveness import reads
 from workbench.compiler.ops.buffers import Write
 from workbench.compiler.passes.base import Pass, open_modules, register
+from workbench.compiler.passes.memory.allocation import BACKEND
 from workbench.compiler.passes.memory.streams import Streams
 from workbench.compiler.rewrite import Decline, change
 
@@ -67,6 +68,7 @@ class Schedule(Pass):
 
     name = "schedule"
     rests = True
+    apart = BACKEND
     model: ScheduleModel = ScheduleModel()
     enable: bool = True
 

@@ -21,6 +21,7 @@ class AutocastFp8(Pass):
 
     name = "autocast_fp8"
     rests = True
+    apart = "a model's own 8-bit inputs stay as they are. Run by `autocast_fp8` of the drop-in."
     target_type: str = "float"
 
     def __post_init__(self) -> None:

@@ -27,6 +27,7 @@ class CaptureArguments(Pass):
 
     name = "capture_arguments"
     once = "what is captured is captured again, under another number"
+    apart = "it is for calibration. Run by `wb.quantize`."
     ins_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

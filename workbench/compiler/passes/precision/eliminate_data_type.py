@@ -38,6 +38,9 @@ class EliminateDataType(Pass):
 
     name = "eliminate_data_type"
     rests = True
+    apart = (
+        "every target computes in every type. For devices that lack some, by `compile(passes=...)`."
+    )
     unsupported_types: tuple[str, ...] = _NARROW
     target_type: str = "float"
     unsupported_ops: tuple[str, ...] = ("all",)

@@ -25,6 +25,10 @@ class Fp8OcpToFnuz(Pass):
 
     name = "fp8_ocp_to_fnuz"
     rests = True
+    apart = (
+        "every target computes in both families of 8-bit floats. For devices that know fnuz "
+        "alone, by `compile(passes=...)`."
+    )
 
     def apply(self, program: Program) -> None:
         """Look at both operands of every product and convolution; each dequantized value is cast once."""

@@ -29,6 +29,7 @@ class Quantize8bits(Pass):
 
     name = "quantize_8bits"
     rests = True
+    apart = "precision is asked for. Run by `wb.quantize`."
     precision: str = "int8"
     quant_params: tuple[tuple[float, float], ...] = ()
 

@@ -19,6 +19,7 @@ class QuantizeFloat(Pass):
     """Compute in half or bfloat16 what was computed in float; parameters and results keep their type."""
 
     name = "quantize_float"
+    apart = "precision is asked for. Run by `compile(precision=...)`, before all others."
     type: str = "fp16"
 
     def apply(self, program: Program) -> None:

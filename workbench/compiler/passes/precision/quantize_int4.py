@@ -25,6 +25,7 @@ class QuantizeInt4(Pass):
 
     name = "quantize_int4"
     rests = True
+    apart = "precision is asked for. Run by `wb.quantize`."
 
     def apply(self, program: Program) -> None:
         """Look at every product and convolution."""

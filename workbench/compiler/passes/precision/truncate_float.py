@@ -29,6 +29,7 @@ class TruncateFloat(Pass):
 
     name = "truncate_float"
     once = "conversions stay where they are, and what is between them is float again"
+    apart = "precision is asked for. Run by `wb.quantize`."
     ins_names: tuple[str, ...] = ("all",)
     float_type: str = "float"
 

@@ -18,6 +18,9 @@ class AutoContiguous(Pass):
 
     name = "auto_contiguous"
     rests = True
+    apart = (
+        "kernels read any layout. In the pipeline `backend`, for what knows row-major order alone."
+    )
 
     def apply(self, program: Program) -> None:
         """First what operations demand of their inputs, from the end; then every result, in order."""

@@ -27,6 +27,7 @@ class EliminateContiguous(Pass):
 
     name = "eliminate_contiguous"
     rests = True
+    apart = "removes what `auto_contiguous` adds beyond need. In the pipeline `backend`."
     op_name: str = "contiguous"
 
     def apply(self, program: Program) -> None:
