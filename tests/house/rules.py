@@ -219,7 +219,7 @@ def clean_notebooks(root: Path) -> Iterator[str]:
 
 
 def locked(root: Path) -> Iterator[str]:
-    """requirements.lock holds `name==version` lines and nothing else, and no torch."""
+    """requirements.lock holds `name==version` lines and no torch; npm's locks name no registry."""
     path = root / "requirements.lock"
     lines = source.text(path).splitlines() if path.exists() else []
     for number, line in enumerate(lines, 1):
@@ -227,6 +227,9 @@ def locked(root: Path) -> Iterator[str]:
             yield f"requirements.lock:{number}: {line}"
         if line.startswith("torch=="):
             yield f"requirements.lock:{number}: torch is for `make models`"
+    for lock in source.files(root, ".json", under=("tests",)):
+        if lock.name == "package-lock.json" and '"resolved"' in source.text(lock):
+            yield f"{lock.relative_to(root)}: names the registry that packages came from"
 
 
 RULES = [

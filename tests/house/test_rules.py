@@ -95,6 +95,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (rules.locked, "requirements.lock", "numpy>=2"),
     (rules.locked, "requirements.lock", "numpy @ https://example.org/numpy.whl"),
     (rules.locked, "requirements.lock", "torch==2.13.0"),
+    (rules.locked, "tests/js/package-lock.json", '{"resolved": "https://example.org/a.tgz"}'),
 ]
 
 KEPT: list[tuple[Rule, str, str]] = [
@@ -114,6 +115,7 @@ KEPT: list[tuple[Rule, str, str]] = [
     (rules.no_machine_paths, "workbench/a.py", "x = '/layer1/conv'; y = 'a/b/c'"),
     (rules.clean_notebooks, "notebooks/a.ipynb", notebook([])),
     (rules.locked, "requirements.lock", "numpy==2.4.6"),
+    (rules.locked, "tests/js/package-lock.json", '{"version": "1.0.0", "integrity": "sha512"}'),
 ]
 
 

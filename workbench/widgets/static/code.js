@@ -1,8 +1,10 @@
 // Source, text form and machine code: lines with numbers, coloured by a few patterns, searched, copied.
 
-import { count, h } from "./dom.js";
+import { count } from "./format.js";
+import { h } from "./dom.js";
 
 const CHUNK = 1500;
+/** @param {string} text */
 const wordSet = (text) => new Set(text.split(" "));
 
 const C_WORDS = wordSet("if else for while do return const static struct typedef union switch case break continue default restrict volatile inline sizeof extern goto");
@@ -11,43 +13,71 @@ const C_TOKEN = /(\/\/.*|\/\*.*?(?:\*\/|$))|("(?:[^"\\]|\\.)*")|(^\s*#\s*\w+)|(\
 const IR_TOKEN = /(#.*$)|("(?:[^"\\]|\\.)*")|((?:[\w.]+:)*@\w+)|(\b\w+_type\b)|(-?\b\d+\.?\d*(?:e[+-]?\d+)?\b)|([A-Za-z_][\w.]*)/g;
 const ASM_TOKEN = /(\/\/.*|\/\*.*?\*\/|#.*$)|(^[\w.$@]+:$|^\s*[.$]\w+:)|(^\s*[0-9a-f]+:)|(%\w+|\b(?:U?[RP]\d+|U?RZ|U?PT|[vsa]\d+|[vsa]\[[\d:]+\]|vcc|exec|scc|[xyz]mm\d+|k[0-7]|r(?:[abcd]x|[sd]i|[bs]p|ip|\d+[dwb]?)|e(?:[abcd]x|[sd]i|[bs]p)|[abcd]l|[cdefgs]s)\b)|((?:\b0x[\da-fA-F]+|\b\d+)\b)|([A-Za-z_.][\w.]*)/g;
 
+/** @typedef {(match: RegExpExecArray, line: string, first: boolean) => string} Kind */
+
+/** @type {Kind} */
 const kindInC = (m) => (m[1] ? "comment" : m[2] ? "string" : m[3] ? "macro" : m[4] ? "number"
   : C_WORDS.has(m[0]) ? "keyword" : C_TYPES.has(m[0]) ? "type" : /^[A-Z][A-Z0-9_]{2,}$/.test(m[0]) ? "macro" : "");
+/** @type {Kind} */
 const kindInText = (m, line) => (m[1] ? "comment" : m[2] ? "string" : m[3] ? "name" : m[4] ? "type" : m[5] ? "number"
   : m[0] === "module" || line.slice(0, m.index).endsWith("= ") ? "keyword" : "");
-const kindInMachineCode = (m, line, first) => (m[1] ? "comment" : m[2] ? "macro" : m[3] ? "soft" : m[4] ? "name" : m[5] ? "number"
+/** @type {Kind} */
+const kindInMachineCode = (m, _line, first) => (m[1] ? "comment" : m[2] ? "macro" : m[3] ? "soft" : m[4] ? "name" : m[5] ? "number"
   : m[0].startsWith(".") ? "type" : first ? "keyword" : "");
+/** @type {Record<string, [RegExp, Kind]>} */
 const LANGUAGES = { c: [C_TOKEN, kindInC], ir: [IR_TOKEN, kindInText], asm: [ASM_TOKEN, kindInMachineCode] };
 
-/** One line as coloured pieces. */
+/**
+ * One line as texts with the kind of each; nothing is lost, and what is of no kind has an empty one.
+ * @param {string} line
+ * @param {string} language `c`, `ir`, `asm`, or one without colours
+ */
 function pieces(line, language) {
-  const [pattern, kind] = LANGUAGES[language] ?? [];
-  if (!pattern || line.length > 2000) return [line];
+  /** @type {[text: string, kind: string][]} */
   const found = [];
+  const [pattern, kindOf] = LANGUAGES[language] ?? [];
+  if (!pattern || !kindOf || line.length > 2000) return [/** @type {[string, string]} */ ([line, ""])];
   let at = 0, first = true;
   for (const m of line.matchAll(pattern)) {
-    const name = kind(m, line, first);
-    if (name === "keyword") first = false;
-    if (!name) continue;
-    if (m.index > at) found.push(line.slice(at, m.index));
-    found.push(h("span", { class: "wb-c-" + name }, m[0]));
+    const kind = kindOf(m, line, first);
+    if (kind === "keyword") first = false;
+    if (!kind) continue;
+    if (m.index > at) found.push([line.slice(at, m.index), ""]);
+    found.push([m[0], kind]);
     at = m.index + m[0].length;
   }
-  if (at < line.length) found.push(line.slice(at));
+  if (at < line.length) found.push([line.slice(at), ""]);
   return found;
 }
 
 /** A text with line numbers. Its first lines may be folded. */
 class Code {
+  /** @param {(text: string) => void} say */
   constructor(say) {
     this.say = say;
     this.el = h("div", { class: "wb-code", tabIndex: 0, role: "tabpanel" });
+    this.text = "";
+    this.language = "";
+    /** @type {string[]} */
+    this.lines = [];
+    /** Lines that are drawn. @type {(HTMLElement | undefined)[]} */
+    this.made = [];
+    this.next = 0;
+    this.folded = 0;
+    /** Numbers of the lines that were found. @type {number[]} */
     this.hits = [];
     this.at = -1;
+    this.words = "";
     this.set("", "c", 0);
   }
 
-  /** Show a text; `folded` lines at its beginning are behind a button. */
+  /**
+   * Show a text; `folded` lines at its beginning are behind a button.
+   * @param {string} text
+   * @param {string} language
+   * @param {number} folded
+   * @param {string} label
+   */
   set(text, language, folded, label = "") {
     this.text = text;
     this.lines = text.replace(/\n$/, "").split("\n");
@@ -73,27 +103,25 @@ class Code {
   unfold() {
     this.folded = 0;
     this.draw();
-    this.find(this.words ?? "");
+    this.find(this.words);
   }
 
-  /** Draw lines up to this one; the rest waits behind a button. */
+  /** Draw lines up to this one; the rest waits behind a button. @param {number} end */
   more(end) {
-    this.button?.remove();
-    const rows = [];
+    this.el.querySelector(":scope > .wb-more")?.remove();
     for (; this.next < Math.min(end, this.lines.length); this.next++) {
-      const line = this.lines[this.next], row = h("div", { class: "wb-codeline", "data-n": this.next + 1 }, pieces(line, this.language), "\n");
+      const row = h("div", { class: "wb-codeline", "data-n": this.next + 1 },
+        pieces(this.lines[this.next], this.language).map(([text, kind]) => (kind ? h("span", { class: "wb-c-" + kind }, text) : text)), "\n");
       this.made[this.next] = row;
-      rows.push(row);
+      this.el.append(row);
     }
-    this.el.append(...rows);
     const left = this.lines.length - this.next;
-    if (left > 0) {
-      this.button = h("button", { type: "button", class: "wb-more", onclick: () => this.more(this.next + CHUNK) }, `Show ${Math.min(CHUNK, left).toLocaleString("en")} of ${left.toLocaleString("en")} more lines`);
-      this.el.append(this.button);
-    }
+    if (left > 0) this.el.append(h("button", {
+      type: "button", class: "wb-more", onclick: () => this.more(this.next + CHUNK),
+    }, `Show ${Math.min(CHUNK, left).toLocaleString("en")} of ${left.toLocaleString("en")} more lines`));
   }
 
-  /** Mark the lines that have these words; how many. */
+  /** Mark the lines that have these words; how many. @param {string} text */
   find(text) {
     this.words = text;
     const wanted = text.toLowerCase();
@@ -104,7 +132,7 @@ class Code {
     return this.hits.length;
   }
 
-  /** Go to the next line that was found; which one it is, in words. */
+  /** Go to the next line that was found; which one it is, in words. @param {number} by */
   step(by) {
     if (!this.hits.length) return "none";
     this.made[this.hits[this.at]]?.classList.remove("wb-here");
@@ -119,8 +147,8 @@ class Code {
       this.more(k + CHUNK);
       for (const hit of this.hits) this.made[hit]?.classList.add("wb-hit");
     }
-    this.made[k].classList.add("wb-here");
-    this.made[k].scrollIntoView({ block: "nearest" });
+    this.made[k]?.classList.add("wb-here");
+    this.made[k]?.scrollIntoView({ block: "nearest" });
     return `${this.at + 1} of ${count(this.hits.length, "line")}`;
   }
 
@@ -131,4 +159,4 @@ class Code {
   }
 }
 
-export { Code };
+export { Code, pieces };

@@ -1,41 +1,151 @@
-// Small helpers for the page around the canvas. Text is only ever set as text, never as markup.
+// The page around the canvas. Text is only ever set as text, never as markup.
 
-/** An element with properties and children; strings become text. */
+/**
+ * An element with properties and children; strings become text.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Record<string, any>} props
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
 function h(tag, props = {}, ...children) {
   const el = document.createElement(tag);
   for (const [key, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith("on")) el.addEventListener(key.slice(2), value);
     else if (key === "class") el.className = value;
-    else if (key in el && !key.startsWith("aria") && key !== "list") el[key] = value;
+    else if (key in el && !key.startsWith("aria") && key !== "list") Object.assign(el, { [key]: value });
     else el.setAttribute(key, value === true ? "" : value);
   }
-  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined && child !== false) el.append(child);
+  for (const child of /** @type {any[]} */ (children).flat(Infinity)) if (child !== null && child !== undefined && child !== false) el.append(child);
   return el;
 }
 
-/** Three significant digits; no exponent from 0.01 to 9,999. */
-function number(value) {
-  if (value === 0) return "0";
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
-  const size = Math.abs(value);
-  if (size >= 1e4 || size < 0.01) return value.toExponential(2).replace("e+", "e");
-  const digits = Math.max(0, 2 - Math.floor(Math.log10(size)));
-  return size >= 1000 ? Math.round(value).toLocaleString("en") : String(+value.toFixed(digits));
+/**
+ * A button of a bar.
+ * @param {string} text
+ * @param {string} title what it does, also for screen readers
+ * @param {() => void} onclick
+ * @param {Record<string, any>} extra
+ */
+const button = (text, title, onclick, extra = {}) =>
+  h("button", { type: "button", class: "wb-button", title, "aria-label": title, onclick, ...extra }, text);
+
+/**
+ * A field to search in.
+ * @param {string} placeholder
+ * @param {string} label
+ * @param {() => void} oninput
+ * @param {(event: KeyboardEvent) => void} onkeydown
+ */
+const searchField = (placeholder, label, oninput, onkeydown) =>
+  h("input", { type: "search", class: "wb-search", placeholder, "aria-label": label, spellcheck: false, oninput, onkeydown });
+
+/** The element that an event came from. @param {Event} e */
+const targetOf = (e) => /** @type {HTMLElement} */ (e.target);
+
+/** Whether a key is meant for the view: not for a field, nor with a modifier. @param {KeyboardEvent} e */
+const isPlainKey = (e) => targetOf(e).tagName !== "INPUT" && !e.altKey && !e.ctrlKey && !e.metaKey;
+
+/**
+ * Take an event: nobody else acts on it.
+ * @param {Event} e
+ */
+function take(e) {
+  e.preventDefault();
+  e.stopPropagation();
 }
 
-const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+/**
+ * Where a key leads among `n` things in a row, or undefined; it stays within them.
+ * @param {KeyboardEvent} e
+ * @param {number} at
+ * @param {number} n
+ * @param {[back: string, on: string]} arrows
+ */
+function moved(e, at, n, [back, on] = ["ArrowUp", "ArrowDown"]) {
+  /** @type {Record<string, number>} */
+  const to = { [on]: at + 1, [back]: at - 1, Home: 0, End: n - 1, PageDown: at + 10, PageUp: at - 10 };
+  return n && e.key in to ? Math.max(0, Math.min(n - 1, to[e.key])) : undefined;
+}
 
-/** Whether the host page is dark: the view's own choice, else JupyterLab's, VS Code's, else the system's. */
+/**
+ * Walk the rows of a list by the keyboard: arrows go from one to the next, Enter and the space bar click.
+ * @param {HTMLElement} list
+ * @param {KeyboardEvent} e
+ */
+function walkRows(list, e) {
+  const rows = [...list.querySelectorAll("[tabindex]")].filter((row) => row instanceof HTMLElement), at = rows.findIndex((row) => row === e.target);
+  const to = moved(e, at, rows.length);
+  if (to !== undefined) rows[to].focus();
+  else if (at >= 0 && (e.key === "Enter" || e.key === " ")) rows[at].click();
+  else return;
+  take(e);
+}
+
+/** Tabs of which one is open: arrow keys go round. */
+class Tabs {
+  /**
+   * @param {string} label
+   * @param {(key: string) => void} open
+   */
+  constructor(label, open) {
+    this.open = open;
+    this.el = h("div", { class: "wb-tabs", role: "tablist", "aria-label": label, onkeydown: (/** @type {KeyboardEvent} */ e) => this.key(e) });
+    /** @type {string[]} */
+    this.keys = [];
+    this.chosen = "";
+  }
+
+  /**
+   * Show the tabs: a label a key.
+   * @param {Record<string, string>} labels
+   * @param {string} chosen
+   */
+  show(labels, chosen) {
+    const hadFocus = this.el.contains(this.el.ownerDocument.activeElement);
+    this.keys = Object.keys(labels);
+    this.chosen = chosen;
+    this.el.replaceChildren(...this.keys.map((key) => h("button", {
+      type: "button", role: "tab", class: "wb-tab", "aria-selected": String(key === chosen), tabIndex: key === chosen ? 0 : -1, "data-tab": key, onclick: () => this.choose(key),
+    }, labels[key])));
+    if (hadFocus) this.focus();
+  }
+
+  focus() { /** @type {HTMLElement | null} */ (this.el.querySelector('[aria-selected="true"]'))?.focus(); }
+
+  /** @param {string} key */
+  choose(key) {
+    this.open(key);
+    this.focus();
+  }
+
+  /** @param {KeyboardEvent} e */
+  key(e) {
+    const at = this.keys.indexOf(this.chosen), n = this.keys.length;
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 }[e.key];
+    if (to === undefined) return;
+    this.choose(this.keys[(to + n) % n]);
+    take(e);
+  }
+}
+
+/**
+ * Whether the host page is dark: the view's own choice, else JupyterLab's, VS Code's, else the system's.
+ * @param {string} choice
+ */
 function isDark(choice) {
   if (choice === "dark" || choice === "light") return choice === "dark";
-  const body = document.body, lab = body.dataset.jpThemeLight;
-  if (lab !== undefined) return lab === "false";
-  if (body.dataset.vscodeThemeKind) return body.dataset.vscodeThemeKind.includes("dark");
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight !== undefined) return jpThemeLight === "false";
+  if (vscodeThemeKind) return vscodeThemeKind.includes("dark");
   return matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** Follow the host's theme. */
+/**
+ * Follow the host's theme; what is returned stops that.
+ * @param {() => void} callback
+ */
 function onTheme(callback) {
   const media = matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", callback);
@@ -47,62 +157,31 @@ function onTheme(callback) {
   };
 }
 
-/** The data of a trait: JSON, or JSON as deflated bytes. */
+/**
+ * The data of a trait: JSON, or JSON as deflated bytes.
+ * @param {any} value
+ * @returns {Promise<any>}
+ */
 async function decode(value) {
   if (!(value instanceof DataView || value instanceof ArrayBuffer || ArrayBuffer.isView(value))) return value;
-  const stream = new Blob([value]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = /** @type {BlobPart} */ (value);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());
 }
 
-/** Say why there is no picture, and what to do. */
+/**
+ * Say why there is no picture, and what to do.
+ * @param {HTMLElement} el
+ * @param {unknown} error
+ */
 function failure(el, error) {
   el.replaceChildren(
     h("div", { class: "wb-failure", role: "alert" },
       h("strong", {}, "This view could not be drawn. "),
-      h("span", {}, String(error?.message ?? error)),
+      h("span", {}, error instanceof Error ? error.message : String(error)),
       h("p", {}, "Run the cell again; print(program) shows the same facts as text.")),
   );
   console.warn(error);
 }
 
-/** The attributes in an operation's text form, `name[key=value,...]`, as pairs. */
-function attributes(text) {
-  const open = text.indexOf("["), found = [];
-  if (open < 0 || !text.endsWith("]")) return found;
-  let depth = 0, start = open + 1;
-  for (let k = start; k < text.length; k++) {
-    const c = text[k];
-    if (c === "{" || c === "[") depth++;
-    if (c === "}" || (c === "]" && k < text.length - 1)) depth--;
-    if ((c === "," && depth === 0) || k === text.length - 1) {
-      const [key, ...value] = text.slice(start, k).split("=");
-      found.push([key.trim(), value.join("=")]);
-      start = k + 1;
-    }
-  }
-  return found;
-}
-
-/** All there is to know of an instruction: attributes, shape, where it came from, inputs and users. */
-function inspector(live, id, select) {
-  const n = id === null ? undefined : live.node(id);
-  if (!n)
-    return h("div", { class: "wb-inspector", "data-id": id },
-      h("p", { class: "wb-hint" }, id === null ? "Select an instruction to see its attributes, shape and origin." : `Instruction ${id} is not in this program.`));
-  const link = (k) => h("button", { class: "wb-link", type: "button", onclick: () => select(k) }, [...new Set([live.name(k), live.node(k)?.title ?? ""])].join(" "));
-  const rows = [["shape", h("code", {}, n.shape || "none")]];
-  for (const [key, value] of attributes(n.text)) rows.push([key, h("code", {}, value)]);
-  if (n.sources.length)
-    rows.push(["from", n.sources.slice(0, 12).map((s) => h("div", { class: "wb-source" }, h("code", {}, s.name), s.op ? h("span", { class: "wb-soft" }, " " + s.op) : null))]);
-  if (n.sources.length > 12) rows.push(["", `and ${n.sources.length - 12} more`]);
-  if (n.arguments.length) rows.push(["inputs", n.arguments.slice(0, 16).map((k) => h("div", {}, link(k)))]);
-  const users = live.users.get(id) ?? [];
-  if (users.length) rows.push(["users", users.slice(0, 16).map((k) => h("div", {}, link(k)))]);
-  if (users.length > 16) rows.push(["", `and ${users.length - 16} more`]);
-  return h("div", { class: "wb-inspector", "data-id": id },
-    h("h3", {}, `${live.name(id)} ${n.title}`),
-    n.fact ? h("p", { class: "wb-soft" }, n.fact) : null,
-    h("dl", {}, rows.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)])));
-}
-
-export { attributes, count, decode, failure, h, inspector, isDark, number, onTheme };
+export { Tabs, button, decode, failure, h, isDark, isPlainKey, moved, onTheme, searchField, take, targetOf, walkRows };

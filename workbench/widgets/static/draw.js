@@ -13,32 +13,52 @@ const DARK = {
   changed: PALETTE.changedDark, base: "#1c1f24", share: 0.3,
 };
 
+/** @param {string} c `#rrggbb` */
 const rgb = (c) => [1, 3, 5].map((k) => parseInt(c.slice(k, k + 2), 16));
+/**
+ * A share of a colour on a base.
+ * @param {string} color
+ * @param {string} base
+ * @param {number} share
+ */
 const mix = (color, base, share) => {
   const b = rgb(base);
   return "#" + rgb(color).map((v, k) => Math.floor(b[k] + (v - b[k]) * share + 0.5).toString(16).padStart(2, "0")).join("");
 };
 
-/** All colours of a theme; a host's background and text colours win where it has them. */
+/**
+ * All colours of a theme.
+ * @param {boolean} dark
+ * @returns {Theme}
+ */
 function colors(dark) {
-  const t = { ...(dark ? DARK : LIGHT), dark };
-  t.families = FAMILIES.map((f) => PALETTE.families[f]);
-  t.fills = t.families.map((c) => mix(c, t.base, t.share));
-  return t;
+  const t = dark ? DARK : LIGHT, families = FAMILIES.map((f) => PALETTE.families[f]);
+  return { ...t, dark, families, fills: families.map((c) => mix(c, t.base, t.share)) };
 }
 
-/** The colour at a share of a scale. */
+/**
+ * The colour at a share of a scale.
+ * @param {string} scale
+ * @param {number} share
+ */
 function sample(scale, share) {
   const stops = PALETTE.scales[scale], at = Math.min(1, Math.max(0, share)) * (stops.length - 1);
   const low = Math.min(Math.floor(at), stops.length - 2);
   return mix(stops[low + 1], stops[low], at - low);
 }
 
+/** Black or white, whichever reads better on a colour. @param {string} color */
 const inkOn = (color) => {
   const [r, g, b] = rgb(color).map((v) => (v / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000000" : "#ffffff";
 };
 
+/**
+ * A text, cut to a width.
+ * @param {Context} ctx
+ * @param {string} text
+ * @param {number} width
+ */
 function fit(ctx, text, width) {
   if (ctx.measureText(text).width <= width) return text;
   let low = 0, high = text.length;
@@ -50,12 +70,25 @@ function fit(ctx, text, width) {
   return low ? text.slice(0, low) + "…" : "";
 }
 
+/**
+ * @param {Context} ctx
+ * @param {number} x
+ * @param {number} y
+ * @param {number} w
+ * @param {number} h
+ * @param {number} r
+ */
 function rect(ctx, x, y, w, h, r) {
   ctx.beginPath();
   ctx.roundRect(x, y, w, h, r);
 }
 
-/** The way of an edge: curves between lanes, straight along them. */
+/**
+ * The way of an edge: curves between lanes, straight along them.
+ * @param {Context} ctx
+ * @param {number[]} p
+ * @param {boolean} straight
+ */
 function traceEdge(ctx, p, straight) {
   ctx.moveTo(p[0], p[1]);
   for (let k = 2; k < p.length; k += 2) {
@@ -66,6 +99,14 @@ function traceEdge(ctx, p, straight) {
   }
 }
 
+/**
+ * Edges, those that are emphasised over the others.
+ * @param {Context} ctx
+ * @param {Edge[]} edges
+ * @param {Theme} theme
+ * @param {number} k
+ * @param {(edge: Edge) => boolean} emphasised
+ */
 function drawEdges(ctx, edges, theme, k, emphasised) {
   const far = k < 0.35;
   ctx.lineWidth = Math.max(1.1, 0.6 / k);
@@ -86,11 +127,16 @@ function drawEdges(ctx, edges, theme, k, emphasised) {
   heads(ctx, strong, theme.accent);
 }
 
+/**
+ * @param {Context} ctx
+ * @param {Edge[]} edges
+ * @param {string} color
+ */
 function heads(ctx, edges, color) {
   ctx.fillStyle = color;
   ctx.beginPath();
   for (const { points } of edges) {
-    const x = points.at(-2), y = points.at(-1);
+    const x = points[points.length - 2], y = points[points.length - 1];
     ctx.moveTo(x, y);
     ctx.lineTo(x - 3.2, y - 5.5);
     ctx.lineTo(x + 3.2, y - 5.5);
@@ -98,7 +144,14 @@ function heads(ctx, edges, color) {
   ctx.fill();
 }
 
-/** An open group: a quiet tinted panel with its name and how much is in it. */
+/**
+ * An open group: a quiet tinted panel.
+ * @param {Context} ctx
+ * @param {Place} box
+ * @param {Theme} theme
+ * @param {number} k
+ * @param {string | undefined} color
+ */
 function drawPanel(ctx, box, theme, k, color) {
   rect(ctx, box.x, box.y, box.w, box.h, 8);
   ctx.fillStyle = theme.panel;
@@ -108,7 +161,14 @@ function drawPanel(ctx, box, theme, k, color) {
   ctx.stroke();
 }
 
-/** The words on an open panel, over the edges that enter it. */
+/**
+ * The words on an open panel, over the edges that enter it.
+ * @param {Context} ctx
+ * @param {Place} box
+ * @param {string} label
+ * @param {string} count how much is in it
+ * @param {Theme} theme
+ */
 function drawHeader(ctx, box, label, count, theme) {
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
@@ -125,7 +185,13 @@ function drawHeader(ctx, box, label, count, theme) {
   ctx.fillText(count, at, y);
 }
 
-/** A node, or a closed group (`b.count`), with what marks it: selection, change, an overlay's colour. */
+/**
+ * A node or a closed group with what marks it: selection, change, an overlay's colour.
+ * @param {Context} ctx
+ * @param {Drawn} b
+ * @param {Theme} theme
+ * @param {number} k
+ */
 function drawNode(ctx, b, theme, k) {
   const { x, y, w, h } = b, r = 6;
   const fill = b.color ?? (b.group ? theme.chip : theme.fills[b.family]);
@@ -150,13 +216,18 @@ function drawNode(ctx, b, theme, k) {
     ctx.strokeStyle = b.group ? theme.frame : mix(theme.families[b.family], theme.base, 0.6);
     ctx.stroke();
   }
-  if (b.mark) drawMark(ctx, b, theme, k);
+  if (b.mark) drawMark(ctx, b, theme, b.mark, k);
   if (b.selected || b.hovered || b.found) ring(ctx, b, theme, k);
   if (k < 0.3) return;
   words(ctx, b, theme, b.color ? inkOn(b.color) : null, k);
-  if (b.chips?.length && k >= 0.45) drawChips(ctx, b, theme);
+  if (b.chips.length && k >= 0.45) drawChips(ctx, b, theme);
 }
 
+/**
+ * @param {Context} ctx
+ * @param {Drawn} b
+ * @param {Theme} theme
+ */
 function stripe(ctx, b, theme) {
   if (b.group) return;
   ctx.save();
@@ -166,6 +237,12 @@ function stripe(ctx, b, theme) {
   ctx.restore();
 }
 
+/**
+ * @param {Context} ctx
+ * @param {Drawn} b
+ * @param {Theme} theme
+ * @param {number} k
+ */
 function ring(ctx, b, theme, k) {
   const pad = 2.5;
   rect(ctx, b.x - pad, b.y - pad, b.w + 2 * pad, b.h + 2 * pad, 8);
@@ -176,6 +253,13 @@ function ring(ctx, b, theme, k) {
   ctx.setLineDash([]);
 }
 
+/**
+ * @param {Context} ctx
+ * @param {Drawn} b
+ * @param {Theme} theme
+ * @param {string | null} ink
+ * @param {number} k
+ */
 function words(ctx, b, theme, ink, k) {
   const two = b.fact && b.h > 30, middle = b.y + b.h / 2;
   ctx.textBaseline = "middle";
@@ -190,11 +274,18 @@ function words(ctx, b, theme, ink, k) {
   ctx.fillText(fit(ctx, b.fact, room), left, middle + 8.5);
 }
 
-/** `+` solid blue border, `−` hatched orange, `~` dashed: never colour alone. */
-function drawMark(ctx, b, theme, k) {
-  const color = theme[b.mark];
+/**
+ * `+` solid blue border, `−` hatched orange, `~` dashed: never colour alone.
+ * @param {Context} ctx
+ * @param {Drawn} b
+ * @param {Theme} theme
+ * @param {Mark} mark
+ * @param {number} k
+ */
+function drawMark(ctx, b, theme, mark, k) {
+  const color = theme[mark];
   rect(ctx, b.x, b.y, b.w, b.h, 6);
-  if (b.mark === "removed" && k > 0.15) {
+  if (mark === "removed" && k > 0.15) {
     ctx.save();
     ctx.clip();
     ctx.globalAlpha *= 0.35;
@@ -210,8 +301,8 @@ function drawMark(ctx, b, theme, k) {
     rect(ctx, b.x, b.y, b.w, b.h, 6);
   }
   ctx.strokeStyle = color;
-  ctx.lineWidth = (b.mark === "added" ? 2.4 : 1.8) / Math.max(0.35, Math.min(1, k));
-  if (b.mark === "changed") ctx.setLineDash([5, 3]);
+  ctx.lineWidth = (mark === "added" ? 2.4 : 1.8) / Math.max(0.35, Math.min(1, k));
+  if (mark === "changed") ctx.setLineDash([5, 3]);
   ctx.stroke();
   ctx.setLineDash([]);
   if (k < 0.3) return;
@@ -223,10 +314,13 @@ function drawMark(ctx, b, theme, k) {
   ctx.font = `700 13px ${FONT}`;
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
-  ctx.fillText(PALETTE.glyphs[b.mark], b.x, b.y + 1.5);
+  ctx.fillText(PALETTE.glyphs[mark], b.x, b.y + 1.5);
 }
 
-/** The chips' rectangles beside a node: two at most, the second says how many more there are. */
+/**
+ * The chips' rectangles beside a node: two at most, the second says how many more there are.
+ * @param {Drawn} b
+ */
 function chipRows(b) {
   const chips = b.chips, shown = chips.slice(0, 2), h = 16;
   const top = b.y + (b.h - shown.length * (h + 3) + 3) / 2;
@@ -236,6 +330,11 @@ function chipRows(b) {
   });
 }
 
+/**
+ * @param {Context} ctx
+ * @param {Drawn} b
+ * @param {Theme} theme
+ */
 function drawChips(ctx, b, theme) {
   ctx.font = `10px ${FONT}`;
   ctx.textAlign = "left";
@@ -261,7 +360,13 @@ function drawChips(ctx, b, theme) {
   }
 }
 
-/** A value's shape beside its edge; drawn on hover. */
+/**
+ * A value's shape beside its edge; drawn on hover.
+ * @param {Context} ctx
+ * @param {Edge} e
+ * @param {string} text
+ * @param {Theme} theme
+ */
 function drawEdgeLabel(ctx, e, text, theme) {
   const x = e.points[0], y = e.points[1] + 12;
   ctx.font = `10px ${FONT}`;
@@ -277,4 +382,4 @@ function drawEdgeLabel(ctx, e, text, theme) {
   ctx.fillText(text, x, y + 0.5);
 }
 
-export { FAMILIES, chipRows, colors, drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel, inkOn, mix, sample, traceEdge };
+export { chipRows, colors, drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel, sample };

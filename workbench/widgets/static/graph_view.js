@@ -1,107 +1,87 @@
 // GraphView: one program, its groups to open, an inspector beside it.
 
-import { Layout, Live, Scene } from "./scene.js";
-import { count, decode, failure, h, inspector } from "./dom.js";
+import { button, h, isPlainKey } from "./dom.js";
+import { count } from "./format.js";
+import { inspector } from "./inspector.js";
+import { Layout } from "./layout.js";
+import { Live } from "./scene.js";
 import { Pane } from "./pane.js";
-import { Shell } from "./shell.js";
+import { SceneShell } from "./scene_shell.js";
+import { renderer } from "./shell.js";
 
-class GraphShell extends Shell {
+class GraphShell extends SceneShell {
+  /**
+   * @param {Model} model
+   * @param {HTMLElement} el
+   * @param {GraphData} data
+   */
   constructor(model, el, data) {
-    super(model, el, "wb-graph");
-    this.scene = new Scene(data);
+    super(model, el, data, "wb-graph", 480);
     this.live = new Live(this.scene, data.steps[0]);
-    this.open = new Set(model.get("expanded") ?? data.open);
+    this.side = h("div", { class: "wb-side", hidden: true });
+    this.pane = new Pane(this, `Graph of ${data.title || "the program"}`, this.live, new Layout(this.scene, this.open));
+    this.panes = [this.pane];
     this.build();
     this.overlaid();
-    this.layout();
-    this.panes[0].resize();
+    this.pane.show(this.live, this.pane.layout);
+    this.pane.resize();
     this.camera();
-    this.on("expanded", () => this.reopen(model.get("expanded")));
-    this.on("camera", () => this.camera());
     this.inspect();
     if (this.selected !== null && !model.get("camera")) this.show(this.selected);
   }
 
   build() {
-    const { scene } = this;
-    this.pane = new Pane(this, `Graph of ${scene.data.title || "the program"}`);
-    this.panes = [this.pane];
-    const scoped = scene.data.groups.key.length > 0;
-    this.side = h("div", { class: "wb-side", hidden: true });
-    this.legendEl = h("div", { class: "wb-legend" });
+    const { scene, pane } = this, { key, label } = scene.data.groups;
     const nodes = this.live.order.filter((v) => scene.node(v).module === 0).length;
-    this.root.style.setProperty("--wb-height", (this.model.get("height") ?? 480) + "px");
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Graph" },
         h("strong", { class: "wb-title" }, scene.data.title || "program"),
         h("span", { class: "wb-soft" }, count(nodes, "instruction")),
         h("span", { class: "wb-spring" }), this.searchBox(),
-        scoped ? this.button("Open all", "Open all groups", () => this.reopen(scene.data.groups.key, true)) : null,
-        scoped ? this.button("Close all", "Close all groups", () => this.reopen([], true)) : null,
-        this.button("⤢", "Show everything (0)", () => this.pane.fitAll()),
-        this.button("◐", "Light or dark", () => this.switchTheme()),
-        this.button("⤓", "Save as PNG", () => this.save(this.pane, scene.data.title))),
-      h("div", { class: "wb-body" }, this.pane.el, this.side), this.legendEl, this.status);
-    this.root.addEventListener("keydown", (e) => e.key === "/" && e.target.tagName !== "INPUT" && this.key(e) && e.preventDefault());
-  }
-
-  legend() {
-    this.legendEl?.replaceChildren(...(this.overlay ? [this.overlayLegend()] : this.familyLegend(this.live)));
-  }
-
-  retheme() {
-    super.retheme();
-    if (this.live) this.legend();
+        label.length ? button("Open all", "Open all groups", () => this.openOnly(key)) : null,
+        label.length ? button("Close all", "Close all groups", () => this.openOnly([])) : null,
+        button("⤢", "Show everything (0)", () => pane.fitAll()), this.themeButton(), this.saveButton(pane, "Save as PNG")),
+      h("div", { class: "wb-body" }, pane.el, this.side), this.legendEl, this.status);
+    this.root.addEventListener("keydown", (e) => {
+      if (isPlainKey(e) && this.key(e)) e.preventDefault();
+    });
   }
 
   searched() { return this.live; }
 
-  layout(anchor) {
-    const pane = this.pane, before = anchor && pane.layout?.boxes.get(anchor);
-    pane.show(this.live, new Layout(this.scene, this.open), { animate: false });
-    const after = anchor && pane.layout.boxes.get(anchor);
-    if (before && after && pane.w) {
-      pane.cam.x += after.x + after.w / 2 - before.x - before.w / 2;
-      pane.cam.y += after.y - before.y;
+  relayout() { this.pane.show(this.live, new Layout(this.scene, this.open)); }
+
+  /** Open or close a group; it stays where it is on the screen. @param {string} key */
+  toggle(key) {
+    const { pane, scene } = this, { groups } = scene.data, g = groups.key.indexOf(key), item = scene.itemOf(g), opens = !this.open.has(key);
+    const was = pane.layout.boxes.get(item);
+    if (opens) this.open.add(key);
+    else this.open.delete(key);
+    this.relayout();
+    const is = pane.layout.boxes.get(item), { cam } = pane;
+    if (was && is && pane.w) {
+      pane.setCamera({ ...cam, x: cam.x + is.x + is.w / 2 - was.x - was.w / 2, y: cam.y + is.y - was.y });
       pane.pan(0, 0);
     }
+    if (opens) pane.cursor = undefined;
+    this.tellOpen();
+    this.say(`${groups.label[g]} ${opens ? "opened" : "closed"}`);
   }
 
-  camera() {
-    const [x, y, k] = (this.model.get("camera") ?? "").split(",").map(Number);
-    if (k > 0) this.pane.setCamera({ x, y, k });
-  }
-
-  moved(pane) {
-    clearTimeout(this.moving);
-    this.moving = setTimeout(() => {
-      const { x, y, k } = pane.cam;
-      this.set({ camera: [x.toFixed(1), y.toFixed(1), k.toFixed(3)].join() });
-    }, 250);
-  }
-
-  toggle(key) {
-    const open = !this.open.has(key);
-    open ? this.open.add(key) : this.open.delete(key);
-    const g = this.scene.data.groups.key.indexOf(key);
-    this.layout(this.scene.itemOf(g));
-    if (open) this.pane.cursor = undefined;
-    this.set({ expanded: [...this.open] });
-    this.say(`${this.scene.data.groups.label[g]} ${open ? "opened" : "closed"}`);
-  }
-
-  reopen(keys, tell = false) {
-    this.open = new Set(keys ?? this.scene.data.open);
-    this.layout();
-    if (!tell) return;
+  /** Open these groups and no others, and look at the whole. @param {string[]} keys */
+  openOnly(keys) {
+    this.reopen(keys);
     this.pane.home();
-    this.set({ expanded: [...this.open] });
+    this.tellOpen();
   }
 
-  /** Select an instruction, here and in Python. */
+  /**
+   * @param {number | null} id
+   * @param {Pane | null} pane
+   */
   select(id, pane) {
     if (id === this.selected) return;
-    this.selected = id;
+    super.select(id, pane);
     if (id !== null) this.pane.cursor = undefined;
     if (pane) this.set({ selected: id });
     else if (id !== null) this.show(id);
@@ -109,34 +89,23 @@ class GraphShell extends Shell {
     this.redraw();
   }
 
-  /** Select an instruction, open what hides it and bring it into view. */
+  /** @param {number} id */
   show(id) {
-    const n = this.live.node(id);
-    if (!n) return;
-    const slot = n.slot >= 0 ? n.slot : this.live.node((this.live.users.get(id) ?? [])[0])?.slot ?? -1;
-    const shut = slot < 0 ? [] : this.scene.chain(slot).map((g) => this.scene.data.groups.key[g]).filter((key) => !this.open.has(key));
-    if (shut.length) {
-      for (const key of shut) this.open.add(key);
-      this.layout();
-      this.set({ expanded: [...this.open] });
-    }
-    if (this.selected !== id) {
-      this.selected = id;
-      this.set({ selected: id });
-      this.inspect();
-    }
-    const item = this.pane.itemFor(id);
-    if (item !== undefined) this.pane.reveal(item);
+    if (!this.live.node(id)) return;
+    this.uncover(id, this.pane);
+    this.choose(id);
+    this.inspect();
     this.redraw();
   }
 
   inspect() {
     this.side.hidden = this.selected === null;
     this.side.replaceChildren(
-      this.button("×", "Close the inspector", () => this.select(null, this.pane), { class: "wb-close" }),
+      button("×", "Close the inspector", () => this.select(null, this.pane), { class: "wb-close" }),
       inspector(this.live, this.selected, (id) => this.show(id)));
   }
 
+  /** @param {KeyboardEvent} e */
   key(e) {
     if (e.key !== "/") return false;
     this.search.focus();
@@ -144,13 +113,6 @@ class GraphShell extends Shell {
   }
 }
 
-async function render({ model, el }) {
-  try {
-    const shell = new GraphShell(model, el, await decode(model.get("data")));
-    return () => shell.destroy();
-  } catch (error) {
-    failure(el, error);
-  }
-}
+const render = renderer((model, el, data) => new GraphShell(model, el, data));
 
 export default { render };

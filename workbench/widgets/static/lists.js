@@ -1,68 +1,100 @@
 // The lists of the pass explorer: the text diff, edits, near misses and laws.
 
-import { h, number } from "./dom.js";
+import { h } from "./dom.js";
+import { number } from "./format.js";
 
 const CHUNK = 200;
+/** @type {Record<string, { glyph: string, style: string }>} */
+const KINDS = {
+  "+": { glyph: "+", style: " wb-add" }, "-": { glyph: "−", style: " wb-del" }, "~": { glyph: "~", style: " wb-mod" }, "=": { glyph: "", style: "" },
+};
 
-/** Elements for the first rows, and a button that brings more. */
+/** @typedef {(id: number) => void} Show */
+
+/**
+ * Elements for the first rows, and a button that brings more.
+ * @template T
+ * @param {T[]} items
+ * @param {(item: T) => HTMLElement} make
+ * @param {number} from
+ * @returns {HTMLElement[]}
+ */
 function some(items, make, from = 0) {
   const rows = items.slice(from, from + CHUNK).map(make), left = items.length - from - CHUNK;
-  if (left > 0) {
-    const more = h("button", { type: "button", class: "wb-more", onclick: () => more.replaceWith(...some(items, make, from + CHUNK)) }, `Show ${Math.min(CHUNK, left)} of ${left} more`);
-    rows.push(more);
-  }
-  return rows;
+  if (left <= 0) return rows;
+  const more = h("button", { type: "button", class: "wb-more", onclick: () => more.replaceWith(...some(items, make, from + CHUNK)) }, `Show ${Math.min(CHUNK, left)} of ${left} more`);
+  return [...rows, more];
 }
 
-/** The text diff: rows whose id, operation or inputs changed, in the program's order. */
-function diffRows(view) {
-  const line = (kind, id, text) => h("div", {
-    class: "wb-row" + ({ "+": " wb-add", "-": " wb-del", "~": " wb-mod" }[kind] ?? ""), "data-id": id, onclick: () => getSelection()?.isCollapsed === false || view.show(id),
-  }, h("span", { class: "wb-glyph" }, { "-": "−", "=": "" }[kind] ?? kind), h("span", { class: "wb-text" }, text));
-  const make = ([kind, id, a, b]) => {
-    if (kind === "…") return h("div", { class: "wb-row wb-gap" }, h("span", { class: "wb-glyph" }), a);
-    if (kind !== "~") return line(kind, id, a);
-    return h("div", { class: "wb-both" }, line("~", id, a), h("div", { class: "wb-row wb-mod wb-to", "data-id": id, onclick: () => view.show(id) }, h("span", { class: "wb-glyph" }, "→"), h("span", { class: "wb-text" }, b)));
-  };
-  const rows = view.detail.diff;
-  view.diff.replaceChildren(...(rows.length ? some(rows, make) : [h("p", { class: "wb-hint" }, "This pass changed nothing.")]));
-  view.diff.scrollTop = 0;
+/**
+ * One line of the diff; a click selects its instruction, unless text is being marked.
+ * @param {{ glyph: string, style: string }} kind
+ * @param {number} id
+ * @param {string} text
+ * @param {Show} show
+ */
+const line = ({ glyph, style }, id, text, show) =>
+  h("div", { class: "wb-row" + style, "data-id": id, tabIndex: -1, onclick: () => { if (getSelection()?.isCollapsed !== false) show(id); } },
+    h("span", { class: "wb-glyph" }, glyph), h("span", { class: "wb-text" }, text));
+
+/**
+ * The text diff: rows whose id, operation or inputs changed, in the program's order.
+ * @param {DiffRow[]} rows
+ * @param {Show} show
+ */
+function diffRows(rows, show) {
+  if (!rows.length) return [h("p", { class: "wb-hint" }, "This pass changed nothing.")];
+  return some(rows, ([kind, id, before, after]) => {
+    if (kind === "…") return h("div", { class: "wb-row wb-gap" }, h("span", { class: "wb-glyph" }), before);
+    if (after === undefined) return line(KINDS[kind], id, before, show);
+    return h("div", { class: "wb-both" }, line(KINDS["~"], id, before, show), line({ glyph: "→", style: " wb-mod wb-to" }, id, after, show));
+  });
 }
 
-const where = (e) => h("span", { class: "wb-place" }, e.file ? `${e.file.split("/").pop()}:${e.line}` : "");
+/**
+ * The text diff as text.
+ * @param {DiffRow[]} rows
+ */
+const diffText = (rows) => rows.flatMap(([kind, , before, after]) =>
+  (kind === "~" ? ["- " + before, "+ " + after] : kind === "…" ? [`@@ ${before} @@`] : [(kind === "=" ? " " : kind) + " " + before])).join("\n");
 
-function editList(view) {
-  const { edits } = view.detail;
+const spring = () => h("span", { class: "wb-spring" });
+
+/** @param {...Child} parts */
+const row = (...parts) => h("div", { class: "wb-line" }, parts);
+
+/** The place in the source where a rule stands. @param {Sited} at */
+const where = (at) => h("span", { class: "wb-place" }, at.file ? `${at.file.split("/").pop()}:${at.line}` : "");
+
+/**
+ * @param {Edit[]} edits
+ * @param {number | null} chosen
+ * @param {(index: number) => void} open
+ */
+function editList(edits, chosen, open) {
   if (!edits.length) return [h("p", { class: "wb-hint" }, "This pass made no edits.")];
-  return some(edits, (e) => h("div", { class: "wb-item" + (e.index === view.edit ? " wb-chosen" : ""), "data-edit": e.index, onclick: () => view.showEdit(e.index) },
-    h("div", { class: "wb-line" }, h("span", { class: "wb-soft wb-count" }, e.index + 1), h("strong", {}, e.rule), h("span", { class: "wb-spring" }), h("span", { class: "wb-soft" }, `${number(e.ms)} ms`)),
+  return some(edits, (e) => h("div", { class: "wb-item" + (e.index === chosen ? " wb-chosen" : ""), "data-edit": e.index, tabIndex: -1, onclick: () => open(e.index) },
+    row(h("span", { class: "wb-soft wb-count" }, e.index + 1), h("strong", {}, e.rule), spring(), h("span", { class: "wb-soft" }, `${number(e.ms)} ms`)),
     e.what ? h("code", { class: "wb-say" }, e.what) : null,
-    h("div", { class: "wb-line" }, e.law ? h("span", { class: "wb-soft wb-law" }, e.law) : null, h("span", { class: "wb-spring" }), where(e))));
+    row(e.law ? h("span", { class: "wb-soft wb-law" }, e.law) : null, spring(), where(e))));
 }
 
-function missList(view) {
-  const { misses } = view.detail;
+/**
+ * @param {Miss[]} misses
+ * @param {(id: number) => string} name
+ * @param {Show} show
+ */
+function missList(misses, name, show) {
   if (!misses.length) return [h("p", { class: "wb-hint" }, "No rule met its pattern and declined.")];
-  return some(misses, (m) => h("div", { class: "wb-item", onclick: () => view.show(m.instruction) },
-    h("div", { class: "wb-line" }, h("strong", {}, m.rule), h("span", { class: "wb-spring" }), where(m)),
-    h("div", {}, m.reason), h("div", { class: "wb-soft" }, `at ${view.now.before.node(m.instruction) ? view.now.before.name(m.instruction) : view.now.after.name(m.instruction)}`)));
+  return some(misses, (m) => h("div", { class: "wb-item", tabIndex: -1, onclick: () => show(m.instruction) },
+    row(h("strong", {}, m.rule), spring(), where(m)), h("div", {}, m.reason), h("div", { class: "wb-soft" }, `at ${name(m.instruction)}`)));
 }
 
-function lawList(view) {
-  const { laws } = view.detail;
+/** @param {Law[]} laws */
+function lawList(laws) {
   if (!laws.length) return [h("p", { class: "wb-hint" }, "No rule with a law was applied by this pass.")];
   return some(laws, (l) => h("div", { class: "wb-item" },
-    h("div", { class: "wb-line" }, h("strong", {}, l.rule), h("span", { class: "wb-spring" }), h("span", { class: "wb-soft" }, `${l.count} ×`)),
-    h("code", { class: "wb-say" }, l.law), h("div", { class: "wb-line" }, h("span", { class: "wb-spring" }), where(l))));
+    row(h("strong", {}, l.rule), spring(), h("span", { class: "wb-soft" }, `${l.count} ×`)), h("code", { class: "wb-say" }, l.law), row(spring(), where(l))));
 }
 
-/** What lowering made of each instruction; those that a kernel has inside are left to the inspector. */
-function loweredList(view) {
-  const rows = view.detail.lowered.filter((r) => r.kind !== "part");
-  if (!rows.length) return [h("p", { class: "wb-hint" }, view.detail.summary)];
-  return some(rows, (r) => h("div", { class: "wb-item", "data-id": r.id, onclick: () => view.show(r.id) },
-    h("div", { class: "wb-line" }, h("strong", {}, view.now.after.name(r.id)), h("span", { class: "wb-spring" }), h("span", { class: "wb-soft" }, r.kind)),
-    h("code", { class: "wb-say" }, r.became), r.place ? h("div", { class: "wb-soft" }, r.place) : null));
-}
-
-export { diffRows, editList, lawList, loweredList, missList };
+export { diffRows, diffText, editList, lawList, missList };

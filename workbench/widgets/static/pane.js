@@ -1,32 +1,69 @@
-// One canvas with a graph on it: camera, mouse, keyboard, minimap, tooltip, and the tree for screen readers.
+// One canvas with a graph on it: what shows, the camera, drawing; the mouse and the tree are beside it.
 
-import { Layout, edgesOf } from "./scene.js";
-import { chipRows, drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel } from "./draw.js";
-import { count, h } from "./dom.js";
+import { MAP, fitted, home, panned, revealing, zoomed } from "./camera.js";
+import { drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel } from "./draw.js";
+import { edgesOf } from "./layout.js";
+import { h } from "./dom.js";
+import { itemsOf } from "./items.js";
+import { Mouse } from "./mouse.js";
 import { Tree } from "./tree.js";
 
-const STILL = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-const MIN_ZOOM = 0.02, MAX_ZOOM = 3, MAP = 56;
+const FADE_MS = 150;
+const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/**
- * A pane shows `live` (what is there, with marks) at the places of `layout`. `owner` gets what happens:
- * `select(id)`, `toggle(key)`, `moved(pane)`, `key(event)`; and says `selected`, `found`, `colorOf(node)`.
- */
+/** @typedef {(place: Place, right?: number) => boolean} Seen */
+/** @typedef {{ x0: number, y0: number, sx: number, sy: number }} Minimap */
+
+/** A pane shows `live` (what is there, with marks) at the places of `layout`, once it is told to; `owner` gets what happens. */
 class Pane {
-  constructor(owner, label) {
+  /**
+   * @param {Owner} owner
+   * @param {string} label
+   * @param {Live} live
+   * @param {Layout} layout
+   */
+  constructor(owner, label, live, layout) {
     this.owner = owner;
     this.label = label;
+    this.live = live;
+    this.layout = layout;
+    /** @type {Camera} */
     this.cam = { x: 0, y: 0, k: 1 };
+    this.placed = this.shown = false;
+    this.w = this.h = 0;
+    this.dpr = 1;
+    /** @type {Item[]} */
     this.items = [];
+    /** @type {Map<number, Item>} */
+    this.byItem = new Map();
+    /** @type {Item[]} */
+    this.visible = [];
+    /** Versions that are no longer there, while they fade. @type {Item[]} */
+    this.ghosts = [];
+    /** @type {(Box & { g: number })[]} */
+    this.panels = [];
+    /** @type {Map<number, number>} */
+    this.within = new Map();
+    /** @type {Edge[]} */
     this.edges = [];
+    /** @type {Item | null} */
     this.hover = null;
+    /** A closed group that the keyboard is on; an instruction is the owner's selection. @type {number | undefined} */
+    this.cursor = undefined;
+    /** @type {Minimap | null} */
+    this.map = null;
+    /** @type {{ start: number, live: Live } | null} */
+    this.fading = null;
+    /** @type {number | null} */
+    this.pending = null;
+    this.gone = false;
+    /** @type {{ frames: number, last: number, worst: number, firstPaint: number | null }} */
     this.stats = { frames: 0, last: 0, worst: 0, firstPaint: null };
     this.canvas = h("canvas", { class: "wb-canvas", "aria-hidden": "true" });
-    this.tip = h("div", { class: "wb-tip", hidden: true });
     this.tree = new Tree(this);
-    this.el = h("div", { class: "wb-pane" }, this.canvas, this.tree.el, this.tip);
-    this.canvas.__wb = this.hook();
-    this.listen();
+    this.mouse = new Mouse(this);
+    this.el = h("div", { class: "wb-pane" }, this.canvas, this.tree.el, this.mouse.tip);
+    Object.assign(this.canvas, { __wb: this.hook() });
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.el);
   }
@@ -36,65 +73,25 @@ class Pane {
     this.gone = true;
   }
 
-  /** Show other versions or another layout; places that both have stay where they are. */
-  show(live, layout, { animate = true } = {}) {
-    const before = this.live;
+  /**
+   * Show other versions or another layout; places that both have stay where they are.
+   * @param {Live} live
+   * @param {Layout} layout
+   */
+  show(live, layout) {
+    const before = this.live, fades = this.shown && before !== live && !isStill();
+    const old = fades ? itemsOf(before, layout).items.filter((b) => !b.group) : [];
+    this.shown = true;
     this.layout = layout;
-    this.fading = animate && before && before !== live && !STILL() ? { start: performance.now(), live: before } : null;
     this.live = live;
+    this.fading = fades ? { start: performance.now(), live: before } : null;
     this.edges = edgesOf(layout, live);
-    const ghosts = this.fading ? this.collect(before).filter((b) => !b.group) : [];
-    this.items = this.collect(live);
+    Object.assign(this, itemsOf(live, layout));
     this.byItem = new Map(this.items.map((b) => [b.i, b]));
-    this.ghosts = ghosts.filter((b) => !this.sameIn(b));
-    if (this.waiting) this.waiting();
+    this.visible = this.items;
+    this.ghosts = old.filter((b) => this.byItem.get(b.i)?.v !== b.v);
     this.map = null;
     this.dirty();
-  }
-
-  sameIn(b) {
-    const now = this.byItem.get(b.i);
-    return now && now.v === b.v;
-  }
-
-  /** The boxes to draw: nodes at this step, and closed groups with what changed inside them. */
-  collect(live) {
-    const { scene } = live, found = [], groups = scene.data.groups, inside = new Map();
-    const body = (b) => b.i >= scene.slots || (live.bySlot.has(b.i) && scene.node(live.bySlot.get(b.i)).opens);
-    this.panels = this.layout.panels.filter(body);
-    this.within = new Map();
-    for (const [slot, v] of live.bySlot) {
-      const main = scene.node(v).module === 0;
-      for (const g of scene.chain(slot)) if (main || groups.body[g]) this.within.set(g, (this.within.get(g) ?? 0) + 1);
-      const seen = this.layout.shownAs(slot), box = this.layout.boxes.get(seen);
-      if (seen === slot) {
-        if (box.open && scene.node(v).opens) continue;
-        found.push(this.nodeBox(live, scene.node(v), box));
-      } else if (seen >= scene.slots) {
-        if (!inside.has(seen)) inside.set(seen, { box, total: 0, added: 0, removed: 0, changed: 0, ids: [] });
-        const g = inside.get(seen), mark = live.marks.get(v);
-        if (main) g.total++;
-        g.ids.push(scene.node(v).id);
-        if (mark) g[mark]++;
-      }
-    }
-    for (const [i, g] of inside) {
-      const k = i - scene.slots;
-      const marks = ["added", "removed", "changed"].filter((m) => g[m]).map((m) => PALETTE.glyphs[m] + g[m]);
-      found.push({
-        i, key: groups.key[k], group: true, opens: true, title: groups.label[k], ids: g.ids,
-        fact: marks.length ? `${marks.join(" ")} of ${g.total.toLocaleString("en")}` : count(g.total, "instruction"), ...place(g.box, g.box.w),
-      });
-    }
-    return found.sort((a, b) => a.y - b.y || a.x - b.x);
-  }
-
-  nodeBox(live, n, box) {
-    const g = live.scene.bodyOf.get(n.slot), has = g !== undefined && n.opens;
-    return {
-      i: box.i, v: n.v, id: n.id, title: n.title, fact: n.fact, family: n.family, chips: n.chips, shape: n.shape,
-      key: has ? live.scene.data.groups.key[g] : undefined, opens: has, mark: live.marks.get(n.v), ...place(box, n.width),
-    };
   }
 
   // Camera
@@ -107,80 +104,62 @@ class Pane {
     this.dpr = Math.min(3, window.devicePixelRatio || 1);
     this.canvas.width = Math.round(width * this.dpr);
     this.canvas.height = Math.round(height * this.dpr);
-    if (!this.placed && this.layout) this.home();
+    if (!this.placed && this.shown) this.home();
     this.map = null;
     this.draw();
   }
 
-  /** The first view: everything if it is readable so, else the top at a readable size. */
+  /** Go to the first view. */
   home() {
-    if (!this.w || !this.layout) return;
-    const { width, height } = this.layout, room = this.w - MAP - 24;
-    const all = Math.min(room / width, (this.h - 24) / height, 1);
-    const k = all >= 0.6 ? all : Math.max(0.6, Math.min(1, room / width));
-    const wide = width * k > room;
-    const first = wide && this.items.length ? this.items[0].x + this.items[0].w / 2 : width / 2;
-    this.cam = { k, x: first - (this.w - MAP) / 2 / k, y: all >= 0.6 ? height / 2 - this.h / 2 / k : -14 / k };
-    this.placed = true;
-    this.moved();
+    if (this.w) this.move(home(this, this.layout, this.items[0]));
   }
 
-  /** Everything at once, however small. */
-  fitAll() {
-    const { width, height } = this.layout;
-    const k = Math.max(MIN_ZOOM, Math.min((this.w - MAP - 24) / width, (this.h - 24) / height, 1));
-    this.cam = { k, x: width / 2 - (this.w - MAP) / 2 / k, y: height / 2 - this.h / 2 / k };
-    this.moved();
-  }
+  /** Show everything at once. */
+  fitAll() { this.move(fitted(this, this.layout)); }
 
-  setCamera(cam) {
-    this.cam = { ...cam };
+  /** Look somewhere, and tell nobody. @param {Camera} camera */
+  setCamera(camera) {
+    this.cam = { ...camera };
     this.placed = true;
     this.dirty();
   }
 
-  moved() {
-    this.owner.moved?.(this);
-    this.dirty();
+  /** Look somewhere. @param {Camera} camera */
+  move(camera) {
+    this.setCamera(camera);
+    this.owner.moved(this);
   }
 
-  zoom(factor, sx = this.w / 2, sy = this.h / 2) {
-    const k = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, this.cam.k * factor));
-    this.cam.x += sx / this.cam.k - sx / k;
-    this.cam.y += sy / this.cam.k - sy / k;
-    this.cam.k = k;
-    this.moved();
-  }
+  /**
+   * @param {number} factor
+   * @param {number} sx
+   * @param {number} sy
+   */
+  zoom(factor, sx = this.w / 2, sy = this.h / 2) { this.move(zoomed(this.cam, factor, sx, sy)); }
 
+  /**
+   * Move by pixels; whether that was possible.
+   * @param {number} dx
+   * @param {number} dy
+   */
   pan(dx, dy) {
-    const { cam, layout } = this, x = cam.x, y = cam.y;
-    const clamp = (v, low, high) => Math.min(Math.max(low, high), Math.max(Math.min(low, high), v));
-    cam.x = clamp(cam.x + dx / cam.k, -this.w / cam.k * 0.8, layout.width - (this.w * 0.2) / cam.k);
-    cam.y = clamp(cam.y + dy / cam.k, -this.h / cam.k * 0.8, layout.height - (this.h * 0.2) / cam.k);
-    const changed = cam.x !== x || cam.y !== y;
-    if (changed) this.moved();
+    const to = panned(this.cam, dx, dy, this, this.layout), changed = to.x !== this.cam.x || to.y !== this.cam.y;
+    if (changed) this.move(to);
     return changed;
   }
 
-  /** Bring an item into view without moving more than it takes. */
+  /** Bring an item into view without moving more than it takes. @param {number} i */
   reveal(i) {
     const b = this.byItem.get(i) ?? this.layout.boxes.get(i);
     if (!b || !this.w) return;
-    const { cam } = this, k = cam.k < 0.45 ? 0.8 : cam.k;
-    const inside = k === cam.k && b.x >= cam.x + 20 / k && b.x + b.w <= cam.x + (this.w - MAP - 20) / k &&
-      b.y >= cam.y + 20 / k && b.y + b.h <= cam.y + (this.h - 20) / k;
-    if (inside) return;
-    this.cam = { k, x: b.x + b.w / 2 - (this.w - MAP) / 2 / k, y: b.y + b.h / 2 - this.h / 2 / k };
-    this.moved();
+    const to = revealing(this.cam, b, this);
+    if (to !== this.cam) this.move(to);
   }
 
-  /** The item that an instruction is seen as: its box, its group's, or a node that has it as a chip. */
+  /** The item that an instruction is seen as: its box, its group's, or a node that has it as a chip. @param {number} id */
   itemFor(id) {
-    const n = this.live?.node(id);
-    if (!n) return undefined;
-    if (n.slot >= 0) return this.layout.shownAs(n.slot);
-    const user = (this.live.users.get(id) ?? []).map((u) => this.live.node(u)).find((u) => u && u.slot >= 0);
-    return user && this.layout.shownAs(user.slot);
+    const slot = this.live.slotOf(id);
+    return slot === undefined ? undefined : this.layout.shownAs(slot);
   }
 
   // Drawing
@@ -194,42 +173,22 @@ class Pane {
   }
 
   draw() {
-    if (!this.w || !this.layout || this.gone) return;
-    const start = performance.now(), ctx = this.canvas.getContext("2d"), { cam, dpr, owner } = this, theme = owner.theme;
-    let age = 1;
-    if (this.fading && (age = Math.min(1, (start - this.fading.start) / 150)) >= 1) this.fading = null;
+    const ctx = this.canvas.getContext("2d");
+    if (!this.w || !this.shown || this.gone || !ctx) return;
+    const start = performance.now(), { cam, dpr } = this, age = this.fading ? Math.min(1, (start - this.fading.start) / FADE_MS) : 1;
+    if (age >= 1) this.fading = null;
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     ctx.clearRect(0, 0, this.w, this.h);
     ctx.setTransform(dpr * cam.k, 0, 0, dpr * cam.k, -cam.x * dpr * cam.k, -cam.y * dpr * cam.k);
-    const v = { x0: cam.x, y0: cam.y, x1: cam.x + this.w / cam.k, y1: cam.y + this.h / cam.k };
-    const seen = (b, right = 140) => b.x < v.x1 && b.x + b.w + right > v.x0 && b.y < v.y1 && b.y + b.h > v.y0;
-    this.drawPanels(ctx, theme, seen);
-    const chosen = owner.selected, over = this.hover?.id;
-    const strong = (e) => (chosen !== null && (e.source === chosen || e.user === chosen)) || (over !== undefined && (e.source === over || e.user === over));
-    const edges = this.edges.filter((e) => e.x0 < v.x1 && e.x1 > v.x0 && e.y0 < v.y1 && e.y1 > v.y0);
-    drawEdges(ctx, edges, theme, cam.k, strong);
-    const g = this.live.scene.data.groups;
-    const titleOf = (b) => (b.i < this.live.scene.slots ? this.live.scene.node(this.live.bySlot.get(b.i)).title : g.label[b.g]);
-    if (cam.k >= 0.3) for (const b of this.panels) if (seen(b, 0)) drawHeader(ctx, b, titleOf(b), String(this.within.get(b.g) ?? 0), theme);
-    ctx.globalAlpha = 1 - age;
-    if (age < 1) for (const b of this.ghosts) if (seen(b)) drawNode(ctx, b, theme, cam.k);
-    const item = chosen === null ? undefined : this.itemFor(chosen);
-    this.visible = this.items.filter((b) => seen(b));
-    for (const b of this.visible) {
-      const fresh = age < 1 && !b.group && this.fading.live.bySlot.get(b.i) !== b.v;
-      ctx.globalAlpha = fresh ? age : 1;
-      drawNode(ctx, this.dress(b, item, chosen), theme, cam.k);
-    }
-    ctx.globalAlpha = 1;
-    if (cam.k > 0.5 && over !== undefined)
-      for (const e of edges) if (e.source === over || e.user === over) drawEdgeLabel(ctx, e, shapeText(this.live.node(e.source)), theme);
+    this.drawGraph(ctx, age);
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
-    this.drawMap(ctx, theme);
+    this.drawMap(ctx);
     this.tree.update();
     this.measure(start);
     if (this.fading) this.dirty();
   }
 
+  /** @param {number} start */
   measure(start) {
     const s = this.stats, now = performance.now();
     s.frames++;
@@ -238,183 +197,125 @@ class Pane {
     s.firstPaint ??= now;
   }
 
-  dress(b, item, chosen) {
-    b.selected = b.i === item && (b.group || b.id === chosen);
-    b.selectedChip = b.i === item && !b.group && b.id !== chosen ? chosen : null;
-    b.hovered = this.hover === b;
-    b.found = b.id !== undefined && this.owner.found?.has(b.id);
-    const overlay = this.owner.colorOf?.(b, this.live);
-    b.color = overlay?.color;
-    if (overlay?.text) b.fact = overlay.text;
-    return b;
+  /**
+   * Panels, edges, their words and nodes, as far as they are in view.
+   * @param {Context} ctx
+   * @param {number} age how far what is new has faded in
+   */
+  drawGraph(ctx, age) {
+    const { cam, owner } = this, { theme } = owner, x1 = cam.x + this.w / cam.k, y1 = cam.y + this.h / cam.k;
+    /** @type {Seen} */
+    const seen = (b, right = 140) => b.x < x1 && b.x + b.w + right > cam.x && b.y < y1 && b.y + b.h > cam.y;
+    /** @type {(e: Edge, id: number | null | undefined) => boolean} */
+    const touches = (e, id) => id !== null && id !== undefined && (e.source === id || e.user === id);
+    const edges = this.edges.filter((e) => e.x0 < x1 && e.x1 > cam.x && e.y0 < y1 && e.y1 > cam.y), over = this.hover?.id;
+    this.drawPanels(ctx, seen);
+    drawEdges(ctx, edges, theme, cam.k, (e) => touches(e, owner.selected) || touches(e, over));
+    if (cam.k >= 0.3) for (const b of this.panels) if (seen(b, 0)) drawHeader(ctx, b, this.titleOf(b), String(this.within.get(b.g) ?? 0), theme);
+    this.drawNodes(ctx, seen, age);
+    if (cam.k > 0.5) for (const e of edges) if (touches(e, over)) drawEdgeLabel(ctx, e, shapeText(this.live.node(e.source)), theme);
   }
 
-  drawPanels(ctx, theme, seen) {
+  /** @param {Box & { g: number }} panel */
+  titleOf(panel) {
+    const { bySlot, scene } = this.live, v = bySlot.get(panel.i);
+    return v === undefined ? scene.data.groups.label[panel.g] : scene.node(v).title;
+  }
+
+  /**
+   * @param {Context} ctx
+   * @param {Seen} seen
+   */
+  drawPanels(ctx, seen) {
+    const { theme, selected } = this.owner;
     for (const b of this.panels) {
       if (!seen(b, 0)) continue;
-      const v = this.live.bySlot.get(b.i), n = v === undefined ? null : this.live.scene.node(v);
+      const v = this.live.bySlot.get(b.i), n = v === undefined ? undefined : this.live.scene.node(v), mark = n && this.live.marks.get(n.v);
       drawPanel(ctx, b, theme, this.cam.k, n && theme.families[n.family]);
-      if (n && (n.id === this.owner.selected || this.live.marks.get(v)))
-        drawNode(ctx, { ...b, title: "", family: n.family, mark: this.live.marks.get(v), selected: n.id === this.owner.selected, color: "#00000000" }, theme, 0.25);
+      if (n && (n.id === selected || mark)) {
+        const frame = { ...b, title: "", fact: "", chips: [], group: false, opens: false, family: n.family, color: "#00000000" };
+        drawNode(ctx, { ...frame, mark, selected: n.id === selected }, theme, 0.25);
+      }
     }
   }
 
-  /** The whole graph in a strip, with what is in view; drag it to get about. */
-  drawMap(ctx, theme) {
-    const { layout } = this, tall = this.h - 16, k = Math.min((MAP - 12) / layout.width, tall / layout.height);
-    if (layout.height * this.cam.k < this.h && layout.width * this.cam.k < this.w) return void (this.map = null);
-    const x0 = this.w - MAP + 2, sx = (MAP - 12) / layout.width, sy = tall / layout.height;
-    this.map = { x0, y0: 8, sx: Math.min(sx, k * 4), sy };
-    const m = this.map;
+  /**
+   * @param {Context} ctx
+   * @param {Seen} seen
+   * @param {number} age
+   */
+  drawNodes(ctx, seen, age) {
+    const { theme, selected } = this.owner, item = selected === null ? undefined : this.itemFor(selected);
+    ctx.globalAlpha = 1 - age;
+    if (age < 1) for (const b of this.ghosts) if (seen(b)) drawNode(ctx, b, theme, this.cam.k);
+    this.visible = this.items.filter((b) => seen(b));
+    for (const b of this.visible) {
+      ctx.globalAlpha = this.fading && !b.group && this.fading.live.bySlot.get(b.i) !== b.v ? age : 1;
+      drawNode(ctx, this.dress(b, b.i === item, selected), theme, this.cam.k);
+    }
+    ctx.globalAlpha = 1;
+  }
+
+  /**
+   * Put on an item what the owner says of it: selection, search, an overlay's colour and number.
+   * @param {Item} b
+   * @param {boolean} here whether the selected instruction is seen as this item
+   * @param {number | null} selected
+   */
+  dress(b, here, selected) {
+    const overlay = this.owner.colorOf(b);
+    b.selected = here && (b.group || b.id === selected);
+    b.selectedChip = here && !b.group && b.id !== selected ? selected : null;
+    b.hovered = this.hover === b;
+    b.found = b.id !== undefined && this.owner.found.has(b.id);
+    b.color = overlay?.color;
+    b.fact = overlay?.text || b.own;
+    return b;
+  }
+
+  /** The whole graph in a strip, with what is in view; drag it to get about. @param {Context} ctx */
+  drawMap(ctx) {
+    const { cam, layout } = this, { theme } = this.owner, tall = this.h - 16;
+    this.map = null;
+    if (layout.height * cam.k < this.h && layout.width * cam.k < this.w) return;
+    const sx = (MAP - 12) / layout.width, sy = tall / layout.height;
+    const m = (this.map = { x0: this.w - MAP + 2, y0: 8, sx: Math.min(sx, Math.min(sx, sy) * 4), sy });
     ctx.fillStyle = theme.page;
     ctx.globalAlpha = 0.85;
     ctx.fillRect(this.w - MAP - 2, 0, MAP + 2, this.h);
     ctx.globalAlpha = 1;
     for (const b of this.items) {
       ctx.fillStyle = b.mark ? theme[b.mark] : b.color ?? (b.group ? theme.soft : theme.families[b.family]);
-      ctx.fillRect(x0 + b.x * m.sx, m.y0 + b.y * sy, Math.max(2, b.w * m.sx), Math.max(1, b.h * sy));
+      ctx.fillRect(m.x0 + b.x * m.sx, m.y0 + b.y * sy, Math.max(2, b.w * m.sx), Math.max(1, b.h * sy));
     }
     ctx.strokeStyle = theme.accent;
     ctx.lineWidth = 1.5;
-    const top = m.y0 + Math.max(0, this.cam.y) * sy, high = Math.max(6, (this.h / this.cam.k) * sy);
-    ctx.strokeRect(x0 - 4, Math.min(top, this.h - 6), MAP - 4, Math.min(high, this.h - top));
-  }
-
-  // Mouse
-
-  at(event) {
-    const r = this.canvas.getBoundingClientRect();
-    return { sx: event.clientX - r.left, sy: event.clientY - r.top };
-  }
-
-  /** What is under a point of the screen: a node, a chip of one, or the header of an open panel. */
-  pick({ sx, sy }) {
-    const { cam } = this, x = sx / cam.k + cam.x, y = sy / cam.k + cam.y;
-    const items = this.visible ?? this.items;
-    for (let k = items.length - 1; k >= 0; k--) {
-      const b = items[k];
-      if (x >= b.x && x <= b.x + b.w && y >= b.y && y <= b.y + b.h) return { box: b };
-      if (b.chips?.length && cam.k >= 0.45)
-        for (const c of chipRows(b)) if (x >= c.x && x <= c.x + (c.w || 60) && y >= c.y && y <= c.y + c.h) return { box: b, chip: c.chip };
-    }
-    for (let k = this.panels.length - 1; k >= 0; k--) {
-      const b = this.panels[k];
-      if (x >= b.x && x <= b.x + b.w && y >= b.y && y <= b.y + 24) return { panel: b };
-    }
-    return null;
-  }
-
-  listen() {
-    const c = this.canvas;
-    let drag = null;
-    c.addEventListener("pointerdown", (e) => {
-      const p = this.at(e), onMap = this.map && p.sx > this.w - MAP - 2;
-      drag = { ...p, x: e.clientX, y: e.clientY, onMap, far: false };
-      c.setPointerCapture(e.pointerId);
-      if (onMap) this.jump(p);
-    });
-    c.addEventListener("pointermove", (e) => {
-      if (!drag) return this.hovering(e);
-      const dx = e.clientX - drag.x, dy = e.clientY - drag.y;
-      if (Math.abs(e.clientX - drag.x) + Math.abs(dy) < 4 && !drag.far) return;
-      drag.far = true;
-      this.tip.hidden = true;
-      if (drag.onMap) return this.jump(this.at(e));
-      c.classList.add("wb-dragging");
-      this.pan(-dx, -dy);
-      drag.x = e.clientX;
-      drag.y = e.clientY;
-    });
-    c.addEventListener("pointerup", (e) => {
-      c.classList.remove("wb-dragging");
-      if (drag && !drag.far && !drag.onMap) this.click(e);
-      drag = null;
-    });
-    c.addEventListener("pointercancel", () => (drag = null));
-    c.addEventListener("pointerleave", () => this.hovering(null));
-    c.addEventListener("dblclick", (e) => {
-      const hit = this.pick(this.at(e));
-      if (hit?.box?.key && !hit.box.group) this.owner.toggle(hit.box.key, this);
-    });
-    c.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
-  }
-
-  wheel(e) {
-    const { sx, sy } = this.at(e);
-    if (e.ctrlKey || e.metaKey) {
-      e.preventDefault();
-      this.zoom(Math.exp(-e.deltaY * (e.deltaMode ? 0.05 : 0.004)), sx, sy);
-    } else if (this.pan(e.deltaX * (e.deltaMode ? 16 : 1), e.deltaY * (e.deltaMode ? 16 : 1))) e.preventDefault();
-  }
-
-  jump({ sx, sy }) {
-    const m = this.map;
-    this.cam.y = (sy - m.y0) / m.sy - this.h / this.cam.k / 2;
-    this.cam.x = (sx - m.x0) / m.sx - (this.w - MAP) / this.cam.k / 2;
-    this.moved();
-  }
-
-  click(e) {
-    const hit = this.pick(this.at(e));
-    this.tree.focus();
-    if (!hit) return this.owner.select(null, this);
-    if (hit.panel) return this.owner.toggle(this.live.scene.data.groups.key[hit.panel.g], this);
-    if (hit.chip) return this.owner.select(hit.chip.id, this);
-    if (hit.box.group) return this.owner.toggle(hit.box.key, this);
-    this.owner.select(hit.box.id, this);
-  }
-
-  hovering(e) {
-    const p = e && this.at(e), hit = e && !(this.map && p.sx > this.w - MAP) ? this.pick(p) : null;
-    const box = hit?.box ?? null;
-    this.canvas.style.cursor = hit ? "pointer" : "";
-    if (box !== this.hover) {
-      this.hover = box;
-      this.dirty();
-    }
-    this.tip.hidden = !box;
-    if (!box) return;
-    this.tip.textContent = hit.chip ? this.describe(this.live.node(hit.chip.id)) : box.group ? `${box.title}: ${box.fact}` : this.describe(this.live.node(box.id));
-    this.tip.style.left = Math.max(4, Math.min(p.sx + 14, this.w - this.tip.offsetWidth - 8)) + "px";
-    this.tip.style.top = (p.sy + 24 + this.tip.offsetHeight > this.h ? p.sy - this.tip.offsetHeight - 10 : p.sy + 18) + "px";
-  }
-
-  describe(n) {
-    if (!n) return "";
-    const lines = [`${this.live.name(n.id)} = ${n.text}`];
-    if (n.shape) lines.push(n.shape);
-    const mark = this.live.marks.get(n.v);
-    if (mark) lines.push(`${PALETTE.glyphs[mark]} ${mark} by this pass`);
-    if (n.chips.length > 2) lines.push("with " + n.chips.map((c) => c.label).join(", "));
-    return lines.join("\n");
+    const top = m.y0 + Math.max(0, cam.y) * sy, high = Math.max(6, (this.h / cam.k) * sy);
+    ctx.strokeRect(m.x0 - 4, Math.min(top, this.h - 6), MAP - 4, Math.min(high, this.h - top));
   }
 
   // For tests, and for whoever wants to drive the view from a console
 
   hook() {
+    /** @type {(b: Place) => Place} */
+    const onScreen = (b) => ({ x: (b.x - this.cam.x) * this.cam.k, y: (b.y - this.cam.y) * this.cam.k, w: b.w * this.cam.k, h: b.h * this.cam.k });
     return {
       pane: this,
       get stats() { return this.pane.stats; },
       get camera() { return { ...this.pane.cam }; },
       nodes: () => this.items.map((b) => ({
         id: b.id ?? null, key: b.key ?? null, kind: b.group ? "group" : "node", title: b.title, fact: b.fact, mark: b.mark ?? null,
-        x: (b.x - this.cam.x) * this.cam.k, y: (b.y - this.cam.y) * this.cam.k, w: b.w * this.cam.k, h: b.h * this.cam.k,
-        world: [b.x, b.y, b.w, b.h], chips: (b.chips ?? []).map((c) => c.label), color: b.color ?? null,
+        ...onScreen(b), world: [b.x, b.y, b.w, b.h], chips: b.chips.map((c) => c.label), color: b.color ?? null,
       })),
-      panels: () => this.panels.map((b) => ({ key: this.live.scene.data.groups.key[b.g], x: (b.x - this.cam.x) * this.cam.k, y: (b.y - this.cam.y) * this.cam.k, w: b.w * this.cam.k })),
+      panels: () => this.panels.map((b) => ({ key: this.live.scene.data.groups.key[b.g], ...onScreen(b) })),
       edges: () => this.edges.map((e) => ({ source: e.source, user: e.user, points: e.points.slice() })),
       redraw: () => (this.draw(), this.stats.last),
-      pan: (dx, dy) => this.pan(dx, dy),
+      pan: (/** @type {number} */ dx, /** @type {number} */ dy) => this.pan(dx, dy),
     };
   }
 }
 
-/** The box of one version in its slot's box. */
-function place(box, width) {
-  const w = Math.min(width, box.w) || width;
-  return { x: box.cx - w / 2, y: box.y, w, h: box.open ? 40 : box.h };
-}
-
+/** `float 2×3` for `float_type, {2, 3}, {3, 1}`. @param {Version | undefined} n */
 function shapeText(n) {
   const m = /^(\w+?)(_type)?, \{([^}]*)\}/.exec(n?.shape ?? "");
   return m ? `${m[1]} ${m[3].replaceAll(", ", "×")}` : n?.shape ?? "";

@@ -3,48 +3,98 @@
 const RANK_GAP = 26, ITEM_GAP = 18, LANE = 5, SWEEPS = 8;
 const PADDING = 12, HEADER = 24;
 
-/** Positions of a container's children relative to its own top left corner. */
+/** @typedef {(item: number) => number} Size */
+/** @typedef {Map<number, number>} Places */
+
+/**
+ * What an item that has been placed is at.
+ * @param {Places} x
+ * @param {number} i
+ */
+const at = (x, i) => /** @type {number} */ (x.get(i));
+
+/**
+ * Positions of a container's children relative to its own top left corner.
+ * @param {Container} container
+ * @param {Sizes} sizes
+ * @param {number} firstLane
+ * @returns {Plan}
+ */
 function placeContainer(container, sizes, firstLane) {
-  const { ranks } = container;
-  const left = (i) => (i >= firstLane ? LANE : sizes.left[i]);
-  const right = (i) => (i >= firstLane ? LANE : sizes.right[i]);
-  const x = new Map(), y = new Map(), bands = [];
+  const { ranks } = container, x = across(container, sizes, firstLane);
+  /** @type {Places} */
+  const y = new Map();
+  /** @type {[number, number][]} */
+  const bands = [];
   let top = 0;
   for (const items of ranks) {
-    let height = 0;
-    for (const i of items) if (i < firstLane) height = Math.max(height, sizes.height[i]);
+    const height = Math.max(0, ...items.map((i) => (i < firstLane ? sizes.height[i] : 0)));
     bands.push([top, top + height]);
     for (const i of items) y.set(i, top + (height - (i < firstLane ? sizes.height[i] : 0)) / 2);
     top += height + (height > 0 ? RANK_GAP : 0);
   }
-  const { above, below } = (container.pulls ??= pulls(container.ties, firstLane));
-  for (const items of ranks) pack(items, left, right, x);
-  for (let sweep = 0; sweep < SWEEPS; sweep++) {
-    const sides = [sweep % 2 === 0 ? above : below];
-    if (sweep % 2 === 0) for (const items of ranks) relax(items, sides, left, right, x);
-    else for (let k = ranks.length - 1; k >= 0; k--) relax(ranks[k], sides, left, right, x);
-  }
-  for (const items of ranks) relax(items, [above, below], left, right, x);
   let low = Infinity, high = -Infinity;
-  for (const [i, at] of x) {
-    low = Math.min(low, at - left(i));
-    high = Math.max(high, at + right(i));
+  for (const [i, middle] of x) {
+    low = Math.min(low, middle - (i >= firstLane ? LANE : sizes.left[i]));
+    high = Math.max(high, middle + (i >= firstLane ? LANE : sizes.right[i]));
   }
   if (low === Infinity) low = high = 0;
-  for (const [i, at] of x) x.set(i, at - low);
+  for (const [i, middle] of x) x.set(i, middle - low);
   return { x, y, bands, spine: spine(ranks, x, firstLane), width: high - low, height: Math.max(0, top - RANK_GAP) };
 }
 
-/** The line that data enters and leaves on: what stands around is placed by it. */
+/**
+ * Where items stand in their ranks: packed, then drawn to their neighbours sweep by sweep.
+ * @param {Container} container
+ * @param {Sizes} sizes
+ * @param {number} firstLane
+ */
+function across(container, sizes, firstLane) {
+  const { ranks } = container;
+  /** @type {Places} */
+  const x = new Map();
+  /** @type {Size} */
+  const left = (i) => (i >= firstLane ? LANE : sizes.left[i]);
+  /** @type {Size} */
+  const right = (i) => (i >= firstLane ? LANE : sizes.right[i]);
+  const { above, below } = (container.pulls ??= pulls(container.ties, firstLane));
+  for (const items of ranks) pack(items, left, right, x);
+  for (let sweep = 0; sweep < SWEEPS; sweep++) {
+    if (sweep % 2 === 0) for (const items of ranks) relax(items, [above], left, right, x);
+    else for (let k = ranks.length - 1; k >= 0; k--) relax(ranks[k], [below], left, right, x);
+  }
+  for (const items of ranks) relax(items, [above, below], left, right, x);
+  return x;
+}
+
+/**
+ * The line that data enters and leaves on: what stands around is placed by it.
+ * @param {number[][]} ranks
+ * @param {Places} x
+ * @param {number} firstLane
+ */
 function spine(ranks, x, firstLane) {
-  const ends = (ranks.length ? [ranks[0], ranks.at(-1)] : [])
-    .map((items) => items.filter((i) => i < firstLane).map((i) => x.get(i))).filter((xs) => xs.length);
+  const ends = (ranks.length ? [ranks[0], ranks[ranks.length - 1]] : [])
+    .map((items) => items.filter((i) => i < firstLane).map((i) => at(x, i))).filter((xs) => xs.length);
   return ends.length ? ends.reduce((sum, xs) => sum + (Math.min(...xs) + Math.max(...xs)) / 2, 0) / ends.length : 0;
 }
 
+/**
+ * How strongly each item is drawn to those above and below: lanes keep edges straight, so less by them.
+ * @param {number[]} ties
+ * @param {number} firstLane
+ */
 function pulls(ties, firstLane) {
-  const above = new Map(), below = new Map();
-  const add = (map, key, value) => (map.has(key) ? map.get(key).push(value) : map.set(key, [value]));
+  /** @type {Pull} */
+  const above = new Map();
+  /** @type {Pull} */
+  const below = new Map();
+  /** @type {(map: Pull, key: number, value: [number, number]) => void} */
+  const add = (map, key, value) => {
+    const known = map.get(key);
+    if (known) known.push(value);
+    else map.set(key, [value]);
+  };
   for (let k = 0; k < ties.length; k += 2) {
     const a = ties[k], b = ties[k + 1];
     const ends = (a >= firstLane ? 1 : 0) + (b >= firstLane ? 1 : 0);
@@ -55,19 +105,37 @@ function pulls(ties, firstLane) {
   return { above, below };
 }
 
+/**
+ * Stand items side by side, the row's middle at 0.
+ * @param {number[]} items
+ * @param {Size} left
+ * @param {Size} right
+ * @param {Places} x
+ */
 function pack(items, left, right, x) {
   let cursor = 0;
   for (const i of items) {
-    x.set(i, cursor + left(i));
-    cursor = x.get(i) + right(i) + ITEM_GAP;
+    const middle = cursor + left(i);
+    x.set(i, middle);
+    cursor = middle + right(i) + ITEM_GAP;
   }
   const middle = (cursor - ITEM_GAP) / 2;
-  for (const i of items) x.set(i, x.get(i) - middle);
+  for (const i of items) x.set(i, at(x, i) - middle);
 }
 
-/** Move a rank's items towards their neighbours: least squares that keeps the order and the gaps. */
+/**
+ * Move a rank's items towards their neighbours: least squares that keeps the order and the gaps.
+ * @param {number[]} items
+ * @param {Pull[]} sides
+ * @param {Size} left
+ * @param {Size} right
+ * @param {Places} x
+ */
 function relax(items, sides, left, right, x) {
-  const blocks = [], offsets = [];
+  /** @type {number[]} */
+  const offsets = [];
+  /** @type {[number, number, number][]} */
+  const blocks = [];
   let offset = 0;
   items.forEach((item, k) => {
     if (k) offset += right(items[k - 1]) + ITEM_GAP + left(item);
@@ -75,10 +143,10 @@ function relax(items, sides, left, right, x) {
     let total = 0, weight = 0;
     for (const side of sides)
       for (const [other, pull] of side.get(item) ?? []) {
-        total += x.get(other) * pull;
+        total += at(x, other) * pull;
         weight += pull;
       }
-    if (weight === 0) [total, weight] = [x.get(item) * 0.1, 0.1];
+    if (weight === 0) [total, weight] = [at(x, item) * 0.1, 0.1];
     blocks.push([total - offset * weight, weight, 1]);
     for (let n = blocks.length; n > 1; n--) {
       const a = blocks[n - 2], b = blocks[n - 1];
@@ -88,8 +156,8 @@ function relax(items, sides, left, right, x) {
     }
   });
   let k = 0;
-  for (const [total, weight, count] of blocks)
-    for (let n = 0; n < count; n++, k++) x.set(items[k], total / weight + offsets[k]);
+  for (const [total, weight, size] of blocks)
+    for (let n = 0; n < size; n++, k++) x.set(items[k], total / weight + offsets[k]);
 }
 
 export { HEADER, PADDING, placeContainer };

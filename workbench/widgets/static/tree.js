@@ -1,20 +1,26 @@
 // The graph for screen readers and the keyboard: a hidden tree of what is in view, and arrow keys that walk it.
 
-import { h } from "./dom.js";
+import { h, take, targetOf } from "./dom.js";
 
 const SHOWN = 120;
+/** @type {Record<string, [down: number, across: number]>} */
+const STEPS = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 class Tree {
+  /** @param {Pane} pane */
   constructor(pane) {
     this.pane = pane;
     this.prefix = "wb" + Math.random().toString(36).slice(2, 8);
-    this.el = h("div", { class: "wb-tree", role: "tree", tabIndex: 0, "aria-label": pane.label });
-    this.el.addEventListener("keydown", (e) => this.key(e));
-    this.el.addEventListener("focus", () => pane.el.classList.add("wb-focus"));
-    this.el.addEventListener("blur", () => pane.el.classList.remove("wb-focus"));
-    this.el.addEventListener("click", (e) => {
-      const i = e.target.dataset?.item;
-      if (i !== undefined) this.choose(pane.byItem.get(+i));
+    this.mirrored = "";
+    /** @type {number | undefined} */
+    this.timer = undefined;
+    this.el = h("div", {
+      class: "wb-tree", role: "tree", tabIndex: 0, "aria-label": pane.label, onkeydown: (/** @type {KeyboardEvent} */ e) => this.key(e),
+      onfocus: () => pane.el.classList.add("wb-focus"), onblur: () => pane.el.classList.remove("wb-focus"),
+      onclick: (/** @type {MouseEvent} */ e) => {
+        const { item } = targetOf(e).dataset;
+        if (item !== undefined) this.choose(pane.byItem.get(+item));
+      },
     });
   }
 
@@ -22,28 +28,32 @@ class Tree {
 
   /** Mirror the boxes in view; called after each draw, works only when they changed. */
   update() {
-    const { pane } = this, current = this.current();
-    let shown = (pane.visible ?? []).slice(0, SHOWN);
+    const current = this.current();
+    let shown = this.pane.visible.slice(0, SHOWN);
     if (current && !shown.includes(current)) shown = [current, ...shown];
     const key = shown.map((b) => `${b.i}.${b.v ?? ""}.${b.mark ?? ""}`).join() + "|" + (current?.i ?? "");
-    if (key === this.key_) return;
-    this.key_ = key;
+    if (key === this.mirrored) return;
+    this.mirrored = key;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.write(shown, current), 60);
+    this.timer = setTimeout(() => this.mirror(shown, current), 60);
   }
 
-  write(shown, current) {
-    const { pane } = this, total = pane.items.length;
-    const place = new Map(pane.items.map((b, k) => [b, k + 1]));
+  /**
+   * @param {Item[]} shown
+   * @param {Item | undefined} current
+   */
+  mirror(shown, current) {
+    const { items } = this.pane, order = new Map(items.map((b, k) => [b, k + 1]));
     this.el.replaceChildren(...shown.map((b) =>
       h("div", {
-        role: "treeitem", id: this.prefix + b.i, "data-item": b.i, "aria-level": 1 + this.depth(b), "aria-posinset": place.get(b),
-        "aria-setsize": total, "aria-selected": b === current ? "true" : "false", "aria-expanded": b.opens ? "false" : undefined,
+        role: "treeitem", id: this.prefix + b.i, "data-item": b.i, "aria-level": 1 + this.depth(b), "aria-posinset": order.get(b),
+        "aria-setsize": items.length, "aria-selected": String(b === current), "aria-expanded": b.opens ? "false" : undefined,
       }, this.say(b))));
     if (current) this.el.setAttribute("aria-activedescendant", this.prefix + current.i);
     else this.el.removeAttribute("aria-activedescendant");
   }
 
+  /** @param {Item} b */
   depth(b) {
     const { scene } = this.pane.live;
     let depth = 0;
@@ -51,78 +61,89 @@ class Tree {
     return depth;
   }
 
+  /** An item in words. @param {Item} b */
   say(b) {
-    if (b.group) return `${b.title}, closed group, ${b.fact}`;
+    if (b.id === undefined) return `${b.title}, closed group, ${b.fact}`;
     const chips = b.chips.length ? `, with ${b.chips.map((c) => c.label).join(", ")}` : "";
     return `${this.pane.live.name(b.id)} ${b.title}${b.fact ? ", " + b.fact : ""}${b.mark ? ", " + b.mark : ""}${chips}`;
   }
 
+  /** The item that the keyboard is on. */
   current() {
-    const { pane } = this;
-    if (pane.cursor !== undefined && pane.byItem?.has(pane.cursor)) return pane.byItem.get(pane.cursor);
-    const id = pane.owner.selected;
-    return id === null || id === undefined ? undefined : pane.byItem?.get(pane.itemFor(id));
+    const { byItem, cursor, owner } = this.pane;
+    if (cursor !== undefined && byItem.has(cursor)) return byItem.get(cursor);
+    const item = owner.selected === null ? undefined : this.pane.itemFor(owner.selected);
+    return item === undefined ? undefined : byItem.get(item);
   }
 
+  /** Go to an item. @param {Item | undefined} b */
   choose(b) {
     const { pane } = this;
     if (!b) return;
     pane.cursor = b.group ? b.i : undefined;
-    pane.owner.select(b.group ? null : b.id, pane);
+    pane.owner.select(b.id ?? null, pane);
     pane.reveal(b.i);
-    pane.owner.say?.(this.say(b));
+    pane.owner.say(this.say(b));
   }
 
-  /** Arrows walk the graph: up and down along edges, left and right to neighbours on the same row. */
+  /** Arrows walk the graph: up and down along edges, left and right to neighbours on the same row. @param {KeyboardEvent} e */
   key(e) {
-    const { pane } = this, b = this.current();
-    const steps = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const { pane } = this, b = this.current(), step = STEPS[e.key];
     if (e.altKey || e.ctrlKey || e.metaKey) return;
-    if (steps[e.key]) this.choose(b ? this.walk(b, ...steps[e.key]) : this.first());
+    if (step) this.choose(b ? this.walk(b, ...step) : this.first());
     else if (e.key === "Enter" || e.key === " ") this.enter(b);
     else if (e.key === "Escape") this.escape(b);
     else if (e.key === "+" || e.key === "=") pane.zoom(1.25);
     else if (e.key === "-") pane.zoom(0.8);
     else if (e.key === "0") pane.fitAll();
     else if (e.key === "PageDown" || e.key === "PageUp") pane.pan(0, (e.key === "PageDown" ? 0.8 : -0.8) * pane.h);
-    else if (!pane.owner.key?.(e)) return;
-    e.preventDefault();
-    e.stopPropagation();
+    else if (!pane.owner.key(e)) return;
+    take(e);
   }
 
-  first() { return this.pane.visible?.[0] ?? this.pane.items[0]; }
+  first() { return this.pane.visible[0] ?? this.pane.items[0]; }
 
+  /**
+   * The next item in a direction, if there is one.
+   * @param {Item} b
+   * @param {number} down
+   * @param {number} across
+   */
   walk(b, down, across) {
     const { items, edges, byItem } = this.pane;
     if (across) {
       const row = items.filter((o) => Math.abs(o.y + o.h / 2 - b.y - b.h / 2) < 34 && (o.x - b.x) * across > 0);
-      return row.sort((p, q) => Math.abs(p.x - b.x) - Math.abs(q.x - b.x))[0];
+      return row.toSorted((p, q) => Math.abs(p.x - b.x) - Math.abs(q.x - b.x)).at(0);
     }
     const ends = down > 0 ? edges.filter((e) => e.start === b.i).map((e) => e.end) : edges.filter((e) => e.end === b.i).map((e) => e.start);
-    const near = ends.map((i) => byItem.get(i)).filter(Boolean);
-    near.sort((p, q) => Math.abs(p.y - b.y) - Math.abs(q.y - b.y) || p.x - q.x);
-    return near[0] ?? this.nearest(b, down);
+    const near = ends.flatMap((i) => byItem.get(i) ?? []).toSorted((p, q) => Math.abs(p.y - b.y) - Math.abs(q.y - b.y) || p.x - q.x);
+    return near.at(0) ?? this.nearest(b, down);
   }
 
-  /** Where an edge ends at an open panel, the next box in that direction stands in. */
+  /**
+   * Where an edge ends at an open panel, the next box in that direction stands in.
+   * @param {Item} b
+   * @param {number} down
+   */
   nearest(b, down) {
-    const ahead = this.pane.items.filter((o) => (o.y - b.y) * down > 0);
+    /** @type {(o: Item) => number} */
     const far = (o) => Math.abs(o.y - b.y) + Math.abs(o.x + o.w / 2 - b.x - b.w / 2) * 1.5;
-    return ahead.reduce((best, o) => (!best || far(o) < far(best) ? o : best), undefined);
+    return this.pane.items.filter((o) => (o.y - b.y) * down > 0).toSorted((p, q) => far(p) - far(q)).at(0);
   }
 
+  /** Open a group or body, or select the node. @param {Item | undefined} b */
   enter(b) {
-    if (b?.key) this.pane.owner.toggle(b.key, this.pane);
-    else if (b) this.pane.owner.select(b.id, this.pane);
+    if (b?.key) this.pane.owner.toggle(b.key);
+    else if (b) this.pane.owner.select(b.id ?? null, this.pane);
     else this.choose(this.first());
   }
 
-  /** Close the group around the current node; with nothing around it, let go of the selection. */
+  /** Close the group around the current node; with nothing around it, let go of the selection. @param {Item | undefined} b */
   escape(b) {
-    const { pane } = this, scene = pane.live.scene, g = b ? scene.parentOf(b.i) : -1;
+    const { pane } = this, { scene } = pane.live, g = b ? scene.parentOf(b.i) : -1;
     if (g < 0) return pane.owner.select(null, pane);
     pane.cursor = scene.itemOf(g);
-    pane.owner.toggle(scene.data.groups.key[g], pane);
+    pane.owner.toggle(scene.data.groups.key[g]);
   }
 }
 

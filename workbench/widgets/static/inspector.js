@@ -1,0 +1,37 @@
+// The inspector of the graph view and the pass explorer.
+
+import { attributes } from "./format.js";
+import { h } from "./dom.js";
+
+/**
+ * All there is to know of an instruction: attributes, shape, where it came from, inputs and users.
+ * @param {Live} live
+ * @param {number | null} id
+ * @param {(id: number) => void} select
+ */
+function inspector(live, id, select) {
+  const n = id === null ? undefined : live.node(id);
+  if (!n || id === null)
+    return h("div", { class: "wb-inspector", "data-id": id },
+      h("p", { class: "wb-hint" }, id === null ? "Select an instruction to see its attributes, shape and origin." : `Instruction ${id} is not in this program.`));
+  /** @type {(k: number) => Child} */
+  const link = (k) => h("div", {}, h("button", { class: "wb-link", type: "button", onclick: () => select(k) },
+    [...new Set([live.name(k), live.node(k)?.title ?? ""])].join(" ")));
+  /** @type {[string, Child][]} */
+  const rows = [["shape", h("code", {}, n.shape || "none")]];
+  /** @type {(name: string, items: Child[], limit: number) => void} */
+  const some = (name, items, limit) => {
+    if (items.length) rows.push([name, items.slice(0, limit)]);
+    if (items.length > limit) rows.push(["", `and ${items.length - limit} more`]);
+  };
+  for (const [key, value] of attributes(n.text)) rows.push([key, h("code", {}, value)]);
+  some("from", n.sources.map((s) => h("div", { class: "wb-source" }, h("code", {}, s.name), s.op ? h("span", { class: "wb-soft" }, " " + s.op) : null)), 12);
+  some("inputs", n.arguments.map(link), 16);
+  some("users", (live.users.get(id) ?? []).map(link), 16);
+  return h("div", { class: "wb-inspector", "data-id": id },
+    h("h3", {}, `${live.name(id)} ${n.title}`),
+    n.fact ? h("p", { class: "wb-soft" }, n.fact) : null,
+    h("dl", {}, rows.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)])));
+}
+
+export { inspector };

@@ -1,0 +1,211 @@
+// Where everything is, for one set of open groups: boxes, panels, lanes, and the edges between what shows.
+
+import { HEADER, PADDING, placeContainer } from "./place.js";
+import { listAt } from "./scene.js";
+
+const CLOSED_HEIGHT = 40;
+
+/** The places of all items. With `used`, slots outside of it take no room. */
+class Layout {
+  /**
+   * @param {Scene} scene
+   * @param {Set<string>} open keys of the open groups
+   * @param {Set<number> | null} used
+   */
+  constructor(scene, open, used = null) {
+    this.scene = scene;
+    this.open = open;
+    const { slots, groups } = scene.data, usedGroups = new Set([...(used ?? [])].flatMap((s) => scene.chain(s)));
+    const alive = groups.key.map((_, g) => !used || !!groups.body[g] || usedGroups.has(g));
+    /** @type {(list: number[]) => number[]} */
+    const keep = (list) => (used ? list.map((v, s) => (used.has(s) ? v : 0)) : list.slice());
+    const half = groups.half.map((w, g) => (alive[g] ? w : 0));
+    /** @type {Sizes} */
+    this.sizes = {
+      left: keep(slots.left).concat(half), right: keep(slots.right).concat(half),
+      height: keep(slots.height).concat(alive.map((a) => (a ? CLOSED_HEIGHT : 0))),
+    };
+    this.hidden = new Set(alive.flatMap((a, g) => (a ? [] : [g])));
+    /** @type {Map<number, Plan>} */
+    this.plans = new Map();
+    /** @type {Map<number, Box>} */
+    this.boxes = new Map();
+    /** @type {(Box & { g: number })[]} */
+    this.panels = [];
+    /** @type {Map<number, Lane>} */
+    this.lanes = new Map();
+    const plan = this.measure(-1);
+    this.width = plan.width;
+    this.height = plan.height;
+    this.put(plan, 0, 0, 0);
+  }
+
+  /** @param {number} g */
+  isOpen(g) { return this.open.has(this.scene.data.groups.key[g]) && !this.hidden.has(g); }
+
+  /**
+   * The box of an item that is known to have one.
+   * @param {number} i
+   */
+  box(i) { return /** @type {Box} */ (this.boxes.get(i)); }
+
+  /**
+   * Plan a container, the open groups inside it first.
+   * @param {number} c the group, or −1 for the whole
+   */
+  measure(c) {
+    const { scene, sizes } = this, container = scene.data.containers[c + 1];
+    for (const i of container.ranks.flat()) {
+      const g = i < scene.firstLane ? scene.groupOf(i) : undefined;
+      if (g === undefined || !this.isOpen(g)) continue;
+      const plan = this.measure(g);
+      const spare = Math.max(0, scene.data.groups.header[g] - plan.width) / 2 + PADDING;
+      sizes.left[i] = plan.spine + spare;
+      sizes.right[i] = plan.width - plan.spine + spare;
+      sizes.height[i] = plan.height + HEADER + PADDING;
+    }
+    const plan = placeContainer(container, sizes, scene.firstLane);
+    this.plans.set(c, plan);
+    return plan;
+  }
+
+  /**
+   * Place what is planned, and what is inside.
+   * @param {Plan} plan
+   * @param {number} left
+   * @param {number} top
+   * @param {number} depth
+   */
+  put(plan, left, top, depth) {
+    const { scene, sizes } = this;
+    for (const [i, centre] of plan.x) {
+      const x = left + centre, y = top + (plan.y.get(i) ?? 0);
+      if (i >= scene.firstLane) {
+        const band = plan.bands[scene.rank.get(i) ?? 0];
+        this.lanes.set(i, [x, top + band[0], top + band[1]]);
+        continue;
+      }
+      const g = scene.groupOf(i), inside = g !== undefined && this.isOpen(g) ? this.plans.get(g) : undefined;
+      const w = sizes.left[i] + (inside ? sizes.right[i] : sizes.left[i]);
+      const box = { i, x: x - sizes.left[i], y, cx: x, w, h: sizes.height[i], g, open: !!inside, depth };
+      this.boxes.set(i, box);
+      if (!inside || g === undefined) continue;
+      this.panels.push({ ...box, g });
+      this.put(inside, x - inside.spine, y + HEADER, depth + 1);
+    }
+  }
+
+  /** The item that a slot is seen as: itself, or the outermost closed group around it. @param {number} slot */
+  shownAs(slot) {
+    let seen = slot;
+    for (const g of this.scene.chain(slot)) if (!this.isOpen(g)) seen = this.scene.itemOf(g);
+    return seen;
+  }
+
+  /**
+   * The containers around an item, innermost first, each with the child that leads to the item.
+   * @param {number} i
+   */
+  climb(i) {
+    /** @type {[container: number, child: number][]} */
+    const found = [];
+    for (;;) {
+      const c = this.scene.parentOf(i);
+      found.push([c, i]);
+      if (c < 0) return found;
+      i = this.scene.itemOf(c);
+    }
+  }
+
+  /**
+   * The lanes of a container that bear a key, those above a rank if one is given.
+   * @param {number} c
+   * @param {number} key
+   * @param {number} [before]
+   */
+  along(c, key, before) {
+    const lanes = this.scene.laneItems.get(c + ":" + key) ?? [];
+    return before === undefined ? lanes : lanes.filter((i) => (this.scene.rank.get(i) ?? 0) < before);
+  }
+
+  /**
+   * The lanes that an edge from a slot takes, between the items that its ends are seen as.
+   * @param {number} slot
+   * @param {number} start
+   * @param {number} end
+   * @returns {Lane[]}
+   */
+  route(slot, start, end) {
+    const down = this.climb(end), inside = new Map(down), { rank } = this.scene, found = [];
+    for (const [c, child] of this.climb(start)) {
+      const last = inside.get(c);
+      found.push(...this.along(c, child, last === undefined ? undefined : rank.get(last)));
+      if (last === undefined) continue;
+      const at = down.findIndex(([d]) => d === c);
+      for (let k = at - 1; k >= 0; k--) found.push(...this.along(down[k][0], -1 - slot, rank.get(down[k][1])));
+      break;
+    }
+    return found.map((i) => /** @type {Lane} */ (this.lanes.get(i)));
+  }
+}
+
+/**
+ * The edges between what shows: flat points (start, two a lane, end) and a bounding box each.
+ * @param {Layout} layout
+ * @param {Live} live
+ * @returns {Edge[]}
+ */
+function edgesOf(layout, live) {
+  /** @type {Map<string, Edge>} */
+  const found = new Map();
+  /** @type {Map<number, Edge[]>} */
+  const arriving = new Map();
+  for (const [slot, v] of live.bySlot) {
+    const n = live.scene.node(v), end = layout.shownAs(slot);
+    for (const id of n.inputs) {
+      const s = live.node(id);
+      if (!s || s.slot < 0 || s.module !== n.module) continue;
+      const start = layout.shownAs(s.slot), key = s.slot + "," + start + "," + end;
+      if (start === end || found.has(key)) continue;
+      const edge = { source: id, user: n.id, start, end, points: leaving(layout, s, start, end), x0: 0, y0: 0, x1: 0, y1: 0 };
+      found.set(key, edge);
+      listAt(arriving, end).push(edge);
+    }
+  }
+  for (const [end, edges] of arriving) arrive(layout.box(end), edges);
+  const all = [...found.values()];
+  for (const e of all) bound(e);
+  return all;
+}
+
+/**
+ * The points of an edge up to the last lane.
+ * @param {Layout} layout
+ * @param {Version} source
+ * @param {number} start
+ * @param {number} end
+ */
+function leaving(layout, source, start, end) {
+  const a = layout.box(start), points = [a.cx, a.y + (a.open && !source.opens && start === source.slot ? CLOSED_HEIGHT : a.h)];
+  for (const [x, top, bottom] of layout.route(source.slot, start, end)) points.push(x, top, x, bottom);
+  return points;
+}
+
+/**
+ * End the edges that arrive at a box side by side at its top.
+ * @param {Box} box
+ * @param {Edge[]} edges
+ */
+function arrive(box, edges) {
+  edges.sort((p, q) => p.points[p.points.length - 2] - q.points[q.points.length - 2]);
+  const gap = Math.min(16, (box.w * 0.6) / edges.length);
+  edges.forEach((e, k) => e.points.push(box.cx + (k - (edges.length - 1) / 2) * gap, box.y));
+}
+
+/** @param {Edge} e */
+function bound(e) {
+  const xs = e.points.filter((_, k) => k % 2 === 0), ys = e.points.filter((_, k) => k % 2 === 1);
+  [e.x0, e.x1, e.y0, e.y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+}
+
+export { Layout, edgesOf };

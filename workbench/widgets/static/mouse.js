@@ -1,0 +1,157 @@
+// The mouse on a pane: dragging, the wheel, clicks, the minimap, and the tip about what is under it.
+
+import { h } from "./dom.js";
+import { chipRows } from "./draw.js";
+import { MAP } from "./camera.js";
+
+/** @typedef {{ sx: number, sy: number }} Point */
+/** @typedef {{ box?: Item, chip?: Chip, panel?: Box & { g: number } }} Hit */
+/** @typedef {Point & { x: number, y: number, onMap: boolean, far: boolean }} Drag */
+
+/**
+ * @param {Place} b
+ * @param {number} x
+ * @param {number} y
+ */
+const holds = (b, x, y) => x >= b.x && x <= b.x + b.w && y >= b.y && y <= b.y + b.h;
+
+class Mouse {
+  /** @param {Pane} pane */
+  constructor(pane) {
+    this.pane = pane;
+    this.tip = h("div", { class: "wb-tip", hidden: true });
+    /** @type {Drag | null} */
+    this.drag = null;
+    const c = pane.canvas;
+    c.addEventListener("pointerdown", (e) => this.down(e));
+    c.addEventListener("pointermove", (e) => (this.drag ? this.dragged(e, this.drag) : this.hovering(e)));
+    c.addEventListener("pointerup", (e) => this.up(e));
+    c.addEventListener("pointercancel", () => (this.drag = null));
+    c.addEventListener("pointerleave", () => this.leave());
+    c.addEventListener("dblclick", (e) => {
+      const box = this.pick(this.at(e))?.box;
+      if (box?.key && !box.group) pane.owner.toggle(box.key);
+    });
+    c.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
+  }
+
+  /**
+   * @param {MouseEvent} event
+   * @returns {Point}
+   */
+  at(event) {
+    const r = this.pane.canvas.getBoundingClientRect();
+    return { sx: event.clientX - r.left, sy: event.clientY - r.top };
+  }
+
+  /** @param {Point} p */
+  isOnMap(p) { return !!this.pane.map && p.sx > this.pane.w - MAP - 2; }
+
+  /**
+   * What is under a point of the screen: a node, a chip of one, or the header of an open panel.
+   * @param {Point} p
+   * @returns {Hit | null}
+   */
+  pick({ sx, sy }) {
+    const { cam, visible, panels } = this.pane, x = sx / cam.k + cam.x, y = sy / cam.k + cam.y;
+    for (const box of visible.toReversed()) {
+      if (holds(box, x, y)) return { box };
+      const chip = cam.k >= 0.45 && chipRows(box).find((c) => holds({ ...c, w: c.w || 60 }, x, y));
+      if (chip) return { box, chip: chip.chip };
+    }
+    const panel = panels.findLast((b) => holds({ ...b, h: 24 }, x, y));
+    return panel ? { panel } : null;
+  }
+
+  /** @param {PointerEvent} e */
+  down(e) {
+    const p = this.at(e), onMap = this.isOnMap(p);
+    this.drag = { ...p, x: e.clientX, y: e.clientY, onMap, far: false };
+    this.pane.canvas.setPointerCapture(e.pointerId);
+    if (onMap) this.jump(p);
+  }
+
+  /**
+   * @param {PointerEvent} e
+   * @param {Drag} drag
+   */
+  dragged(e, drag) {
+    const dx = e.clientX - drag.x, dy = e.clientY - drag.y;
+    if (Math.abs(dx) + Math.abs(dy) < 4 && !drag.far) return;
+    drag.far = true;
+    this.tip.hidden = true;
+    if (drag.onMap) return this.jump(this.at(e));
+    this.pane.canvas.classList.add("wb-dragging");
+    this.pane.pan(-dx, -dy);
+    drag.x = e.clientX;
+    drag.y = e.clientY;
+  }
+
+  /** @param {PointerEvent} e */
+  up(e) {
+    this.pane.canvas.classList.remove("wb-dragging");
+    if (this.drag && !this.drag.far && !this.drag.onMap) this.click(e);
+    this.drag = null;
+  }
+
+  /** @param {WheelEvent} e */
+  wheel(e) {
+    const { sx, sy } = this.at(e), lines = e.deltaMode ? 16 : 1;
+    if (e.ctrlKey || e.metaKey) {
+      e.preventDefault();
+      this.pane.zoom(Math.exp(-e.deltaY * (e.deltaMode ? 0.05 : 0.004)), sx, sy);
+    } else if (this.pane.pan(e.deltaX * lines, e.deltaY * lines)) e.preventDefault();
+  }
+
+  /** Look at what a point of the minimap stands for. @param {Point} p */
+  jump({ sx, sy }) {
+    const { pane } = this, { cam, map: m } = pane;
+    if (m) pane.move({ k: cam.k, x: (sx - m.x0) / m.sx - (pane.w - MAP) / cam.k / 2, y: (sy - m.y0) / m.sy - pane.h / cam.k / 2 });
+  }
+
+  /** @param {PointerEvent} e */
+  click(e) {
+    const { pane } = this, { owner } = pane, hit = this.pick(this.at(e));
+    pane.tree.focus();
+    if (hit?.panel) owner.toggle(pane.live.scene.data.groups.key[hit.panel.g]);
+    else if (hit?.box?.group && hit.box.key !== undefined) owner.toggle(hit.box.key);
+    else owner.select(hit?.chip?.id ?? hit?.box?.id ?? null, pane);
+  }
+
+  leave() {
+    this.pane.canvas.style.cursor = "";
+    this.over(null);
+  }
+
+  /** @param {PointerEvent} e */
+  hovering(e) {
+    const { pane, tip } = this, p = this.at(e), hit = this.isOnMap(p) ? null : this.pick(p), box = hit?.box;
+    pane.canvas.style.cursor = hit ? "pointer" : "";
+    this.over(box ?? null);
+    if (!box) return;
+    tip.textContent = box.group ? `${box.title}: ${box.fact}` : this.describe(hit.chip?.id ?? box.id);
+    tip.style.left = Math.max(4, Math.min(p.sx + 14, pane.w - tip.offsetWidth - 8)) + "px";
+    tip.style.top = (p.sy + 24 + tip.offsetHeight > pane.h ? p.sy - tip.offsetHeight - 10 : p.sy + 18) + "px";
+  }
+
+  /** @param {Item | null} box */
+  over(box) {
+    this.tip.hidden = !box;
+    if (box === this.pane.hover) return;
+    this.pane.hover = box;
+    this.pane.dirty();
+  }
+
+  /** @param {number | undefined} id */
+  describe(id) {
+    const { live } = this.pane, n = id === undefined ? undefined : live.node(id);
+    if (!n) return "";
+    const lines = [`${live.name(n.id)} = ${n.text}`], mark = live.marks.get(n.v);
+    if (n.shape) lines.push(n.shape);
+    if (mark) lines.push(`${PALETTE.glyphs[mark]} ${mark} by this pass`);
+    if (n.chips.length > 2) lines.push("with " + n.chips.map((c) => c.label).join(", "));
+    return lines.join("\n");
+  }
+}
+
+export { Mouse };

@@ -1,0 +1,111 @@
+// Types of what Python sends and of what the modules pass on: for the type checker alone, never for a browser.
+
+declare const PALETTE: {
+  families: Record<string, string>; words: Record<string, string>; scales: Record<string, string[]>; glyphs: Record<Mark, string>;
+  added: string; removed: string; changed: string; addedDark: string; removedDark: string; changedDark: string;
+};
+
+type Mark = "added" | "removed" | "changed";
+type Child = Node | string | number | false | null | undefined | Child[];
+
+/** The traits of a view: a model of anywidget's, or what stands in for it on an offline page. */
+interface Model {
+  get(name: string): any;
+  set(name: string, value: unknown): void;
+  save_changes(): void;
+  on(event: string, callback: () => void): void;
+  off(event: string, callback: () => void): void;
+}
+interface Rendering { model: Model; el: HTMLElement }
+
+// A scene as columns, see payload.py
+
+interface Sizes { left: number[]; right: number[]; height: number[] }
+type Pull = Map<number, [number, number][]>;
+interface Container { ranks: number[][]; ties: number[]; pulls?: { above: Pull; below: Pull } }
+interface Groups { key: string[]; label: string[]; half: number[]; header: number[]; body: number[]; parent: number[]; slot: number[]; count: number[] }
+interface Nodes {
+  id: number[]; slot: number[]; module: number[]; title: number[]; fact: number[]; family: number[]; width: number[]; opens: number[];
+  inputs: number[][]; arguments: number[][]; chips: [number, number, number][][]; shape: number[]; text: number[]; sources: number[][];
+}
+interface SceneData {
+  title: string; slots: Sizes & { parent: number[] }; groups: Groups; containers: Container[]; lanes: { container: number[]; key: number[] };
+  nodes: Nodes; strings: string[]; sources: Record<number, [string, string]>; modules: Record<number, string>;
+}
+interface GraphData extends SceneData { steps: number[][]; open: string[] }
+interface ExplorerData extends SceneData { steps: Step[]; target: string; open: string[]; details?: Detail[] }
+
+interface Chip { label: string; id: number; port: boolean }
+/** One version of an instruction. */
+interface Version {
+  v: number; id: number; slot: number; module: number; title: string; fact: string; family: number; opens: boolean; width: number;
+  inputs: number[]; arguments: number[]; shape: string; text: string; chips: Chip[]; sources: { name: string; op?: string; scope?: string }[];
+}
+
+// Where things are
+
+interface Plan { x: Map<number, number>; y: Map<number, number>; bands: [number, number][]; spine: number; width: number; height: number }
+/** The room of a slot or group; `g` is the group's number, and `open` whether its inside shows. */
+interface Box { i: number; x: number; y: number; cx: number; w: number; h: number; g?: number; open: boolean; depth: number }
+type Lane = [number, number, number];
+interface Edge { source: number; user: number; start: number; end: number; points: number[]; x0: number; y0: number; x1: number; y1: number }
+interface Camera { x: number; y: number; k: number }
+interface Extent { w: number; h: number }
+interface Place { x: number; y: number; w: number; h: number }
+
+/** What is drawn as one box: a node, or a closed group. */
+interface Drawn extends Place {
+  title: string; fact: string; family: number; group: boolean; opens: boolean; chips: Chip[]; mark?: Mark;
+  selected?: boolean; selectedChip?: number | null; hovered?: boolean; found?: boolean; color?: string;
+}
+/** A box that is picked and walked: `own` is its fact without an overlay, `ids` what it stands for. */
+interface Item extends Drawn { i: number; v?: number; id?: number; ids: number[]; key?: string; own: string }
+interface Theme {
+  dark: boolean; page: string; ink: string; soft: string; line: string; frame: string; panel: string; panelLine: string; accent: string;
+  chip: string; added: string; removed: string; changed: string; base: string; share: number; families: string[]; fills: string[];
+}
+interface Overlay {
+  name: string; unit: string; scale: string; tolerance: number | null; total: boolean; values: Map<number, number>;
+  low: number; high: number; log: boolean;
+}
+
+// A recording, see steps.py
+
+interface Step { name: string; changed: boolean; edits: number; before: number; after: number; ms: number; error: string }
+interface Sited { file: string; line: number }
+interface Edit extends Sited { index: number; rule: string; law: string; ms: number; added: number[]; removed: number[]; changed: number[]; what: string }
+interface Miss extends Sited { rule: string; reason: string; instruction: number }
+interface Law extends Sited { rule: string; law: string; count: number }
+type DiffRow = [kind: string, id: number, before: string, after?: string];
+interface Detail {
+  index: number; before: number[]; after: number[]; gone: [number, number][]; come: [number, number][]; replaced: [number, number][];
+  summary: string; edits: Edit[]; misses: Miss[]; laws: Law[]; diff: DiffRow[];
+}
+
+// Kernels, see kernel_view.py
+
+interface Kernel {
+  index: number; id: number; ids: number[]; instruction: string; what: string; name: string; sources: string[]; module: string;
+  ms: number | null; share: number | null; bytes: number; flops: number; grid: string; block: string; items: number; registers: number | null;
+  shared: number; local: number; spills: number | null; blocks: number | null; occupancy: number | null; code: number;
+}
+interface KernelTexts { name: string; source: string; prologue: number; log: string; assembly?: string }
+interface KernelData { title: string; rows: Kernel[]; details?: KernelTexts[] }
+
+// Classes of one module that others speak of
+
+type Scene = import("./scene.js").Scene;
+type Layout = import("./layout.js").Layout;
+type Live = import("./scene.js").Live;
+type Pane = import("./pane.js").Pane;
+type Context = CanvasRenderingContext2D;
+/** What a pane tells of, and asks. */
+interface Owner {
+  theme: Theme; selected: number | null; found: Set<number>;
+  select(id: number | null, pane: Pane | null): void;
+  toggle(key: string): void;
+  moved(pane: Pane): void;
+  key(event: KeyboardEvent): boolean;
+  say(text: string): void;
+  colorOf(item: Item): { color: string; text: string } | null;
+}
