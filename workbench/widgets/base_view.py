@@ -44,6 +44,17 @@ class BaseView(anywidget.AnyWidget):
         if state:
             self.state = state
 
+    @traitlets.validate("state")
+    def _check_state(self, proposal: Any) -> str:
+        """Refuse a string that is no view's state before any trait is set."""
+        state = str(proposal["value"])
+        for name, value in read_state(state).items():
+            trait = self.traits().get(name)
+            choices = tuple(trait.values or ()) if isinstance(trait, traitlets.Enum) else (value,)
+            if value not in choices:
+                raise ValueError(f"state {state!r}: {name} is {value!r}, expected one of {choices}")
+        return state
+
     def _write_state(self, _change: Any) -> None:
         self.state = write_state({name: getattr(self, name) for name in self._remembered})
 
@@ -53,3 +64,4 @@ class BaseView(anywidget.AnyWidget):
             for name in self._remembered:
                 default = self.traits()[name].default_value
                 setattr(self, name, values.get(name, default))
+        self._write_state(None)  # a value may have been out of range, or not one of this view's

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 _LETTERS = {"selected": "s", "step": "k", "edit": "e", "expanded": "o", "camera": "c", "theme": "t",
             "kernel": "n", "tab": "b"}  # fmt: skip
 _NUMBERS = {"selected", "step", "edit", "kernel"}
+_REAL = r"-?[0-9]+(?:\.[0-9]+)?"
+_FORMS = {"camera": (re.compile(f"{_REAL},{_REAL},{_REAL}"), "left, top and zoom")} | dict.fromkeys(
+    _NUMBERS, (re.compile(r"-?[0-9]{1,9}"), "a whole number")
+)
 _FRESH = {"theme": "auto", "tab": "source", "kernel": 0}
 
 
@@ -20,7 +25,7 @@ def write_state(values: Mapping[str, Any]) -> str:
         if value is None or value == "" or value == _FRESH.get(name):
             continue
         if name == "expanded":
-            value = "|".join(sorted(value))
+            value = "|".join(key.replace("%", "%25").replace("|", "%7C") for key in sorted(value))
         found[letter] = str(value)
     return urlencode(found, safe=",/|@#")
 
@@ -37,10 +42,13 @@ def read_state(state: str) -> dict[str, Any]:
         if letter not in names:
             raise ValueError(f"state {state!r}: unknown key {letter!r}")
         name = names[letter]
+        form, words = _FORMS.get(name, (None, ""))
+        if form and not form.fullmatch(text):
+            raise ValueError(f"state {state!r}: {name} is {text!r}, expected {words}")
         if name in _NUMBERS:
             found[name] = int(text)
         elif name == "expanded":
-            found[name] = [key for key in text.split("|") if key]
+            found[name] = [unquote(key) for key in text.split("|") if key]
         else:
             found[name] = text
     return found

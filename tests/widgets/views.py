@@ -1,0 +1,48 @@
+"""Every view that there is, made of a usual subject and of a hostile one."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+from tests.widgets.kernels import row, rows
+from tests.widgets.networks import HOSTILE, hostile, recorded, residual
+from workbench import widgets
+from workbench.widgets.base_view import BaseView
+
+
+def hostile_rows() -> list[dict[str, Any]]:
+    """Two launches, all of whose texts are markup, quotes and escapes."""
+    texts = ("instruction", "name", "source", "module", "log")
+    given = dict.fromkeys(texts, HOSTILE) | {"sources": [HOSTILE], "prologue": 0}
+    return [row(k, 7 + k, HOSTILE, assembly=lambda: HOSTILE, **given) for k in range(2)]
+
+
+SUBJECTS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "program_or_module": (lambda: residual(2), hostile),
+    "recording": (lambda: recorded(residual(2)), lambda: recorded(hostile())),
+    "rows": (rows, hostile_rows),
+}
+"""What a view may be of, by the name of its first parameter: a usual subject and a hostile one."""
+
+
+def found() -> list[type[BaseView]]:
+    """Every view of the package that has a module for the browser."""
+    for module in pkgutil.iter_modules(widgets.__path__):
+        importlib.import_module(f"workbench.widgets.{module.name}")
+    seen: list[type[BaseView]] = []
+    open_ends = [BaseView]
+    while open_ends:
+        for view in open_ends.pop().__subclasses__():
+            open_ends.append(view)
+            if "_esm" in vars(view) and view.__module__.startswith("workbench."):
+                seen.append(view)
+    return sorted(seen, key=lambda view: view.__name__)
+
+
+def made(view: type[BaseView], *, unfriendly: bool = False, **options: Any) -> Any:
+    """A view of the subject that its first parameter asks for."""
+    subject = next(iter(inspect.signature(view).parameters))
+    assert subject in SUBJECTS, f"{view.__name__}({subject}): a row in tests/widgets/views.py says"
+    return view(SUBJECTS[subject][unfriendly](), **options)
