@@ -56,6 +56,7 @@ def show(chromium: Browser, tmp_path: Path) -> Generator[Callable[..., Shown]]:
         width: int = 1200,
         height: int = 760,
         wait: str = ".wb-canvas",
+        before: str = "",
     ) -> Shown:
         path = tmp_path / f"view{len(opened)}.html"
         view.to_html(path)
@@ -65,6 +66,7 @@ def show(chromium: Browser, tmp_path: Path) -> Generator[Callable[..., Shown]]:
             reduced_motion="reduce",
         )
         shown = Shown(context.new_page())
+        shown.page.add_init_script(before)
         shown.page.on(
             "console", lambda m: shown.complaints.append(m.text) if m.type == "error" else None
         )
