@@ -101,6 +101,20 @@ def test_the_tabs_show_near_misses_and_laws(shown: Shown):
     )
 
 
+def test_the_keyboard_walks_near_misses_and_tabs(show: Show, recording: Recording):
+    step = next(k for k, passed in enumerate(recording) if len(passed.near_misses) > 1)
+    shown = show(PassExplorer(recording, step=step), width=1440, height=860)
+    shown.page.get_by_role("tab", name="Edits").focus()
+    shown.page.keyboard.press("ArrowRight")
+    assert "Near misses" in shown.page.locator(".wb-tab:focus").inner_text()
+    shown.page.locator(".wb-list").focus()
+    shown.page.keyboard.press("ArrowDown")
+    shown.page.keyboard.press("ArrowDown")
+    shown.page.keyboard.press("Enter")
+    miss = recording[step].near_misses[1]
+    assert shown.trait("selected") == getattr(miss.instruction, "id", miss.instruction)
+
+
 def test_the_diff_goes_by_id_and_selects(shown: Shown):
     row = shown.page.locator(".wb-del").first
     assert row.locator(".wb-glyph").inner_text() == "−"

@@ -2,7 +2,7 @@
 
 import { Tabs, button, decode, failure, h, isPlainKey, take, walkRows } from "./dom.js";
 import { count, number } from "./format.js";
-import { diffRows, diffText, editList, lawList, missList } from "./lists.js";
+import { diffRows, diffText, editList, lawList, loweredList, missList } from "./lists.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
 import { Live } from "./scene.js";
@@ -274,6 +274,9 @@ class ExplorerShell extends SceneShell {
     const id = this.selected, { live } = id === null ? this.after : this.sideOf(id), panel = inspector(live, id, (k) => this.show(k));
     const value = id === null ? undefined : this.overlay?.values.get(id);
     if (this.overlay && value !== undefined) panel.append(h("p", {}, `${this.overlay.name} ${number(value)} ${this.overlay.unit}`));
+    const lowered = this.detail.lowered?.find((r) => r.id === id);
+    if (lowered) panel.append(h("p", { class: "wb-lowered" }, "became ", h("code", {}, lowered.became)));
+    if (lowered?.place) panel.append(h("p", {}, "at ", h("code", {}, lowered.place)));
     if (id !== null && live === this.before.live && live.node(id)) panel.append(this.removal(this.newOf.get(id)));
     this.side.replaceChildren(panel);
   }
@@ -290,15 +293,29 @@ class ExplorerShell extends SceneShell {
 
   // Edits
 
-  /** @param {string} name */
+  /** Open a tab; the lowering has one of its own, and the others come back after it. @param {string} name */
   showTab(name) {
     const d = this.detail;
     if (!d) return;
-    this.tab = name;
-    this.tabs.show({ edits: `Edits ${d.edits.length}`, misses: `Near misses ${d.misses.length}`, laws: "Laws" }, name);
-    this.list.replaceChildren(...(name === "edits" ? editList(d.edits, this.edit, (k) => this.showEdit(k))
-      : name === "misses" ? missList(d.misses, (id) => this.nameOf(id), (id) => this.show(id)) : lawList(d.laws)));
+    if (d.lowered?.length) this.tabs.show({ lowered: `Lowering ${d.lowered.length}` }, "lowered");
+    else {
+      this.tab = name;
+      this.tabs.show({ edits: `Edits ${d.edits.length}`, misses: `Near misses ${d.misses.length}`, laws: "Laws" }, name);
+    }
+    this.list.replaceChildren(...this.listOf(d, this.tabs.chosen));
     this.list.scrollTop = 0;
+  }
+
+  /**
+   * @param {Detail} d
+   * @param {string} tab
+   */
+  listOf(d, tab) {
+    /** @type {(id: number) => void} */
+    const show = (id) => this.show(id);
+    if (tab === "lowered") return loweredList(d.lowered ?? [], d.summary, (id) => this.after.live.name(id), show);
+    if (tab === "edits") return editList(d.edits, this.edit, (k) => this.showEdit(k));
+    return tab === "misses" ? missList(d.misses, (id) => this.nameOf(id), show) : lawList(d.laws);
   }
 
   /**
@@ -350,7 +367,7 @@ class ExplorerShell extends SceneShell {
   /** Up and down show the edits one by one; other lists are walked. @param {KeyboardEvent} e */
   listKey(e) {
     const by = { ArrowDown: 1, ArrowUp: -1 }[e.key];
-    if (this.tab !== "edits" || by === undefined) return walkRows(this.list, e);
+    if (this.tabs.chosen !== "edits" || by === undefined) return walkRows(this.list, e);
     this.stepEdit(by);
     take(e);
   }

@@ -97,4 +97,19 @@ function lawList(laws) {
     row(h("strong", {}, l.rule), spring(), h("span", { class: "wb-soft" }, `${l.count} ×`)), h("code", { class: "wb-say" }, l.law), row(spring(), where(l))));
 }
 
-export { diffRows, diffText, editList, lawList, missList };
+/**
+ * What lowering made of each instruction; those that a kernel has inside are left to the inspector.
+ * @param {Lowered[]} lowered
+ * @param {string} summary
+ * @param {(id: number) => string} name
+ * @param {Show} show
+ */
+function loweredList(lowered, summary, name, show) {
+  const rows = lowered.filter((r) => r.kind !== "part");
+  if (!rows.length) return [h("p", { class: "wb-hint" }, summary)];
+  return some(rows, (r) => h("div", { class: "wb-item", "data-id": r.id, tabIndex: -1, onclick: () => show(r.id) },
+    row(h("strong", {}, name(r.id)), spring(), h("span", { class: "wb-soft" }, r.kind)),
+    h("code", { class: "wb-say" }, r.became), r.place ? h("div", { class: "wb-soft" }, r.place) : null));
+}
+
+export { diffRows, diffText, editList, lawList, loweredList, missList };

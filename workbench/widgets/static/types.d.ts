@@ -76,10 +76,12 @@ interface Sited { file: string; line: number }
 interface Edit extends Sited { index: number; rule: string; law: string; ms: number; added: number[]; removed: number[]; changed: number[]; what: string }
 interface Miss extends Sited { rule: string; reason: string; instruction: number }
 interface Law extends Sited { rule: string; law: string; count: number }
+/** What lowering made of an instruction, and where its value lies. */
+interface Lowered { id: number; kind: string; became: string; place: string }
 type DiffRow = [kind: string, id: number, before: string, after?: string];
 interface Detail {
   index: number; before: number[]; after: number[]; gone: [number, number][]; come: [number, number][]; replaced: [number, number][];
-  summary: string; edits: Edit[]; misses: Miss[]; laws: Law[]; diff: DiffRow[];
+  summary: string; edits: Edit[]; misses: Miss[]; laws: Law[]; lowered?: Lowered[]; diff: DiffRow[];
 }
 
 // Kernels, see kernel_view.py
