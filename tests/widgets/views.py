@@ -24,7 +24,7 @@ SUBJECTS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "recording": (lambda: recorded(residual(2)), lambda: recorded(hostile())),
     "rows": (rows, hostile_rows),
 }
-"""What a view may be of, by the name of its first parameter: a usual subject and a hostile one."""
+"""Subjects by the name of a view's first parameter: a usual one and a hostile one."""
 
 
 def found() -> list[type[BaseView]]:

@@ -1,8 +1,8 @@
-"""The browser side as one ES module a view: the files in ``static/`` joined, since a blob cannot import.
+"""The browser side as one ES module per view: the files in ``static/`` joined, since a blob cannot import.
 
-A file begins with comments and its imports, one a line, and ends with its only export. Only these are
-read; what lies between is copied as it is into a function of its own, so no string, template or comment
-is touched and two files may use one name.
+A file begins with line comments and its imports, one per line, and ends with its only export. Only these
+are parsed. The code between them is copied verbatim into a function of its own, so joining changes no
+string, template or comment, and files may reuse names.
 """
 
 from __future__ import annotations

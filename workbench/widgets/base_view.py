@@ -1,4 +1,4 @@
-"""What every widget has: a selection, a theme, a height, and a short string that is its whole state."""
+"""The base of every widget: a selection, a theme, a height, and a short string with its whole state."""
 
 from __future__ import annotations
 

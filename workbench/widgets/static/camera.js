@@ -50,7 +50,7 @@ const fitted = (view, size) => centred(view, size, Math.max(MIN_ZOOM, fitting(vi
  * The first view: everything if it is readable so, else the top at a readable size.
  * @param {Extent} view
  * @param {{ width: number, height: number }} size
- * @param {Place | undefined} first what is looked at where not even the width fits
+ * @param {Place | undefined} first the box to centre on if not even the width fits
  * @returns {Camera}
  */
 function home(view, size, first) {
@@ -98,7 +98,7 @@ function panned({ x, y, k }, dx, dy, view, size) {
 }
 
 /**
- * A camera that has a box in view: the same one where it has, else one with the box in the middle.
+ * A camera with a box in view: unchanged if it is in view already, else centred on it.
  * @param {Camera} camera
  * @param {Place} box
  * @param {Extent} view

@@ -143,7 +143,7 @@ function isDark(choice) {
 }
 
 /**
- * Follow the host's theme; what is returned stops that.
+ * Follow the host's theme. Returns a function that stops following.
  * @param {() => void} callback
  */
 function onTheme(callback) {

@@ -36,7 +36,7 @@ class ExplorerShell extends SceneShell {
     this.tab = "edits";
     /** The layout of all steps, and what was open in it. @type {{ open: string, layout: Layout } | null} */
     this.kept = null;
-    /** What replaced an instruction, by the old id. @type {Map<number, number>} */
+    /** The replacement of each removed instruction, by id. @type {Map<number, number>} */
     this.newOf = new Map();
     /** @type {number | undefined} */
     this.late = undefined;

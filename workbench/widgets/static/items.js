@@ -1,4 +1,4 @@
-// What is drawn of one side of a view: a box a node or closed group, and the panels of open groups.
+// The boxes drawn for one side of a view: one per node or closed group, and the panels of open groups.
 
 import { count } from "./format.js";
 

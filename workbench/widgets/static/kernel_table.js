@@ -31,7 +31,7 @@ function ordered(order, key) {
 }
 
 /**
- * The rows that have all of the words, in an order; what is not known comes last or first as the least.
+ * The rows that have all of the words, sorted; unknown values count as the smallest.
  * @param {Kernel[]} rows
  * @param {string} words
  * @param {Order} order

@@ -98,7 +98,7 @@ function lawList(laws) {
 }
 
 /**
- * What lowering made of each instruction; those that a kernel has inside are left to the inspector.
+ * The outcome of lowering, per instruction; parts of a kernel are shown only in the inspector.
  * @param {Lowered[]} lowered
  * @param {string} summary
  * @param {(id: number) => string} name

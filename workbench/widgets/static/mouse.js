@@ -48,7 +48,7 @@ class Mouse {
   isOnMap(p) { return !!this.pane.map && p.sx > this.pane.w - MAP - 2; }
 
   /**
-   * What is under a point of the screen: a node, a chip of one, or the header of an open panel.
+   * Find the thing under a point of the screen: a node, a chip of one, or the header of an open panel.
    * @param {Point} p
    * @returns {Hit | null}
    */

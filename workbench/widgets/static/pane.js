@@ -1,4 +1,4 @@
-// One canvas with a graph on it: what shows, the camera, drawing; the mouse and the tree are beside it.
+// One canvas with a graph on it: contents, camera and drawing. The mouse and the tree are modules of their own.
 
 import { MAP, fitted, home, panned, revealing, zoomed } from "./camera.js";
 import { drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel } from "./draw.js";
@@ -14,7 +14,7 @@ const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 /** @typedef {(place: Place, right?: number) => boolean} Seen */
 /** @typedef {{ x0: number, y0: number, sx: number, sy: number }} Minimap */
 
-/** A pane shows `live` (what is there, with marks) at the places of `layout`, once it is told to; `owner` gets what happens. */
+/** A view of `live` at the places of `layout`, drawn after the first `show`. Events go to `owner`. */
 class Pane {
   /**
    * @param {Owner} owner
@@ -257,7 +257,7 @@ class Pane {
   }
 
   /**
-   * Put on an item what the owner says of it: selection, search, an overlay's colour and number.
+   * Set the appearance of an item: selection, search hit, overlay colour and number.
    * @param {Item} b
    * @param {boolean} here whether the selected instruction is seen as this item
    * @param {number | null} selected

@@ -7,7 +7,7 @@ const PADDING = 12, HEADER = 24;
 /** @typedef {Map<number, number>} Places */
 
 /**
- * What an item that has been placed is at.
+ * The centre of an item that has been placed.
  * @param {Places} x
  * @param {number} i
  */

@@ -1,4 +1,4 @@
-// A scene: slots, groups and versions of instructions, decoded from columns; what one side of a view shows of it.
+// A scene: slots, groups and versions of instructions, decoded from columns, and the content of one side of a view.
 
 import { wordsOf } from "./format.js";
 
@@ -69,7 +69,7 @@ class Scene {
   }
 }
 
-/** What one side of a view shows: versions in the program's order, each with a mark or none. */
+/** The content of one side of a view: versions in the program's order, each with a mark or none. */
 class Live {
   /**
    * @param {Scene} scene

@@ -1,4 +1,4 @@
-// What views of graphs share: panes, open groups, camera, search, overlay and legend.
+// The base of the graph views: panes, open groups, camera, search, overlay and legend.
 
 import { button, h, searchField } from "./dom.js";
 import { count, number, wordsOf } from "./format.js";
@@ -47,7 +47,7 @@ class SceneShell extends Shell {
   }
 
   /**
-   * What is searched.
+   * The side that the search looks through.
    * @returns {Live}
    */
   searched() { throw new Error("a view says what it searches"); }
@@ -171,7 +171,7 @@ class SceneShell extends Shell {
   }
 
   /**
-   * What the overlay says of an item.
+   * The colour and text that the overlay gives an item, if any.
    * @param {Item} item
    */
   colorOf(item) {
@@ -180,7 +180,7 @@ class SceneShell extends Shell {
     return { color: sample(o.scale, share(o, value)), text: `${number(value)}${o.unit ? " " + o.unit : ""}${isOver(o, value) ? " over tolerance" : ""}` };
   }
 
-  /** What colours mean. */
+  /** Draw the legend. */
   legend() { this.legendEl.replaceChildren(...this.keys(this.searched())); }
 
   /**

@@ -1,4 +1,4 @@
-// What all views share: the frame, theme, selection, messages, and traits kept in step.
+// The base of all views: the frame, theme, selection, messages, and traits kept in step.
 
 import { button, failure, h, decode, isDark, onTheme } from "./dom.js";
 import { colors } from "./draw.js";

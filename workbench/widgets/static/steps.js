@@ -1,4 +1,4 @@
-// Which step of a recording comes next.
+// Navigation between the steps of a recording.
 
 /**
  * A place of `n`, the nearest one there is.

@@ -1,4 +1,4 @@
-// Types of what Python sends and of what the modules pass on: for the type checker alone, never for a browser.
+// Types of the data that Python sends and the modules exchange. Only the type checker reads this file.
 
 declare const PALETTE: {
   families: Record<string, string>; words: Record<string, string>; scales: Record<string, string[]>; glyphs: Record<Mark, string>;
@@ -53,12 +53,12 @@ interface Camera { x: number; y: number; k: number }
 interface Extent { w: number; h: number }
 interface Place { x: number; y: number; w: number; h: number }
 
-/** What is drawn as one box: a node, or a closed group. */
+/** A box on the canvas: a node or a closed group. */
 interface Drawn extends Place {
   title: string; fact: string; family: number; group: boolean; opens: boolean; chips: Chip[]; mark?: Mark;
   selected?: boolean; selectedChip?: number | null; hovered?: boolean; found?: boolean; color?: string;
 }
-/** A box that is picked and walked: `own` is its fact without an overlay, `ids` what it stands for. */
+/** A box that is picked and walked: `own` is its fact without an overlay, `ids` its instructions. */
 interface Item extends Drawn { i: number; v?: number; id?: number; ids: number[]; key?: string; own: string }
 interface Theme {
   dark: boolean; page: string; ink: string; soft: string; line: string; frame: string; panel: string; panelLine: string; accent: string;
@@ -76,7 +76,7 @@ interface Sited { file: string; line: number }
 interface Edit extends Sited { index: number; rule: string; law: string; ms: number; added: number[]; removed: number[]; changed: number[]; what: string }
 interface Miss extends Sited { rule: string; reason: string; instruction: number }
 interface Law extends Sited { rule: string; law: string; count: number }
-/** What lowering made of an instruction, and where its value lies. */
+/** The outcome of lowering an instruction, and the place of its value. */
 interface Lowered { id: number; kind: string; became: string; place: string }
 type DiffRow = [kind: string, id: number, before: string, after?: string];
 interface Detail {
@@ -94,14 +94,14 @@ interface Kernel {
 interface KernelTexts { name: string; source: string; prologue: number; log: string; assembly?: string }
 interface KernelData { title: string; rows: Kernel[]; details?: KernelTexts[] }
 
-// Classes of one module that others speak of
+// Classes that other modules refer to
 
 type Scene = import("./scene.js").Scene;
 type Layout = import("./layout.js").Layout;
 type Live = import("./scene.js").Live;
 type Pane = import("./pane.js").Pane;
 type Context = CanvasRenderingContext2D;
-/** What a pane tells of, and asks. */
+/** The view around a pane: it receives events and answers questions. */
 interface Owner {
   theme: Theme; selected: number | null; found: Set<number>;
   select(id: number | null, pane: Pane | null): void;
