@@ -1,6 +1,7 @@
 """Recordings: every step and edit rebuilt exactly, reasons kept, lineage both ways, files."""
 
-from typing import ClassVar
+from builtins import compile as compile_python
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -193,6 +194,20 @@ def test_a_failing_pass_leaves_its_step_and_the_input():
     with pytest.raises(RewriteError), Recording(program) as recording:
         run_pass(Failing(), program)
     assert recording[0].error == "as meant"
+
+
+def test_the_place_of_an_edit_is_the_user_s_file_whatever_its_name():
+    program = chain("neg")
+    (neg,) = [i for i in program.main if i.name == "neg"]
+    code = compile_python(
+        "def edit(p, i):\n    p.main.insert(i, 'abs', *i.inputs)\n", "/a/module.py", "exec"
+    )
+    names: dict[str, Any] = {"__name__": "module"}
+    exec(code, names)
+    with Recording(program) as recording:
+        names["edit"](program, neg)
+    (edit,) = recording[0].edits
+    assert (edit.rule, edit.file, edit.line) == ("edit", "module.py", 2)
 
 
 def test_only_the_error_of_the_pass_itself_is_the_step_s():

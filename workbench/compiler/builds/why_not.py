@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.compiler.errors import GraphError
-from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Family
 from workbench.compiler.ops.reduce import is_reduction
 from workbench.compiler.passes.fuse import conditions as obstacles
@@ -89,12 +89,8 @@ def _ids(build: Build, given: Named) -> list[int]:
 def _owner(instruction: Instruction) -> Instruction:
     """The instruction of an open module that an instruction is part of; itself, if it is in one."""
     while instruction.module.bypass:
-        instruction = _caller(instruction.module)
+        instruction = instruction.module.callers[0]
     return instruction
-
-
-def _caller(body: Module) -> Instruction:
-    return next(i for i in body.program.instructions if body in i.modules)
 
 
 def _reads(user: Instruction, producer: Instruction) -> bool:

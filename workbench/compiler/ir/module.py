@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from workbench.compiler.ir.instruction import (
     is_constant,
     learn_constant,
 )
+from workbench.compiler.ir.instruction_list import InstructionList
 from workbench.compiler.ir.operation import Operation, expect_unpacked, make
 from workbench.compiler.ir.ranges import kept_fixed
 from workbench.compiler.ir.shape import Shape
@@ -32,56 +33,28 @@ __all__ = [
     "Instruction", "Module", "SourceNode", "captured", "infer", "is_constant",
 ]  # fmt: skip
 
-_GAP = 1 << 64
 _NO_SYMBOLS = nullcontext()
 _LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
-class Module:
+class Module(InstructionList):
     """A named, ordered list of instructions. Every edit keeps order and users right, and is heard."""
 
     def __init__(self, program: Program, name: str, bypass: bool = False) -> None:
         """An empty module; made by ``Program.create_module``."""
-        self.program = program
+        super().__init__(program)
         self.name = name
         self.bypass = bypass
         """Whether passes leave this module alone: the body of a fused operation."""
-        self._first: Instruction | None = None
-        self._last: Instruction | None = None
         self._parameters: dict[str, Instruction] = {}
-        self._size = 0
+        self._callers: dict[Instruction, None] = {}
 
     # What is in it
-
-    def __iter__(self) -> Iterator[Instruction]:
-        """The instructions in order; safe against removal of the current one."""
-        current = self._first
-        while current is not None:
-            following = current._next
-            yield current
-            current = following
-
-    def __reversed__(self) -> Iterator[Instruction]:
-        """The instructions from the last to the first."""
-        current = self._last
-        while current is not None:
-            previous = current._previous
-            yield current
-            current = previous
-
-    def __len__(self) -> int:
-        """The number of instructions."""
-        return self._size
 
     @property
     def parameters(self) -> dict[str, Instruction]:
         """Parameters by name, in the order in which they were made."""
         return dict(self._parameters)
-
-    @property
-    def last(self) -> Instruction | None:
-        """The last instruction."""
-        return self._last
 
     @property
     def has_return(self) -> bool:
@@ -94,6 +67,11 @@ class Module:
         if self._last is None:
             return ()
         return self._last.inputs if self.has_return else (self._last,)
+
+    @property
+    def callers(self) -> list[Instruction]:
+        """The distinct instructions that take this module as an argument, in the order they began to."""
+        return list(self._callers)
 
     # Making instructions
 
@@ -137,7 +115,8 @@ class Module:
         self._check_inputs(op, inputs, before)
         made = self._new(op, infer(op, inputs, modules) if shape is None else shape)
         self._link(made, before)
-        made.modules = tuple(modules)
+        if modules:
+            self.bind(made, modules)
         self.connect(made, inputs)
         if (tally := self.program.tally) is not None:
             tally.made(made)
@@ -238,6 +217,8 @@ class Module:
         for given in instruction.inputs:
             given._users.pop(instruction, None)
         instruction.inputs = ()
+        for called in instruction.modules:
+            called._callers.pop(instruction, None)
         if (tally := self.program.tally) is not None:
             tally.lost(instruction)
         self._unlink(instruction)
@@ -287,7 +268,7 @@ class Module:
 
     def set_modules(self, instruction: Instruction, modules: Sequence[Module]) -> None:
         """Give an instruction other module arguments."""
-        instruction.modules = tuple(modules)
+        self.bind(instruction, modules)
         if (tally := self.program.tally) is not None:
             tally.made(instruction)
         self.program.tell_touched(instruction)
@@ -411,47 +392,13 @@ class Module:
             new._users[instruction] = None
         learn_constant(instruction)
 
-    def _link(self, made: Instruction, before: Instruction | None) -> None:
-        previous = self._last if before is None else before._previous
-        made.order = self._order_between(previous, before)
-        made._previous, made._next = previous, before
-        if previous is None:
-            self._first = made
-        else:
-            previous._next = made
-        if before is None:
-            self._last = made
-        else:
-            before._previous = made
-        self._size += 1
-
-    def _order_between(self, previous: Instruction | None, following: Instruction | None) -> int:
-        if previous is None:
-            return 0 if following is None else following.order - _GAP
-        if following is None:
-            return previous.order + _GAP
-        if following.order - previous.order < 2:
-            self._renumber()
-        # Nearer to the predecessor: most insertions come in sequence before one instruction.
-        return previous.order + max(1, (following.order - previous.order) >> 4)
-
-    def _renumber(self) -> None:
-        for i, instruction in enumerate(self):
-            instruction.order = i * _GAP
-            self.program.tell_touched(instruction)
-
-    def _unlink(self, gone: Instruction) -> None:
-        before, after = gone._previous, gone._next
-        if before is None:
-            self._first = after
-        else:
-            before._next = after
-        if after is None:
-            self._last = before
-        else:
-            after._previous = before
-        gone._previous = gone._next = None
-        self._size -= 1
+    def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
+        """Set an instruction's module arguments and their callers, without a word to listeners."""
+        for old in instruction.modules:
+            old._callers.pop(instruction, None)
+        instruction.modules = tuple(modules)
+        for new in instruction.modules:
+            new._callers[instruction] = None
 
     def __repr__(self) -> str:
         """Name and size."""
@@ -461,7 +408,7 @@ class Module:
 def _released(module: Module) -> list[Instruction]:
     """Remove a module that nobody calls, and those that only it called; what they had captured."""
     program = module.program
-    if module.bypass or any(module in i.modules for i in program.instructions):
+    if module.bypass or module._callers:
         return []
     values, inner = captured(module), [m for i in module for m in i.modules]
     program.remove_module(module)

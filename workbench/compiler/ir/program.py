@@ -16,6 +16,7 @@ from workbench.compiler.ir.shape import Shape
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.debug_symbols import Tally
+    from workbench.compiler.ir.dtypes import Array
 
 
 class Edit:
@@ -80,6 +81,8 @@ class Program:
         """Counts changes of instructions: equal numbers mean that nothing has changed in between."""
         self.numbers: Counter[str] = Counter()
         """The next number of each series of module names; a pass that numbers modules clears it first."""
+        self.evaluated: dict[Instruction, Array] = {}
+        """Values of constants that a pass has computed, until they change; it clears them when it is done."""
         self._instructions: dict[int, Instruction] = {}
         self._next_id = 0
         self._reached: tuple[int, tuple[Module, ...]] | None = None
@@ -212,8 +215,18 @@ class Program:
     def tell_touched(self, instruction: Instruction) -> None:
         """Say that an instruction is new or changed."""
         self.version += 1
+        if self.evaluated:
+            self._outdate(instruction)
         for listener in self.listeners:
             listener.touched(instruction)
+
+    def _outdate(self, changed: Instruction) -> None:
+        """Forget the value of a constant that changed, and the values that were computed from it."""
+        stack = [changed]
+        while stack:
+            current = stack.pop()
+            if self.evaluated.pop(current, None) is not None:
+                stack += current.users
 
     def tell_replaced(self, old: Instruction, new: Instruction) -> None:
         """Say that one instruction now stands for another."""

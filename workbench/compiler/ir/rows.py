@@ -132,5 +132,6 @@ def _fill(
     made.target_id = row.target_id
     if row.symbols or made.symbols:
         restore_debug_symbols(made, row.symbols)
-    made.modules = tuple([modules[k] for k in row.modules]) if row.modules else ()
+    if row.modules:
+        made.module.bind(made, [modules[k] for k in row.modules])
     made.module.connect(made, [instructions[k] for k in row.inputs])

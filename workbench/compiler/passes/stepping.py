@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.checkpoint import Checkpoint
 from workbench.compiler.ir.listener import Listener, RuleLike
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
@@ -125,17 +126,18 @@ def _first_touched(
 
 
 def _rule_changes(rules: tuple[Rule, ...], program: Program) -> list[tuple[Instruction, Rule]]:
-    """The places where a rule applies to the program as it is; each is tried on a copy."""
+    """The places where a rule applies to the program as it is; each is tried on one copy and taken back."""
     work = program.clone()
     found: list[tuple[Instruction, Rule]] = []
     places = [i for m in program.reachable_modules() if not m.bypass for i in m]
-    for instruction in places:
-        for rule in rules:
-            if rule.roots is not None and instruction.name not in rule.roots:
-                continue
-            before = work.version
-            if isinstance(rule.apply_at(work.instruction(instruction.id)), Instruction):
-                found.append((instruction, rule))
-            if work.version != before:
-                work = program.clone()
+    with Checkpoint(work) as checkpoint:
+        for instruction in places:
+            for rule in rules:
+                if rule.roots is not None and instruction.name not in rule.roots:
+                    continue
+                before = work.version
+                if isinstance(rule.apply_at(work.instruction(instruction.id)), Instruction):
+                    found.append((instruction, rule))
+                if work.version != before:
+                    checkpoint.restore()
     return found

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 LOWERING = "lowering"
 """The step that follows all passes."""
-_OWN_FILES = ("module.py", "program.py", "recording.py", "rule.py", "worklist.py", "contextlib.py")
+
+# Modules whose statements carry out the edits that others decide on.
+_OWN = frozenset(
+    {"contextlib", "workbench.compiler.rewrite.rule", "workbench.compiler.rewrite.worklist"}
+)
+_OWN_PACKAGES = ("workbench.compiler.ir.", "workbench.compiler.record.")
 
 
 class _Entry(NamedTuple):
@@ -431,14 +436,17 @@ def _described(
 
 
 def _caller() -> tuple[str, str, int]:
-    """Function, file and line of the statement that made an edit, outside of the IR itself."""
+    """Function, file and line of the statement that made an edit, outside of what carries edits out."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_code.co_filename.rsplit("/", 1)[-1] in _OWN_FILES:
+    while frame.f_back is not None and _carries_out(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     file = frame.f_code.co_filename
-    short = "workbench/" + file.rsplit("/workbench/", 1)[1] if "/workbench/" in file else file
-    return (
-        frame.f_code.co_name,
-        short.rsplit("/", 1)[-1] if short is file else short,
-        frame.f_lineno,
-    )
+    if frame.f_globals.get("__name__", "").startswith("workbench."):
+        file = "workbench/" + file.rpartition("/workbench/")[2]
+    else:
+        file = file.rpartition("/")[2]
+    return frame.f_code.co_name, file, frame.f_lineno
+
+
+def _carries_out(module: str) -> bool:
+    return module in _OWN or module.startswith(_OWN_PACKAGES)

@@ -286,18 +286,26 @@ def is_large(instruction: Instruction) -> bool:
     )
 
 
-def evaluate_constant(instruction: Instruction) -> Array:
+def evaluate_constant(
+    instruction: Instruction, known: dict[Instruction, Array] | None = None
+) -> Array:
     """The value of a constant instruction.
+
+    Args:
+        instruction: The instruction.
+        known: Values that were computed before; those computed now are added.
 
     Raises:
         EvaluationError: The instruction depends on a parameter, or on a value too large to compute here.
     """
-    known: dict[Instruction, Array] = {}
+    known = {} if known is None else known
     stack = [instruction]
     while stack:
         current = stack[-1]
         waiting = [i for i in current.inputs if i not in known]
-        if waiting:
+        if current in known:
+            stack.pop()
+        elif waiting:
             stack += waiting
         else:
             known[stack.pop()] = _constant(current, [known[i] for i in current.inputs])

@@ -58,7 +58,8 @@ def scalar_constant(value: Instruction) -> Argument | None:
     if not source.is_constant:
         return None
     try:
-        element = np.asarray(evaluate_constant(source)).reshape(-1)[:1]
+        found = evaluate_constant(source, source.module.program.evaluated)
+        element = np.asarray(found).reshape(-1)[:1]
     except EvaluationError:  # it fails, or is too large: the run will say so, if it gets there
         return None
     return Argument(Shape.scalar(shape.type), element)
@@ -184,6 +185,7 @@ class FusePointwise(RewritePass):
         program.numbers.clear()
         with Sweeps(program, [r for r in self.active if r is wrap_pointwise]) as wrapping:
             wrapping.once()
+        program.evaluated.clear()
         rules = [r for r in self.active if r is not wrap_pointwise]
         join_kernels(
             program, [r for r in rules if r in JOINS], [r for r in rules if r not in JOINS]

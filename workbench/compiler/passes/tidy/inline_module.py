@@ -39,7 +39,7 @@ def find_known_branch(b: Rewriter) -> Instruction | Decline:
 
 def _calls(module: Module) -> int:
     """How often a module is an argument."""
-    return sum(i.modules.count(module) for i in module.program.instructions if i.modules)
+    return sum(i.modules.count(module) for i in module.callers)
 
 
 def _inline(call: Instruction, branch: Module, values: dict[str, Instruction]) -> list[Instruction]:

@@ -1,0 +1,93 @@
+"""Instructions in order: a doubly linked list whose places are numbers that can be compared."""
+
+# A module and its instructions are one data structure.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.compiler.ir.instruction import Instruction
+    from workbench.compiler.ir.program import Program
+
+_GAP = 1 << 64
+
+
+class InstructionList:
+    """The instructions of a module in order, without regard to what they compute."""
+
+    def __init__(self, program: Program) -> None:
+        """An empty list."""
+        self.program = program
+        self._first: Instruction | None = None
+        self._last: Instruction | None = None
+        self._size = 0
+
+    def __iter__(self) -> Iterator[Instruction]:
+        """The instructions in order; safe against removal of the current one."""
+        current = self._first
+        while current is not None:
+            following = current._next
+            yield current
+            current = following
+
+    def __reversed__(self) -> Iterator[Instruction]:
+        """The instructions from the last to the first."""
+        current = self._last
+        while current is not None:
+            previous = current._previous
+            yield current
+            current = previous
+
+    def __len__(self) -> int:
+        """The number of instructions."""
+        return self._size
+
+    @property
+    def last(self) -> Instruction | None:
+        """The last instruction."""
+        return self._last
+
+    def _link(self, made: Instruction, before: Instruction | None) -> None:
+        previous = self._last if before is None else before._previous
+        made.order = self._order_between(previous, before)
+        made._previous, made._next = previous, before
+        if previous is None:
+            self._first = made
+        else:
+            previous._next = made
+        if before is None:
+            self._last = made
+        else:
+            before._previous = made
+        self._size += 1
+
+    def _order_between(self, previous: Instruction | None, following: Instruction | None) -> int:
+        if previous is None:
+            return 0 if following is None else following.order - _GAP
+        if following is None:
+            return previous.order + _GAP
+        if following.order - previous.order < 2:
+            self._renumber()
+        # Nearer to the predecessor: most insertions come in sequence before one instruction.
+        return previous.order + max(1, (following.order - previous.order) >> 4)
+
+    def _renumber(self) -> None:
+        for i, instruction in enumerate(self):
+            instruction.order = i * _GAP
+            self.program.tell_touched(instruction)
+
+    def _unlink(self, gone: Instruction) -> None:
+        before, after = gone._previous, gone._next
+        if before is None:
+            self._first = after
+        else:
+            before._next = after
+        if after is None:
+            self._last = before
+        else:
+            after._previous = before
+        gone._previous = gone._next = None
+        self._size -= 1
