@@ -1,5 +1,7 @@
 """Dynamic shapes by MIGraphX's rules to the letter, as programs of the drop-in have them."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from workbench.compiler.errors import ShapeError
@@ -115,3 +117,31 @@ def test_single_lengths_are_static_but_where_a_text_says_otherwise():
     assert program.clone().strict
     settled = added(Program(), "dot", [ranges((1, 20), (5, 5), (5, 5)), static(1, 5, 8)], {})
     assert settled == static(1, 5, 8)
+
+
+def steps(strict):
+    """Build a program step by step; say each shape, or why it is refused."""
+    program = strict_program() if strict else Program()
+    shapes = [
+        ranges((1, 20), (5, 5), (5, 5)),
+        static(1, 5, 8),
+        static(3, 4),
+        ranges((1, 5), (4, 4)),
+        ranges((1, 4), (4, 4)),
+    ]
+    a, b, c, d, e = [program.main.add_parameter(f"x{i}", s) for i, s in enumerate(shapes)]
+    for op, inputs in [("dot", (a, b)), ("multibroadcast", (c, d)), ("add", (d, e))] * 20:
+        try:
+            yield str(program.main.add(make(op), *inputs).shape)
+        except ShapeError as error:
+            yield str(error)
+
+
+def test_programs_that_are_built_together_keep_their_own_rules():
+    strict, usual = list(steps(True)), list(steps(False))
+    assert all(a != b for a, b in zip(strict, usual, strict=True))
+    in_turn = zip(steps(True), steps(False), strict=True)
+    assert list(in_turn) == list(zip(strict, usual, strict=True))
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda by: list(steps(by)), [True, False] * 4)
+        assert list(found) == [strict, usual] * 4

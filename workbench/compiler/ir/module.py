@@ -23,8 +23,8 @@ from workbench.compiler.ir.instruction import (
 )
 from workbench.compiler.ir.instruction_list import InstructionList
 from workbench.compiler.ir.operation import Operation, expect_unpacked, make
-from workbench.compiler.ir.ranges import kept_fixed
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.shape_rules import ShapeRules
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
@@ -424,8 +424,8 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
     shapes = [i.shape for i in inputs]
     expect_unpacked(op, shapes)
     try:
-        if inputs and inputs[0].module.program.keeps_fixed:
-            return kept_fixed(op, shapes, modules, inputs[0].module.program.strict)
+        if inputs and (program := inputs[0].module.program).keeps_fixed:
+            return op.shape_by(ShapeRules(True, program.strict), shapes, modules)
         return op.compute_shape(shapes, modules)
     except (IndexError, ZeroDivisionError, AttributeError) as error:
         found = "; ".join(map(str, shapes)) or "no inputs"

@@ -15,6 +15,7 @@ from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.quoting import word_text
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.structure import Contraction, Monoid
+from workbench.compiler.ir.shape_rules import ShapeRules
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.argument import Argument
@@ -90,6 +91,16 @@ class Operation:
             ShapeError: The inputs do not suit this operation.
         """
         raise OperationError(f"{self.name}: the operation declares no shape rule")
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape of the result by a program's rules for ranges; few operations tell rules apart.
+
+        Raises:
+            ShapeError: The inputs do not suit this operation, or the rules refuse them.
+        """
+        return rules.settle(inputs, self.compute_shape(inputs, modules))
 
     def compute(self, *inputs: Any) -> Any:
         """The value of the result, in NumPy; the definition of what this operation means."""

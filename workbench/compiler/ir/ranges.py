@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextvars import ContextVar
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,18 +10,13 @@ from workbench.compiler.errors import ShapeError, WorkbenchError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.shape_rules import STRICT
 
 UNBOUNDED = (1 << 64) - 1
 """The largest length: what a dimension may be when nothing is known about it."""
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
-
-keeps_fixed: ContextVar[bool] = ContextVar("keeps_fixed", default=False)
-"""Whether shapes whose ranges are all single lengths stay dynamic, as they do in MIGraphX."""
-
-strict: ContextVar[bool] = ContextVar("strict", default=False)
-"""Whether what MIGraphX refuses of dynamic shapes is refused, though it could be computed."""
 
 ONE = Dim(1, 1)
 ANY = Dim(0, UNBOUNDED)
@@ -37,21 +31,9 @@ def ranged(type: DType, dims: Iterable[Dim]) -> Shape:
     """A shape with dynamic dimensions; static where every one is fixed, and not all are symbolic."""
     found = tuple(dims)
     settles = all(d.is_fixed for d in found) and not all(d.sym is not None for d in found)
-    if settles and not keeps_fixed.get():
-        return Shape(type, [d.min for d in found])
+    if settles:
+        return Shape.settled(type, found)
     return Shape.dynamic(type, found) if found else Shape.scalar(type)
-
-
-def kept_fixed(
-    op: Operation, inputs: Sequence[Shape], modules: Sequence[Module], as_strict: bool
-) -> Shape:
-    """The shape of an operation where ranges of single lengths stay dynamic; by strict rules, or not."""
-    tokens = keeps_fixed.set(any_dynamic(inputs)), strict.set(as_strict)
-    try:
-        return op.compute_shape(inputs, modules)
-    finally:
-        keeps_fixed.reset(tokens[0])
-        strict.reset(tokens[1])
 
 
 def strict_shape(
@@ -59,7 +41,7 @@ def strict_shape(
 ) -> Shape | None:
     """The shape of an operation by MIGraphX's rules; None where they refuse the inputs."""
     try:
-        return kept_fixed(op, inputs, modules, as_strict=True)
+        return op.shape_by(STRICT, inputs, modules)
     except WorkbenchError:
         return None
 
@@ -256,7 +238,9 @@ def _top(old: int, new: int) -> int:
     return UNBOUNDED if old == UNBOUNDED else min(new, UNBOUNDED)
 
 
-def broadcast_dims(op: Operation, a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
+def broadcast_dims(
+    op: Operation, a: Sequence[Dim], b: Sequence[Dim], strict: bool = False
+) -> tuple[Dim, ...]:
     """The common dimensions of two shapes under broadcasting, aligned at the right.
 
     Raises:
@@ -266,21 +250,22 @@ def broadcast_dims(op: Operation, a: Sequence[Dim], b: Sequence[Dim]) -> tuple[D
     skip = len(longer) - len(shorter)
     found = list(longer)
     for i, other in enumerate(shorter, skip):
-        one = broadcast_dim(longer[i], other)
+        one = broadcast_dim(longer[i], other, strict)
         if one is None:
             raise ShapeError(f"{op.name}: dimensions {longer[i]} and {other} do not broadcast")
         found[i] = one
     return tuple(found)
 
 
-def broadcast_dim(a: Dim, b: Dim) -> Dim | None:
+def broadcast_dim(a: Dim, b: Dim, strict: bool = False) -> Dim | None:
     """The lengths that two dimensions may broadcast to; None if there is none.
 
-    Two ranges that both allow 1 give every length of either: one of the two may be 1 in a run.
+    Two ranges that both allow 1 give every length of either: one of the two may be 1 in a run, but by
+    strict rules, which broadcast what is always 1.
     """
     if _is_one(a) or _is_one(b):
         return a if _is_one(b) else b
-    if strict.get() or (a.sym is not None and b.sym is not None):
+    if strict or (a.sym is not None and b.sym is not None):
         return intersection(a, b)
     if (same_length(a, b) and a == b) or (a.min > 1 and b.min > 1):
         return intersection(a, b)

@@ -81,6 +81,8 @@ class Shape:
     """``""`` for a tensor or a tuple, ``"sequence"`` or ``"optional"``."""
     dyn_strides: tuple[Expr, ...] = ()
     """The strides of a shape whose dimensions are all symbolic."""
+    ranges: tuple[Dim, ...] = ()
+    """The ranges of single lengths that the lens settled from. Neither compared nor printed."""
 
     def __init__(
         self,
@@ -146,6 +148,13 @@ class Shape:
         elif strides is not None:
             raise ShapeError(f"strides {_list(strides)} of {shape}, which is not symbolic")
         shape._hash = hash((shape.type, shape.dims, shape.dyn_strides))
+        return shape
+
+    @classmethod
+    def settled(cls, type: DType, dims: Sequence[Dim]) -> Shape:
+        """The static shape that ranges of single lengths come to; it knows them."""
+        shape = cls(type, [d.min for d in dims])
+        shape.ranges = tuple(dims)
         return shape
 
     @classmethod
@@ -272,7 +281,11 @@ class Shape:
         """This shape with another element type."""
         if self.dims is not None:
             return Shape.dynamic(type, self.dims, self.dyn_strides or None)
-        return self if type is self.type else Shape(type, self.lens, self.strides)
+        if type is self.type:
+            return self
+        made = Shape(type, self.lens, self.strides)
+        made.ranges = self.ranges
+        return made
 
     def with_lens(self, lens: Sequence[int]) -> Shape:
         """A packed shape of these lens that keeps this shape's order of axes in memory."""

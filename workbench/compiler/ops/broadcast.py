@@ -33,6 +33,7 @@ from workbench.compiler.ir.ranges import (
 )
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
+from workbench.compiler.ir.shape_rules import ShapeRules
 from workbench.compiler.ir.sym import lit
 from workbench.compiler.ir.sym.bindings import bound
 
@@ -86,12 +87,21 @@ class Multibroadcast(Operation):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """``out_lens``, or the common lens of all inputs; stride 0 where elements repeat."""
+        return self._shape(inputs)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; strict rules repeat only what always has length 1."""
+        return rules.settle(inputs, self._shape(inputs, rules.strict))
+
+    def _shape(self, inputs: Sequence[Shape], strict: bool = False) -> Shape:
         if not inputs:
             raise ShapeError("multibroadcast: expected 1 input or more, found 0")
         expect_tensors(self, inputs)
         expect_rank(self, inputs[:1], 1)
         if len(inputs) > 1:
-            return self._shape_of_many(inputs)
+            return self._shape_of_many(inputs, strict)
         x = inputs[0]
         if self.out_dyn_dims or x.is_symbolic:
             return self._symbolic_shape(x)
@@ -121,7 +131,7 @@ class Multibroadcast(Operation):
         strides = [*[lit(0)] * skip, *(s if d == e else lit(0) for d, s, e in kept)]
         return Shape.dynamic(x.type, dims, strides)
 
-    def _shape_of_many(self, inputs: Sequence[Shape]) -> Shape:
+    def _shape_of_many(self, inputs: Sequence[Shape], strict: bool) -> Shape:
         x = inputs[0]
         if not any_dynamic(inputs):
             return broadcast_shape(x, _common(self, *(s.lens for s in inputs)))
@@ -129,7 +139,7 @@ class Multibroadcast(Operation):
             return ranged(x.type, self.out_dyn_dims)
         dims, *others = aligned(inputs)
         for other in others:
-            dims = broadcast_dims(self, dims, other)
+            dims = broadcast_dims(self, dims, other, strict)
         return ranged(x.type, dims)
 
     def compute_as(self, shape: Shape, *inputs: Any) -> Any:
@@ -250,13 +260,22 @@ class BroadcastForDot(Operation):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Common leading lens, then the first input's matrix."""
+        return self._shape(inputs)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; strict rules repeat only what always has length 1."""
+        return rules.settle(inputs, self._shape(inputs, rules.strict))
+
+    def _shape(self, inputs: Sequence[Shape], strict: bool = False) -> Shape:
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
         expect_rank(self, inputs, 2)
         a, b = inputs
         if any_dynamic(inputs):
             x, y = aligned(inputs)
-            return ranged(a.type, broadcast_dims(self, x[:-2], y[:-2]) + x[-2:])
+            return ranged(a.type, broadcast_dims(self, x[:-2], y[:-2], strict) + x[-2:])
         if a.ndim == b.ndim == 2:
             return a
         common = _common(self, (*a.lens[:-2], 1, 1), (*b.lens[:-2], 1, 1))[:-2]

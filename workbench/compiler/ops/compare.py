@@ -194,15 +194,19 @@ class Where(Pointwise):
         """The lens of x and y; a static condition of one element goes with any lens."""
         expect_count(self, inputs, 3)
         expect_tensors(self, inputs)
-        condition, x, y = inputs
-        dims = None
-        if condition.is_dynamic or condition.elements != 1:
-            dims = expect_same_dims(self, inputs)
+        _, x, y = inputs
+        whole = self.alike(inputs) == inputs
+        dims = expect_same_dims(self, inputs) if whole else None
         if y.type is not x.type:
             raise ShapeError(f"where: input 2 is {y}; expected the type of input 1, {x}")
         if dims is not None:
             return ranged(x.type, dims)
         return winner(self, x, y, standard=True)
+
+    def alike(self, inputs: Sequence[Shape]) -> Sequence[Shape]:
+        """All inputs, but for a static condition of one element."""
+        condition = inputs[0]
+        return inputs if condition.is_dynamic or condition.elements != 1 else inputs[1:]
 
     def compute(self, *inputs: Any) -> Array:
         """The chosen elements."""

@@ -30,6 +30,7 @@ from workbench.compiler.ir.ranges import (
     unnamed,
 )
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
 from workbench.compiler.ops.fused import bind, call, expect_modules, infer_body
 
 if TYPE_CHECKING:
@@ -308,8 +309,14 @@ class RunOnTarget(Operation):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The tuple of the module's results."""
+        return self.shape_by(PLAIN, inputs, modules)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The tuple of the module's results, by the same rules."""
         expect_modules(self, modules, 1)
-        return Shape.tuple_of(infer_body(modules[0], bind(self, modules[0], inputs)))
+        return Shape.tuple_of(infer_body(modules[0], bind(self, modules[0], inputs), rules=rules))
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
         """The module's results."""

@@ -22,8 +22,9 @@ from workbench.compiler.ir.operation import (
     expect_same_lens,
     expect_same_type,
 )
-from workbench.compiler.ir.ranges import any_dynamic, dims_of, intersection, ranged, strict
+from workbench.compiler.ir.ranges import any_dynamic, dims_of, intersection, ranged
 from workbench.compiler.ir.shape import Dim, Shape, common_permutation, from_permutation
+from workbench.compiler.ir.shape_rules import ShapeRules
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -79,6 +80,19 @@ class Pointwise(Operation):
     """Ranges of the samples of each operand; the last one counts for all that follow."""
     types = NUMBERS
     """Element types of the samples."""
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; strict rules want equal ranges, not such as have lengths in common."""
+        made = super().shape_by(rules, inputs, modules)
+        if rules.strict:
+            expect_equal_dims(self, self.alike(inputs))
+        return made
+
+    def alike(self, inputs: Sequence[Shape]) -> Sequence[Shape]:
+        """The inputs whose lens are those of the result."""
+        return inputs
 
     def value(self, *inputs: Array) -> Array:
         """The result for arrays of a type that NumPy computes in."""
@@ -234,10 +248,6 @@ def expect_same_dims(op: Operation, inputs: Sequence[Shape]) -> tuple[Dim, ...] 
         return None
     found = dims_of(inputs[0])
     for i, shape in enumerate(inputs[1:], 1):
-        if strict.get() and (shape.dims is None) != (inputs[0].dims is None):
-            raise ShapeError(f"{op.name}: {inputs[0]} and {shape}: static and dynamic operands")
-        if strict.get() and dims_of(shape) != found:
-            raise ShapeError(f"{op.name}: input {i} is {shape}; expected the dimensions {found}")
         both = [intersection(a, b) for a, b in zip(found, dims_of(shape), strict=False)]
         if shape.ndim != len(found) or None in both:
             raise ShapeError(
@@ -245,6 +255,20 @@ def expect_same_dims(op: Operation, inputs: Sequence[Shape]) -> tuple[Dim, ...] 
             )
         found = tuple(d for d in both if d is not None)
     return found
+
+
+def expect_equal_dims(op: Operation, inputs: Sequence[Shape]) -> None:
+    """Raise a ShapeError where some are ranges, unless the dimensions of all inputs are the same."""
+    if not any_dynamic(inputs):
+        return
+    first = inputs[0]
+    for i, shape in enumerate(inputs[1:], 1):
+        if (shape.dims is None) != (first.dims is None):
+            raise ShapeError(f"{op.name}: {first} and {shape}: static and dynamic operands")
+        if dims_of(shape) != dims_of(first):
+            raise ShapeError(
+                f"{op.name}: input {i} is {shape}; expected the dimensions {dims_of(first)}"
+            )
 
 
 # Element types

@@ -22,8 +22,10 @@ from workbench.compiler.ir.operation import (
     operation,
 )
 from workbench.compiler.ir.shape import Shape, common_permutation, from_permutation, row_major
+from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
 from workbench.compiler.ops.elementwise import (
     divisible,
+    expect_equal_dims,
     expect_same_dims,
     expect_tensors,
     in_blocks,
@@ -69,7 +71,10 @@ def call(evaluate: Evaluate, module: Module, bound: Mapping[str, Any]) -> Values
 
 
 def infer_body(
-    module: Module, parameters: Mapping[str, Shape], lens: Shape | None = None
+    module: Module,
+    parameters: Mapping[str, Shape],
+    lens: Shape | None = None,
+    rules: ShapeRules = PLAIN,
 ) -> list[Shape]:
     """Shapes of a module's results when its parameters have these shapes.
 
@@ -77,6 +82,7 @@ def infer_body(
         module: The body.
         parameters: A shape for each parameter, by name.
         lens: If given, literals of one element count as scalars of this shape's lens.
+        rules: Those of the program.
     """
     found: dict[Instruction, Shape] = {}
     for instruction in module:
@@ -86,7 +92,7 @@ def infer_body(
             found[instruction] = _spread(instruction.shape, lens)
         elif not isinstance(instruction.op, Return):
             shapes = [found.get(i, i.shape) for i in instruction.inputs]
-            found[instruction] = instruction.op.compute_shape(shapes, instruction.modules)
+            found[instruction] = instruction.op.shape_by(rules, shapes, instruction.modules)
     return [found.get(o, o.shape) for o in module.outputs]
 
 
@@ -148,18 +154,26 @@ class PointwiseModule(Fused):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The body's shape rules on the whole inputs; broadcast ones count in the common layout."""
+        return self.shape_by(PLAIN, inputs, modules)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape, by the same rules for the body."""
         expect_modules(self, modules, 1)
         if not inputs:
             raise ShapeError("pointwise: expected at least one input")
         expect_tensors(self, inputs)
         expect_same_dims(self, inputs)
+        if rules.strict:
+            expect_equal_dims(self, inputs)
         bound = bind(self, modules[0], inputs)
         _expect_types(self, modules[0], bound)
         if _is_plain(modules[0], inputs):
             lens = inputs[0].lens
             return together([Shape(o.shape.type, lens) for o in modules[0].outputs])
         bound = dict(zip(bound, _settled(inputs), strict=True))
-        return together(infer_body(modules[0], bound, inputs[0]))
+        return together(infer_body(modules[0], bound, inputs[0], rules))
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
         """The body on whole arrays, or block by block where that keeps temporaries in cache."""

@@ -33,11 +33,11 @@ from workbench.compiler.ir.ranges import (
     intersection,
     plus,
     ranged,
-    strict,
     total,
 )
 from workbench.compiler.ir.sampling import digits, grid
 from workbench.compiler.ir.shape import Shape, common_permutation
+from workbench.compiler.ir.shape_rules import ShapeRules
 from workbench.compiler.ops.elementwise import cast, finfo, repacked
 
 if TYPE_CHECKING:
@@ -276,14 +276,6 @@ class Concat(Operation):
     def _dynamic_shape(self, inputs: Sequence[Shape], axis: int) -> Shape:
         dims = [dims_of(s) for s in inputs]
         found = list(dims[0])
-        if strict.get():
-            mixed = any(s.dims is None for s in inputs)
-            expect(self, not mixed, "static and dynamic inputs; expected all of one kind")
-            pairs = [
-                p for d in dims for p in zip(_without(d, axis), _without(found, axis), strict=True)
-            ]
-            equal = all(a == b or ANY in (a, b) for a, b in pairs)
-            expect(self, equal, f"{inputs[0]} and others; expected equal ranges beside axis {axis}")
         for i, other in enumerate(dims[1:], 1):
             both = [intersection(a, b) for a, b in zip(found, other, strict=True)]
             wrong = [at for at, d in enumerate(both) if d is None and at != axis]
@@ -291,6 +283,23 @@ class Concat(Operation):
             found = [d or found[at] for at, d in enumerate(both)]
         found[axis] = total([d[axis] for d in dims])
         return ranged(inputs[0].type, found)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; strict rules want equal ranges beside the axis, and no static input among them."""
+        made = super().shape_by(rules, inputs, modules)
+        if rules.strict and any_dynamic(inputs):
+            self._expect_equal_ranges(inputs, normalize_axis(self, self.axis, inputs[0].ndim))
+        return made
+
+    def _expect_equal_ranges(self, inputs: Sequence[Shape], axis: int) -> None:
+        mixed = any(s.dims is None for s in inputs)
+        expect(self, not mixed, "static and dynamic inputs; expected all of one kind")
+        first, *others = [_without(dims_of(s), axis) for s in inputs]
+        pairs = [p for d in others for p in zip(d, first, strict=True)]
+        equal = all(a == b or ANY in (a, b) for a, b in pairs)
+        expect(self, equal, f"{inputs[0]} and others; expected equal ranges beside axis {axis}")
 
     def compute(self, *inputs: Any) -> Any:
         """``numpy.concatenate``."""

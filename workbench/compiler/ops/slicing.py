@@ -25,11 +25,11 @@ from workbench.compiler.ir.ranges import (
     expect_integers,
     expect_tensors,
     ranged,
-    strict,
     unsymbolic,
 )
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.shape_rules import ShapeRules
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -84,6 +84,18 @@ class Slice(Operation):
         expect(self, len(counts) == 1, f"axes, starts and ends of different lengths {counts}")
         return self._shape_of_inputs(inputs) if len(inputs) > 1 else self._shape(inputs[0])
 
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; strict rules want bounds of ranges as inputs."""
+        made = super().shape_by(rules, inputs, modules)
+        x = inputs[0]
+        if rules.strict and len(inputs) == 1:
+            for axis in distinct_axes(self, self.axes, x.ndim):
+                known = x.dims is None or x.dims[axis].is_fixed
+                expect(self, known, f"axis {axis} of {x} is a range; give the bounds as inputs")
+        return made
+
     def _shape(self, x: Shape) -> Shape:
         bounds = list(zip(self.axes, self.starts, self.ends, strict=True))
         if x.dims is None:
@@ -95,8 +107,6 @@ class Slice(Operation):
         dims = [Dim(d.min, d.max, (), d.name) for d in x.dims]
         for a, start, end in bounds:
             axis = normalize_axis(self, a, x.ndim, "axes")
-            known = dims[axis].is_fixed or not strict.get()
-            expect(self, known, f"axis {axis} of {x} is a range; give the bounds as inputs")
             dims[axis] = _cut(dims[axis], start, end)
         return ranged(x.type, dims)
 

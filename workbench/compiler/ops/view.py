@@ -31,10 +31,10 @@ from workbench.compiler.ir.ranges import (
     over,
     plus,
     ranged,
-    strict,
 )
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.shape_rules import ShapeRules
 from workbench.compiler.ir.sym import Expr
 
 if TYPE_CHECKING:
@@ -93,6 +93,15 @@ class Squeeze(Operation):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The remaining lens and strides; the scalar shape when none remains."""
+        return self._shape(inputs)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; by strict rules a range that may be 1 is no axis that goes unnamed."""
+        return rules.settle(inputs, self._shape(inputs, rules.strict))
+
+    def _shape(self, inputs: Sequence[Shape], strict: bool = False) -> Shape:
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         x = inputs[0]
@@ -103,7 +112,7 @@ class Squeeze(Operation):
                 raise ShapeError(f"squeeze: axis {axis} of {x} has length {dims[axis]}; expected 1")
         if not self.axes:
             gone = {i for i, d in enumerate(dims) if d.min == d.max == 1}
-            unsure = not strict.get() and any(d.min <= 1 <= d.max and not d.is_fixed for d in dims)
+            unsure = not strict and any(d.min <= 1 <= d.max and not d.is_fixed for d in dims)
             expect(self, not unsure, f"{x} may have length 1 on other axes; name the axes")
         kept = [i for i in range(x.ndim) if i not in gone]
         if x.is_symbolic and kept:
