@@ -12,8 +12,8 @@ import workbench as wb
 from tests.models import registry
 from workbench.compat import migraphx
 from workbench.compat.migraphx.printers.cpp import to_cpp
+from workbench.compat.migraphx.printers.graphviz import to_dot
 from workbench.compat.migraphx.printers.python import operation_code, to_python
-from workbench.compiler.export.dot import to_dot
 from workbench.compiler.ir import sym
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType

@@ -340,7 +340,7 @@ class program:
     @bound
     def write_netron_output(self, filename: FileName) -> None:
         """Write the graph as an ONNX file that Netron shows."""
-        from workbench.compiler.export.onnx import netron_json  # noqa: PLC0415
+        from workbench.compat.migraphx.printers.netron import netron_json  # noqa: PLC0415
         from workbench.compiler.files.mxr.files import write_whole  # noqa: PLC0415
 
         with written(filename):

@@ -38,11 +38,11 @@ def rendered(
 
         return to_cpp(program)
     if form == "graphviz":
-        from workbench.compiler.export.dot import to_dot  # noqa: PLC0415
+        from workbench.compat.migraphx.printers.graphviz import to_dot  # noqa: PLC0415
 
         return to_dot(program, brief)
     if form == "netron":
-        from workbench.compiler.export.onnx import netron_json  # noqa: PLC0415
+        from workbench.compat.migraphx.printers.netron import netron_json  # noqa: PLC0415
 
         return netron_json(program) + "\n"
     if form == "text":

@@ -1,1 +1,1 @@
-"""MIGraphX's printers: programs as Python and C++ that build them."""
+"""MIGraphX's printers: programs as Python and C++ that build them, for Graphviz and for Netron."""
