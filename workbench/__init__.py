@@ -6,7 +6,9 @@ The names below are the front door. Each is loaded when first used, so `import w
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from workbench.compat import tracing as _traces
 from workbench.compiler.builds.declared import declare
+from workbench.compiler.ir import tracing as _tracing
 from workbench.compiler.showing import provide
 
 __version__ = "0.1.0"
@@ -15,6 +17,8 @@ __version__ = "0.1.0"
 declare("ref", "workbench.compiler.builds.numpy_targets:REF")
 declare("cpu", "workbench.compiler.builds.numpy_targets:CPU")
 declare("gpu", "workbench.gpu.target:GPU")
+# What MIGraphX's variables print, whoever runs passes and programs.
+_tracing.provide(_traces.pass_listeners, _traces.run)
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build as Build

@@ -5,17 +5,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.compat.migraphx.narration import kinds_of, narrate, statistics
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.run.tracing import (
-    Traced,
-    elements_text,
-    kinds_of,
-    narrate,
-    preview,
-    run_trace,
-    statistics,
-    trace,
-)
+from workbench.compiler.run.tracing import Traced, run_trace, trace
+from workbench.compiler.text.elements import elements_text, preview
+from workbench.knobs import knobs
 
 
 def _add_sub() -> wb.Program:
@@ -111,3 +105,12 @@ def test_texts_of_values() -> None:
     assert statistics(np.array([1, 3], np.int8)) == [
         "Min value: 1, Max value: 3, Mean: 2, StdDev: 1"
     ]
+
+
+def test_options_trace_whoever_compiles_and_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with knobs.scope(trace_passes=True, trace_eval=1):
+        wb.compile(_add_sub(), "cpu").run()
+    said = capsys.readouterr().out
+    assert said.index("Pass: ") < said.index("Run instruction: ")
+    wb.compile(_add_sub(), "cpu").run()
+    assert not capsys.readouterr().out

@@ -14,7 +14,7 @@ from workbench.compiler.arrays.metrics import Metric
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import float_text
 from workbench.compiler.ir.program import Program
-from workbench.compiler.run.tracing import elements_text
+from workbench.compiler.text.elements import elements_text
 
 _PRINTED = 32
 _ULPS = 80

@@ -17,6 +17,7 @@ from workbench.compiler.ir.operation import find, float_text
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import build, rows_of
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.tracing import traced
 from workbench.compiler.passes.base import Pass, Pipeline, open_modules, run_pass
 from workbench.compiler.passes.pipelines import optimize_module
 from workbench.compiler.passes.precision.capture_arguments import CaptureArguments
@@ -31,7 +32,6 @@ from workbench.compiler.passes.precision.truncate_float import TruncateFloat
 from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
 from workbench.compiler.passes.tidy.normalize_ops import NormalizeOps
 from workbench.compiler.progress import progress_bar
-from workbench.compiler.record.pass_tracing import PassTracer
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.run.reference import Interpreter
 from workbench.knobs import knobs
@@ -162,13 +162,8 @@ def quantize_in_place(
     Raises:
         InputError: Calibration inputs do not fit the parameters; the program is then simplified only.
     """
-    tracers = [PassTracer(program, _say)] if knobs.trace_quantization else []
-    program.listeners += tracers
-    try:
+    with traced(program, "quantize"):
         found = _quantize(program, precision, calibration, ins_names, target, progress)
-    finally:
-        for one in tracers:
-            program.listeners.remove(one)
     if knobs.quantization_params and precision in _BITS:
         _say_parameters(found)
     return found

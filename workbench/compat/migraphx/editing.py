@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from workbench.compat.migraphx.errors import Error, bound
 from workbench.compat.migraphx.programs import program
+from workbench.compiler.ir.tracing import traced
 from workbench.compiler.passes.base import Pass, passes_of, run_pass
-from workbench.compiler.record.pass_tracing import traced
 
 
 @bound
@@ -23,7 +23,7 @@ def run_passes(program: program, passes: list[Any]) -> None:
         Error: There is no such pass or option, or a pass failed.
     """
     core = program.core
-    with traced(core):
+    with traced(core, "compile"):
         for one in passes_of([_named(p) for p in passes]):
             run_pass(one, core)
 

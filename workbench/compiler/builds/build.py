@@ -20,10 +20,10 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import build as build_program
 from workbench.compiler.ir.rows import rows_of
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.tracing import listeners
 from workbench.compiler.laws.pass_checks import MeaningCheck, Validation
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
 from workbench.compiler.record.edits import NearMiss
-from workbench.compiler.record.pass_tracing import tracers
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.report.result import Result
 from workbench.knobs import knobs
@@ -293,7 +293,7 @@ def _run(
             watch = [MeaningCheck(recording, completed_inputs(work, check), tolerance)]
         elif check:
             watch = [Validation(work)]
-        watch += tracers(work)
+        watch += listeners(work, "compile")
         work.listeners += watch
         try:
             for one in pipeline.passes:

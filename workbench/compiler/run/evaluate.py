@@ -1,12 +1,12 @@
-"""One run of a program, traced where the environment asks for it."""
+"""One run of a program, traced where that is wanted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.compiler.ir.tracing import traced_run
 from workbench.compiler.run.reference import Interpreter
-from workbench.knobs import knobs
 
 
 def evaluate(
@@ -15,7 +15,7 @@ def evaluate(
     times: dict[int, float] | None = None,
     progress: bool | None = False,
 ) -> list[Any]:
-    """Values of a program's outputs; what happens is printed if ``MIGRAPHX_TRACE_EVAL`` says so.
+    """Values of a program's outputs; what happens is said where a trace is wanted.
 
     Args:
         interpreter: The interpreter of the program. A traced run has one of its own.
@@ -27,8 +27,6 @@ def evaluate(
         InputError: An input is missing, unknown, or has the wrong type or shape.
         EvaluationError: An instruction failed.
     """
-    if level := knobs.trace_eval:
-        from workbench.compiler.run.tracing import narrate  # noqa: PLC0415
-
-        return narrate(interpreter.program, inputs, level)
+    if (outputs := traced_run(interpreter.program, inputs)) is not None:
+        return outputs
     return interpreter.run(inputs, times=times, progress=progress)

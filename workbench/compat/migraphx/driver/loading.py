@@ -24,8 +24,8 @@ from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
 from workbench.compiler.files.mxr.kernels import Compiled
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.tracing import traced
 from workbench.compiler.passes.base import Pass, passes_of, run_pass
-from workbench.compiler.record.pass_tracing import traced
 
 OPTIMIZE = (
     "eliminate_identity",
@@ -197,7 +197,7 @@ def _trimmed(program: Program, count: int, size: int) -> Program:
 
 def run_passes(program: Program, passes: list[Pass]) -> None:
     """Run passes on a program in place, traced as the options of the environment say."""
-    with traced(program):
+    with traced(program, "compile"):
         for one in passes:
             run_pass(one, program)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import PurePath
 from time import perf_counter
 
@@ -22,9 +21,14 @@ def _print(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
-def tracers(program: Program, say: Say = _print) -> list[Listener]:
-    """The listeners that the options ask for: ``trace_passes``, ``time_passes``, ``trace_matches``."""
+def tracers(program: Program, purpose: str = "compile", say: Say = _print) -> list[Listener]:
+    """The listeners that the options ask for: ``trace_passes``, ``time_passes``, ``trace_matches``.
+
+    A quantization has an option of its own, ``trace_quantization``.
+    """
     found: list[Listener] = []
+    if purpose == "quantize":
+        return [PassTracer(program, say)] if knobs.trace_quantization else found
     if knobs.trace_passes or knobs.trace_compile:
         found.append(PassTracer(program, say))
     if knobs.time_passes:
@@ -108,15 +112,3 @@ class MatchTracer(Listener):
 
     def _line(self, instruction: Instruction) -> str:
         return instruction_text(instruction, names(self.program))
-
-
-@contextmanager
-def traced(program: Program) -> Generator[None]:
-    """Trace the passes that run on a program inside, as the options say."""
-    listeners = tracers(program)
-    program.listeners += listeners
-    try:
-        yield
-    finally:
-        for listener in listeners:
-            program.listeners.remove(listener)
