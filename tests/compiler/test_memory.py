@@ -13,7 +13,7 @@ from workbench.compiler.ir.operation import make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops import elementwise, special
-from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.knobs import knobs
 
 FLOAT = np.dtype(np.float32)
@@ -97,7 +97,7 @@ def test_a_value_that_anything_else_refers_to_is_no_spare():
 
 
 def test_a_second_run_makes_only_what_its_caller_keeps():
-    interpreter = Interpreter(chain())
+    interpreter = PlannedInterpreter(chain())
     kept = [interpreter.run({"x": big()})]
     (buffers,) = interpreter.idle
     made, offered = buffers.made, buffers.offered
@@ -110,7 +110,7 @@ def test_a_second_run_makes_only_what_its_caller_keeps():
 
 
 def test_inputs_and_earlier_results_stay_as_they_were():
-    interpreter, x = Interpreter(chain()), big()
+    interpreter, x = PlannedInterpreter(chain()), big()
     first = interpreter.run({"x": x})[0]
     before = first.copy()
     interpreter.run({"x": big(1)})
@@ -124,7 +124,7 @@ def test_what_a_hook_keeps_is_never_written_over():
     def keep(_: object, value: np.ndarray, inputs: list[np.ndarray]) -> None:
         values.extend((v, v.copy()) for v in (value, *inputs))
 
-    Interpreter(chain()).run({"x": big()}, hook=keep)
+    PlannedInterpreter(chain()).run({"x": big()}, hook=keep)
     assert len(values) > 10
     assert all(np.array_equal(value, then) for value, then in values)
 
@@ -133,7 +133,7 @@ def test_constants_are_computed_once(monkeypatch: pytest.MonkeyPatch):
     calls: list[int] = []
     exponential = type(make("exp"))
     monkeypatch.setattr(exponential, "compute", lambda _, x: calls.append(1) or np.exp(x))
-    interpreter = Interpreter(chain())
+    interpreter = PlannedInterpreter(chain())
     results = [interpreter.run({"x": big()})[0] for _ in range(3)]
     assert len(calls) == 1
     assert all(np.array_equal(r, results[0]) for r in results)
@@ -143,7 +143,7 @@ def test_a_constant_that_is_a_result_cannot_be_written_to():
     program = Program("constant")
     one = program.main.add_literal(np.float32([1.0]))
     program.main.add_return(program.main.add("exp", one))
-    interpreter = Interpreter(program)
+    interpreter = PlannedInterpreter(program)
     result = interpreter.run()[0]
     with pytest.raises(ValueError, match="read-only"):
         result[0] = 0
@@ -154,7 +154,11 @@ def test_a_constant_that_is_a_result_cannot_be_written_to():
 @settings(max_examples=60, deadline=None)
 @given(program=programs())
 def test_reuse_and_threads_change_no_bit(program: Program):
-    plain, interpreter, inputs = Interpreter(program), Interpreter(program), inputs_for(program)
+    plain, interpreter, inputs = (
+        PlannedInterpreter(program),
+        PlannedInterpreter(program),
+        inputs_for(program),
+    )
     given_inputs = {name: x.copy() for name, x in inputs.items()}
     with knobs.scope(threads=1):
         expected = plain.run(inputs, hook=lambda *_: None)  # a hook forbids to write over values
@@ -167,8 +171,8 @@ def test_reuse_and_threads_change_no_bit(program: Program):
 
 
 def test_threads_may_run_one_interpreter():
-    interpreter, inputs = Interpreter(chain()), [big(i) for i in range(4)]
-    expected = [Interpreter(chain()).run({"x": x})[0] for x in inputs]
+    interpreter, inputs = PlannedInterpreter(chain()), [big(i) for i in range(4)]
+    expected = [PlannedInterpreter(chain()).run({"x": x})[0] for x in inputs]
     found: dict[int, np.ndarray] = {}
 
     def work(i: int) -> None:

@@ -7,7 +7,7 @@ from workbench.compiler.ir.module import Instruction, Module, captured
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import Rows, build, rows_of
 from workbench.compiler.passes.base import passes_of, run_pass
-from workbench.compiler.run.reference import evaluate_constant, is_large
+from workbench.compiler.run.constants import evaluate_constant, is_large
 
 _SEEN_THROUGH = frozenset({"reshape", "contiguous"})
 

@@ -33,7 +33,7 @@ from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimina
 from workbench.compiler.passes.tidy.normalize_ops import NormalizeOps
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.record.recording import Recording
-from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.knobs import knobs
 from workbench.numerics.calibration import Calibration, Captured
 
@@ -248,12 +248,13 @@ def _calibrated(
     places = [(i, n) for i in found for n, x in enumerate(i.inputs) if isinstance(x.op, Capture)]
     rows = [_row(k, i, n, precision) for k, (i, n) in enumerate(places)]
     with _watching(lambda index, value: rows[index].see(value)):
-        interpreter: Interpreter | None = None
+        interpreter: PlannedInterpreter | None = None
         sets = calibration if isinstance(calibration, Sequence) else list(calibration)
         with progress_bar(sets, progress, "calibrate") as shown:
             for given in shown:
                 if interpreter is None:
-                    interpreter = Interpreter(compile(copy, target, record=False).program)
+                    made = compile(copy, target, record=False)
+                    interpreter = PlannedInterpreter(made.program)
                 interpreter.run(_filled(program.parameters, given))
     return rows
 

@@ -14,7 +14,7 @@ from workbench.compat.migraphx.showing import text_bundle
 from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.debug_symbols import add_debug_symbols, inherit_debug_symbols
 from workbench.compiler.ir.module import Instruction, Module
-from workbench.compiler.run.reference import evaluate_constant
+from workbench.compiler.run.constants import evaluate_constant
 from workbench.compiler.text.printing import instruction_text
 
 if TYPE_CHECKING:

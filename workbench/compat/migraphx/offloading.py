@@ -18,7 +18,7 @@ from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.control import OUTPUT_PREFIX
-from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.compiler.run.tracing import Traced
 from workbench.gpu.devices.base import Device, Stream
 from workbench.gpu.devices.registry import device
@@ -181,7 +181,7 @@ class _Told:
         self.heard = heard
         self.inputs = inputs
         self.values: dict[int, Value] = {}
-        self._interpreter = Interpreter(program)
+        self._interpreter = PlannedInterpreter(program)
         self._waiting = list(enumerate(program.main))[::-1]
 
     def hear(self, instruction: Instruction, value: Any, _: Any) -> None:

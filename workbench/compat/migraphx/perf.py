@@ -18,7 +18,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.buffers import Write
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.report.timings import COPY
-from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.compiler.run.tracing import Dry, Timed
 from workbench.compiler.text.printing import instruction_text, names, printed_modules
 
@@ -269,7 +269,7 @@ def perf_report(
         found = _on_device(on_device(build), inputs, iterations, progress, copies)
         return PerfReport(build.program, *found, batch, detailed)
     program = program.program if isinstance(program, Build) else program
-    whole, timed, dry = Interpreter(program), Timed(program), Dry(program)
+    whole, timed, dry = PlannedInterpreter(program), Timed(program), Dry(program)
     whole.run(inputs)
     timed.run(inputs)
     timed.times.clear()
@@ -350,7 +350,7 @@ def _whole_run(
         executable.run(inputs)
         run = (lambda: executable.run(inputs)) if copies else executable.again
         return run, executable.wait
-    interpreter = Interpreter(program.program if isinstance(program, Build) else program)
+    interpreter = PlannedInterpreter(program.program if isinstance(program, Build) else program)
     return lambda: interpreter.run(inputs), lambda: None
 
 

@@ -105,8 +105,8 @@ _current = threading.local()
 
 
 @contextmanager
-def using(buffers: Buffers) -> Generator[None]:
-    """Place what this thread computes in ``buffers``."""
+def using(buffers: Buffers | None) -> Generator[None]:
+    """Place what this thread computes in ``buffers``; None is memory of its own for each array."""
     outer = current()
     _current.buffers = buffers
     try:

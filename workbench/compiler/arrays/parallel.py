@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from functools import cache
 
 from workbench.knobs import knobs
@@ -29,6 +30,24 @@ def _cores() -> int:
 SHARED = 1 << 18
 """Elements from which an array is cut into parts."""
 
+_divides: ContextVar[bool] = ContextVar("divides", default=True)
+
+
+@contextmanager
+def undivided() -> Generator[None]:
+    """Compute with whole arrays, in this thread alone."""
+    token = _divides.set(False)
+    try:
+        yield
+    finally:
+        _divides.reset(token)
+
+
+def is_divided(elements: int, least: int = SHARED) -> bool:
+    """Whether an array of so many elements is cut into parts, which ``least`` of them are worth."""
+    return elements >= least and _divides.get()
+
+
 WAKING = 1 << 22
 """Simple operations on an element from which it pays to wake other threads up."""
 
@@ -38,7 +57,7 @@ def spread(work: Callable[[int], None], count: int, operations: int) -> None:
 
     How the work is cut into parts must not depend on the number of threads; then no result does.
     """
-    alone = operations < WAKING or getattr(_within, "busy", False)
+    alone = operations < WAKING or getattr(_within, "busy", False) or not _divides.get()
     shares = 1 if alone else min(threads(), count)
     if shares < 2:
         for part in range(count):

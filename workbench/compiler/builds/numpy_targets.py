@@ -9,13 +9,14 @@ from workbench.compiler.builds.runner import NumPyRunner, Runner
 from workbench.compiler.builds.targets import Target
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes import pipelines
+from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.compiler.run.reference import Interpreter
 
 
 @dataclass(frozen=True)
 class _Reference(Target):
     def prepare(self, program: Program, **_: Any) -> Runner:
-        """The interpreter that is the yardstick."""
+        """The plain interpreter: the yardstick."""
         return NumPyRunner(program, Interpreter)
 
 
@@ -28,7 +29,7 @@ class _Fast(Target):
 
     def prepare(self, program: Program, **_: Any) -> Runner:
         """The interpreter that uses memory again and threads."""
-        return NumPyRunner(program, Interpreter)
+        return NumPyRunner(program, PlannedInterpreter)
 
 
 REF = _Reference("ref", "minimal pipeline, plain NumPy: the definition", pipelines.ref)

@@ -11,8 +11,9 @@ from workbench.compiler.errors import OperationError
 from workbench.compiler.files.mxr.kernels import SavedKernel
 from workbench.compiler.ir.program import Program
 from workbench.compiler.report.timings import Measured
-from workbench.compiler.run.evaluate import evaluate
-from workbench.compiler.run.reference import Hook, Interpreter
+from workbench.compiler.run.evaluate import AnyInterpreter, evaluate
+from workbench.compiler.run.planned import PlannedInterpreter
+from workbench.compiler.run.results import Hook
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Times: TypeAlias = Sequence[Mapping[int, float]] | Measured
 """The seconds of each instruction by id for each repetition, or what a device measured."""
-MakeInterpreter: TypeAlias = Callable[[Program, bool], Interpreter]
+MakeInterpreter: TypeAlias = Callable[[Program, bool], AnyInterpreter]
 """Makes the interpreter of a program; the flag asks it to compute every float in float64."""
 
 
@@ -134,13 +135,16 @@ class NumPyRunner(Runner):
     """
 
     def __init__(
-        self, program: Program, interpreter: MakeInterpreter = Interpreter, float64: bool = False
+        self,
+        program: Program,
+        interpreter: MakeInterpreter = PlannedInterpreter,
+        float64: bool = False,
     ) -> None:
         """No interpreter yet; one is made at the first run."""
         super().__init__(program)
         self._make = interpreter
         self._float64 = float64
-        self._made: tuple[int, Interpreter] | None = None
+        self._made: tuple[int, AnyInterpreter] | None = None
 
     @property
     def name(self) -> str:
@@ -180,7 +184,7 @@ class NumPyRunner(Runner):
             outputs = evaluate(self._interpreter(), inputs, times=times[-1], progress=progress)
         return outputs, times[1:]
 
-    def _interpreter(self) -> Interpreter:
+    def _interpreter(self) -> AnyInterpreter:
         """The interpreter of the program as it is now: one that was edited since is planned anew."""
         version, known = self._made or (-1, None)
         if known is None or version != self.program.version:

@@ -13,7 +13,7 @@ from workbench.compiler.macros.contractions import shifted
 from workbench.compiler.macros.emit import Emit
 from workbench.compiler.macros.table import macro
 from workbench.compiler.ops.windows import PaddingMode, same_padding
-from workbench.compiler.run.reference import evaluate_constant
+from workbench.compiler.run.constants import evaluate_constant
 
 Ints = tuple[int, ...]
 

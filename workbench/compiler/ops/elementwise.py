@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from workbench.compiler.arrays import memory
-from workbench.compiler.arrays.parallel import SHARED, spread
+from workbench.compiler.arrays.parallel import is_divided, spread
 from workbench.compiler.errors import ShapeError
 from workbench.compiler.ir.dtypes import FP8, Array, DType
 from workbench.compiler.ir.operation import (
@@ -109,7 +109,7 @@ class Pointwise(Operation):
 
     def _evaluated(self, out: Array | None, inputs: Sequence[Array]) -> Array:
         with np.errstate(all="ignore"):
-            if inputs[0].size < LARGE or not divisible(inputs):
+            if not is_divided(inputs[0].size, LARGE) or not divisible(inputs):
                 return self._rounded(*inputs)
             dtype = inputs[0].dtype
             if self._is_function and working_type(dtype, self.exact) == dtype:
@@ -371,7 +371,7 @@ _PART = 1 << 17
 def divisible(inputs: Sequence[Any]) -> bool:
     """Whether arrays are large and of one lens, single elements aside."""
     large = next((x for x in inputs if x.size != 1), None)
-    if large is None or large.size < LARGE:
+    if large is None or not is_divided(large.size, LARGE):
         return False
     return all(x.size == 1 or x.shape == large.shape for x in inputs)
 
@@ -379,7 +379,7 @@ def divisible(inputs: Sequence[Any]) -> bool:
 def in_parts(function: Function, inputs: Sequence[Array], out: Array | None = None) -> Array:
     """An elementwise function of ``divisible`` arrays that writes its result where it is told."""
     x = inputs[0]
-    if x.size < SHARED and x.size != 1 and x.flags.c_contiguous:
+    if not is_divided(x.size) and x.size != 1 and x.flags.c_contiguous:
         fits = out is not None and out.shape == x.shape and out.dtype == x.dtype
         return function(*inputs, out=out if fits else memory.empty(x.shape, x.dtype))
     cut = _Cut(inputs, _PART)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from workbench.compiler.arrays import memory
-from workbench.compiler.arrays.parallel import SHARED, spread
+from workbench.compiler.arrays.parallel import SHARED, is_divided, spread
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
 from workbench.compiler.ir.ranges import ONE, expect, expect_floats, expect_rank, expect_tensors
@@ -193,7 +193,7 @@ def _sizes(window: Window) -> Iterable[tuple[int, int, int, int]]:
 def _pooled(x: Array, window: Window, combine: np.ufunc, initial: float) -> Array:
     """Elements of each window combined, channels shared by threads."""
     shares = min(x.shape[1], x.size // SHARED)
-    if shares < 2:
+    if shares < 2 or not is_divided(x.size):
         return _combined(x, window, combine, initial)
     out = memory.empty((*x.shape[:2], *window.output), x.dtype)
     bounds = [x.shape[1] * i // shares for i in range(shares + 1)]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from workbench.compiler.arrays import memory
-from workbench.compiler.arrays.parallel import SHARED, spread
+from workbench.compiler.arrays.parallel import is_divided, spread
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ops.accumulate import working_type
 from workbench.compiler.ops.windows import Window
@@ -67,7 +67,7 @@ def _copied(x: Array) -> Array:
 
 
 def _copy(out: Array, x: Array) -> None:
-    if x.size < SHARED:
+    if not is_divided(x.size):
         out[...] = x
         return
     shares = min(_SHARES, x.shape[1])

@@ -1,16 +1,19 @@
-"""One run of a program, traced where that is wanted."""
+"""One run of a program by an interpreter, traced where that is wanted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from workbench.compiler.ir.tracing import traced_run
+from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.compiler.run.reference import Interpreter
+
+AnyInterpreter: TypeAlias = Interpreter | PlannedInterpreter
 
 
 def evaluate(
-    interpreter: Interpreter,
+    interpreter: AnyInterpreter,
     inputs: Mapping[str, Any],
     times: dict[int, float] | None = None,
     progress: bool | None = False,

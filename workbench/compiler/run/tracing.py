@@ -12,7 +12,9 @@ import numpy as np
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
-from workbench.compiler.run.reference import Hook, Interpreter, check_inputs
+from workbench.compiler.run.inputs import check_inputs
+from workbench.compiler.run.planned import PlannedInterpreter
+from workbench.compiler.run.results import Hook
 from workbench.compiler.run.steps import Step
 
 _NOTHING = np.empty(0, np.uint8)
@@ -32,7 +34,7 @@ class Traced:
     """Time that it took, modules that it calls included."""
 
 
-class Watched(Interpreter):
+class Watched(PlannedInterpreter):
     """An interpreter whose instructions are seen one by one, those of called modules included.
 
     Bodies of fused kernels count as one instruction. What is constant is computed once, before the
@@ -98,7 +100,7 @@ class Watched(Interpreter):
         return value
 
 
-class Dry(Interpreter):
+class Dry(PlannedInterpreter):
     """Goes through a program without computing anything: the time is that of the interpreter itself."""
 
     def _step(self, step: Step, env: dict[int, Value], hook: Hook | None = None) -> Value:

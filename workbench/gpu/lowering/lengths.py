@@ -14,7 +14,7 @@ from workbench.compiler.ir.module import Module, infer
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.sym.bindings import bindings, specialised
-from workbench.compiler.run.reference import check_inputs
+from workbench.compiler.run.inputs import check_inputs
 
 T = TypeVar("T")
 

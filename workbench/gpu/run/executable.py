@@ -15,7 +15,9 @@ from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.progress import progress_bar
-from workbench.compiler.run.reference import Interpreter, as_result, check_inputs
+from workbench.compiler.run.inputs import check_inputs
+from workbench.compiler.run.planned import PlannedInterpreter
+from workbench.compiler.run.results import as_result
 from workbench.gpu.code.cache import compiled
 from workbench.gpu.devices.base import Code, Device, Pointer, Stream
 from workbench.gpu.kernels.kernel import Place, Root
@@ -64,7 +66,7 @@ class Executable:
         """The stream of the last run."""
         self._buffers: list[Any] = []
         self._finalizer = weakref.finalize(self, _free, device, self._buffers)
-        self._interpreter = Interpreter(plan.program)
+        self._interpreter = PlannedInterpreter(plan.program)
         self.stream: Stream = device.stream() if self.replays else None
         """The stream that runs are in, unless they are given one."""
         self._graph: Any = None

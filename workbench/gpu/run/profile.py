@@ -12,7 +12,7 @@ from typing import Any
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.report.timings import COPY, DEVICE, HOST, LAUNCH, Measured, Span, Timing
-from workbench.compiler.run.reference import check_inputs
+from workbench.compiler.run.inputs import check_inputs
 from workbench.gpu.devices.base import Event, Launch, Peaks, Stream
 from workbench.gpu.lowering.plan import BranchStep, HostStep, Step
 from workbench.gpu.report.timings import Taken, output_names, rows_of, run_times

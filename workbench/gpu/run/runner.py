@@ -15,7 +15,7 @@ from workbench.compiler.record.lowered import Lowered
 from workbench.compiler.report.kernels import Kernels
 from workbench.compiler.report.run_plan import RunPlan
 from workbench.compiler.report.timings import Measured
-from workbench.compiler.run.reference import Hook
+from workbench.compiler.run.results import Hook
 from workbench.gpu.code.cache import compiled
 from workbench.gpu.code.saved import known_codes, saved_kernels
 from workbench.gpu.devices.base import Code, Compiler, Device

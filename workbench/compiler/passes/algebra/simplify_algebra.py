@@ -56,7 +56,7 @@ from workbench.compiler.rewrite import (
     rule,
     var,
 )
-from workbench.compiler.run.reference import evaluate_constant
+from workbench.compiler.run.constants import evaluate_constant
 
 
 @rule(

@@ -13,7 +13,7 @@ from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.decompose.recurrent_cells import CELLS, Cell, States
 from workbench.compiler.rewrite import Decline, Rewriter, op, rule
 from workbench.compiler.rewrite.bodies import prune_all
-from workbench.compiler.run.reference import evaluate_constant, is_large
+from workbench.compiler.run.constants import evaluate_constant, is_large
 
 _SEQUENCE, _BIAS, _LENS, _HIDDEN, _PEEPHOLE = 0, 3, 4, 5, 7
 

@@ -21,7 +21,7 @@ from workbench.compiler.ops.select import OneHot
 from workbench.compiler.ops.view import DimensionsOf
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, constant, op, rule, var
-from workbench.compiler.run.reference import MAX_FOLDED_BYTES, evaluate_constant
+from workbench.compiler.run.constants import MAX_FOLDED_BYTES, evaluate_constant
 
 
 def static(name: str) -> Pattern:

@@ -12,7 +12,7 @@ from workbench.compiler.ir.module import Instruction, Module, captured
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import Rewriter, change
-from workbench.compiler.run.reference import evaluate_constant
+from workbench.compiler.run.constants import evaluate_constant
 
 _FEWEST = 4
 """Lookups that are worth a concatenation of their tables."""

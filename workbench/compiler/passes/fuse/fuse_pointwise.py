@@ -36,7 +36,7 @@ from workbench.compiler.rewrite import (
     rule,
 )
 from workbench.compiler.rewrite.bodies import Body, numbered_name
-from workbench.compiler.run.reference import evaluate_constant
+from workbench.compiler.run.constants import evaluate_constant
 
 _SERIES = "pointwise"
 

@@ -18,7 +18,7 @@ from workbench.compiler.rewrite import (
     rule,
     var,
 )
-from workbench.compiler.run.reference import evaluate_constant, is_large
+from workbench.compiler.run.constants import evaluate_constant, is_large
 
 
 def _is_two(instruction: Instruction) -> bool:

@@ -9,7 +9,7 @@ from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.tidy.dead_code_elimination import unreachable
 from workbench.compiler.rewrite import Decline, Rewriter, op, rule
 from workbench.compiler.rewrite.bodies import prune_all
-from workbench.compiler.run.reference import evaluate_constant
+from workbench.compiler.run.constants import evaluate_constant
 
 
 @rule(op("if"), dynamic=True)

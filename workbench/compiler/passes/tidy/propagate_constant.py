@@ -15,7 +15,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change
-from workbench.compiler.run.reference import evaluate_constant, is_large
+from workbench.compiler.run.constants import evaluate_constant, is_large
 
 _KEPT = frozenset({"unpack_int4", "unpack_fp4", "undefined"})
 _THROUGH = frozenset({"contiguous", "dequantizelinear", "reshape"})

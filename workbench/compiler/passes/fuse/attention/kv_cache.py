@@ -23,7 +23,7 @@ from workbench.compiler.passes.fuse.attention.recognition import (
     with_constants,
 )
 from workbench.compiler.rewrite import Decline, Rewriter, op, rule
-from workbench.compiler.run.reference import evaluate_constant
+from workbench.compiler.run.constants import evaluate_constant
 
 _LAST_AXIS_ONLY = (0, 0, 0, 1)
 """Strides of a vector that four axes repeat along all but the last."""

@@ -1,0 +1,37 @@
+"""Failures of a run: at which instruction, from which node of the model, on what inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.compiler.errors import EvaluationError, WorkbenchError
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Value
+
+RAISED = (WorkbenchError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError)
+"""What an operation raises on values that it cannot compute with; anything else is a bug."""
+
+
+def failure(instruction: Instruction, inputs: Sequence[Value], error: Exception) -> EvaluationError:
+    """The error to raise in place of one that an operation raised."""
+    if isinstance(error, WorkbenchError):
+        return EvaluationError(f"{place(instruction)}: {error}")
+    return EvaluationError(f"{place(instruction)}: {error}; inputs were {listed(inputs)}")
+
+
+def place(instruction: Instruction) -> str:
+    """The operation, the instruction's id, and the nodes of the model that it comes from."""
+    sources = f", from {', '.join(map(repr, instruction.sources))}" if instruction.sources else ""
+    return f"{instruction.op} (#{instruction.id}{sources})"
+
+
+def described(value: Value) -> str:
+    """Type and lengths of a value: ``float32[2, 3]``; a tuple in parentheses."""
+    if isinstance(value, tuple):
+        return f"({listed(value)})"
+    return f"{value.dtype}{list(value.shape)}"
+
+
+def listed(values: Sequence[Value]) -> str:
+    """Types and lengths of values."""
+    return ", ".join(map(described, values))

@@ -1,0 +1,65 @@
+"""Results of instructions, held against the shapes that they have in the program, and as callers get them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.errors import EvaluationError
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Family, Value
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.run.failures import described, listed, place
+
+Hook = Callable[[Instruction, Value, Sequence[Value]], None]
+"""Called after an instruction of the main module: the instruction, its value, its inputs' values."""
+
+
+def in_lens(value: Value, shape: Shape) -> Value:
+    """A value in its shape's lens: an operation cannot tell the scalar ``{1}`` from one element."""
+    if shape.dims is not None or isinstance(value, tuple) or value.shape == shape.lens:
+        return value
+    return value.reshape(shape.lens) if value.size == shape.elements and shape.lens else value
+
+
+def check_lens(instruction: Instruction, value: Value, inputs: Sequence[Value]) -> None:
+    """Refuse a value whose lengths are not within its shape, or operands whose lengths differ.
+
+    Raises:
+        EvaluationError: They are not; the message names the instruction and the model's node.
+    """
+    shape = instruction.shape
+    if not isinstance(value, np.ndarray) or not shape.is_tensor:
+        return
+    fits = value.shape == shape.lens
+    if shape.dims is not None:
+        fits = len(value.shape) == len(shape.dims) and all(
+            d.min <= n <= d.max for d, n in zip(shape.dims, value.shape, strict=True)
+        )
+    pairs = zip(inputs, instruction.inputs, strict=True)
+    lens = {_lens(x) for x, i in pairs if i.shape.dims is not None or i.shape.elements != 1}
+    if fits and (len(lens) < 2 or instruction.op.family is not Family.POINTWISE):
+        return
+    raise EvaluationError(
+        f"{place(instruction)}: a value of {described(value)}; expected {shape}; "
+        f"inputs were {listed(inputs)}"
+    )
+
+
+def _lens(value: Value) -> tuple[int, ...] | None:
+    return value.shape if isinstance(value, np.ndarray) else None
+
+
+def as_result(value: Value, shape: Shape) -> Any:
+    """A value as a caller gets it: a sequence as a list, an optional as its value or None."""
+    if not isinstance(value, tuple):
+        return np.asarray(value)
+    if not shape.kind:
+        return value
+    element = shape.subs[0] if shape.subs else Shape()
+    values = [as_result(v, element) for v in value]
+    if shape.kind == "sequence":
+        return values
+    return values[0] if values else None
