@@ -1,15 +1,20 @@
 """Every option and environment variable of the workbench, once, with its type and meaning.
 
-Read one as an attribute (`knobs.validate`); `with knobs.scope(validate=True):` sets it for a block.
-The environment gives the value at each read, unless a scope or an assignment has set it.
+Read one as an attribute (`knobs.validate`). `with knobs.scope(validate=True):` sets it for a block, in
+this thread alone; an assignment (`knobs.validate = True`) sets it for the process. The environment gives
+the value at each read, unless a scope or an assignment has set it.
 """
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
+
+_scope: ContextVar[Mapping[str, Any]] = ContextVar("options", default={})  # noqa: B039 (read only)
+"""Options that the blocks around have set, by name."""
 
 _YES = {"1", "true", "yes", "on"}
 _NO = {"", "0", "false", "no", "off"}
@@ -46,12 +51,13 @@ class Knob(Generic[T]):
     def __get__(self, knobs: "Knobs | None", owner: type) -> "Knob[T] | T":
         if knobs is None:
             return self
-        if self.name in knobs.overrides:
-            return knobs.overrides[self.name]
+        for values in (_scope.get(), knobs.assigned):
+            if self.name in values:
+                return values[self.name]
         return self.from_environment()
 
     def __set__(self, knobs: "Knobs", value: T) -> None:
-        knobs.overrides[self.name] = value
+        knobs.assigned[self.name] = value
 
     def from_environment(self) -> T:
         """The variable's value, or the default where it is not set.
@@ -226,7 +232,8 @@ class Knobs:
     )
 
     def __init__(self) -> None:
-        self.overrides: dict[str, Any] = {}
+        self.assigned: dict[str, Any] = {}
+        """Options that were set for the whole process."""
 
     @classmethod
     def all(cls) -> list[Knob[Any]]:
@@ -237,6 +244,8 @@ class Knobs:
     def scope(self, **values: object) -> Generator[None]:
         """Sets options for the length of a `with` block.
 
+        Other threads do not see them, unless they run in a copy of this one's context.
+
         Args:
             **values: Options by name, e.g. `validate=True`.
 
@@ -246,12 +255,11 @@ class Knobs:
         known = {knob.name for knob in self.all()}
         if unknown := sorted(set(values) - known):
             raise TypeError(f"no option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
-        before = dict(self.overrides)
-        self.overrides.update(values)
+        token = _scope.set({**_scope.get(), **values})
         try:
             yield
         finally:
-            self.overrides = before
+            _scope.reset(token)
 
     def table(self) -> str:
         """Every option as a Markdown table: name, variable, default, meaning."""

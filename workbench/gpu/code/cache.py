@@ -7,6 +7,7 @@ import os
 import struct
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import copy_context
 from pathlib import Path
 
 from workbench.compiler.errors import DeviceError
@@ -56,7 +57,7 @@ def _compiled(
         return {}
     found: dict[str, Code] = {}
     with ThreadPoolExecutor(min(len(kernels), os.cpu_count() or 1)) as pool:
-        futures = {pool.submit(compile_one, k, compiler): k for k in kernels}
+        futures = {pool.submit(copy_context().run, compile_one, k, compiler): k for k in kernels}
         try:
             with progress_bar(list(futures), progress, "compile kernels") as shown:
                 done = as_completed(futures)
