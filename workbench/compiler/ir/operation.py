@@ -14,8 +14,8 @@ from workbench.compiler.errors import EvaluationError, OperationError, ShapeErro
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.quoting import word_text
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ir.structure import Contraction, Monoid
 from workbench.compiler.ir.shape_rules import ShapeRules
+from workbench.compiler.ir.structure import Contraction, Monoid
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.argument import Argument
