@@ -81,7 +81,7 @@ class Report:
         positions = np.arange(len(errors))
         ax.semilogy(positions, errors, ".-", color="#0072B2", lw=0.8, ms=4, label="relative RMS")
         ax.axhline(
-            self.tolerance, color="black", ls="--", lw=0.8, label=f"tolerance {self.tolerance:g}"
+            self.tolerance, color="black", ls="--", lw=0.8, label=f"tolerance {self.tolerance:.3g}"
         )
         self._mark_wrong(ax, errors)
         ax.set_xlabel("value, in the order of the run")
@@ -107,9 +107,9 @@ class Report:
         """One sentence: how many values agree, or which is the first that does not."""
         first = self.first_divergence()
         if first is None:
-            return f"all {len(self.rows)} compared values within {self.tolerance:g}"
+            return f"all {len(self.rows)} compared values within {self.tolerance:.3g}"
         wrong = sum(map(self.is_wrong, self.rows))
-        counted = f"{wrong} of {len(self.rows)} values beyond {self.tolerance:g}"
+        counted = f"{wrong} of {len(self.rows)} values beyond {self.tolerance:.3g}"
         return f"{counted}; first {first.name} {first.kernel}"
 
     def overlay(self) -> dict[int, float]:
