@@ -98,6 +98,33 @@ def _may_import(layer: str, module: str, *, on_request: bool) -> bool:
     return first in outer or (on_request and first in ON_REQUEST)
 
 
+# What an instruction has, and who may change it: a listener hears what a module does, and nothing else.
+FIELDS = frozenset(
+    ("constant", "inputs", "literal", "module", "modules", "op", "order", "shape", "sources", "symbols",
+     "target_id")
+)  # fmt: skip
+EDITORS = ("workbench/compiler/ir/", "workbench/widgets/")  # views have rows of their own
+
+
+def edits_through_modules(root: Path) -> Iterator[str]:
+    """Outside of the IR nobody sets an instruction's fields: its module has a method for each edit."""
+    for name, tree in source.trees(root, "workbench"):
+        if name.startswith(EDITORS):
+            continue
+        for node in ast.walk(tree):
+            if (field := _field_set(node)) in FIELDS:
+                yield f"{name}:{node.lineno}: sets .{field}; edit through the instruction's module"
+
+
+def _field_set(node: ast.AST) -> str:
+    """The field that is set or deleted here, of something else than the object at work itself."""
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        return "" if ast.unparse(node.value) == "self" else node.attr
+    is_setattr = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr")
+    named = node.args[1] if is_setattr and len(node.args) > 1 else None
+    return str(named.value) if isinstance(named, ast.Constant) else ""
+
+
 def budgets(root: Path) -> Iterator[str]:
     """A file has at most 500 lines, a function 60, half of them at most 8, an ES module 60 kB."""
     for path in source.files(root, ".py", ".js", under=("workbench", "tests")):
@@ -234,6 +261,7 @@ def locked(root: Path) -> Iterator[str]:
 
 RULES = [
     import_direction,
+    edits_through_modules,
     budgets,
     documented,
     options_in_one_place,

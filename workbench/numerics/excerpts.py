@@ -32,7 +32,8 @@ def trim(program: Program, count: int) -> Program:
     for id in gone:
         del rows.instructions[id]
     lost = before - _reached(rows)
-    rows.modules = {k: m for k, m in rows.modules.items() if k not in lost}
+    for key in lost:
+        del rows.modules[key]
     rows.instructions = {id: r for id, r in rows.instructions.items() if r.module not in lost}
     if gone:
         rows.output_names = ()

@@ -22,6 +22,7 @@ from workbench.compiler.files import mxr
 from workbench.compiler.files.mxr.files import SUFFIXES
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.facts import FACTS
 from workbench.compiler.ir.module import SourceNode
 from workbench.compiler.ir.operation import Operation, find
 from workbench.compiler.ir.program import Program
@@ -271,11 +272,7 @@ def _read_row(value: Json, literals: list[Argument]) -> Row:
 
 def _tables(rows: Rows, pool: _Literals) -> Json:
     return {
-        "name": rows.name,
-        "output_names": rows.output_names,
-        "targets": rows.targets,
-        "keeps_fixed": rows.keeps_fixed,
-        "strict": rows.strict,
+        **{name: getattr(rows, name) for name in FACTS},
         "source_nodes": [asdict(s) for s in rows.source_nodes.values()],
         "modules": [[k, *m] for k, m in rows.modules.items()],
         "instructions": [_row(r, pool) for r in rows.instructions.values()],
@@ -283,14 +280,14 @@ def _tables(rows: Rows, pool: _Literals) -> Json:
 
 
 def _rows(body: Json, literals: list[Argument]) -> Rows:
-    rows = Rows(body["name"], tuple(body["output_names"]), tuple(body.get("targets", ())))
-    rows.keeps_fixed, rows.strict = (bool(body.get(k, False)) for k in ("keeps_fixed", "strict"))
+    facts: dict[str, Any] = {k: v for k, v in body.items() if k in FACTS}
+    for name in ("output_names", "targets"):
+        facts[name] = tuple(body.get(name, ()))
     nodes = [_source_node(n) for n in body["source_nodes"]]
-    rows.source_nodes = {n.name: n for n in nodes}
-    rows.modules = {k: ModuleRow(name, bypass) for k, name, bypass in body["modules"]}
+    facts["source_nodes"] = {n.name: n for n in nodes}
+    modules = {k: ModuleRow(name, bypass) for k, name, bypass in body["modules"]}
     made = [_read_row(r, literals) for r in body["instructions"]]
-    rows.instructions = {r.id: r for r in made}
-    return rows
+    return Rows(**facts, modules=modules, instructions={r.id: r for r in made})
 
 
 def _source_node(value: dict[str, Json]) -> SourceNode:

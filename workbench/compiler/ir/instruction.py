@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,15 @@ class Instruction:
 def is_constant(instruction: Instruction) -> bool:
     """Whether an instruction can be evaluated before a run."""
     return instruction.constant
+
+
+def detached(
+    instruction: Instruction, op: Operation, inputs: tuple[Instruction, ...]
+) -> Instruction:
+    """An instruction like this one in no module, with another operation and inputs that do not know it."""
+    made = copy(instruction)
+    made.op, made.inputs = op, inputs
+    return made
 
 
 def learn_constant(instruction: Instruction) -> None:

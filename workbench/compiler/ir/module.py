@@ -273,6 +273,34 @@ class Module(InstructionList):
             tally.made(instruction)
         self.program.tell_touched(instruction)
 
+    def set_op(self, instruction: Instruction, op: Operation, shape: Shape | None = None) -> None:
+        """Give an instruction another operation; its shape is inferred anew, unless it is given.
+
+        Shapes of its users stay as they are until ``reinfer``.
+        """
+        instruction.op = op
+        if shape is None:
+            shape = infer(op, instruction.inputs, instruction.modules)
+        instruction.shape = shape
+        learn_constant(instruction)
+        self.program.tell_touched(instruction)
+
+    def set_shape(self, instruction: Instruction, shape: Shape) -> None:
+        """Give an instruction the shape that it is known to have; those of its users stay as they are."""
+        instruction.shape = shape
+        learn_constant(instruction)
+        self.program.tell_touched(instruction)
+
+    def set_sources(self, instruction: Instruction, sources: Iterable[str]) -> None:
+        """Say which nodes of the model an instruction comes from, each once."""
+        instruction.sources = tuple(dict.fromkeys(sources))
+        self.program.tell_touched(instruction)
+
+    def set_target(self, instruction: Instruction, target_id: int) -> None:
+        """Say which of the program's targets runs an instruction, by its place among them."""
+        instruction.target_id = target_id
+        self.program.tell_touched(instruction)
+
     def take(
         self, instruction: Instruction, inputs: Sequence[Instruction], keep_shape: bool = False
     ) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.compiler import showing
 from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.facts import ProgramFacts
 from workbench.compiler.ir.listener import Listener, RuleLike
-from workbench.compiler.ir.module import Instruction, Module, SourceNode
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
 
@@ -55,23 +56,13 @@ class Edit:
             listener.edit_ended()
 
 
-class Program:
+class Program(ProgramFacts):
     """A whole network: a main module and the modules that it calls."""
 
     def __init__(self, name: str = "") -> None:
         """A program whose main module is empty; ``name`` is what views call it (often a file name)."""
-        self.name = name
+        super().__init__(name)
         self.modules: dict[str, Module] = {}
-        self.source_nodes: dict[str, SourceNode] = {}
-        """The nodes of the model that the program was made from, by name."""
-        self.keeps_fixed = False
-        """Whether shapes whose ranges are all single lengths stay dynamic, as they do in MIGraphX."""
-        self.strict = False
-        """Whether operations refuse what MIGraphX refuses of dynamic shapes; with ``keeps_fixed`` only."""
-        self.output_names: tuple[str, ...] = ()
-        """The model's names for the outputs; empty when it had none."""
-        self.targets: tuple[str, ...] = ()
-        """Names of the targets that the program is compiled for; empty before it is compiled."""
         self.tally: Tally | None = None
         """Hands debug symbols on when instructions are replaced; None while there are none."""
         self.current_sources: tuple[str, ...] = ()

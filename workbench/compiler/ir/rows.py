@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, cast
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.debug_symbols import restore_debug_symbols
-from workbench.compiler.ir.module import Instruction, Module, SourceNode
+from workbench.compiler.ir.facts import ProgramFacts
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
@@ -41,17 +42,11 @@ _new_row = cast("Callable[[type[Row], tuple[Any, ...]], Row]", tuple.__new__)
 
 
 @dataclass
-class Rows:
+class Rows(ProgramFacts):
     """A program as tables. Modules are keyed by a number, for their names may change."""
 
-    name: str = ""
-    output_names: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-    source_nodes: dict[str, SourceNode] = field(default_factory=dict[str, SourceNode])
     modules: dict[int, ModuleRow] = field(default_factory=dict[int, ModuleRow])
     instructions: dict[int, Row] = field(default_factory=dict[int, Row])
-    keeps_fixed: bool = False
-    strict: bool = False
 
 
 def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
@@ -81,8 +76,8 @@ def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
 def rows_of(program: Program) -> Rows:
     """A program as tables."""
     keys = {module: k for k, module in enumerate(program.modules.values())}
-    rows = Rows(program.name, program.output_names, program.targets, program.source_nodes)
-    rows.keeps_fixed, rows.strict = program.keeps_fixed, program.strict
+    rows = Rows()
+    rows.take_facts(program)
     rows.modules = {k: ModuleRow(m.name, m.bypass) for m, k in keys.items()}
     for module in keys:
         for instruction in module:
@@ -93,11 +88,7 @@ def rows_of(program: Program) -> Rows:
 def build(rows: Rows, program: Program | None = None) -> Program:
     """The program that the tables describe, with the same ids and order; in an empty one, if given."""
     program = Program() if program is None else program
-    program.name = rows.name
-    program.output_names = rows.output_names
-    program.targets = rows.targets
-    program.source_nodes = rows.source_nodes
-    program.keeps_fixed, program.strict = rows.keeps_fixed, rows.strict
+    program.take_facts(rows)
     fill(program, rows)
     return program
 

@@ -191,5 +191,5 @@ def _fail(
     report: RuleReport, failure: str, before: Program, after: Program, inputs: dict[str, Any]
 ) -> bool:
     report.failure, report.before, report.after = failure, before, after
-    report.inputs = inputs
+    report.inputs.update(inputs)
     return False

@@ -112,9 +112,8 @@ class Recording(Listener):
         return self._tables(rows, modules)
 
     def _tables(self, rows: dict[int, Row], modules: dict[int, ModuleRow]) -> Rows:
-        p = self.program
-        made = Rows(p.name, p.output_names, p.targets, p.source_nodes, modules, rows)
-        made.keeps_fixed, made.strict = p.keeps_fixed, p.strict
+        made = Rows(modules=modules, instructions=rows)
+        made.take_facts(self.program)
         return made
 
     def rows_now(self) -> Rows:

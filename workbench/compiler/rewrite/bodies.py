@@ -95,7 +95,7 @@ class Body:
         relaid = [n for o, n in zip(given, inputs, strict=True) if o.shape != n.shape]
         self.module.take(instruction, inputs, keep_shape=True)
         if not keep_shape and (relaid or not self._relaid.isdisjoint(inputs)):
-            instruction.shape = infer(instruction.op, inputs, instruction.modules)
+            self.module.set_shape(instruction, infer(instruction.op, inputs, instruction.modules))
             if instruction.shape != shape:
                 self._relaid.add(instruction)
 
@@ -150,7 +150,7 @@ class Body:
         outer.replace(old, new)
         self.module.reinfer(old)
         self.close(old)
-        new.sources = self._sources(new)
+        outer.set_sources(new, self._sources(new))
         prune_all(before)
         return new
 
@@ -174,7 +174,7 @@ class Body:
         """
         self.close(*results)
         new = outer.insert(before, op, *self.inputs, modules=[self.module], **attributes)
-        new.sources = self._sources(new)
+        outer.set_sources(new, self._sources(new))
         single = len(results) == 1
         for index, old in enumerate(results):
             part = new if single else outer.insert(before, "get_tuple_elem", new, index=index)
@@ -199,7 +199,7 @@ class Body:
         prune_all(before)
         if old is not self.module:
             outer.program.remove_module(old)
-        instruction.sources = self._sources(instruction)
+        outer.set_sources(instruction, self._sources(instruction))
         return instruction
 
     def _sources(self, fused: Instruction) -> tuple[str, ...]:

@@ -120,14 +120,15 @@ class _Reader:
         shape_text, _, target = shape_text.partition(", target_id=")
         made = self._instruction(module, found["name"], body, shape_text)
         add_debug_symbols(made, [unquoted(s) for s in symbols.split(", ")] if symbols else [])
-        made.target_id = int(target or 0)
+        if target:
+            module.set_target(made, int(target))
         shape = parse_shape(shape_text)
         if shape_text and made.shape != shape and str(made.shape) != str(shape):
             strictly = strict_shape(made.op, [i.shape for i in made.inputs], made.modules)
             if strictly is None or str(strictly) != shape_text:
                 self._fail(f"the line says {shape}, but the operation gives {made.shape}")
             self.program.keeps_fixed = self.program.strict = True
-            made.shape = strictly
+            module.set_shape(made, strictly)
         self.named[found["name"]] = made
 
     def _instruction(self, module: Module, name: str, body: str, shape: str) -> Instruction:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from workbench.compiler.ir.dtypes import Array
-from workbench.compiler.ir.module import Module, infer
+from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.sym.bindings import bindings, specialised
@@ -51,7 +51,7 @@ def with_lengths(program: Program, inputs: Mapping[str, Any]) -> Program:
     for name, parameter in made.main.parameters.items():
         if shapes[name].is_dynamic:
             lens = np.shape(cast("Array", checked[name]))
-            parameter.shape = Shape(parameter.shape.type, lens)
+            made.main.set_shape(parameter, Shape(parameter.shape.type, lens))
     _infer(made.main, values)
     return made
 
@@ -62,8 +62,7 @@ def _infer(module: Module, values: Mapping[Any, int]) -> None:
         for called in instruction.modules:
             _infer(called, values)
         if instruction.inputs and not instruction.name.startswith("@"):
-            instruction.op = specialised(instruction.op, values)
-            instruction.shape = infer(instruction.op, instruction.inputs, instruction.modules)
+            module.set_op(instruction, specialised(instruction.op, values))
 
 
 class Dispatch(Generic[T]):

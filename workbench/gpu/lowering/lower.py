@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 
 import numpy as np
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.builtin import Identity
 from workbench.compiler.ir.dtypes import Array
-from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.instruction import Instruction, detached
 from workbench.compiler.ir.module import Module, captured
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
@@ -301,10 +300,8 @@ def _apart(shape: Shape) -> Shape:
 
 def unwrapped(instruction: Instruction) -> Instruction:
     """What is written into a buffer, as an instruction of its own that is in no module."""
-    inner = copy(instruction)
-    inner.op = getattr(instruction.op, "op", Identity())
-    inner.inputs = instruction.inputs[:-1]
-    return inner
+    op = getattr(instruction.op, "op", Identity())
+    return detached(instruction, op, instruction.inputs[:-1])
 
 
 def roots_of(step: Step) -> list[Root]:

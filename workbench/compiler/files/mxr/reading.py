@@ -186,7 +186,7 @@ class _Reader:
                 self.program.keeps_fixed = self.program.strict = True
             elif not _alike(made.shape, shape):
                 raise ModelError(f"the file says {shape}, but the operation gives {made.shape}")
-            made.shape = shape
+            module.set_shape(made, shape)
         return made
 
     def _module_extra(self, module: Module) -> None:
@@ -203,9 +203,9 @@ class _Reader:
             if listed and len(listed) != len(instructions):
                 raise ModelError(f"{self.at}: {len(listed)} entries for {len(instructions)} nodes")
         for instruction, names in zip(instructions, sources, strict=False):
-            instruction.sources = _texts(names, "sources")
+            module.set_sources(instruction, _texts(names, "sources"))
         for instruction, target in zip(instructions, targets, strict=False):
-            instruction.target_id = integer(target, "target_ids")
+            module.set_target(instruction, integer(target, "target_ids"))
 
     def _bypass(self) -> None:
         """Mark the bodies that passes leave alone, if these do not follow from what calls them."""

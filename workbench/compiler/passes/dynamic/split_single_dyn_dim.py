@@ -152,7 +152,7 @@ def _copied(
     modules = [_called(m, target, inner, values) for m in instruction.modules]
     op = specialised(instruction.op, values)
     made = target.insert(None, op, *inputs, modules=modules)
-    made.target_id = instruction.target_id
+    target.set_target(made, instruction.target_id)
     return made
 
 

@@ -134,7 +134,7 @@ def _insert_split(
         "split_fused_reduce", *body.inputs, modules=[body.module], axes=axes_of(root),
         assign="assign_add",
     )  # fmt: skip
-    split.sources = root.sources
+    b.module.set_sources(split, root.sources)
     results = [split]
     if len(sums) > 1:
         results = [b("get_tuple_elem", split, index=i) for i in range(len(sums))]

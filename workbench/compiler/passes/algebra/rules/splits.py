@@ -240,8 +240,7 @@ def _join(
 
 def come_from(made: Instruction, group: Iterable[Instruction]) -> None:
     """Let an instruction come from the source nodes of all that it stands for."""
-    made.sources = tuple(dict.fromkeys(s for i in group for s in (*made.sources, *i.sources)))
-    made.module.program.tell_touched(made)
+    made.module.set_sources(made, (s for i in group for s in (*made.sources, *i.sources)))
 
 
 def move_before(place: Instruction, values: Iterable[Instruction]) -> None:

@@ -296,7 +296,7 @@ def _kernel(
     else:
         body = _body(old.modules[0], inputs, dims, axes)
         made = b("fused_reduce", *inputs, modules=[body], axes=axes)
-    made.sources = old.sources
+    b.module.set_sources(made, old.sources)
     return made
 
 
@@ -314,7 +314,7 @@ def _body(old: Module, inputs: list[Instruction], dims: Ints, axes: Ints) -> Mod
         if one.parameter is None and not isinstance(one.op, Return):
             op = _op_in_space(one, dims, axes)
             made = body.add(op, *[known[i] for i in one.inputs], modules=one.modules)
-            made.sources = one.sources
+            body.set_sources(made, one.sources)
             known[one] = made
     body.add_return(*[known[o] for o in old.outputs])
     return body

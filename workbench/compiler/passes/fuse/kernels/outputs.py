@@ -57,7 +57,7 @@ def join(producer: Instruction, user: Instruction) -> Instruction:
     own, emptied = body.results, user.modules[0]
     body.close(*body.absorb(emptied, user.inputs), *own)
     fused = module.insert(user, user.op, *body.inputs, modules=[body.module])
-    fused.sources = tuple(dict.fromkeys((*producer.sources, *user.sources)))
+    module.set_sources(fused, (*producer.sources, *user.sources))
     module.set_modules(user, [body.module])  # until it is gone
     anchor = user.following
     for one in reversed(between):
