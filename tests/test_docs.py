@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from workbench.compiler.arrays.metrics import Metric, type_tolerance
+from workbench.compiler.builds.targets import unregister
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import OPERATIONS
 from workbench.compiler.macros import MACROS
@@ -24,6 +25,7 @@ def test_the_code_of_a_page_runs(page: str):
         for name in ("cube", "scaled_cube", "softsign_of"):  # the own operations and macro of pages
             OPERATIONS.pop(name, None)
         MACROS.pop("hypotenuse", None)
+        unregister("careful")
 
 
 def test_the_page_of_numbers_has_every_metric_and_the_tolerance_of_every_float():

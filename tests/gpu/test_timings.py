@@ -425,7 +425,7 @@ def test_a_model_with_odd_names_is_drawn_as_it_is_called():
 
     rows = (timing("$\\frac", [1e-3], ["<b>$x^", '"'], flops=4, bytes=8, type="f32"),)
     a = SimpleNamespace(measured=Measured(rows))
-    ax = wb.compiler.timing_comparison.TimingComparison(a, a, ("$a", "$b")).plot()
+    ax = wb.compiler.report.timing_comparison.TimingComparison(a, a, ("$a", "$b")).plot()
     ax.figure.draw_without_rendering()
     assert ax.get_yticklabels()[0].get_text() == '<b>$x^, "'
     plt.close("all")

@@ -79,20 +79,6 @@ class Build:
         """
         return self.runner.specialised(inputs) or self
 
-    def lower(self) -> None:
-        """Let the recording end with what the target makes of the program.
-
-        Raises:
-            DeviceError: It cannot be lowered; ``error.recording`` shows what was done until then.
-        """
-        if self._recording is None:
-            return
-        try:
-            self._recording.lower(self.runner.lowered)
-        except WorkbenchError as error:
-            error.recording = self._recording
-            raise
-
     @property
     def recording(self) -> Recording:
         """What the passes did.
@@ -258,11 +244,8 @@ def compile(
         rows = rows_of(program)
         work = build_program(rows)
         recording = Recording(work, rows) if record or isinstance(check, Mapping) else None
-        try:
+        with _shown_by(recording):
             _run(pipeline, work, recording, knobs.validate if check is None else check, tolerance)
-        except WorkbenchError as error:
-            error.recording = recording
-            raise
     work.targets = (chosen.name,)
     seconds = perf_counter() - started
 
@@ -273,9 +256,23 @@ def compile(
         )  # fmt: skip
 
     runner = chosen.prepare(work, device=device, source=program, compile=variant)
-    made = Build(program, work, chosen, recording if record else None, seconds, runner)
-    made.lower()
-    return made
+    kept = recording if record else None
+    if kept is not None:
+        started = perf_counter()
+        with _shown_by(kept):
+            kept.lower(runner.lowered)
+        seconds += perf_counter() - started
+    return Build(program, work, chosen, kept, seconds, runner)
+
+
+@contextmanager
+def _shown_by(recording: Recording | None) -> Generator[None]:
+    """An error that is raised inside shows what was recorded until then."""
+    try:
+        yield
+    except WorkbenchError as error:
+        error.recording = recording
+        raise
 
 
 def _run(
