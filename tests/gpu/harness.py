@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -105,6 +106,10 @@ def _quick(index: int) -> Compiler:
     return OpenCLDevice(index, optimize=False).compiler
 
 
+_DEFINITION = re.compile(r"^[^\s}].*\n(?:[\s}].*\n)*", re.MULTILINE)
+"""A line at the margin, and those that go on with it."""
+
+
 def together(kernels: Sequence[Kernel], compiler: Compiler) -> dict[str, Code]:
     """The code of each kernel, by name: several have one, from a source with all of them."""
     groups = [kernels[k : k + TOGETHER] for k in range(0, len(kernels), TOGETHER)]
@@ -125,8 +130,8 @@ def merged(kernels: Sequence[Kernel]) -> Kernel:
     bodies: list[str] = []
     for kernel in kernels:
         head, word, body = kernel.source.partition("KERNEL(")
-        definitions |= dict.fromkeys(head.splitlines())
+        definitions |= dict.fromkeys(_DEFINITION.findall(head))
         bodies.append(word + body)
-    source = "\n".join([*definitions, *bodies])
+    source = "".join([*definitions, *bodies])
     name = f"together_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
     return Kernel(name, source, kernels[0].grid, kernels[0].block)
