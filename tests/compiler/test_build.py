@@ -1,6 +1,8 @@
 """Compiling and running: pipelines as asked for, inputs checked, timings counted, errors that help."""
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import ClassVar
 
 import numpy as np
@@ -354,3 +356,21 @@ def test_deep_constants_without_folding_do_not_recurse():
     main.add_return(main.add("max", x, value))
     build = compile(program, passes=["fuse_pointwise"])
     assert build.run({"x": np.zeros(1, np.float32)})[0] == [1]
+
+
+def test_compilations_in_two_threads_leave_the_collector_as_it_was(program):
+    usual, met, seen = gc.get_threshold(), Barrier(2, timeout=30), []
+
+    class Meet(Pass):
+        """Wait for the other one."""
+
+        name: ClassVar[str] = "meet"
+
+        def apply(self, _: Program) -> None:
+            met.wait()
+            seen.append(gc.isenabled())
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: compile(program, "cpu", passes=[Meet()]), range(2)))
+    assert seen == [True, True]
+    assert gc.get_threshold() == usual

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
 from time import perf_counter
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.compiler.builds.garbage import rarely_collected
 from workbench.compiler.builds.runner import Runner
 from workbench.compiler.builds.targets import Target, target_named, with_devices
 from workbench.compiler.errors import InputError, OperationError, WorkbenchError
@@ -240,7 +240,7 @@ def compile(
         raise OperationError(f"target {chosen.name!r} has no devices; expected {with_devices()}")
     pipeline = pipeline_of(chosen, passes, disable, precision)
     started = perf_counter()
-    with _collector_paused():
+    with rarely_collected():
         rows = rows_of(program)
         work = build_program(rows)
         recording = Recording(work, rows) if record or isinstance(check, Mapping) else None
@@ -298,18 +298,6 @@ def _run(
         finally:
             for listener in watch:
                 work.listeners.remove(listener)
-
-
-@contextmanager
-def _collector_paused() -> Generator[None]:
-    """Compiling makes many small objects that stay: looking for garbage among them is wasted time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def pipeline_of(
