@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Family
+from workbench.compiler.ops.fused import FusedReduce, Group
+from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.reduce import is_reduction
+from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.passes.fuse import conditions as obstacles
 from workbench.compiler.passes.fuse import fuse_concat, fuse_gemm_epilogue
 from workbench.compiler.passes.fuse.kernels.pairs import KERNELS, behind_views, listed, who
@@ -122,7 +125,7 @@ def _fused_by(producer: Instruction, user: Instruction) -> tuple[str, str]:
     if "concat" in names:
         return "fuse_concat", fuse_concat.obstacle(producer, user)
     products = [
-        k for k in (producer, user) if k.name == "group" or k.name in fuse_gemm_epilogue.TAGS
+        k for k in (producer, user) if isinstance(k.op, Group) or k.name in fuse_gemm_epilogue.TAGS
     ]
     if len(products) == 2:
         return "", f"{listed(products)} each hold a product; a kernel has one, but for attention"
@@ -131,9 +134,9 @@ def _fused_by(producer: Instruction, user: Instruction) -> tuple[str, str]:
         if _reduces(other):
             whole = f"{who(other)} needs whole rows of what it reduces"
             return "", f"{whole}; {who(products[0])} computes and reads parts of them"
-        if producer.name == "group":
+        if isinstance(producer.op, Group):
             return "", _after_group(producer, user)
-        if user.name == "group" and producer.only_user is None:
+        if isinstance(user.op, Group) and producer.only_user is None:
             return "", _shared(producer, user)
         return "fuse_gemm_epilogue", fuse_gemm_epilogue.obstacle(producer, user)
     reduces = any(map(_reduces, (producer, user)))
@@ -141,7 +144,7 @@ def _fused_by(producer: Instruction, user: Instruction) -> tuple[str, str]:
 
 
 def _reduces(instruction: Instruction) -> bool:
-    return instruction.name == "fused_reduce" or is_reduction(instruction)
+    return isinstance(instruction.op, FusedReduce) or is_reduction(instruction)
 
 
 def _shared(producer: Instruction, user: Instruction) -> str:
@@ -205,7 +208,7 @@ def _apart(build: Build, ours: Sequence[Instruction], theirs: Sequence[Instructi
 
 
 def _is_view(instruction: Instruction) -> bool:
-    return instruction.op.alias is not None or instruction.name in ("contiguous", "reshape")
+    return instruction.op.alias is not None or isinstance(instruction.op, Contiguous | Reshape)
 
 
 def _read(kernels: Iterable[Instruction]) -> list[Instruction]:

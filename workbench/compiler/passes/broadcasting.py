@@ -11,6 +11,7 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape, broadcast_lens
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
+from workbench.compiler.ops.convert import Convert
 from workbench.compiler.rewrite import Pattern, Rewriter, behind_broadcasts, var
 
 
@@ -43,7 +44,7 @@ def unsteady(name: str) -> Pattern:
 
 def is_steady(instruction: Instruction) -> bool:
     """Whether a value is a constant or a ``broadcast``."""
-    return instruction.constant or instruction.name == "broadcast"
+    return instruction.constant or isinstance(instruction.op, Broadcast)
 
 
 def used_once(instruction: Instruction) -> bool:
@@ -63,7 +64,7 @@ def uniform(instruction: Instruction, value: float) -> bool:
     Conversions to types that have the value do not hide it.
     """
     found = behind_broadcasts(instruction)
-    while found.name == "convert":
+    while isinstance(found.op, Convert):
         if found.shape.dims is not None or not _has(found.shape.type, value):
             return False
         found = behind_broadcasts(found.inputs[0])

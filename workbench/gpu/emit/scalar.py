@@ -12,6 +12,10 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import FP8, DType, NaN
 from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ops.compare import Equal, Isinf, Isnan
+from workbench.compiler.ops.convert import BitCast, Convert
+from workbench.compiler.ops.pointwise import Div
+from workbench.compiler.ops.quant import Dequantizelinear, Quantizelinear
 from workbench.gpu.emit.functions import definition, kind_of, limit_text
 from workbench.gpu.emit.writer import Writer
 
@@ -182,26 +186,28 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
         operands: One element each.
         type: The element type of the result.
     """
-    if op.name == "convert":
+    if isinstance(op, Convert):
         return cast(w, operands[0], type)
-    if op.name == "bit_cast":
+    if isinstance(op, BitCast):
         return _bits(w, operands[0], type)
-    if op.name in ("isnan", "isinf") and not operands[0].type.is_float:
+    if isinstance(op, Isnan | Isinf) and not operands[0].type.is_float:
         return number(False, type)
-    if op.name == "equal" and operands[0].type.format.nan is NaN.FNUZ:
+    if isinstance(op, Equal) and operands[0].type.format.nan is NaN.FNUZ:
         return _same_code(w, operands, type)
-    if op.name == "quantizelinear":
+    if isinstance(op, Quantizelinear):
         return _quantized(w, operands, type)
     work = _work_type(op, operands, type)
-    kept = op.name in _AS_THEY_ARE and op.name != "dequantizelinear"
+    kept = op.name in _AS_THEY_ARE and not isinstance(op, Dequantizelinear)
     names = [x.text if kept else _as_type(w, x, work) for x in operands]
     names += ["0"] * (3 - len(names))
     text = _expression(w, op, names, work if not kept else c_type(operands[0].type), type)
     if _is_narrow([*operands, Scalar("", type)]):
         text = (
-            f"FAST_DIV({names[0]}, {names[1]})" if op.name == "div" else _EXP.sub("FAST_EXP(", text)
+            f"FAST_DIV({names[0]}, {names[1]})"
+            if isinstance(op, Div)
+            else _EXP.sub("FAST_EXP(", text)
         )
-    if kept or op.name == "dequantizelinear":
+    if kept or isinstance(op, Dequantizelinear):
         made = Scalar(w.let(work, text), _standing_for(work))
         return rounded(w, cast(w, made, type)) if not kept else _retyped(w, text, type)
     made = w.let(work, f"({work})({text})" if kind_of(work) != "f" else text)
@@ -253,7 +259,7 @@ def _standing_for(kind: str) -> DType:
 def _work_type(op: Operation, operands: Sequence[Scalar], type: DType) -> str:
     """The C type that the arithmetic is done in."""
     first = operands[0].type
-    if op.name == "dequantizelinear":
+    if isinstance(op, Dequantizelinear):
         return "f64" if c_type(first) in _WIDE or c_type(type) != "f32" else "f32"
     if op.name in _AS_THEY_ARE:
         return c_type(type)
@@ -271,10 +277,12 @@ def _as_type(w: Writer, value: Scalar, kind: str) -> str:
 def _expression(w: Writer, op: Operation, names: Sequence[str], work: str, type: DType) -> str:
     """The operation's expression with operands, attributes and functions in C's names."""
     assert op.expression is not None, op.name
-    if op.name == "div" and kind_of(work) != "f":
+    if isinstance(op, Div) and kind_of(work) != "f":
         w.need(definition("div", work))
         return f"div_{work}({names[0]}, {names[1]})"
-    result = c_type(type) if op.name in _AS_THEY_ARE and op.name != "dequantizelinear" else work
+    result = (
+        c_type(type) if op.name in _AS_THEY_ARE and not isinstance(op, Dequantizelinear) else work
+    )
     attributes = {k: _attribute(v, work) for k, v in op.attributes().items()}
     return called(w, op.expression.format(*names, **attributes), work, result)
 

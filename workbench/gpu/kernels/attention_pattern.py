@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
 
+from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
+from workbench.compiler.ops.compare import Isnan, Where
+from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.convert import Convert
+from workbench.compiler.ops.fused import PointwiseModule
+from workbench.compiler.ops.pointwise import Mul
+from workbench.compiler.ops.view import Transpose
 from workbench.compiler.passes.fuse.attention.recognition import (
     SHAPING,
     VIEWS,
@@ -104,7 +111,7 @@ class Attention:
 def recognised(group: Instruction) -> Attention | None:
     """The parts of a group, if it is attention that one kernel can compute."""
     body = group.modules[0]
-    products = [i for i in body if i.name == "dot"]
+    products = [i for i in body if isinstance(i.op, Dot)]
     second = next((i for i in products if softmax_behind(i.inputs[0]) is not None), None)
     first = next((i for i in products if i is not second), None)
     if second is None or first is None or len(products) != 2:
@@ -144,14 +151,14 @@ def _fits(a: Attention) -> bool:
 
 
 def _is_simple(instruction: Instruction) -> bool:
-    if not instruction.inputs or instruction.name == "@return":
+    if not instruction.inputs or isinstance(instruction.op, Return):
         return True
     known = _is_elementwise(instruction) or instruction.name in _PLACING
     return known and has_value(instruction)
 
 
 def _is_elementwise(instruction: Instruction) -> bool:
-    return instruction.op.pointwise or instruction.name == "pointwise"
+    return instruction.op.pointwise or isinstance(instruction.op, PointwiseModule)
 
 
 # Between the products
@@ -165,14 +172,14 @@ def _linear(value: Instruction, softmax: Instruction) -> bool | None:
     """
     if value is softmax:
         return False
-    if value.name == "convert":
+    if isinstance(value.op, Convert):
         return _linear(value.inputs[0], softmax) if value.shape.type in _TYPES else None
-    if value.name == "mul":
+    if isinstance(value.op, Mul):
         inside = [i for i in value.inputs if _depends(i, {softmax})]
         return _linear(inside[0], softmax) if len(inside) == 1 else None
-    if value.name == "where" and len(value.inputs) == 3:
+    if isinstance(value.op, Where) and len(value.inputs) == 3:
         condition, zero, kept = value.inputs
-        known = condition.name == "isnan" and condition.inputs[0] is kept and _is_zero(zero)
+        known = isinstance(condition.op, Isnan) and condition.inputs[0] is kept and _is_zero(zero)
         return True if known and _linear(kept, softmax) is not None else None
     return None
 
@@ -252,7 +259,7 @@ def _ways(
 
 def _moved(view: Instruction, index: Indices, w: Writer) -> Indices:
     """The index in a view's result of an element of its input."""
-    if view.name == "transpose":
+    if isinstance(view.op, Transpose):
         op = cast("Any", view.op.normalized([view.inputs[0].shape]))
         permutation = cast("Sequence[int]", op.permutation)
         return tuple(index[k] for k in permutation)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Family
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ops.fused import Group
+from workbench.compiler.ops.control import GetTupleElem
+from workbench.compiler.ops.fused import Group, PointwiseModule
 from workbench.compiler.report.result import kernel_text
 from workbench.gpu.emit.tensors import has_value
 from workbench.gpu.kernels.attention import attention
@@ -103,7 +104,9 @@ def _view(lowering: Lowering, one: Instruction) -> None:
 def is_inlined(instruction: Instruction) -> bool:
     """Whether readers of a value compute it themselves, rather than from memory."""
     op = instruction.op
-    cheap = op.pointwise or instruction.name == "pointwise" or instruction.name in _MOVES
+    cheap = (
+        op.pointwise or isinstance(instruction.op, PointwiseModule) or instruction.name in _MOVES
+    )
     cheap = cheap or op.family is Family.VIEW
     return cheap and has_value(instruction) and schedule_of(instruction.op) is None
 
@@ -153,7 +156,7 @@ def _way(
     way = ways.pop()
     if way is None or ways:
         return None
-    if one.op.pointwise or one.name in ("pointwise", "get_tuple_elem"):
+    if one.op.pointwise or isinstance(one.op, PointwiseModule | GetTupleElem):
         return way
     return (*way, one) if one.name in _ONE_TO_ONE else None
 

@@ -15,6 +15,10 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.memory.coloring import color
 from workbench.compiler.memory.liveness import Lifetime
+from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast, Scalar
+from workbench.compiler.ops.buffers import Copy, Write
+from workbench.compiler.ops.control import If
+from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.report.result import kernel_text
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.tensors import has_value
@@ -77,7 +81,7 @@ class Lowering:
         known = self._folded.get(one.id)
         if known is None:
             known = one.literal is not None and one.shape.elements == 1
-            if not known and one.name in ("multibroadcast", "broadcast", "scalar", "contiguous"):
+            if not known and isinstance(one.op, Multibroadcast | Broadcast | Scalar | Contiguous):
                 known = self.is_folded(one.inputs[0])
             self._folded[one.id] = known
         return known
@@ -141,7 +145,7 @@ class Lowering:
             self._literal(instruction)
         elif (places := viewed(instruction, self.places)) is not None:
             self._put(instruction, places)
-        elif instruction.name in ("write", "copy"):
+        elif isinstance(instruction.op, Write | Copy):
             self._write(instruction)
         elif _is_known(instruction.shape):
             self._own(instruction, "value")
@@ -236,7 +240,7 @@ class Lowering:
         inner = [i.shape for m in modules for i in m.outputs]
         read = [*instruction.inputs, *(i for m in modules for i in captured(m))]
         placed = all((i.id, 0) in self.places for i in read)
-        return instruction.name == "if" and placed and all(map(_is_known, inner))
+        return isinstance(instruction.op, If) and placed and all(map(_is_known, inner))
 
     def _branch(self, instruction: Instruction) -> None:
         condition, *given = instruction.inputs

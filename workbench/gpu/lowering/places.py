@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.slicing import Slice
 from workbench.gpu.kernels.kernel import Place
 
 Places = Mapping[tuple[int, int], Place]
@@ -85,7 +86,7 @@ def _loaded(instruction: Instruction, x: Place) -> list[Place] | None:
 
 def _start(instruction: Instruction) -> int:
     """Elements from the first one of the input to the first one of a view."""
-    if instruction.name != "slice":
+    if not isinstance(instruction.op, Slice):
         return 0
     source = instruction.inputs[0].shape
     op = cast("Any", instruction.op.normalized([source]))

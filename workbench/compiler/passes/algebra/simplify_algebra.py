@@ -13,6 +13,12 @@ from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.broadcast import Multibroadcast
+from workbench.compiler.ops.convolve import Convolution
+from workbench.compiler.ops.elementary import Exp
+from workbench.compiler.ops.pointwise import Div, Mul, Sub
+from workbench.compiler.ops.quant import Dequantizelinear
+from workbench.compiler.ops.reduce import ReduceSum
 from workbench.compiler.passes.algebra.rules.concat_op import find_concat_op
 from workbench.compiler.passes.algebra.rules.convolutions import (
     find_conv_broadcast_input,
@@ -141,7 +147,9 @@ def _added(instruction: Instruction) -> bool:
     if instruction.constant:
         return True
     return (
-        instruction.name == "convolution" and instruction.inputs[1].constant and _once(instruction)
+        isinstance(instruction.op, Convolution)
+        and instruction.inputs[1].constant
+        and _once(instruction)
     )
 
 
@@ -184,7 +192,7 @@ def _operand(instruction: Instruction, unit: float) -> int | None:
 
 
 def _unit_operand(instruction: Instruction) -> int | None:
-    return _operand(instruction, 1 if instruction.name in ("mul", "div") else 0)
+    return _operand(instruction, 1 if isinstance(instruction.op, Mul | Div) else 0)
 
 
 @rule(op("mul|div|add|sub").reading(UNIFORM).when(lambda i: _unit_operand(i) is not None))
@@ -203,7 +211,7 @@ def _is_float(instruction: Instruction) -> bool:
 
 
 def _negates(instruction: Instruction) -> int | None:
-    if instruction.name == "sub":
+    if isinstance(instruction.op, Sub):
         return 0 if _has_negatives(instruction) and uniform(instruction.inputs[0], 0) else None
     return _operand(instruction, -1)
 
@@ -223,13 +231,13 @@ def eliminate_zero_point(b: Rewriter, x: Instruction, scale: Instruction) -> Ins
     """quantizelinear(x, scale, 0) → quantizelinear(x, scale)"""
     if b.root.shape.type is DType.BOOL:
         return Decline("out_type cannot say bool_type: its code, 0, stands for none")
-    if b.root.name == "dequantizelinear":
+    if isinstance(b.root.op, Dequantizelinear):
         return b(b.root.op, x, scale)
     return b("quantizelinear", x, scale, out_type=b.root.shape.type)
 
 
 def _zero_operand(instruction: Instruction) -> int | None:
-    if instruction.name == "div":
+    if isinstance(instruction.op, Div):
         return 0 if uniform(instruction.inputs[0], 0) else None
     return _operand(instruction, 0)
 
@@ -290,11 +298,13 @@ def find_log_exp(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
 
 def _exponential(instruction: Instruction) -> bool:
     """Whether a value is positive by its making: an exp, or a sum of such, perhaps repeated."""
-    if instruction.name == "multibroadcast" and instruction.inputs[0].name == "reduce_sum":
+    if isinstance(instruction.op, Multibroadcast) and isinstance(
+        instruction.inputs[0].op, ReduceSum
+    ):
         instruction = instruction.inputs[0]
-    if instruction.name == "reduce_sum":
+    if isinstance(instruction.op, ReduceSum):
         instruction = instruction.inputs[0]
-    return instruction.name == "exp"
+    return isinstance(instruction.op, Exp)
 
 
 @rule(

@@ -8,7 +8,9 @@ from typing import TypeAlias
 import numpy as np
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.compare import Clip
 from workbench.compiler.ops.movement import Pad, PadMode
+from workbench.compiler.ops.pointwise import Mul
 from workbench.compiler.ops.pool import Pooling, PoolingMode
 from workbench.compiler.ops.windows import doubled
 from workbench.compiler.passes.base import RewritePass, register
@@ -19,7 +21,7 @@ Ints: TypeAlias = tuple[int, ...]
 WINDOWS = "convolution|quant_convolution|im2col|pooling"
 
 
-@rule(op(WINDOWS).when(lambda i: i.inputs[0].name == "pad"))
+@rule(op(WINDOWS).when(lambda i: isinstance(i.inputs[0].op, Pad)))
 def find_pad(b: Rewriter) -> Instruction | Decline:
     """convolution(pad(x), w) → convolution[padding](x, w), and pooling or im2col likewise"""
     padded, kernel = b.root.inputs[0], b.root.op.attributes()
@@ -87,9 +89,9 @@ def _is_never_negative(value: Instruction) -> bool:
         value = value.inputs[0]
     if value.literal is not None:
         return bool(np.all(value.literal.numpy() >= 0))
-    if value.name == "clip":
+    if isinstance(value.op, Clip):
         return all(map(_is_never_negative, value.inputs[1:]))
-    is_square = value.name == "mul" and value.inputs[0] is value.inputs[1]
+    is_square = isinstance(value.op, Mul) and value.inputs[0] is value.inputs[1]
     no_sign = value.shape.type.numpy.kind in "bu"
     return no_sign or value.name in _NEVER_NEGATIVE or (is_square and value.shape.type.is_float)
 

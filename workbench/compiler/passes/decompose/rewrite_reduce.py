@@ -11,6 +11,10 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.elementary import Exp
+from workbench.compiler.ops.pointwise import Sub
+from workbench.compiler.ops.reduce import ReduceMax, ReduceSum
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.broadcasting import common, spread
 from workbench.compiler.rewrite import (
@@ -53,13 +57,17 @@ def find_softmax(b: Rewriter, x: Instruction) -> Instruction:
 def _softmax_operand(division: Instruction) -> Instruction | None:
     """The x of exp(x - max(x)) / sum(exp(x - max(x)))."""
     powers, total = division.inputs[0], behind_broadcasts(division.inputs[1])
-    if powers.name != "exp" or total.name != "reduce_sum" or total.inputs != (powers,):
+    if (
+        not isinstance(powers.op, Exp)
+        or not isinstance(total.op, ReduceSum)
+        or total.inputs != (powers,)
+    ):
         return None
     difference = powers.inputs[0]
-    if difference.name != "sub":
+    if not isinstance(difference.op, Sub):
         return None
     x, largest = difference.inputs[0], behind_broadcasts(difference.inputs[1])
-    return x if largest.name == "reduce_max" and largest.inputs == (x,) else None
+    return x if isinstance(largest.op, ReduceMax) and largest.inputs == (x,) else None
 
 
 def _is_narrow(type: DType) -> bool:
@@ -89,7 +97,7 @@ def _can_widen(instruction: Instruction) -> bool:
 def _dot_behind(x: Instruction) -> Instruction | None:
     """The product of matrices that a value is computed from, past what does no more than scale or mask."""
     current: Instruction | None = x
-    while current is not None and current.name != "dot":
+    while current is not None and not isinstance(current.op, Dot):
         if not _can_widen(current) or current.module is not x.module:
             return None
         computed = current.inputs

@@ -11,6 +11,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.sym import Expr
 from workbench.compiler.ir.sym.bindings import specialised
+from workbench.compiler.ops.control import SelectModule
 from workbench.compiler.passes.base import Pass, register
 from workbench.compiler.rewrite import Decline, change
 from workbench.compiler.rewrite.bodies import prune_all, unused_name
@@ -101,7 +102,7 @@ def _single_range(ranged: list[Instruction]) -> Dim | str:
         name = parameter.parameter
         if len(ranges) != 1:
             return f"parameter {name!r} is {parameter.shape}, with {len(ranges)} ranges"
-        if any(u.name == "select_module" for u in parameter.users):
+        if any(isinstance(u.op, SelectModule) for u in parameter.users):
             return f"parameter {name!r} is an input of a select_module already"
         found.setdefault(ranges[0], parameter)
     if len(found) > 1:

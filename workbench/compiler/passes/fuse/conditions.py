@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.ops.reduce import is_reduction
 from workbench.compiler.passes.fuse.fuse_pointwise import is_wrappable
 from workbench.compiler.passes.fuse.kernels.common_space import chain_between, space_obstacle
@@ -52,7 +53,7 @@ def _apart(producer: Instruction, user: Instruction) -> str:
     shared = next((i for i in user.inputs if i in producer.inputs), None)
     if shared is None:
         return f"{who(user)} does not depend on {who(producer)}, nor do they share an input"
-    if producer.name != "pointwise" or user.name != "pointwise":
+    if not isinstance(producer.op, PointwiseModule) or not isinstance(user.op, PointwiseModule):
         kinds = f"{producer.name} and {user.name}"
         return f"{who(user)} does not depend on {who(producer)}; {kinds} that only share an input stay two"
     return outputs_obstacle(producer, user)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.fused import PointwiseModule
+from workbench.compiler.ops.movement import Concat
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, op, rule
 from workbench.compiler.rewrite.bodies import parameter_name, unused_name
@@ -17,9 +19,9 @@ def obstacle(producer: Instruction, user: Instruction) -> str:
     """Why a concatenation and work before it, or after it, cannot be one kernel; empty if they can."""
     if producer not in user.inputs:
         return f"{user.name} #{user.id} does not use {producer.name} #{producer.id}"
-    if user.name == "concat":
+    if isinstance(user.op, Concat):
         return _obstacle(producer, user)
-    if producer.name != "concat" or user.name != "pointwise":
+    if not isinstance(producer.op, Concat) or not isinstance(user.op, PointwiseModule):
         return (
             f"{producer.name} #{producer.id} and {user.name} #{user.id} are no concat and its work"
         )
@@ -34,7 +36,7 @@ def _pieces(concat: Instruction) -> list[Instruction]:
 def _obstacle(piece: Instruction, concat: Instruction) -> str:
     """Why the work that makes a piece cannot be part of the concatenation; empty if it can."""
     who = f"{piece.name} #{piece.id}"
-    if piece.name != "pointwise" or not piece.shape.is_tensor:
+    if not isinstance(piece.op, PointwiseModule) or not piece.shape.is_tensor:
         return f"{who} is no pointwise kernel with one result"
     if piece.module is not concat.module:
         return f"{who} is in module {piece.module.name!r}, its user in {concat.module.name!r}"
@@ -47,8 +49,8 @@ def _obstacle(piece: Instruction, concat: Instruction) -> str:
 
 def _concats(root: Instruction) -> list[Instruction]:
     """Inputs of ``root`` that concatenate elementwise work."""
-    made = [i for i in dict.fromkeys(root.inputs) if i.name == "concat"]
-    return [i for i in made if any(p.name == "pointwise" for p in i.inputs)]
+    made = [i for i in dict.fromkeys(root.inputs) if isinstance(i.op, Concat)]
+    return [i for i in made if any(isinstance(p.op, PointwiseModule) for p in i.inputs)]
 
 
 def _obstacle_after(concat: Instruction, root: Instruction) -> str:
@@ -80,7 +82,11 @@ def find_pointwise_concat_pointwise(b: Rewriter, root: Instruction) -> Instructi
     return _fused(b, concat, after, rest, _AROUND)
 
 
-@rule(op("concat", name="root").when(lambda i: any(p.name == "pointwise" for p in i.inputs)))
+@rule(
+    op("concat", name="root").when(
+        lambda i: any(isinstance(p.op, PointwiseModule) for p in i.inputs)
+    )
+)
 def find_pointwise_concat(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """concat(g(x), h(y)) → fused_concat(x, y), [g, h, noop]"""
     pieces = _pieces(root)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.fused import Group
+from workbench.compiler.ops.fused import Group, PointwiseModule
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.fuse.attention.recognition import VIEWS
 from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY
@@ -59,7 +59,7 @@ def is_attention(instruction: Instruction) -> bool:
 
 def _is_closed(producer: Instruction) -> bool:
     """Whether it is the group of a product with no work after it."""
-    if producer.name != "group" or is_attention(producer):
+    if not isinstance(producer.op, Group) or is_attention(producer):
         return False
     return producer.modules[0].outputs[0].name in TAGS
 
@@ -67,14 +67,16 @@ def _is_closed(producer: Instruction) -> bool:
 def obstacle(producer: Instruction, user: Instruction) -> str:
     """Why a product and elementwise work after it, or before it, cannot be one kernel; empty if they can."""
     who = f"{producer.name} #{producer.id}"
-    if producer.name == "pointwise" and (user.name in TAGS or user.name == "group"):
+    if isinstance(producer.op, PointwiseModule) and (
+        user.name in TAGS or isinstance(user.op, Group)
+    ):
         before = dict(_work_before(user, through_views=True))
         if producer in before:
             return _why_outside(producer, before[producer], user)
         return f"{user.name} #{user.id} does not use {who}, or not only through views"
     if producer.name not in TAGS and not _is_closed(producer):
         return f"{who} is none of {', '.join(TAGS)}"
-    if user.name != "pointwise":
+    if not isinstance(user.op, PointwiseModule):
         return f"{user.name} #{user.id} is no pointwise kernel"
     way = next((w for w in _ways(user) if w[0] is producer), None)
     if way is None:
@@ -251,12 +253,12 @@ def _work_before(
     for value in dict.fromkeys(root.inputs):
         views = [*_views_behind(value)][::-1] if through_views else []
         source = views[0].inputs[0] if views else value
-        if source.name == "pointwise":
+        if isinstance(source.op, PointwiseModule):
             yield source, views
 
 
 def _takes_work(root: Instruction) -> bool:
-    known = root.name in TAGS or root.name == "group"
+    known = root.name in TAGS or isinstance(root.op, Group)
     return known and any(True for _ in _work_before(root, root.name in TAGS))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.module import Instruction, Module, captured
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.index import Gather
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import Rewriter, change
 from workbench.compiler.run.constants import evaluate_constant
@@ -22,7 +23,7 @@ Key = tuple[object, ...]
 
 def _key(gather: Instruction) -> Key | None:
     """What lookups must have in common to become one; None for one that cannot."""
-    if gather.name != "gather" or gather.shape.is_dynamic:
+    if not isinstance(gather.op, Gather) or gather.shape.is_dynamic:
         return None
     table, index = (i.shape for i in gather.inputs)
     axis = gather.op.normalized([table, index]).attributes()["axis"]

@@ -11,6 +11,7 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.fuse.kernels.common_space import (
     join_kernels,
@@ -44,7 +45,7 @@ _SERIES = "pointwise"
 def is_wrappable(instruction: Instruction) -> bool:
     """Whether an instruction is elementwise work that goes into a body (a ``layout`` does not)."""
     op = instruction.op
-    return op.pointwise and op.name != "layout" and bool(instruction.inputs)
+    return op.pointwise and bool(instruction.inputs)
 
 
 def scalar_constant(value: Instruction) -> Argument | None:
@@ -94,13 +95,17 @@ def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -
 
 
 def _follows_pointwise(instruction: Instruction) -> bool:
-    return any(behind_views(i).name == "pointwise" for i in instruction.inputs)
+    return any(isinstance(behind_views(i).op, PointwiseModule) for i in instruction.inputs)
 
 
 @rule(Pattern(frozenset({"pointwise"}), binding="root", structure=_follows_pointwise), dynamic=True)
 def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa: ARG001
     """pointwise(pointwise(x…), [f], y…), [g] → pointwise(x…, y…), [g after f]"""
-    producers = [s for s in map(behind_views, dict.fromkeys(root.inputs)) if s.name == "pointwise"]
+    producers = [
+        s
+        for s in map(behind_views, dict.fromkeys(root.inputs))
+        if isinstance(s.op, PointwiseModule)
+    ]
     reasons = [pointwise_obstacle(producer, root) for producer in producers]
     if all(reasons):
         return Decline("; ".join(dict.fromkeys(reasons)))
@@ -118,7 +123,11 @@ def _between_pointwise(instruction: Instruction) -> bool:
 def follows_pointwise(instruction: Instruction, reader: str) -> bool:
     """Whether an instruction takes elementwise work to a kernel of a kind."""
     inputs, users = instruction.inputs, instruction.users
-    return bool(inputs) and inputs[0].name == "pointwise" and any(u.name == reader for u in users)
+    return (
+        bool(inputs)
+        and isinstance(inputs[0].op, PointwiseModule)
+        and any(u.name == reader for u in users)
+    )
 
 
 @rule(

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.memory.liveness import owner
-from workbench.compiler.ops.control import OUTPUT_PREFIX
+from workbench.compiler.ops.control import OUTPUT_PREFIX, If
+from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.memory.allocation import AllocationModel, buffer_shape
 from workbench.compiler.rewrite import Decline, change
@@ -44,9 +45,9 @@ class ReplaceAllocate(Pass):
                 self._copy_views(module)
             names = _names(module) if given else {}
             for instruction in module:
-                if instruction.name == "if":
+                if isinstance(instruction.op, If):
                     _bind_buffers(instruction, made, self.model)
-                elif instruction.name == "allocate":
+                elif isinstance(instruction.op, Allocate):
                     self._replace(instruction, names, made)
 
     def _gives_buffers(self, module: Module, callers: Collection[Instruction]) -> bool:
@@ -55,7 +56,7 @@ class ReplaceAllocate(Pass):
             return False
         if module is module.program.main:
             return not self.offload_copy
-        return all(c.name == "if" for c in callers)
+        return all(isinstance(c.op, If) for c in callers)
 
     def _copy_views(self, module: Module) -> None:
         for result in dict.fromkeys(module.outputs):
@@ -89,7 +90,7 @@ def _names(module: Module) -> dict[Instruction, str]:
     return {
         one: f"{module.name}:{OUTPUT_PREFIX}{k if k < 10 else f':{k:05}'}"
         for one, k in found.items()
-        if one.name == "allocate" and one.module is module and (is_main or one.shape.standard)
+        if isinstance(one.op, Allocate) and one.module is module and (is_main or one.shape.standard)
     }
 
 

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Family
 from workbench.compiler.ir.program import Program
 from workbench.compiler.memory.liveness import reads
 from workbench.compiler.ops.buffers import Write
+from workbench.compiler.ops.streams import SetStream
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.memory.allocation import BACKEND
 from workbench.compiler.passes.memory.streams import Streams
@@ -47,7 +49,7 @@ class ScheduleModel:
     def weight(self, instruction: Instruction) -> int:
         """The weight of an instruction: 0 for views, constants, parameters and allocations."""
         op = instruction.op
-        if op.name == "@return":
+        if isinstance(op, Return):
             return 1
         if op.family in {Family.VIEW, Family.PARAMETER} or op.name in _FREE:
             return 0
@@ -78,7 +80,7 @@ class Schedule(Pass):
             last = module.last
             if last is None:
                 continue
-            if any(i.name == "set_stream" for i in module):
+            if any(isinstance(i.op, SetStream) for i in module):
                 _leave(last)
             else:
                 self._schedule(module, last)

@@ -9,6 +9,7 @@ from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change, law
@@ -119,7 +120,7 @@ def _refusal(
         return f"{op.name}: its input's type says what it does"
     if instruction.modules:
         return f"{op.name}: its body is written for the types of its inputs"
-    picked = all(u.op.name == "get_tuple_elem" for u in instruction.users)
+    picked = all(isinstance(u.op, GetTupleElem) for u in instruction.users)
     if not instruction.shape.is_tensor and not (instruction.shape.is_tuple and picked):
         return f"{op.name}: its results are used together"
     shapes = [i.shape for i in instruction.inputs]

@@ -9,7 +9,9 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.contract import Dot
 from workbench.compiler.ops.convert import BitCast
+from workbench.compiler.ops.convolve import Convolution
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.precision.quantized_products import Operand, operand
 from workbench.compiler.rewrite import change, scalar_argument
@@ -34,7 +36,7 @@ class Fp8OcpToFnuz(Pass):
         """Look at both operands of every product and convolution; each dequantized value is cast once."""
         for module in open_modules(program):
             for instruction in list(module):
-                if instruction.op.name in ("dot", "convolution"):
+                if isinstance(instruction.op, Dot | Convolution):
                     for one in _operands(instruction):
                         if program.find(one.source.id) is one.source:
                             cast_to_fnuz(one.source)

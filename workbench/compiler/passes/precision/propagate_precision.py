@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.convert import Convert
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change
 from workbench.compiler.rewrite.bodies import prune_all
@@ -19,7 +20,7 @@ _ARITHMETIC = frozenset(t for t in DType if t.is_float and t.format.bits > 8)
 
 def _is_rounding(instruction: Instruction) -> bool:
     """Whether an instruction converts from one of these types to another."""
-    if instruction.name != "convert":
+    if not isinstance(instruction.op, Convert):
         return False
     return instruction.shape.type in _ARITHMETIC and _source(instruction) in _ARITHMETIC
 
@@ -119,7 +120,7 @@ class _Widening:
         """A value in a wider type, without the rounding that it went through."""
         if value.shape.type is type:
             return value
-        while _is_rounding(value) or (value.name == "convert" and _source(value).is_integral):
+        while _is_rounding(value) or (isinstance(value.op, Convert) and _source(value).is_integral):
             if value.inputs[0].shape.type is DType.BOOL:
                 break
             value = value.inputs[0]

@@ -9,6 +9,10 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import FP8, Array, DType
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.convert import Convert
+from workbench.compiler.ops.convolve import Convolution
+from workbench.compiler.ops.movement import Contiguous
+from workbench.compiler.ops.quant import Dequantizelinear
 from workbench.compiler.passes.tidy.propagate_constant import value_of
 from workbench.compiler.rewrite import Decline, Rewriter, behind_broadcasts, op, rule
 
@@ -50,7 +54,7 @@ class Operand:
         """A value of the elements' lens, laid out for the product, but in its own type."""
         b.before = self.source
         for step in self.between:
-            if step.op.name != "convert":
+            if not isinstance(step.op, Convert):
                 value = b(step.op, value)
         b.before = b.root
         return value
@@ -70,7 +74,7 @@ class Operand:
             repeated = repeated.inputs[0]
         places = np.arange(count).reshape(given.shape.lens)
         for step in (*reversed(steps), *self.between):
-            if step.op.name not in ("convert", "contiguous"):
+            if not isinstance(step.op, Convert | Contiguous):
                 places = step.op.compute(places)
         return _counts_along(places, axis, count)
 
@@ -92,7 +96,7 @@ def operand(value: Instruction, inputs: int) -> Operand | None:
     while value.op.name in _BETWEEN and len(value.inputs) == 1:
         between.append(value)
         value = value.inputs[0]
-    if value.op.name != "dequantizelinear" or len(value.inputs) != inputs:
+    if not isinstance(value.op, Dequantizelinear) or len(value.inputs) != inputs:
         return None
     return Operand(value, tuple(reversed(between)))
 
@@ -148,7 +152,7 @@ def _differing(root: Instruction, first: Operand, second: Operand) -> str:
 
 def _misplaced(root: Instruction, first: Operand, second: Operand) -> str:
     """Which scale or zero point varies along an axis that is summed over."""
-    axes = (None, 0) if root.op.name == "convolution" else (-2, -1)
+    axes = (None, 0) if isinstance(root.op, Convolution) else (-2, -1)
     for one, axis in zip((first, second), axes, strict=True):
         for index, what in ((1, "scale"), (2, "zero point")):
             given = one.parameter(index)
@@ -178,7 +182,7 @@ class _Product:
 
     @property
     def _is_convolution(self) -> bool:
-        return self.b.root.op.name == "convolution"
+        return isinstance(self.b.root.op, Convolution)
 
     def along_result(self, which: int, index: int) -> Instruction:
         """A scale, repeated to the lens of the product."""

@@ -10,8 +10,9 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.movement import Pad
-from workbench.compiler.ops.packing import UnpackFp4
+from workbench.compiler.ops.movement import Concat, Pad
+from workbench.compiler.ops.packing import PackFp4, UnpackFp4, UnpackInt4
+from workbench.compiler.ops.quant import Quantizelinear
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.precision.quantized_products import (
     all_zero,
@@ -53,13 +54,13 @@ _SHAPES = frozenset({
 
 
 def _quantizes_to_four_bits(instruction: Instruction) -> bool:
-    return instruction.op.name == "quantizelinear" and any(map(_is_unpacked, instruction.inputs))
+    return isinstance(instruction.op, Quantizelinear) and any(map(_is_unpacked, instruction.inputs))
 
 
 def _is_unpacked(value: Instruction) -> bool:
     while value.op.name in _SHAPES and value.inputs:
         value = value.inputs[0]
-    return value.op.name == "unpack_int4"
+    return isinstance(value.op, UnpackInt4)
 
 
 @rule(_DEQUANTIZED.when(lambda i: _quantizes_to_four_bits(i.inputs[0])))
@@ -88,7 +89,7 @@ def _quantized(instruction: Instruction) -> Instruction | None:
     value = instruction.inputs[0]
     while value.op.name in _BETWEEN and len(value.inputs) == 1:
         value = value.inputs[0]
-    return value if value.op.name == "quantizelinear" else None
+    return value if isinstance(value.op, Quantizelinear) else None
 
 
 _PAIR = _DEQUANTIZED.when(lambda i: _quantized(i) is not None)
@@ -176,10 +177,10 @@ def _keeps_places(start: Instruction, end: Instruction) -> bool:
     places = numbers.reshape(start.shape.lens) if steps else numbers
     while steps:
         op = steps.pop().op
-        if op.name == "pack_fp4":
+        if isinstance(op, PackFp4):
             if not steps or steps.pop().op != UnpackFp4(op.attributes()["axis"]):
                 return False
-        elif op.name == "unpack_fp4":
+        elif isinstance(op, UnpackFp4):
             return False
         else:
             places = (replace(op, value=0.0) if isinstance(op, Pad) else op).compute(places)
@@ -212,14 +213,14 @@ def find_reused_quantization(b: Rewriter) -> Instruction | Decline:
 
 
 def _reads_floats(user: Instruction) -> bool:
-    return user.op.pointwise and user.op.name != "quantizelinear"
+    return user.op.pointwise and not isinstance(user.op, Quantizelinear)
 
 
 def _is_reused(dequantized: Instruction) -> bool:
     """Whether ``find_reused_quantization`` would make a pair again, in its place."""
     quantized, user = dequantized.inputs[0], dequantized.only_user
     return (
-        quantized.op.name == "quantizelinear"
+        isinstance(quantized.op, Quantizelinear)
         and dequantized is quantized.following
         and quantized.inputs[1:] == dequantized.inputs[1:]
         and len(quantized.users) == 2
@@ -230,7 +231,7 @@ def _is_reused(dequantized: Instruction) -> bool:
     )
 
 
-@rule(op("quantizelinear").when(lambda i: i.inputs[0].op.name == "concat"))
+@rule(op("quantizelinear").when(lambda i: isinstance(i.inputs[0].op, Concat)))
 def find_concat_quantization(b: Rewriter) -> Instruction | Decline:
     """quantizelinear(concat(x, y), s, z) → concat(quantizelinear(x), quantizelinear(y))"""
     joined, *parameters = b.root.inputs

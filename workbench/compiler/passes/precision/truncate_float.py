@@ -8,6 +8,7 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.recurrent import LastState
 from workbench.compiler.passes.base import Pass, open_modules, register
@@ -122,7 +123,7 @@ def _retyped(instruction: Instruction, target: DType) -> Shape | str:
 
 
 def _picks(user: Instruction) -> bool:
-    return user.op.name == "get_tuple_elem"
+    return isinstance(user.op, GetTupleElem)
 
 
 def _take_apart(user: Instruction, old: Instruction, narrow: Instruction) -> None:

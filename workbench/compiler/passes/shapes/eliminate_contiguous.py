@@ -10,6 +10,7 @@ from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.tidy.propagate_constant import fold, value_of
 from workbench.compiler.rewrite import change
@@ -49,7 +50,7 @@ def remove_contiguous(module: Module, op_name: str) -> None:
 
 
 def _is_shared_slice(instruction: Instruction) -> bool:
-    return instruction.op.name == "slice" and len(instruction.inputs[0].users) != 1
+    return isinstance(instruction.op, Slice) and len(instruction.inputs[0].users) != 1
 
 
 def _read_sources(instruction: Instruction, op_name: str, kept: dict[Instruction, None]) -> None:

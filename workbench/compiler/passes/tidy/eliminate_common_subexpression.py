@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change
 
@@ -47,7 +48,7 @@ def share(module: Module) -> None:
 
 def _is_shareable(instruction: Instruction) -> bool:
     """Whether an equal instruction gives the same; two buffers that are written to are two."""
-    if instruction.name == "allocate" and not instruction.inputs:
+    if isinstance(instruction.op, Allocate) and not instruction.inputs:
         return False
     return instruction.parameter is None and instruction.op.context_free
 

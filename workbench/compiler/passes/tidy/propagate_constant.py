@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.builtin import Identity
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
@@ -73,7 +74,7 @@ class PropagateConstant(Pass):
 
 def _is_settled(last: Instruction) -> bool:
     """Whether a module ends with an identity of a literal, as this pass leaves it."""
-    return last.name == "identity" and all(i.literal is not None for i in last.inputs)
+    return isinstance(last.op, Identity) and all(i.literal is not None for i in last.inputs)
 
 
 def stays(instruction: Instruction) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
+from workbench.compiler.ops.movement import Layout
+from workbench.compiler.ops.quant import Quantizelinear
 from workbench.compiler.passes.shapes.rules.concats import axis_of
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, rule
 
@@ -19,7 +21,7 @@ _SPREADS = frozenset({"broadcast", "multibroadcast", "unpack_int4"})
 def _joins(instruction: Instruction) -> bool:
     return (
         instruction.op.pointwise
-        or instruction.name == "layout"
+        or isinstance(instruction.op, Layout)
         or (instruction.name in _SPREADS and len(instruction.inputs) == 1)
     )
 
@@ -58,7 +60,7 @@ def _joined(run: Sequence[Instruction], axis: int) -> tuple[Operation, int] | st
     if len(run) < 2:
         return ""
     shown = f"{first.name} #{first.id}"
-    if not _joins(first) or first.name == "quantizelinear":
+    if not _joins(first) or isinstance(first.op, Quantizelinear):
         return f"{shown} and its neighbour do the same, but no elementwise operation"
     if first.only_user is None:
         return f"{shown} has other users"

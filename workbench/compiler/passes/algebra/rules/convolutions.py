@@ -7,6 +7,7 @@ from math import prod
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convolve import Convolution
+from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.windows import PaddingMode
 from workbench.compiler.passes.broadcasting import is_broadcast, laid, moving, varying_axes
 from workbench.compiler.passes.shapes.rules.slices import slice_of
@@ -104,7 +105,7 @@ def _slices_in_the_way(conv: Instruction, cut: Instruction) -> str:
     for other in conv.users:
         if other is cut:
             continue
-        found = slice_of(other) if other.name == "slice" else None
+        found = slice_of(other) if isinstance(other.op, Slice) else None
         if found is None or other.module is not conv.module:
             return f"{conv.name} #{conv.id} has users that are no slices"
         if other.order < cut.order:

@@ -111,7 +111,7 @@ def find_conv_dot_horiz_fusion(
 ) -> Instruction | Decline:
     """dot(x, a); dot(x, b)… → slices of dot(x, concat(a, b…)), for constants; convolutions alike"""
     root = b.root
-    along, across = (0, 1) if root.name == "convolution" else (w.shape.ndim - 1,) * 2
+    along, across = (0, 1) if isinstance(root.op, Convolution) else (w.shape.ndim - 1,) * 2
     wanted = _off_axis(w, across)
     members = [u for u in x.users if _product_of(root, u)]
     members = [u for u in members if _off_axis(u.inputs[1], across) == wanted]
@@ -168,7 +168,7 @@ def _sliced(b: Rewriter, whole: Instruction, members: list[Instruction], axis: i
 
 def _side_by_side(concat: Instruction) -> bool:
     """Whether what is joined are two or more convolutions."""
-    return len(concat.inputs) > 1 and all(i.name == "convolution" for i in concat.inputs)
+    return len(concat.inputs) > 1 and all(isinstance(i.op, Convolution) for i in concat.inputs)
 
 
 @rule(Pattern(frozenset({"concat"}), binding="root", structure=_side_by_side))

@@ -9,7 +9,7 @@ from workbench.compiler.ir.module import Instruction, infer
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.passes.broadcasting import common, is_broadcast, laid, repeats, spread
 from workbench.compiler.passes.shapes.transform.chains import BROADCASTS
-from workbench.compiler.rewrite import Decline, Pattern, Rewriter, op, rule, var
+from workbench.compiler.rewrite import Decline, Pattern, Rewriter, is_pointwise, op, rule, var
 
 
 def _repeats(instruction: Instruction) -> bool:
@@ -20,7 +20,7 @@ def _repeats(instruction: Instruction) -> bool:
 
 @rule(
     Pattern(
-        kind=lambda op: op.pointwise and op.name != "layout",
+        kind=is_pointwise,
         reads=BROADCASTS,
         structure=_repeats,
     )

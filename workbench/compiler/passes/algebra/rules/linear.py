@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.packing import UnpackInt4
 from workbench.compiler.passes.broadcasting import (
     is_factor,
     laid,
@@ -38,7 +39,7 @@ def from_int4(value: Instruction) -> bool:
     stack, seen = [value], {value}
     while stack:
         found = stack.pop()
-        if found.name == "unpack_int4":
+        if isinstance(found.op, UnpackInt4):
             return True
         if found.name in _THROUGH:
             stack += [i for i in found.inputs if i not in seen]

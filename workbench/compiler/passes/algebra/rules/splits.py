@@ -7,6 +7,8 @@ from itertools import pairwise
 from math import prod
 
 from workbench.compiler.ir.module import Instruction, captured
+from workbench.compiler.ops.fused import PointwiseModule
+from workbench.compiler.ops.movement import Contiguous, Layout
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.passes.shapes.rules.concats import axis_of
 from workbench.compiler.passes.shapes.rules.slices import slice_of
@@ -16,7 +18,7 @@ from workbench.compiler.text.printing import instruction_text
 
 def splits_of(value: Instruction) -> list[Instruction] | str:
     """All slices of a value in order, if they lie side by side and are all of it; or why not."""
-    cuts = {u: cut for u in value.users if u.name == "slice" and (cut := slice_of(u))}
+    cuts = {u: cut for u in value.users if isinstance(u.op, Slice) and (cut := slice_of(u))}
     if len(cuts) < 2:
         return f"{value.name} #{value.id} has no second slice"
     slices = sorted(cuts, key=lambda s: cuts[s].starts)
@@ -43,19 +45,19 @@ def _is_first_split(instruction: Instruction) -> bool:
 
 def elementwise(instruction: Instruction) -> bool:
     """Whether an operation makes each element of the elements at its place, and nothing else."""
-    return instruction.op.pointwise or instruction.name in ("layout", "pointwise")
+    return instruction.op.pointwise or isinstance(instruction.op, Layout | PointwiseModule)
 
 
 def _joins(instruction: Instruction) -> bool:
     """Whether an operation on each split may be one on the whole."""
-    few = len(instruction.inputs) in (1, 2) or instruction.name == "pointwise"
+    few = len(instruction.inputs) in (1, 2) or isinstance(instruction.op, PointwiseModule)
     return (few and elementwise(instruction)) or "reduce" in instruction.name
 
 
 def _feeds_work(instruction: Instruction) -> bool:
     if not _is_first_split(instruction):
         return False
-    slices = [u for u in instruction.inputs[0].users if u.name == "slice"]
+    slices = [u for u in instruction.inputs[0].users if isinstance(u.op, Slice)]
     return len(slices) > 1 and any(_joins(u) for s in slices for u in s.users)
 
 
@@ -88,7 +90,7 @@ def _groups(splits: Sequence[Instruction]) -> list[list[Instruction]] | str:
     taken: set[Instruction] = set()
     reason = "no operation is done on every split"
     for one in min(splits, key=lambda s: len(s.users)).users:
-        if one.name == "slice":
+        if isinstance(one.op, Slice):
             continue
         same = [next((u for u in s.users if _same_work(u, one)), None) for s in splits]
         group = [u for u in same if u is not None]
@@ -110,7 +112,9 @@ def _groups(splits: Sequence[Instruction]) -> list[list[Instruction]] | str:
 def _same_work(one: Instruction, other: Instruction) -> bool:
     if one.op != other.op or len(one.inputs) != len(other.inputs):
         return False
-    return one.modules == other.modules or (one.name == "pointwise" and _body(one) == _body(other))
+    return one.modules == other.modules or (
+        isinstance(one.op, PointwiseModule) and _body(one) == _body(other)
+    )
 
 
 def _body(instruction: Instruction) -> list[str]:
@@ -259,13 +263,13 @@ def move_before(place: Instruction, values: Iterable[Instruction]) -> None:
     Pattern(
         frozenset({"concat"}),
         binding="root",
-        structure=lambda i: sum(x.name == "slice" for x in i.inputs) > 1,
+        structure=lambda i: sum(isinstance(x.op, Slice) for x in i.inputs) > 1,
     )
 )
 def find_split_concat(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """concat(slice(x), slice(x)…, y) → concat(x, y), where the slices are all of x in order"""
     args, reason = list(root.inputs), ""
-    for x in dict.fromkeys(i.inputs[0] for i in args if i.name == "slice"):
+    for x in dict.fromkeys(i.inputs[0] for i in args if isinstance(i.op, Slice)):
         found = _place_of_splits(x, root, args)
         if isinstance(found, str):
             reason = reason or found
@@ -309,7 +313,7 @@ def find_split_reshape(
         u
         for s in splits
         for copy in s.users
-        if copy.name == "contiguous" and copy.module is x.module
+        if isinstance(copy.op, Contiguous) and copy.module is x.module
         for u in copy.users
         if u.op == root.op and len(u.inputs) == 1 and u.module is x.module
     ]

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workbench.compiler.ir.builtin import Param, Return
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.broadcast import Multibroadcast
+from workbench.compiler.ops.compare import Where
+from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import Group
 from workbench.compiler.passes.broadcasting import spread
 from workbench.compiler.passes.fuse.attention.recognition import softmax_input
@@ -82,7 +87,7 @@ Operands = tuple[Instruction, Instruction, Instruction]
 def _operands(root: Instruction) -> Operands | Decline:
     """The parameters of a group that are its queries, keys and values."""
     body = root.modules[0]
-    products = [i for i in body if i.name == "dot"]
+    products = [i for i in body if isinstance(i.op, Dot)]
     if not root.shape.is_tensor:
         return Decline("the group gives its log-sum-exp already")
     if len(products) != 2:
@@ -106,20 +111,20 @@ def _operands(root: Instruction) -> Operands | Decline:
 def _strange(body: Module, first: Instruction, second: Instruction) -> str:
     """What of the body does more than scores, their softmax and the second product; empty if none."""
     weights = second.inputs[0]
-    weights = weights.inputs[0] if weights.name == "convert" else weights
+    weights = weights.inputs[0] if isinstance(weights.op, Convert) else weights
     if softmax_input(weights) is None or body.outputs != (second,):
         return f"the result of {body.name!r} is no product of a softmax"
     if len([i for i in body if i.name in _REDUCTIONS]) != 2:
         return f"{body.name!r} has reductions besides those of the softmax"
     for one in body:
         wide = one.literal is not None and one.shape.elements != 1
-        if wide or one.name == "where":
+        if wide or isinstance(one.op, Where):
             return f"{one.name} #{one.id} may hide all keys of a part, whose softmax would be NaN"
         if one.name in _REDUCTIONS:
             axes = one.op.attributes()["axes"]
             if tuple(axes) not in ((-1,), (one.shape.ndim - 1,)):
                 return f"{one.name} #{one.id} reduces axes {list(axes)}, not the last one"
-        elif one.name == "multibroadcast" and one.shape.lens != first.shape.lens:
+        elif isinstance(one.op, Multibroadcast) and one.shape.lens != first.shape.lens:
             return f"multibroadcast #{one.id} has other lens than the scores"
         elif not (one.op.pointwise or one.name in _KNOWN):
             return f"{one.name} #{one.id} is neither elementwise nor part of a softmax"
@@ -186,9 +191,9 @@ def _rebuild(new: Module, old: Module, shapes: dict[Instruction, Shape]) -> None
             made[one] = new.add_literal(one.literal)
         elif one.name in _REDUCTIONS:
             made[one] = reduced[one.name] = new.add(one.name, *inputs, axes=(len(scores) - 1,))
-        elif one.name == "multibroadcast":
+        elif isinstance(one.op, Multibroadcast):
             made[one] = new.add(one.name, *inputs, out_lens=scores)
-        elif one.name not in ("@param", "@return"):
+        elif not isinstance(one.op, Param | Return):
             made[one] = new.add(one.op, *inputs)
     total = new.add("add", reduced["reduce_max"], new.add("log", reduced["reduce_sum"]))
     new.add_return(made[old.outputs[0]], total)

@@ -7,6 +7,11 @@ import heapq
 import numpy as np
 
 from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ops.attention import ConcatPastPresent
+from workbench.compiler.ops.broadcast import Multibroadcast
+from workbench.compiler.ops.compare import Greater, Where
+from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.view import Transpose
 from workbench.compiler.passes.fuse.attention.recognition import (
     SHAPING,
     Members,
@@ -34,14 +39,14 @@ _INSIDE = SHAPING | {"slice", "softmax", "reduce_max", "reduce_sum"}
 def _cache_behind(value: Instruction) -> bool:
     while value.name in SHAPING and len(value.inputs) == 1:
         value = value.inputs[0]
-    return value.name == "concat_past_present"
+    return isinstance(value.op, ConcatPastPresent)
 
 
 def _product(reshape: Instruction) -> Instruction | None:
     """The second product of attention that a reshape ends, perhaps after a transpose."""
     value = reshape.inputs[0]
-    value = value.inputs[0] if value.name == "transpose" else value
-    return value if value.name == "dot" else None
+    value = value.inputs[0] if isinstance(value.op, Transpose) else value
+    return value if isinstance(value.op, Dot) else None
 
 
 def _takes_cache(reshape: Instruction) -> bool:
@@ -59,9 +64,9 @@ def _scores(product: Instruction) -> Instruction | None:
 def _length(scores: Instruction) -> Instruction | None:
     """With which the places of keys are compared: the length of each sequence, as the mask has it."""
     for value in look_through(scores, ("reshape",)):
-        if value.name == "where":
+        if isinstance(value.op, Where):
             mask = look_through(value.inputs[0], SHAPING)
-            if greater := next((i for i in mask if i.name == "greater"), None):
+            if greater := next((i for i in mask if isinstance(i.op, Greater)), None):
                 return greater.inputs[1]
     return None
 
@@ -136,7 +141,7 @@ def _shorten_vectors(body: Module) -> None:
     for value in list(body):
         if not value.constant or value.shape.strides != _LAST_AXIS_ONLY:
             continue
-        if value.name == "multibroadcast" and value.inputs[0].shape.ndim == 1:
+        if isinstance(value.op, Multibroadcast) and value.inputs[0].shape.ndim == 1:
             continue
         vector = np.ascontiguousarray(evaluate_constant(value)[0, 0, 0])
         short = body.add_literal(vector)

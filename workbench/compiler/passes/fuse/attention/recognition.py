@@ -6,6 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.elementary import Exp, Log
+from workbench.compiler.ops.pointwise import Add, Div, Sub
+from workbench.compiler.ops.reduce import ReduceMax, ReduceSum
 from workbench.compiler.rewrite import (
     Decline,
     Pattern,
@@ -37,16 +41,20 @@ _FARTHEST = 64
 
 def softmax_input(value: Instruction) -> Instruction | None:
     """Of what ``value`` is the softmax, as ``rewrite_reduce`` writes it; None if it is none."""
-    if value.name != "div":
+    if not isinstance(value.op, Div):
         return None
     power, total = value.inputs[0], behind_broadcasts(value.inputs[1])
-    if power.name != "exp" or total.name != "reduce_sum" or total.inputs[0] is not power:
+    if (
+        not isinstance(power.op, Exp)
+        or not isinstance(total.op, ReduceSum)
+        or total.inputs[0] is not power
+    ):
         return None
     difference = power.inputs[0]
-    if difference.name != "sub":
+    if not isinstance(difference.op, Sub):
         return None
     scores, top = difference.inputs[0], behind_broadcasts(difference.inputs[1])
-    return scores if top.name == "reduce_max" and top.inputs[0] is scores else None
+    return scores if isinstance(top.op, ReduceMax) and top.inputs[0] is scores else None
 
 
 def softmax_behind(value: Instruction) -> Instruction | None:
@@ -56,7 +64,7 @@ def softmax_behind(value: Instruction) -> Instruction | None:
 
 def product_behind(scores: Instruction) -> Instruction | None:
     """The first ``dot`` that elementwise work and reshapes make ``scores`` of."""
-    return next((i for i in look_through(scores, ("reshape",)) if i.name == "dot"), None)
+    return next((i for i in look_through(scores, ("reshape",)) if isinstance(i.op, Dot)), None)
 
 
 def look_through(value: Instruction, through: Collection[str]) -> Iterator[Instruction]:
@@ -235,9 +243,9 @@ def _results(members: Members, root: Instruction) -> list[Instruction] | Decline
     if {i.name for i in used} != _REDUCTIONS or len(used) != 2:
         return Decline("; ".join(others(i, members) for i in used))
     top, total = sorted(used, key=lambda i: i.name)
-    log = next((u for u in used_outside(total, members) if u.name == "log"), None)
+    log = next((u for u in used_outside(total, members) if isinstance(u.op, Log)), None)
     add = None if log is None else log.only_user
-    if log is None or add is None or add.name != "add" or set(add.inputs) != {log, top}:
+    if log is None or add is None or not isinstance(add.op, Add) or set(add.inputs) != {log, top}:
         return Decline(f"{others(total, members)}; of it, only max + log(sum) can be a result")
     members |= {log, add}
     if left := [i for i in (top, total) if used_outside(i, members)]:

@@ -16,6 +16,9 @@ from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.structure import Choice
+from workbench.compiler.ops.broadcast import Multibroadcast
+from workbench.compiler.ops.fused import FusedReduce, PointwiseModule
+from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.reduce import along_axes
 from workbench.compiler.passes.fuse.kernels.pairs import (
     KERNELS,
@@ -48,7 +51,7 @@ from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
 def base_lens(kernel: Instruction) -> Ints:
     """The lens that a kernel works in: those of its result, or of the largest input of a reduction."""
-    if kernel.name == "fused_reduce":
+    if isinstance(kernel.op, FusedReduce):
         return max((i.shape for i in kernel.inputs), key=lambda s: s.elements).lens
     return kernel.shape.lens
 
@@ -63,7 +66,7 @@ def chain_between(
     source = chain[0].inputs[0]
     if source.name not in KERNELS or producer not in (None, source):
         return None
-    moves = any(i.name not in BROADCASTS and i.name != "contiguous" for i in chain)
+    moves = any(i.name not in BROADCASTS and not isinstance(i.op, Contiguous) for i in chain)
     return (chain, source) if moves else None
 
 
@@ -86,7 +89,7 @@ def _common_space(
     if reason := _obstacle(user, chain, producer):
         return reason
     source, result = base_lens(producer), base_lens(user)
-    steps = tuple(transform_of(i) for i in chain if i.name != "contiguous")
+    steps = tuple(transform_of(i) for i in chain if not isinstance(i.op, Contiguous))
     space = _space(producer.shape.lens, steps, source, result, chain[-1].shape.lens)
     if space is None:
         ways = f"from {list(source)} to {list(result)}"
@@ -216,7 +219,7 @@ def _plan_before(
         return None
     if _obstacle(user, chain, producer):
         return None
-    steps = tuple(transform_of(i) for i in chain if i.name != "contiguous")
+    steps = tuple(transform_of(i) for i in chain if not isinstance(i.op, Contiguous))
     return _Plan(
         value,
         producer,
@@ -243,7 +246,7 @@ def _answer(b: Rewriter, root: Instruction, kinds: tuple[str, ...]) -> Instructi
 
 def _in_space(b: Rewriter, root: Instruction, plan: _Plan) -> Instruction:
     producer, dims = plan.producer, plan.dims
-    old = [m for k in (producer, root) if k.name == "fused_reduce" for m in k.modules]
+    old = [m for k in (producer, root) if isinstance(k.op, FusedReduce) for m in k.modules]
     b.before = producer
     inputs = [_apply(b, i, plan.there[i]) for i in producer.inputs]
     made = _kernel(b, producer, inputs, dims, plan.axes[0])
@@ -265,13 +268,13 @@ def _mapped(kernel: Instruction, axes: Axes) -> Ints:
 
 def _result_lens(kernel: Instruction, dims: Ints, axes: Ints) -> Ints:
     """The lens of a kernel's result in the common space."""
-    reduced = kernel.name == "fused_reduce" and kernel.shape.lens != base_lens(kernel)
+    reduced = isinstance(kernel.op, FusedReduce) and kernel.shape.lens != base_lens(kernel)
     return tuple(1 if reduced and i in axes else n for i, n in enumerate(dims))
 
 
 def _body_obstacle(kernel: Instruction, axes: Ints, dims: Ints) -> str:
     """Why the body of a reduction cannot be done in other dimensions; empty if it can."""
-    if kernel.name != "fused_reduce":
+    if not isinstance(kernel.op, FusedReduce):
         return ""
     base = base_lens(kernel)
     small = tuple(1 if i in axes_of(kernel) else n for i, n in enumerate(base))
@@ -291,7 +294,7 @@ def _kernel(
     b: Rewriter, old: Instruction, inputs: list[Instruction], dims: Ints, axes: Ints
 ) -> Instruction:
     """A kernel in the common space."""
-    if old.name == "pointwise":
+    if isinstance(old.op, PointwiseModule):
         made = b(old.op, *inputs, modules=old.modules)
     else:
         body = _body(old.modules[0], inputs, dims, axes)
@@ -321,7 +324,7 @@ def _body(old: Module, inputs: list[Instruction], dims: Ints, axes: Ints) -> Mod
 
 
 def _op_in_space(one: Instruction, dims: Ints, axes: Ints) -> Operation:
-    if one.name == "multibroadcast":
+    if isinstance(one.op, Multibroadcast):
         return make("multibroadcast", out_lens=dims)
     if one.op.monoid is None:
         return one.op
@@ -348,7 +351,7 @@ def rewrite_pointwise_reshapes(b: Rewriter, root: Instruction) -> Instruction | 
 
 
 def _other_pairs(instruction: Instruction) -> tuple[str, ...]:
-    return KERNELS if instruction.name == "fused_reduce" else ("fused_reduce",)
+    return KERNELS if isinstance(instruction.op, FusedReduce) else ("fused_reduce",)
 
 
 @rule(

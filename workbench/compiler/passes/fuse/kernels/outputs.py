@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.control import GetTupleElem
+from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY, lines, listed, who
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, rule
 from workbench.compiler.rewrite.bodies import Body
 
 
 def _pointwise_inputs(instruction: Instruction) -> list[Instruction]:
-    return [i for i in dict.fromkeys(instruction.inputs) if i.name == "pointwise"]
+    return [i for i in dict.fromkeys(instruction.inputs) if isinstance(i.op, PointwiseModule)]
 
 
 def _reads_pointwise(instruction: Instruction) -> bool:
-    return any(i.name == "pointwise" for i in instruction.inputs)
+    return any(isinstance(i.op, PointwiseModule) for i in instruction.inputs)
 
 
 def outputs_obstacle(producer: Instruction, user: Instruction) -> str:
@@ -25,7 +27,7 @@ def outputs_obstacle(producer: Instruction, user: Instruction) -> str:
     if (parts := lines(producer.modules[0], user.modules[0])) > LARGEST_BODY:
         return f"{who(producer)} and {who(user)} would make a body of {parts} lines; at most {LARGEST_BODY}"
     for one in (producer, user):
-        if one.shape.is_tuple and any(u.name != "get_tuple_elem" for u in one.users):
+        if one.shape.is_tuple and any(not isinstance(u.op, GetTupleElem) for u in one.users):
             return f"all results of {who(one)} are used at once: {listed(one.users)}"
     between = _between(producer, user)
     return between if isinstance(between, str) else ""
@@ -61,7 +63,7 @@ def join(producer: Instruction, user: Instruction) -> Instruction:
     module.set_modules(user, [body.module])  # until it is gone
     anchor = user.following
     for one in reversed(between):
-        if not (one.name == "get_tuple_elem" and one.inputs == (producer,)):
+        if not (isinstance(one.op, GetTupleElem) and one.inputs == (producer,)):
             module.move(one, anchor)
             anchor = one
     _take_results(fused, user, 0)
@@ -105,7 +107,9 @@ def fuse_shared(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noq
 def _siblings(instruction: Instruction) -> list[Instruction]:
     """The ``pointwise`` of the same module that read a value, in order."""
     module = instruction.module
-    found = [u for u in instruction.users if u.name == "pointwise" and u.module is module]
+    found = [
+        u for u in instruction.users if isinstance(u.op, PointwiseModule) and u.module is module
+    ]
     return sorted(found, key=lambda i: i.order)
 
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Family
+from workbench.compiler.ops.broadcast import Multibroadcast
+from workbench.compiler.ops.fused import FusedReduce
+from workbench.compiler.ops.movement import Contiguous
+from workbench.compiler.ops.reshape import Reshape
 
 LARGEST_BODY = 256
 """Lines of a body beyond which no more is fused into it: registers and arguments of a kernel are few."""
@@ -28,7 +32,7 @@ def listed(instructions: Iterable[Instruction]) -> str:
 
 def is_view(value: Instruction) -> bool:
     """Whether a value is a view or a copy of another one, whatever its lens."""
-    viewed = value.op.family is Family.VIEW or value.name in ("reshape", "contiguous")
+    viewed = value.op.family is Family.VIEW or isinstance(value.op, Reshape | Contiguous)
     return viewed and len(value.inputs) == 1
 
 
@@ -133,9 +137,9 @@ def _link_of(value: Instruction) -> Link:
     dropped: list[Instruction] = []
     broadcast: Instruction | None = None
     while True:
-        if value.name == "contiguous":
+        if isinstance(value.op, Contiguous):
             dropped.append(value)
-        elif value.name == "multibroadcast" and broadcast is None and len(value.inputs) == 1:
+        elif isinstance(value.op, Multibroadcast) and broadcast is None and len(value.inputs) == 1:
             broadcast = value
         else:
             return Link(value, broadcast, tuple(dropped))
@@ -157,7 +161,7 @@ def link_obstacle(user: Instruction, link: Link) -> str:
     if not (producer.shape.is_tensor and user.shape.is_tensor):
         return f"{who(producer)} or its user has several results"
     axes = axes_of(user) or axes_of(producer)
-    if producer.name == "fused_reduce" and axes_of(producer) != axes:
+    if isinstance(producer.op, FusedReduce) and axes_of(producer) != axes:
         theirs = list(axes_of(producer))
         return f"{who(producer)} reduces axes {theirs}; its user reduces {list(axes)}"
     through = [producer, *link.dropped, *([broadcast] if broadcast else [])]

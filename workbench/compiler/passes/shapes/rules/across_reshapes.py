@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ops.broadcast import Broadcast
+from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import FusedReduce, SplitFusedReduce
+from workbench.compiler.ops.movement import Layout
+from workbench.compiler.ops.reshape import Reshape
+from workbench.compiler.ops.view import Transpose
 from workbench.compiler.passes.shapes.transform.chains import (
     BROADCASTS,
     LINKS,
@@ -33,7 +38,7 @@ def _is_unary_behind_chain(instruction: Instruction) -> bool:
 
 
 def _elementwise(instruction: Instruction) -> bool:
-    return instruction.op.pointwise or instruction.name == "layout"
+    return instruction.op.pointwise or isinstance(instruction.op, Layout)
 
 
 def _computes(instruction: Instruction) -> bool:
@@ -56,7 +61,7 @@ def _chain_from(root: Instruction) -> tuple[list[Instruction], Instruction | Non
 @rule(
     Pattern(
         binding="root",
-        kind=lambda op: op.pointwise and op.name != "layout",
+        kind=is_pointwise,
         reads=LINKS,
         structure=_is_unary_behind_chain,
     )
@@ -108,7 +113,7 @@ def _moved_down(b: Rewriter, root: Instruction, behind: list[Instruction]) -> In
 def _is_reshape_of_view(value: Instruction) -> bool:
     """Whether a value is a transposed or broadcast one under other lens."""
     return (
-        value.name == "reshape"
+        isinstance(value.op, Reshape)
         and len(value.inputs) == 1
         and not behind_contiguous(value.inputs[0]).shape.standard
     )
@@ -152,9 +157,9 @@ def find_reshape_cont(b: Rewriter, root: Instruction) -> Instruction | Decline:
 
 def _feeds_dot(instruction: Instruction) -> bool:
     user = instruction.only_user
-    while user is not None and user.name in ("transpose", "convert"):
+    while user is not None and isinstance(user.op, Transpose | Convert):
         user = user.only_user
-    return user is not None and user.name == "dot"
+    return user is not None and isinstance(user.op, Dot)
 
 
 @rule(
@@ -169,7 +174,7 @@ def find_mul_add_shape_op_dot(
     b: Rewriter, root: Instruction, inner: Instruction, c: Instruction, y: Instruction
 ) -> Instruction | Decline:
     """transpose(mul(c, y)) → mul(transpose(y), transpose(c)) before a dot, for a constant c"""
-    if root.name == "convert":
+    if isinstance(root.op, Convert):
         return Decline(f"the {inner.name} would be rounded to another type")
     return b(inner.op, b(root.op, y), b(root.op, c))
 
@@ -185,7 +190,7 @@ def find_reshape_dot(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """dot(reshape(x), reshape(y)) → reshape(dot(x, y)); one side may be a matrix repeated over the batch"""
     if root.only_user is None and root.users:
         return Decline("its value has other users")
-    side = 0 if root.inputs[0].name == "reshape" else 1
+    side = 0 if isinstance(root.inputs[0].op, Reshape) else 1
     reshape, operand = root.inputs[side], root.inputs[1 - side]
     if len(reshape.inputs) != 1:
         return Decline(f"the lens of reshape #{reshape.id} are computed while the program runs")
@@ -194,7 +199,7 @@ def find_reshape_dot(b: Rewriter, root: Instruction) -> Instruction | Decline:
         return Decline(f"{x.name} #{x.id} has dynamic dimensions")
     if x.shape.ndim < 2 or 0 in root.shape.lens:
         return Decline(f"{x.name} #{x.id} is no stack of matrices with elements")
-    answer = _matching(root, side) if operand.name == "reshape" else _repeated(b, root, side)
+    answer = _matching(root, side) if isinstance(operand.op, Reshape) else _repeated(b, root, side)
     if isinstance(answer, Decline):
         return answer
     inputs = (x, answer) if side == 0 else (answer, x)
@@ -228,7 +233,7 @@ def _repeated(b: Rewriter, root: Instruction, side: int) -> Instruction | Declin
         )
     operand = behind_contiguous(operand)
     source = behind_broadcasts(operand)
-    if source.name == "reshape":
+    if isinstance(source.op, Reshape):
         return Decline(f"{operand.name} #{operand.id} repeats a reshape")
     if source.shape.ndim > 2:
         return Decline(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.slicing import Slice
+from workbench.compiler.ops.view import Unsqueeze
 from workbench.compiler.passes.shapes.rules.slices import slice_of
 from workbench.compiler.passes.shapes.transform.chains import (
     LINKS,
@@ -63,7 +65,7 @@ def _ends_nested_chain(end: Instruction) -> bool:
 def _splits(chain: list[Instruction]) -> bool:
     """Whether an unsqueeze of the chain splits an axis of a row-major value, as a reshape would."""
     return any(
-        i.name == "unsqueeze" and i.op.attributes()["steps"] and i.inputs[0].shape.standard
+        isinstance(i.op, Unsqueeze) and i.op.attributes()["steps"] and i.inputs[0].shape.standard
         for i in chain
     )
 
@@ -111,7 +113,7 @@ def _slice_below(end: Instruction) -> tuple[Instruction, list[Instruction]] | No
         return None
     chain = chain_to(end)
     cut = chain[0].inputs[0]
-    if cut.name != "slice" or cut.constant or cut.inputs[0].only_user is not cut:
+    if not isinstance(cut.op, Slice) or cut.constant or cut.inputs[0].only_user is not cut:
         return None
     scalar = not any(end.shape.strides) or (end.shape.elements == 1 and 0 in end.shape.strides)
     return None if scalar or 0 in end.shape.lens or slice_of(cut) is None else (cut, chain)

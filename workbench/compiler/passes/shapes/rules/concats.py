@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.movement import Concat
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, op, rule
 
@@ -114,7 +115,7 @@ def find_concat_multibroadcasts(b: Rewriter, root: Instruction) -> Instruction |
 def _flattened(root: Instruction, axis: int) -> list[Instruction]:
     found: list[Instruction] = []
     for value in root.inputs:
-        inner = value.name == "concat" and value.only_user is root and axis_of(value) == axis
+        inner = isinstance(value.op, Concat) and value.only_user is root and axis_of(value) == axis
         found += _flattened(value, axis) if inner else [value]
     return found
 
@@ -123,7 +124,7 @@ def _flattened(root: Instruction, axis: int) -> list[Instruction]:
     Pattern(
         frozenset({"concat"}),
         binding="root",
-        structure=lambda i: any(x.name == "concat" for x in i.inputs),
+        structure=lambda i: any(isinstance(x.op, Concat) for x in i.inputs),
     )
 )
 def find_nested_concat(b: Rewriter, root: Instruction) -> Instruction | Decline:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.ops.slicing import Slice
-from workbench.compiler.ops.view import Transpose
+from workbench.compiler.ops.view import Transpose, Unsqueeze
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, op, rule, var
 
 
@@ -43,7 +44,7 @@ def find_nested_slice(
 def _slices_of_axis(value: Instruction) -> list[tuple[Instruction, Slice]] | None:
     """The users of a value, if all of them are slices along one and the same axis."""
     users = value.users
-    if any(u.name != "slice" for u in users):
+    if any(not isinstance(u.op, Slice) for u in users):
         return None
     found = [(u, cut) for u in users if (cut := slice_of(u))]
     if len(found) != len(users) or len({cut.axes for _, cut in found}) != 1:
@@ -93,7 +94,7 @@ def find_transpose_slice(b: Rewriter, root: Instruction, x: Instruction) -> Inst
 def _is_split_off(x: Instruction, axis: int) -> bool:
     """Whether a reshape put an axis of length 1 behind another one, as this rule would again."""
     lens = x.shape.lens
-    return x.name in ("unsqueeze", "reshape") and axis + 1 < len(lens) and lens[axis + 1] == 1
+    return isinstance(x.op, Unsqueeze | Reshape) and axis + 1 < len(lens) and lens[axis + 1] == 1
 
 
 def _turned_slices(x: Instruction) -> list[tuple[Instruction, Instruction]]:
@@ -102,9 +103,9 @@ def _turned_slices(x: Instruction) -> list[tuple[Instruction, Instruction]]:
     for user in x.users:
         turned = user.only_user
         if (
-            user.name == "slice"
+            isinstance(user.op, Slice)
             and turned is not None
-            and turned.name == "transpose"
+            and isinstance(turned.op, Transpose)
             and slice_of(user)
         ):
             found.append((user, turned))

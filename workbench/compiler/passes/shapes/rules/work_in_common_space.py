@@ -12,7 +12,9 @@ from math import prod
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.structure import Choice
+from workbench.compiler.ops.movement import Contiguous, Layout
 from workbench.compiler.ops.reduce import along_axes, axes_along, is_reduction, reduced_axes
+from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.passes.shapes.rules.canonical_chains import as_users_need
 from workbench.compiler.passes.shapes.transform.chains import (
     BROADCASTS,
@@ -31,7 +33,7 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, rule
 
 def _works(instruction: Instruction) -> bool:
     """Whether an instruction is elementwise work or a reduction of static tensors."""
-    elementwise = instruction.op.pointwise or instruction.op.name == "layout"
+    elementwise = instruction.op.pointwise or isinstance(instruction.op, Layout)
     if not (elementwise or is_reduction(instruction)) or not instruction.inputs:
         return False
     values = (instruction, *instruction.inputs)
@@ -65,7 +67,7 @@ def _pair(root: Instruction) -> _Pair | None:
             continue
         chain = chain_to(value)
         x = chain[0].inputs[0]
-        moves = any(i.name not in BROADCASTS and i.name != "contiguous" for i in chain)
+        moves = any(i.name not in BROADCASTS and not isinstance(i.op, Contiguous) for i in chain)
         if moves and x.module is root.module and _works(x) and not _scalar(x):
             return _Pair(root, chain, x)
     return None
@@ -132,7 +134,7 @@ def _obstacle(pair: _Pair, space: CommonSpace) -> str:
     if is_reduction(root) and len(x.inputs) == 1 and x.inputs[0].literal is not None:
         return f"{who(x)} is constant, and stays next to its literal"
     for value in x.inputs:
-        if value.name == "slice" and _is_split(value, x.op.name):
+        if isinstance(value.op, Slice) and _is_split(value, x.op.name):
             return f"{who(value)} is one of several slices that feed {x.op.name}: those go together"
     return ""
 
@@ -150,14 +152,14 @@ def _near(x: Instruction) -> Instruction | None:
 
 def _is_split(cut: Instruction, name: str) -> bool:
     """Whether a value's slices, more than one, all feed operations of one name."""
-    cuts = [u for u in cut.inputs[0].users if u.name == "slice"]
+    cuts = [u for u in cut.inputs[0].users if isinstance(u.op, Slice)]
     return len(cuts) > 1 and all(any(u.op.name == name for u in c.users) for c in cuts)
 
 
 def _inside(instruction: Instruction, space: Axes, rank: int) -> Operation | str:
     """The operation for ``rank`` common dimensions; ``space`` has the places there of its axes."""
     op = instruction.op
-    if op.name == "layout":
+    if isinstance(op, Layout):
         old: Ints = op.attributes()["permutation"]
         order = [k for a in old for k in space[a]]
         new = [k for k in range(rank) if k not in order]  # of length 1

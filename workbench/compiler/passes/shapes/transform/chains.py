@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import make
+from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.view import Squeeze, Transpose, Unsqueeze
 from workbench.compiler.passes.shapes.transform.descriptor import Transform, Transforms
 from workbench.compiler.rewrite import Rewriter
@@ -31,7 +32,7 @@ def is_link(instruction: Instruction) -> bool:
     """Whether an instruction is part of a chain: a transform or a ``contiguous``."""
     return instruction.op.name in LINKS and (
         is_transform(instruction)
-        or (instruction.name == "contiguous" and instruction.shape.dims is None)
+        or (isinstance(instruction.op, Contiguous) and instruction.shape.dims is None)
     )
 
 
@@ -47,7 +48,7 @@ def chain_to(end: Instruction) -> list[Instruction]:
 
 def behind_contiguous(instruction: Instruction) -> Instruction:
     """What a value is before it is copied to row-major order."""
-    while instruction.name == "contiguous":
+    while isinstance(instruction.op, Contiguous):
         instruction = instruction.inputs[0]
     return instruction
 
@@ -55,7 +56,7 @@ def behind_contiguous(instruction: Instruction) -> Instruction:
 def next_user(instruction: Instruction) -> Instruction | None:
     """The single user that is no ``contiguous``, seen through such; None without one."""
     user = instruction.only_user
-    while user is not None and user.name == "contiguous":
+    while user is not None and isinstance(user.op, Contiguous):
         user = user.only_user
     return user
 
@@ -80,7 +81,7 @@ def transform_of(instruction: Instruction) -> Transform:
 
 def words_of(chain: Sequence[Instruction]) -> Transforms:
     """The descriptor's words for a chain, which say nothing of copies to row-major order."""
-    return tuple(transform_of(i) for i in chain if i.name != "contiguous")
+    return tuple(transform_of(i) for i in chain if not isinstance(i.op, Contiguous))
 
 
 def build(b: Rewriter, source: Instruction, transform: Transform) -> Instruction:
