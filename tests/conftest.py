@@ -1,4 +1,4 @@
-"""What every test can use: golden transcripts, hypothesis profiles, a seed, and the ban on quiet skips."""
+"""Fixtures of all tests: golden transcripts, hypothesis profiles, a seed, and the ban on silent skips."""
 
 import os
 import secrets

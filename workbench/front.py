@@ -1,4 +1,4 @@
-"""What the front door does itself, beyond handing out what the rooms behind it have."""
+"""Functions of the front door itself."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -40,7 +40,7 @@ MEASURES: dict[str, ModuleType] = {
 
 
 def _arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=list(MEASURES), default=list(MEASURES))
     parser.add_argument("--models", nargs="+", help="only these models")
@@ -66,7 +66,7 @@ def _measure(options: argparse.Namespace) -> list[Outcome]:
 
 
 def _outcome(module: ModuleType, subject: str, options: argparse.Namespace) -> Outcome:
-    """What a measure finds; a failure is shown and kept, and the rest is still measured."""
+    """Runs a measure; a failure is shown and kept, and the others still run."""
     try:
         return module.measure(subject, not options.peers, options.seconds)
     except Exception as error:

@@ -42,7 +42,7 @@ def measure(subject: str, with_ours: bool, _: float) -> Outcome:
 
 
 def kernels(program: ours.Program) -> Counter[str]:
-    """How many of what runs as a kernel: what makes new values in main. Groups are named by their tag."""
+    """The number of kernels by kind: instructions of main that make new values. Groups go by their tag."""
     found: Counter[str] = Counter()
     for instruction in program.main:
         operation = instruction.op

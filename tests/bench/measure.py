@@ -85,7 +85,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one measure found: times, claims about them, other facts, and what went wrong."""
+    """The outcome of one measure: times, claims about them, other facts, and failures."""
 
     timings: tuple[Timing, ...] = ()
     claims: tuple[Claim, ...] = ()

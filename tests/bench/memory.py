@@ -70,7 +70,7 @@ def _runner(kind: str, path: Path, inputs: dict[str, Any]) -> Any:
 
 
 def _child(subject: str, kind: str) -> dict[str, float]:
-    """What one contender takes, beyond what a run of the smallest model has taken before."""
+    """The memory of one contender beyond that of a run of the smallest model."""
     model, first = MODELS[subject], MODELS["small_cnn"]
     path, inputs = model.path, model.inputs()
     _runner(kind, first.path, first.inputs())()

@@ -1,4 +1,4 @@
-"""What a run prints and writes: a table of times, a table of claims, JSON with every repetition."""
+"""The report of a run: a table of times, a table of claims, and JSON with every repetition."""
 
 import importlib.metadata
 import json

@@ -23,7 +23,7 @@ class Shown:
         return self.page.locator(".wb-canvas").first
 
     def nodes(self, pane: int = 0) -> list[dict[str, Any]]:
-        """What is drawn, with places on the canvas."""
+        """The nodes that are drawn, with their positions on the canvas."""
         return self.page.locator(".wb-canvas").nth(pane).evaluate("c => c.__wb.nodes()")
 
     def node(self, title: str, pane: int = 0) -> dict[str, Any]:

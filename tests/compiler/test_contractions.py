@@ -25,7 +25,7 @@ SILENT.intra_op_num_threads = 1
 def onnx_outputs(
     op_type: str, *inputs: np.ndarray | None, count: int = 1, **attributes: Any
 ) -> Any:
-    """What onnxruntime makes of one node; an input that is None is left out."""
+    """The outputs of one node in onnxruntime; an input that is None is left out."""
     names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
     given = {n: x for n, x in zip(names, inputs, strict=True) if x is not None}
     infos = [

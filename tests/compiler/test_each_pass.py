@@ -33,7 +33,7 @@ PASSES: dict[str, Pass] = {n: p() for n, p in all_passes().items() if n not in R
 
 
 def results(program: Program, inputs: dict[str, Any], float64: bool = True) -> list[Any] | None:
-    """What a program computes; None where an operation refuses the values."""
+    """The results of a program; None where an operation refuses the values."""
     try:
         with np.errstate(all="ignore"):
             return Interpreter(program, float64=float64).run(with_buffers(program, inputs))
@@ -44,7 +44,7 @@ def results(program: Program, inputs: dict[str, Any], float64: bool = True) -> l
 def change(
     before: Program, after: Program, inputs: dict[str, Any], modes: tuple[bool, ...] = (True, False)
 ) -> str:
-    """How results differ, in float64 and as typed too: what is folded is folded as typed."""
+    """The difference of results, in float64 and as typed: folding happens as typed."""
     narrow = program_tolerance(after)
     tolerance = narrow if narrow > 1e-3 else 1e-5
     found = ""

@@ -1,4 +1,4 @@
-"""What users are told when they ask why a product or a concatenation was not fused with its neighbours."""
+"""The answers of why_not for products and concatenations that were not fused with their neighbours."""
 
 import pytest
 

@@ -64,7 +64,7 @@ def test_twice_the_length_is_twice_the_work(made: Callable[[int], Callable[[], o
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions are called, and generators resumed."""
+    """The number of functions called and generators resumed."""
     count = 0
 
     def heard(frame: object, event: str, argument: object) -> None:  # noqa: ARG001

@@ -15,7 +15,7 @@ NARROW = {"half_type"}
 
 
 def outputs(build: Build, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | None:
-    """What a build computes in float64; None where an operation refuses the values."""
+    """The results of a build in float64; None where an operation refuses the values."""
     try:
         return list(build.run(inputs, precision="float64").outputs)
     except EvaluationError:

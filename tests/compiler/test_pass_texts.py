@@ -1,4 +1,4 @@
-"""What each pass makes of small programs: `passes/<pass>.txt` has them before and after, and the laws used.
+"""The effect of each pass on small programs: `passes/<pass>.txt` has both, and the laws used.
 
 A case is written as a title, options if any, and the program before; `--update-golden` adds the rest.
 """

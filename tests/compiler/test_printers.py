@@ -45,7 +45,7 @@ def executed(program: Program) -> Program:
 
 
 def facts(program: Program) -> Counter[tuple[str, str]]:
-    """What is in a program, in no particular order: parameters and literals are put in front."""
+    """The contents of a program in no particular order: parameters and literals come first."""
     return Counter(
         ("@literal" if i.literal is not None else str(i.op), str(i.shape))
         for i in program.instructions

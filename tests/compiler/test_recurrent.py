@@ -99,7 +99,7 @@ def test_a_batch_of_several_lens_is_each_sequence_alone(name, direction, lens):
 @every_network
 @pytest.mark.parametrize("direction", Direction)
 def test_shifted_sequences_and_outputs_are_the_network_of_several_lens(name, direction):
-    """What MIGraphX makes of a network: whole steps, on sequences moved to the end if reversed."""
+    """MIGraphX's form of a network: whole steps, on sequences moved to the end if reversed."""
     lens = np.array([3, 0, 5, 1], np.int32)
     given = operands(name, direction.directions, lens)
     op = make(name, hidden_size=3, direction=direction)

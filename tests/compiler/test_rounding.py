@@ -1,4 +1,4 @@
-"""How narrow floats round: once, to the nearest, ties to even; and what is kept wider meanwhile.
+"""Rounding of narrow floats: once, to nearest, ties to even; and the wider types used meanwhile.
 
 The yardstick is a table of every value of a type, searched with exact fractions.
 """
@@ -188,7 +188,7 @@ def test_functions_round_what_float32_gives(name: str, function: Any, type: DTyp
 
 
 def bounds(terms: list[Fraction], type: DType) -> tuple[float, float]:
-    """What a sum in float32 may round to: the exact one, off by a float32 rounding a term."""
+    """The values that a sum in float32 may round to: the exact one, off by one float32 rounding per term."""
     total = sum(terms, Fraction(0))
     slack = sum(map(abs, terms), Fraction(0)) * len(terms) / 2**24
     return nearest(total - slack, type), nearest(total + slack, type)

@@ -1,4 +1,4 @@
-"""What operations declare of themselves, and that passes ask for it and not for names."""
+"""Declarations of operations' structure; passes ask for these and not for names."""
 
 import numpy as np
 import pytest

@@ -200,7 +200,7 @@ def expect_held(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 def problems(variants: Iterator[Variant], check: Callable[[list[Operand]], object]) -> list[str]:
-    """What is wrong, by variant."""
+    """The problems of each variant."""
     found: list[str] = []
     for label, operands in variants:
         try:

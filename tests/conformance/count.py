@@ -57,7 +57,7 @@ def is_numeric(name: str) -> bool:
 
 
 def passed(found: dict[str, str | None], numeric: bool = False) -> int:
-    """How many passed."""
+    """The number of cases that passed."""
     return sum(r is None for n, r in found.items() if not numeric or is_numeric(n))
 
 
@@ -112,7 +112,7 @@ def _failures(found: Outcomes) -> list[str]:
 
 
 def _ranges() -> list[str]:
-    """What becomes of the node cases when their dimensions are ranges."""
+    """The results of the node cases when their dimensions are ranges."""
     counts, failed = dynamic.counted()
     every = counts["every"] + counts["every, with values"]
     cases = counts.total() + len(failed)

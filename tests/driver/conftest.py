@@ -14,7 +14,7 @@ from workbench.compat.migraphx.driver import main
 
 @dataclass(frozen=True)
 class Called:
-    """What a call of the driver came to."""
+    """The result of one call of the driver."""
 
     code: int
     out: str

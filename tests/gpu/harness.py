@@ -31,7 +31,7 @@ TOGETHER = 12
 
 
 class Ran(NamedTuple):
-    """What a run gave, and the plan that it followed."""
+    """The results of a run, and its plan."""
 
     values: list[np.ndarray]
     plan: Plan

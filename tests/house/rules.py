@@ -159,6 +159,17 @@ def documented(root: Path) -> Iterator[str]:
             )
 
 
+def docstrings_say(root: Path) -> Iterator[str]:
+    """A docstring begins with a noun or a verb, not with a question word."""
+    asks = re.compile(r"(?:What|Which|Who|Whose|Where|When|Why|How)(?:ever)?\b")
+    for name, tree in source.trees(root, "workbench", "tests"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                said = ast.get_docstring(node) or ""
+                if asks.match(said):
+                    yield f"{name}:{getattr(node, 'lineno', 1)}: {said.splitlines()[0]}"
+
+
 def _unsaid(node: ast.stmt, said: set[str]) -> Iterator[tuple[int, str]]:
     if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         return
@@ -201,7 +212,7 @@ def options_in_one_place(root: Path) -> Iterator[str]:
 
 
 def offline(root: Path) -> Iterator[str]:
-    """What is shipped to a browser loads nothing from the network; the SVG namespace is a name."""
+    """Files shipped to a browser load nothing from the network; the SVG namespace is a name."""
     for path in source.files(root, ".js", ".css", ".html", ".svg", under=("workbench",)):
         for number, line in enumerate(source.text(path).splitlines(), 1):
             for url in re.findall(r"(?:https?:)?//[\w-]+\.[\w./-]+", line):
@@ -218,7 +229,7 @@ def no_machine_paths(root: Path) -> Iterator[str]:
 
 
 def no_leftovers(root: Path) -> Iterator[str]:
-    """What is not done raises an error; it does not leave a note."""
+    """Unfinished work raises an error; it does not leave a note."""
     pattern = re.compile(r"\b(?:TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b")
     for path in _written(root):
         for number, line in enumerate(source.text(path).splitlines(), 1):
@@ -264,6 +275,7 @@ RULES = [
     edits_through_modules,
     budgets,
     documented,
+    docstrings_say,
     options_in_one_place,
     offline,
     no_machine_paths,

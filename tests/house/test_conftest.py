@@ -1,4 +1,4 @@
-"""What tests/conftest.py promises: no quiet skips of what a person would look at, and golden texts."""
+"""Tests of tests/conftest.py: no silent skips of browser tests, and golden texts."""
 
 import os
 import re
@@ -91,7 +91,7 @@ def test_what_was_drawn(): print("DRAWN", drawn)
 
 
 def drawn(folder: Path, run_seed: str) -> tuple[str, list[str]]:
-    """What a run with this seed printed of its examples, and the names of its tests."""
+    """The examples and test names that a run with this seed printed."""
     done = run(folder, "-s", "-v", WORKBENCH_TEST_SEED=run_seed)
     lines = done.stdout.splitlines()
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""What `import workbench` loads, and what it offers."""
+"""The modules that `import workbench` loads, and the names that it offers."""
 
 import ast
 import inspect

@@ -84,11 +84,11 @@ class Notebook:
         return self.page.evaluate(CELLS)
 
     def outputs(self, cell: int) -> list[dict[str, Any]]:
-        """What a cell put out."""
+        """The outputs of a cell."""
         return self.cells()[cell].get("outputs", [])
 
     def text(self, code: str) -> str:
-        """What the cell with this code printed, and the text form of what it showed."""
+        """The text printed by the cell with this code, and the text form of its result."""
         outputs = self.outputs(self.find(code))
         shown = [o.get("text", "") or o.get("data", {}).get("text/plain", "") for o in outputs]
         return "\n".join("".join(s) for s in shown)

@@ -1,4 +1,4 @@
-"""Where model files are kept between runs, and how a file gets there whole or not at all."""
+"""Storage of model files between runs; a file is stored whole or not at all."""
 
 import hashlib
 import os

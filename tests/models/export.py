@@ -38,7 +38,7 @@ def _tensor_only(inner: "torch.nn.Module", names: tuple[str, ...], field: str) -
     import torch
 
     class Wrapped(torch.nn.Module):
-        """What is exported: tensors in, one tensor out."""
+        """The exported wrapper: tensors in, one tensor out."""
 
         def __init__(self) -> None:
             super().__init__()

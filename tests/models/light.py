@@ -33,7 +33,7 @@ NAMES = (
 
 
 def source(name: str) -> Path:
-    """Where the onnx package keeps light_`name`.onnx."""
+    """The place of light_`name`.onnx in the onnx package."""
     return Path(onnx.__file__).parent / "backend/test/data/light" / f"light_{name}.onnx"
 
 

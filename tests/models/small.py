@@ -91,7 +91,7 @@ def encoder(layers: int = 2) -> onnx.ModelProto:
 
 
 def _causal_mask(g: Graph, ids: str, given: str) -> str:
-    """Where a query may look, as dynamo spells it: ranges compared, the given mask gathered."""
+    """The causal mask as dynamo exports it: ranges compared, the given mask gathered."""
     batch, sequence = (g.add("Squeeze", g.add("Shape", ids, start=k, end=k + 1)) for k in (0, 1))
     row = g.add("Unsqueeze", g.add("Range", 0, sequence, 1), np.array([0, 1]))
     item = g.add("Unsqueeze", g.add("Range", 0, batch, 1), np.array([1, 2]))

@@ -102,7 +102,7 @@ session = functools.lru_cache(maxsize=1)(test_models.session)
 
 
 def expected(ranged: Ranged, inputs: Inputs) -> list[np.ndarray]:
-    """What onnxruntime computes."""
+    """The outputs of onnxruntime."""
     if not ranged.stacked:
         return session(ranged.name).run(None, inputs)
     ((name, array),) = inputs.items()

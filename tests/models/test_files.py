@@ -30,7 +30,7 @@ def copies(program: wb.Program) -> list[wb.Program]:
 
 
 def results(program: wb.Program, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-    """What the program computes as it stands."""
+    """The results of the program as it stands."""
     return wb.compile(program, "ref", passes=[], record=False).run(inputs).outputs
 
 

@@ -144,7 +144,7 @@ def _compare(have: Any, want: np.ndarray, case: Any) -> None:
 
 
 def counted(parts: Sequence[str] = ()) -> tuple[Counter[str], dict[str, str]]:
-    """How many cases run with which dimensions as ranges; and those that fail, with their errors."""
+    """The number of cases that run with these dimensions as ranges; and the failures, with their errors."""
     counts: Counter[str] = Counter()
     failed: dict[str, str] = {}
     for case in cases():

@@ -96,7 +96,7 @@ def options(seed: int, number: int, folder: Path) -> dict[str, Any]:
 
 
 def source(number: int, data: bytes, folder: Path) -> Path | bytes:
-    """What the importer is given: the bytes, or now and then a file of them."""
+    """The importer's input: the bytes, or now and then a file of them."""
     if number % 8:
         return data
     path = folder / "model.onnx"
@@ -105,7 +105,7 @@ def source(number: int, data: bytes, folder: Path) -> Path | bytes:
 
 
 def outcome(data: Path | bytes, **given: Any) -> str:
-    """How a case ends, in a word; raises what is a finding."""
+    """The outcome of a case in a word; raises what is a finding."""
     try:
         program = parse_onnx(data, **given)
     except ModelError as error:

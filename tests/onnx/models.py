@@ -90,7 +90,7 @@ def floats(name, *lens):
 
 
 def peer(made: onnx.ModelProto, given):
-    """What onnxruntime computes, or ONNX's reference where that has no kernel."""
+    """The outputs of onnxruntime, or of ONNX's reference where onnxruntime has no kernel."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1

@@ -444,7 +444,7 @@ MUTATIONS: dict[Mutation, int] = {
 
 
 def case(seed: int, number: int) -> tuple[str, bytes]:
-    """What a case is made of, and its bytes; always the same for one seed and number."""
+    """The changes of a case, and its bytes; the same for one seed and number."""
     random = Random(f"{seed}/{number}")
     if random.random() < 0.06:
         return "noise", noise(random)

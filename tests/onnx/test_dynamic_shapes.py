@@ -74,7 +74,7 @@ TABLES = [
 
 @pytest.mark.parametrize("case", [c for table in TABLES for c in table], ids=str)
 def test_ranges_change_no_result(case: Case):
-    """What is imported with ranges computes what is imported with lengths, or says what it needs."""
+    """An import with ranges computes the same as an import with lengths, or says what it needs."""
     made, arrays = case.model(), case.arrays()
     given = {k: v for k, v in arrays.items() if int(k[1:]) not in case.fixed}
     wanted = reference.run(parse_onnx(made), given)

@@ -1,4 +1,4 @@
-"""What an import makes: the text, provenance, subgraphs, functions, types, sharing of memory."""
+"""The products of an import: text, provenance, subgraphs, functions, types, shared memory."""
 
 import numpy as np
 import onnx

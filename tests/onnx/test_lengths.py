@@ -1,4 +1,4 @@
-"""What is known at import of lengths that a run computes: always true, and as sharp as it should be."""
+"""Knowledge at import of lengths that a run computes: always true, and as sharp as it should be."""
 
 import numpy as np
 import pytest

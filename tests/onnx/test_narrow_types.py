@@ -22,7 +22,7 @@ def code(dtype):
 
 
 def cast(x, dtype, **attributes):
-    """What Cast makes of an array."""
+    """The output of Cast for an array."""
     made = model_of("Cast", [x], [("y", code(dtype))], to=code(dtype), **attributes)
     return run_model(made, [x])[0]
 

@@ -1,4 +1,4 @@
-"""What strict import makes of operators from A to C: MIGraphX's instructions, in its order."""
+"""Strict import of operators from A to C: MIGraphX's instructions, in its order."""
 
 import numpy as np
 import pytest

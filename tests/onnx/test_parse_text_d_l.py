@@ -1,4 +1,4 @@
-"""What strict import makes of operators from D to L: MIGraphX's instructions, in its order."""
+"""Strict import of operators from D to L: MIGraphX's instructions, in its order."""
 
 from pathlib import Path
 

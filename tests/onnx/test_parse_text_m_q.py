@@ -1,4 +1,4 @@
-"""What strict import makes of operators from M to Q: MIGraphX's instructions, in its order."""
+"""Strict import of operators from M to Q: MIGraphX's instructions, in its order."""
 
 import numpy as np
 import pytest

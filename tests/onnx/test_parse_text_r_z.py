@@ -1,4 +1,4 @@
-"""What a strict import prints for operators from R to Z: the instructions that MIGraphX makes of them."""
+"""Strict import of operators from R to Z: MIGraphX's instructions, in its order."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a table of single recurrent nodes cannot check."""
+"""Recurrent nodes beyond a table of single nodes."""
 
 from dataclasses import replace
 

@@ -26,7 +26,7 @@ def names(program: wb.Program) -> set[str]:
 
 
 def run(program: wb.Program, **inputs: object) -> list[object]:
-    """What a program gives; the text form and the optimised program must agree."""
+    """The results of a program; the text form and the optimised program must agree."""
     validate(program)
     result = wb.compile(program, "ref").run(inputs)
     optimised = wb.compile(program, "cpu", check=True).run(inputs)

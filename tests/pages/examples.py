@@ -70,7 +70,7 @@ class Example:
         return next(i for i in self.program.instructions if i.name == self.name)
 
     def values(self) -> dict[int, Any]:
-        """What each instruction of the main module computes, by id; empty if it cannot be run."""
+        """The value of each instruction of the main module, by id; empty if it cannot be run."""
         found: dict[int, Any] = {
             p.id: self.inputs[n] for n, p in self.program.main.parameters.items()
         }

@@ -1,4 +1,4 @@
-"""What ONNX's operators become: the cases of onnx's own suite and ours are imported and looked at."""
+"""The operations that ONNX's operators become, from the cases of onnx's own suite and ours."""
 
 import importlib
 import re

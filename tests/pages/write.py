@@ -87,7 +87,7 @@ def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def meaning(name: str) -> str:
-    """What an operation means, in the words of its declaration."""
+    """The meaning of an operation, in the words of its declaration."""
     text = inspect.cleandoc(OPERATIONS[name].__doc__ or "")
     if not text or text.startswith(f"{OPERATIONS[name].__name__}("):  # made by dataclass
         raise ValueError(f"operation {name!r} has no docstring; its first line says what it means")
@@ -207,7 +207,7 @@ def _facts(name: str) -> str:
 
 
 def differences() -> dict[str, list[str]]:
-    """What docs/differences.md says of operations, by their name."""
+    """The entries of docs/differences.md about operations, by name."""
     found: dict[str, list[str]] = {}
     for row in re.findall(
         r"^\|(.+)\|$", (DOCS / "differences.md").read_text("utf-8"), re.MULTILINE

@@ -27,7 +27,7 @@ def differences(
     is_nhwc: bool,
     tolerance: float = TOLERANCE,
 ) -> list[str]:
-    """What is not as TensorFlow has it, a line an output."""
+    """The differences from TensorFlow, one line per output."""
     fed = {name: laid_out(value, is_nhwc=is_nhwc) for name, value in inputs.items()}
     result = wb.compile(program, target).run(fed)
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""What each of MIGraphX's 46 operators becomes, as text: golden/tf_operators.txt has the programs."""
+"""MIGraphX's 46 operators as text: golden/tf_operators.txt has the programs."""
 
 from collections.abc import Callable
 

@@ -233,7 +233,7 @@ def _is_open(value: onnx.ValueInfoProto) -> bool:
 
 
 def _form(value: Any) -> tuple[object, ...]:
-    """What a program is made for: type and lens of an array, or of each part of a sequence."""
+    """The key that a program is made for: type and lens of an array, or of each part of a sequence."""
     if value is None:
         return (None,)
     if isinstance(value, list | tuple):

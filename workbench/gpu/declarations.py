@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Declarations(Generic[T]):
-    """What is declared for operations; an operation that has no declaration has that of its base.
+    """A table of declarations by operation class; an operation without one has that of its base.
 
     Args:
         what: What is declared, for messages.
@@ -35,7 +35,7 @@ class Declarations(Generic[T]):
         self._known[op] = value
 
     def of(self, op: Operation) -> T | None:
-        """What is declared for an operation, or for the nearest of its bases; None if nothing is."""
+        """The declaration of an operation, or of the nearest of its bases; None if there is none."""
         import_modules(self._package)
         known = self._known
         return next((known[c] for c in type(op).__mro__ if c in known), None)

@@ -19,7 +19,7 @@ from workbench.gpu.machine import CPU, Machine
 
 @dataclass(frozen=True)
 class Dialect:
-    """How kernels are printed for one kind of device."""
+    """The text of kernels for one kind of device."""
 
     name: str
     """``hip``, ``cuda`` or ``opencl``."""

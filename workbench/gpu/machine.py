@@ -1,4 +1,4 @@
-"""What a device is made of, as far as kernels are shaped by it; the dialect only spells them."""
+"""Machines: the properties of a device that shape kernels; the dialect only spells them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Machine:
-    """What schedules ask of a device. The defaults are those of a GPU of which no more is known."""
+    """The properties that schedules ask for. The defaults are those of an unknown GPU."""
 
     is_cpu: bool = False
     """Whether a core runs a block's work items in a loop: barriers cost, and shared memory gains nothing."""

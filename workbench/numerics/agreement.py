@@ -22,7 +22,7 @@ _ULPS = 80
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far MIGraphX lets values be from their reference: its RMS of all, and bounds for each element."""
+    """MIGraphX's tolerance: its RMS of all elements, and bounds for each."""
 
     rms_tol: float = 1e-3
     atol: float = 1e-3
@@ -67,7 +67,7 @@ def tolerance_for(
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How a value compares with its reference."""
+    """The deviation of a value from its reference."""
 
     name: str
     passed: bool

@@ -1,4 +1,4 @@
-"""What calibration saw: the range of every captured argument and how it is rounded, as a table and plots."""
+"""Calibration: the range of every captured argument and its rounding, as a table and plots."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Captured:
 
     @property
     def multiplier(self) -> float:
-        """What a value is multiplied by before it is rounded."""
+        """The factor of a value before it is rounded."""
         if self.packed:
             return 1 / self.packed[0] if self.packed[0] else 1.0
         if not self.seen:
@@ -122,14 +122,14 @@ class Captured:
 
     @property
     def noise(self) -> float:
-        """What rounding to integers adds, relative to the RMS of the values: a step over √12, uniform."""
+        """The noise of rounding to integers, relative to the RMS of the values: a step over √12, uniform."""
         if self.precision not in LEVELS or not self.rms:
             return np.nan
         return self.scale / 12**0.5 / self.rms
 
     @property
     def name(self) -> str:
-        """Which argument it is, in words."""
+        """The argument in words."""
         return f"input {self.operand} of {self.op} #{self.id}"
 
 

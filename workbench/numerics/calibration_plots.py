@@ -16,7 +16,7 @@ _BLUE, _RED = "#0072B2", "#D55E00"
 
 
 def plot_histogram(row: Captured, ax: Axes | None = None) -> Axes:
-    """How often values of an argument occurred, on a log scale, between the bounds of its codes."""
+    """The frequency of an argument's values on a log scale, between the bounds of its codes."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     if ax is None:

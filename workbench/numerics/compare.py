@@ -30,7 +30,7 @@ def compare(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Report:
-    """How far each value of a build is from the reference.
+    """Compare each value of a build with the reference.
 
     The build is run as it is: nothing is unfused or marked as an output, so what is measured is what
     runs. Values inside of a fused kernel are therefore not seen; its result is.

@@ -101,7 +101,7 @@ def _keep_last(module: Module, size: int) -> None:
 
 
 def _seen_through(instruction: Instruction, inside: set[Instruction]) -> Instruction:
-    """What a view shows; the views on the way belong to the window from now on."""
+    """The value behind views; the views on the way belong to the window from now on."""
     current = instruction
     while current.inputs and current not in inside:
         alias = current.op.alias

@@ -1,4 +1,4 @@
-"""How far one array is from another: the row of metrics that reports show."""
+"""The row of metrics that reports show of two arrays."""
 
 from __future__ import annotations
 

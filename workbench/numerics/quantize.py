@@ -241,7 +241,7 @@ def _calibrated(
     target: str,
     progress: bool | None,
 ) -> list[Captured]:
-    """What a copy of the program sees on the calibration inputs; the program stays as it is."""
+    """The calibration of a copy of the program on the inputs; the program stays as it is."""
     copy = program.clone()
     run_pass(capture, copy)
     found = (i for m in open_modules(copy) for i in m)

@@ -31,7 +31,7 @@ class Row:
 
 
 class Report:
-    """How far each value of a build is from its reference, in the order of the run."""
+    """The error of each value of a build against its reference, in the order of the run."""
 
     def __init__(self, program: Program, rows: Sequence[Row], tolerance: float) -> None:
         """Keep the rows; ``tolerance`` is the relative RMS beyond which a value counts as wrong."""

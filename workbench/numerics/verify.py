@@ -69,7 +69,7 @@ class Check:
 
 
 class Verification:
-    """What was checked, in order, and what failed."""
+    """The checks, in order, and those that failed."""
 
     def __init__(self, mode: str, tolerance: Tolerance, checks: Sequence[Check]) -> None:
         """Keep the checks."""
@@ -120,7 +120,7 @@ class Verification:
         }
 
     def __repr__(self) -> str:
-        """How many checks passed, and the first that did not."""
+        """The number of checks that passed, and the first that did not."""
         counted = f"{len(self.checks) - len(self.failures)} of {len(self.checks)} checks passed"
         first = f"; first failure {self.failures[0].name}" if self.failures else ""
         return f"<Verification ({self.mode}): {counted}{first}>"
@@ -141,7 +141,7 @@ def _silent(_: str, __: str) -> None:
 
 @dataclass(frozen=True)
 class Verifier:
-    """How to check: the target, the tolerance, and what is said on the way."""
+    """The settings of a check: the target, the tolerance, and messages on the way."""
 
     target: str = "auto"
     tolerance: Tolerance | None = None
@@ -423,7 +423,7 @@ def heaviest_chain(program: Program) -> list[Instruction]:
 
 
 def _made(name: str, known: np.ndarray[Any, Any] | Shape) -> Any:
-    """What is known of a value, or one that looks random where that is its shape."""
+    """A known value, or a random one of its shape."""
     return generate(known, std_hash(name), "random") if isinstance(known, Shape) else known
 
 
@@ -440,7 +440,7 @@ def _alone(instruction: Instruction) -> Program:
 
 
 def _placed(program: Program, name: str, given: Instruction) -> Instruction:
-    """What stands for an input: a parameter, or what can be nothing but itself."""
+    """The stand-in for an input: a parameter, or a value that can be nothing else."""
     if given.literal is not None:
         return program.main.add_literal(given.literal)
     if given.name not in _ITSELF:

@@ -1,4 +1,4 @@
-"""What a notebook stores of a view: the widget, a static picture of bounded size, and text."""
+"""Notebook output of a view: the widget, a static picture of bounded size, and text."""
 
 from __future__ import annotations
 

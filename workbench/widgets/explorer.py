@@ -72,7 +72,7 @@ class PassExplorer(View):
         self.observe(self._send_step, names=["step"])
 
     def columns(self) -> dict[str, Any]:
-        """What the browser is given at first: the scene, the timeline, and what is open."""
+        """The first message to the browser: the scene, the timeline, and the open groups."""
         return payload(self.scene) | {
             "title": self.title,
             "target": self.target,

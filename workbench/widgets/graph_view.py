@@ -25,7 +25,7 @@ def ids_of(items: Any) -> list[int]:
 
 
 class View(BaseView):
-    """What views of graphs share: marks, open groups, overlay and camera."""
+    """The base of views of graphs: marks, open groups, overlay and camera."""
 
     highlight = traitlets.List(traitlets.Int()).tag(sync=True)
     """Ids that are marked."""
@@ -101,7 +101,7 @@ class GraphView(View):
         )
 
     def columns(self) -> dict[str, Any]:
-        """What the browser is given: the scene as columns, its one step, and what is open at first."""
+        """The columns for the browser: the scene, its one step, and the groups open at first."""
         data = payload(self.scene)
         return data | {"steps": self.scene.steps, "open": sorted(self.scene.default_open())}
 
@@ -151,7 +151,7 @@ class GraphView(View):
         return self.bundle(**kwargs)
 
     def bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a notebook stores of this view: the widget, a picture of bounded size, and text."""
+        """The notebook output of this view: the widget, a picture of bounded size, and text."""
         from workbench.widgets.display import LIMIT, bundle  # noqa: PLC0415
         from workbench.widgets.svg import svg  # noqa: PLC0415
 

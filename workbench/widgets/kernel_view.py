@@ -81,7 +81,7 @@ class KernelView(BaseView):
         self._tell(None)
 
     def columns(self) -> dict[str, Any]:
-        """What the browser is given at first: all but the texts of kernels."""
+        """The first message to the browser: everything but the texts of kernels."""
         rows = [{k: v for k, v in row.items() if k not in _DETAILS} for row in self.rows]
         return {"title": self.title, "rows": rows}
 

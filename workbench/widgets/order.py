@@ -122,7 +122,7 @@ def _lift(
 
 
 def _places(graph: Graph) -> list[int]:
-    """Where each item comes in the program's order; a group where its first slot does."""
+    """The position of each item in the program's order; a group at its first slot."""
     slots = len(graph.paths)
     place = graph.position + [1 << 60] * len(graph.groups)
     for slot in range(slots):

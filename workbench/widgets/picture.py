@@ -28,7 +28,7 @@ class Box:
 
 @dataclass
 class Lane:
-    """Where an edge passes a rank."""
+    """The point where an edge passes a rank."""
 
     x: float
     top: float

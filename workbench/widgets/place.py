@@ -127,7 +127,7 @@ def _relax(
 
 
 def _pull(item: int, ties: tuple[Ties, ...], x: dict[int, float]) -> tuple[float, float]:
-    """Where an item's neighbours want it, times how much; its own place where it has none."""
+    """The weighted position of an item's neighbours; its own position where it has none."""
     total, weight = 0.0, 0.0
     for side in ties:
         for other, pull in side.get(item, ()):

@@ -43,7 +43,7 @@ class Node(NamedTuple):
 
 @dataclass
 class Table:
-    """What one program shows: its nodes in order, and its hoisted constants."""
+    """The rows of one program: its nodes in order, and its hoisted constants."""
 
     name: str = ""
     order: list[int] = field(default_factory=list[int])
@@ -57,7 +57,7 @@ class Table:
         return self.nodes.get(id) or self.hoisted.get(id)
 
     def count(self) -> int:
-        """How many instructions the main module has."""
+        """The number of instructions in the main module."""
         both = (*self.nodes.values(), *self.hoisted.values())
         return sum(n.module == 0 for n in both)
 

@@ -23,7 +23,7 @@ class Group:
 
 
 class Graph:
-    """What is laid out: slots (places for instructions), edges between them, and panels around them.
+    """The graph to lay out: slots (places for instructions), edges between them, and panels around them.
 
     Slots come in program order. An edge that would make a cycle (two steps of a recording may order two
     slots differently) is drawn, but has no say in the order.

@@ -55,7 +55,7 @@ class Steps:
         ]
 
     def at(self, k: int) -> tuple[int, int]:
-        """Which states of the program step ``k`` goes from and to."""
+        """The states of the program before and after step ``k``."""
         if not self.steps:
             return (0, 0)
         return (self.after[k - 1] if k else 0, self.after[k])
@@ -156,7 +156,7 @@ class Steps:
 
 
 def _lowered(step: Any) -> Any:
-    """What lowering made of the program, if the step is that."""
+    """The lowering of the program, if the step is that."""
     return getattr(step, "lowered", None)
 
 

@@ -127,7 +127,7 @@ def test_what_is_no_buffer_is_a_type_error(data):
 
 
 class Tensor:
-    """What a framework has: no buffer, but DLPack."""
+    """A framework's tensor: no buffer protocol, but DLPack."""
 
     def __init__(self, array, error=None):
         self.array = array

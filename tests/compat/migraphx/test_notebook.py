@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook."""
+"""The forms of objects in a notebook."""
 
 import numpy as np
 

@@ -25,7 +25,7 @@ def made(name, *shapes, modules=(), **options):
 
 
 def lines(name, *shapes, **options):
-    """What a macro prints, without shapes."""
+    """The lines that a macro prints, without shapes."""
     program, _ = made(name, *shapes, **options)
     texts = [t.partition(" -> ")[0] for t in str(program).split("\n")[1:]]
     short = [t.replace(",out_dyn_dims={}", "").replace(",steps={}", "") for t in texts if t]

@@ -88,7 +88,7 @@ def test_an_unknown_architecture_is_refused_with_those_there_are():
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """What a tour through the device says where the driver is a fake one."""
+    """The output of a tour through the device with a fake driver."""
     pytest.importorskip("cuda.bindings.driver")
     if not sys.platform.startswith("linux") or build.compiler() is None:
         pytest.skip("there is no C compiler for Linux")

@@ -1,4 +1,4 @@
-"""What every device does alike: memory, kernels, order, time, errors."""
+"""The behaviour that all devices share: memory, kernels, order, time, errors."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module", params=["fake", pytest.param("cuda", marks=pytest.mark.gpu)])
 def told(request, tmp_path_factory):
-    """What a tour through the device says; in a process of its own, for it loses the device."""
+    """The output of a tour through the device; in a process of its own, because the tour loses the device."""
     if build.compiler() is None:
         pytest.skip("there is no C compiler")
     folder = build.build(tmp_path_factory.mktemp("hip_over_cuda"))

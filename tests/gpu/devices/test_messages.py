@@ -1,4 +1,4 @@
-"""What is said of a kernel that does not compile, whichever compiler it was."""
+"""Messages about a kernel that does not compile, from any compiler."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What only OpenCL does or refuses."""
+"""Behaviour of OpenCL alone."""
 
 import os
 import subprocess

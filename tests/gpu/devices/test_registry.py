@@ -1,4 +1,4 @@
-"""Which devices are here, and what is said where there is none."""
+"""The devices here, and the messages where there is none."""
 
 import os
 import subprocess

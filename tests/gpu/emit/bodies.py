@@ -26,7 +26,7 @@ class Use(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What a device made of a use, and what the reference made."""
+    """The results of a use on a device and on the reference."""
 
     use: Use
     found: np.ndarray
@@ -97,7 +97,7 @@ def bits(type: DType, content: bytes) -> np.ndarray:
 
 
 def same_bits(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where elements have the same bits, or both are not a number."""
+    """Compares bits; elements that are both NaN count as equal."""
     same = found.view(f"u{found.itemsize}") == wanted.view(f"u{wanted.itemsize}")
     if DType.of(found.dtype).is_float:
         with np.errstate(all="ignore"):

@@ -35,7 +35,7 @@ class Direct(Lowering):
 
 
 def expect_agreement(device: Device, op: Operation, *arrays: np.ndarray) -> None:
-    """What the reference gives, with the value of each element computed by one work item."""
+    """Compares with the reference, where each element is computed by one work item."""
     given_ = operands(*arrays)
     plan = Direct(program_of(op, given_), device.dialect).plan()
     found = run_plan(plan, {f"x{k}": x for k, x in enumerate(arrays)}, device).values

@@ -15,7 +15,7 @@ def compiler() -> str | None:
 
 
 def nvrtc() -> Path | None:
-    """Where NVRTC is, which the shim's compiler is; None where it is not installed."""
+    """The folder of NVRTC, which is the shim's compiler; None where it is not installed."""
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 

@@ -22,7 +22,7 @@ ASTRAY = "KERNEL(1) astray(GLOBAL f32 *x) { x[1ull << 44] = 1; }\n"
 
 
 def said(call: Callable[[], object]) -> str:
-    """What the error says that a call raises; nothing where it raises none."""
+    """The message of the error that a call raises; empty where it raises none."""
     try:
         call()
     except DeviceError as error:
@@ -80,7 +80,7 @@ def numbers(device: HipDevice, code: Code) -> dict[str, object]:
 
 
 def errors(device: HipDevice, code: Code) -> dict[str, str]:
-    """What is said of mistakes after which the device goes on."""
+    """The messages for mistakes after which the device still works."""
     source = device.dialect.prologue + TWICE.replace("= 2 *", "= two *")
 
     def interrupted() -> None:
@@ -99,7 +99,7 @@ def errors(device: HipDevice, code: Code) -> dict[str, str]:
 
 
 def astray(device: HipDevice) -> dict[str, str]:
-    """What is said when a kernel leaves its memory, and of what is tried afterwards."""
+    """The messages for a kernel that leaves its memory, and for what is tried afterwards."""
     code = device.compiler.compile(device.dialect.prologue + ASTRAY, "astray")
     function = device.load(code, "astray")
     buffer = device.allocate(4)

@@ -77,7 +77,7 @@ def named(example: Example) -> dict[str, Any]:
 
 
 def peer(made: onnx.ModelProto, given: Mapping[str, Any]) -> list[Any]:
-    """What onnxruntime computes.
+    """The outputs of onnxruntime.
 
     Raises:
         Unsupported: It has no kernel for these element types.

@@ -59,7 +59,7 @@ def tuples(pick: Pick, lens: Any, own: Any) -> Any:
 
 
 def reduction(pick: Pick, among: list[str]) -> dict[str, str]:
-    """How elements that are written more than once are reduced."""
+    """The reduction of elements that are written more than once."""
     return pick.some(reduction=pick.one_of(among))
 
 

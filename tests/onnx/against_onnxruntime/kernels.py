@@ -1,4 +1,4 @@
-"""What both sides have: operators and their versions, found in the registries of each."""
+"""The operators and versions that both sides have, found in their registries."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ def _constraints(given: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _allowed(kernel: Sequence[str], allowed: Sequence[str]) -> Sequence[str]:
-    """What a kernel takes that the operator set allows; all of it if the kernel does not say."""
+    """The types a kernel takes that the operator set allows; all of them if the kernel does not say."""
     found = set(kernel) or set(allowed)
     return sorted((found | ({"float16"} if "float" in found else set())) & set(allowed))
 

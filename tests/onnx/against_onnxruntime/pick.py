@@ -1,4 +1,4 @@
-"""What generators draw from: numbers, lengths, element types and arrays of one operator's examples."""
+"""The values that generators draw from: numbers, lengths, element types and arrays for one operator."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence

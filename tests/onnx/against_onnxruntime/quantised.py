@@ -12,7 +12,7 @@ BYTES = ["int8", "uint8"]
 
 
 def spread(pick: Pick, lens: tuple[int, ...]) -> tuple[dict[str, int], tuple[int, ...]]:
-    """How scales lie over an array, and how many there are: one, one an axis, or one a block."""
+    """The layout of scales over an array, and their number: one, one per axis, or one per block."""
     kind = pick.integer(0, 2) if pick.opset >= 21 and not pick.domain else pick.integer(0, 1)
     if not kind or not lens or (pick.opset < 13 and not pick.domain):
         return {}, ()

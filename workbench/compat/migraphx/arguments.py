@@ -24,7 +24,7 @@ MOST_SHOWN = 100
 
 
 class _ArgumentType(type):
-    """What is on a device is an argument, too, though it is no array of NumPy's."""
+    """The type of arguments, which takes device arrays in although they are not NumPy's."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return super().__instancecheck__(instance) or hasattr(instance, "is_on_device")
@@ -74,7 +74,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
 
     @property
     def address(self) -> int:
-        """Where a caller said that the memory is, which may be on a device; 0 of any other buffer."""
+        """The address the caller gave, which may be on a device; 0 for any other buffer."""
         return self._address if self._address == self.ctypes.data else 0
 
     @address.setter
@@ -83,7 +83,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
 
     @property
     def value(self) -> Value:
-        """What the core computes with: an array, or a tuple of them."""
+        """The value the core computes with: an array, or a tuple of arrays."""
         if self.core.subs is not None:
             return tuple(p.value for p in self._parts)
         return np.asarray(self)
@@ -181,7 +181,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
         return bundle(shown, "argument", {"shape": self.core, "elements": shown})
 
     def __reduce__(self) -> Any:
-        """How a copy is made."""
+        """Pickles and copies by value."""
         return _rebuilt, (self.core, self._parts or np.array(self, copy=True))
 
     def __copy__(self) -> argument:

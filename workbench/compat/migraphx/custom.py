@@ -79,7 +79,7 @@ def _core(value: Any) -> Any:
 
 def _shape_rule(name: str, function: Function) -> Function:
     def rule(shapes: Sequence[Shape], modules: Sequence[Module], *, attributes: Any) -> Shape:
-        """What the user's function gives."""
+        """Call the user's function."""
         values = [from_core(s) for s in shapes], [_handle(m) for m in modules]
         found = custom.call(function, values, {"attributes": attributes})
         if not isinstance(found, shape):
@@ -99,7 +99,7 @@ def _handle(core: Module) -> module:
 
 def _meaning(name: str, function: Function) -> Function:
     def meaning(core: Shape, values: Sequence[Value], *, attributes: Any, modules: Any) -> Any:
-        """What the user's function gives."""
+        """Call the user's function."""
         given = from_core(core), [_argument(v) for v in values]
         bodies = [_runs(m) for m in modules]
         found = custom.call(function, given, {"attributes": attributes, "modules": bodies})
@@ -129,7 +129,7 @@ def _argument(value: Value) -> argument:
 
 def _alias(function: Function) -> Function:
     def alias(shapes: Sequence[Shape]) -> Sequence[int] | None:
-        """What the user's function gives."""
+        """Call the user's function."""
         return function([from_core(s) for s in shapes])
 
     return alias

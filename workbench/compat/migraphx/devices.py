@@ -26,7 +26,7 @@ def _tensor(core: Shape, what: str) -> Shape:
 
 
 def as_given(made: device_argument) -> argument:
-    """What is on a device, as the type that it passes for."""
+    """A device value as the type it stands for."""
     return cast("argument", made)
 
 

@@ -37,7 +37,7 @@ FileName: TypeAlias = str | PathLike[str]
 
 
 class Error(WorkbenchError, RuntimeError):
-    """What MIGraphX raises as RuntimeError; the text says more, and the core's error is its cause."""
+    """MIGraphX's RuntimeError with a fuller text; the core's error is its cause."""
 
 
 class MismatchError(Exception):
@@ -125,7 +125,7 @@ def _checks(function: Callable[..., Any], signature: inspect.Signature) -> dict[
 
 
 def check_of(hint: Any) -> Check:
-    """What takes a value of this annotation, and raises ``MismatchError`` for any other."""
+    """A check for values of this annotation, which raises ``MismatchError`` for any other."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
         return lambda value: value

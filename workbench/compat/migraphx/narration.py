@@ -66,7 +66,7 @@ def narrate(
 
 
 def kinds_of(value: Value) -> list[str]:
-    """Which of ``inf``, ``nan``, ``normal``, ``subnormal`` and ``zero`` there are, in the own type."""
+    """The kinds among ``inf``, ``nan``, ``normal``, ``subnormal`` and ``zero``, in the value's own type."""
     if isinstance(value, tuple):
         return sorted({kind for v in value for kind in kinds_of(v)})
     array = np.asarray(value).ravel()

@@ -33,7 +33,7 @@ _STREAMS = {"cuda": ("ihipStream_t", "CUstream_st"), "hip": ("ihipStream_t",)}
 
 
 def borrowed_argument(value: Any, name: str) -> argument | None:
-    """What another library has on the device, as an argument; None if it is no such array."""
+    """Another library's device array as an argument; None if it is no such array."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__cuda_array_interface__"):
         return None
     found = borrowed(value, device(), name)
@@ -63,7 +63,7 @@ def runs_on_device(build: Build) -> bool:
 
 
 def on_device(build: Build) -> DeviceRunner:
-    """What runs a build for which ``runs_on_device``."""
+    """The device runner of a build for which ``runs_on_device``."""
     assert isinstance(build.runner, DeviceRunner)
     return build.runner
 

@@ -13,7 +13,7 @@ from workbench.compiler.ir.operation import Operation, find, make
 
 
 class pooling_mode(Numbered):
-    """What a window becomes: its mean, its maximum, or its p-norm."""
+    """The mode of a pooling window: mean, maximum or p-norm."""
 
     average = 0
     max = 1

@@ -1,4 +1,4 @@
-"""What passes do, said line by line as they do it: the tracing that MIGraphX's variables ask for."""
+"""Traces of passes line by line, as MIGraphX's variables ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a program takes: whole runs, each instruction, each kind of operation, and the overhead."""
+"""Performance reports: whole runs, each instruction, each kind of operation, and the overhead."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ def time_run(
 def _whole_run(
     program: Program | Build, inputs: Mapping[str, Any], copies: bool
 ) -> tuple[Callable[[], object], Callable[[], None]]:
-    """What runs a program once, and what waits for it."""
+    """A function that runs the program once, and one that waits for it."""
     build = program.specialised(inputs) if isinstance(program, Build) else None
     if build is not None and runs_on_device(build):
         executable = on_device(build).executable()
@@ -355,7 +355,7 @@ def _whole_run(
 
 
 def milliseconds(work: Callable[[], object]) -> float:
-    """How long a function takes."""
+    """The time of a function, in milliseconds."""
     started = perf_counter()
     work()
     return (perf_counter() - started) * 1e3
@@ -367,7 +367,7 @@ def _expect_positive(what: str, value: int) -> None:
 
 
 def group_of(instruction: Instruction, detailed: bool = False) -> str:
-    """What an instruction's time is added to: its operation, and for a kernel what that computes."""
+    """The group of an instruction's time: its operation, and for a kernel the operations in it."""
     op = instruction.op
     name = op.op.name if isinstance(op, Write) else op.name
     parts = [i.name for m in instruction.modules if m.bypass for i in m if i.name[0] != "@"]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class compile_modes(Numbered):
-    """How much time a compilation may take."""
+    """The time that a compilation may take."""
 
     eager = 0
     balanced = 50
@@ -226,7 +226,7 @@ class program:
 
     @property
     def runs(self) -> Build:
-        """What runs the program as it is now."""
+        """The build that runs the program as it is now."""
         if self._runs is None or self._runs.program is not self._core:
             self._runs = build_of(self._core, self._trusted)
         return self._runs
@@ -236,7 +236,7 @@ class program:
         return not self._offload_copy and runs_on_device(self.runs)
 
     def compiled(self) -> Compiled:
-        """What a file keeps of the compilation: the machine code of kernels, and who copies."""
+        """The compiled part that a file keeps: machine code of kernels, and who copies."""
         return compiled_part(self.runs, self._offload_copy) if self.is_compiled() else Compiled()
 
     def inputs(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -375,7 +375,7 @@ class program:
 
 @dataclass(frozen=True)
 class trace_info:
-    """What a traced run tells of an instruction."""
+    """The facts that a traced run passes about an instruction."""
 
     index: int
     name: str
@@ -406,7 +406,7 @@ def sort_module(core: Module) -> None:
 
 
 def _remedy(found: Shape, expected: Shape) -> str:
-    """What would make a buffer fit, where one call does."""
+    """A call that would make a buffer fit, where there is one."""
     if found.subs is not None or found.lens != expected.lens:
         return ""
     if expected.standard:

@@ -118,7 +118,7 @@ def autocast_fp8(prog: program) -> None:
 
 
 def _values(prog: program, calibration: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the core takes, of each set of buffers; parameters that one leaves out are warned of."""
+    """The inputs for the core from each set of buffers; warns about parameters that a set leaves out."""
     for i, given in enumerate(calibration):
         missing = [k for k in prog.core.parameters if k not in given]
         if missing:

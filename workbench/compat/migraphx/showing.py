@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook: a small table, or lines of text."""
+"""The forms of objects in a notebook: a small table, or lines of text."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def warn_of_no_effect(what: str) -> None:
 
 
 class target:
-    """Where a program is compiled for; made by ``get_target``."""
+    """A target that programs are compiled for; made by ``get_target``."""
 
     def __init__(self) -> None:
         raise TypeError("target: No constructor defined! make one with get_target(name)")

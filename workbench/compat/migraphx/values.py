@@ -159,7 +159,7 @@ def read(value: Any) -> Any:
 
 
 def _instead(value: Any) -> str:
-    """What to give in place of a value that cannot be an attribute's."""
+    """A suggestion in place of a value that cannot be an attribute's."""
     if isinstance(value, expr):
         return f"; make a dimension of it: shape.dynamic_dimension({value})"
     if isinstance(value, type | np.dtype):

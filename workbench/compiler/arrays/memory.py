@@ -116,7 +116,7 @@ def using(buffers: Buffers | None) -> Generator[None]:
 
 
 def current() -> Buffers | None:
-    """Where this thread's run places its values; None outside of a run."""
+    """The buffers of this thread's run; None outside a run."""
     return getattr(_current, "buffers", None)
 
 

@@ -1,4 +1,4 @@
-"""How far one array is from another, and how far values of a type may be: the metrics and the tolerances."""
+"""Metrics and tolerances: the distance between two arrays, and the distance allowed by type."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def program_tolerance(program: Program) -> float:
 
 
 def difference(wanted: Any, found: Any, limit: float) -> str:
-    """How a result differs from the one that is wanted; empty where they are equal.
+    """The difference of a result from the expected one; empty where they are equal.
 
     Floats are equal up to a relative RMS of ``limit``, with NaN and infinities in the same places; everything
     else is equal exactly.

@@ -16,7 +16,7 @@ _within = threading.local()
 
 
 def threads() -> int:
-    """How many threads share the work on a large array: the option, or one a core."""
+    """The number of threads that share work on a large array: the option, or one per core."""
     return knobs.threads or _cores()
 
 

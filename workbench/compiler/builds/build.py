@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from time import perf_counter
@@ -60,7 +60,7 @@ class Build:
         self._in_float64: Runner | None = None
 
     def evaluator(self, float64: bool = False) -> Runner:
-        """What runs the program as it is now.
+        """The runner of the program as it is now.
 
         Args:
             float64: Compute every float in float64.
@@ -81,7 +81,7 @@ class Build:
 
     @property
     def recording(self) -> Recording:
-        """What the passes did.
+        """The recording of the passes.
 
         Raises:
             OperationError: The program was compiled with ``record=False``.
@@ -91,11 +91,11 @@ class Build:
         return self._recording
 
     def near_misses(self) -> list[NearMiss]:
-        """Where a rule almost applied, and which condition failed."""
+        """The places where a rule almost applied, with the condition that failed."""
         return self.recording.near_misses()
 
     def why_not(self, a: Named, b: Named) -> str:
-        """Why two instructions are not one kernel of the compiled program, or how they are.
+        """Explain why two instructions are not one kernel of the compiled program, or how they are.
 
         Args:
             a: An instruction of any step, its id, or the name of a node of the model.

@@ -78,7 +78,7 @@ def outputs_of(
 
 
 def compiled_part(build: Build, offload_copy: bool = True) -> Compiled:
-    """What a file keeps of a build: its kernels, where they are those of one set of lengths.
+    """The part of a build that a file keeps: its kernels, where they are for one set of lengths.
 
     Raises:
         DeviceError: A kernel does not compile.

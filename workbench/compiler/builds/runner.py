@@ -41,7 +41,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the program runs on."""
+        """The device, or the library, that the program runs on."""
 
     # Running
 
@@ -95,7 +95,7 @@ class Runner(ABC):
     # Kernels
 
     def lowered(self) -> Lowered | None:
-        """What each instruction became, and where its value lies; None where nothing is lowered."""
+        """The lowering of each instruction and the place of its value; None where nothing is lowered."""
         return None
 
     def listing(self, progress: bool | None = None) -> RunPlan:

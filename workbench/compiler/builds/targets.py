@@ -52,12 +52,12 @@ class Target(ABC):
 
     @property
     def device(self) -> str:
-        """What programs run on; of the devices that are here, the best one."""
+        """The device that programs run on: the best one here."""
         return "NumPy"
 
     @property
     def missing(self) -> str:
-        """What is missing if it cannot be used; "" if it can."""
+        """The reason why it cannot be used; "" if it can."""
         return ""
 
     @property
@@ -67,7 +67,7 @@ class Target(ABC):
 
     @property
     def preference(self) -> int:
-        """How much ``auto`` prefers it here: the highest is taken, and what has 0 never is."""
+        """The preference of ``auto`` for it here: the highest is taken, and 0 never is."""
         return 0
 
     @property
@@ -124,7 +124,7 @@ class Broken(Target):
 
     @property
     def missing(self) -> str:
-        """Why it could not be loaded."""
+        """The reason why it could not be loaded."""
         return self.reason
 
     def prepare(self, program: Program, **_: Any) -> Runner:
@@ -218,7 +218,7 @@ def _preference(target: Target) -> int:
 
 
 def with_devices() -> str:
-    """How ``compile`` is told to take a target that has devices."""
+    """The arguments of ``compile`` that choose a target with devices."""
     found = [f"target={t.name!r}" for t in all_targets().values() if t.takes_device]
     return " or ".join(found) or "a target of a package that brings one"
 

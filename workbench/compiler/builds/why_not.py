@@ -1,4 +1,4 @@
-"""Why two instructions are not one kernel: read off the compiled program and its lineage."""
+"""Explanations of why two instructions were not fused, read off the compiled program and its lineage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Named = Instruction | int | str
 
 
 def why_not(build: Build, a: Named, b: Named) -> str:
-    """Why two instructions were not fused into one kernel; or how they were.
+    """Explain why two instructions were not fused into one kernel, or how they were.
 
     Raises:
         GraphError: There was no such instruction in any step, or the model has no such node.
@@ -43,7 +43,7 @@ def why_not(build: Build, a: Named, b: Named) -> str:
 
 
 class _Place:
-    """Where an instruction ended: the instructions of open modules that compute it, or why there are none."""
+    """The instructions of open modules that compute an instruction, or the reason why none does."""
 
     def __init__(self, build: Build, given: Named) -> None:
         self.build = build
@@ -66,7 +66,7 @@ class _Place:
         return list(dict.fromkeys(d for one in lineages for d in one.descendants))
 
     def _absence(self) -> str:
-        """What became of an instruction that no kernel computes."""
+        """The fate of an instruction that no kernel computes."""
         named = f"#{self.ids[0]}"
         if self.constants:
             return f"{named} is computed before a run: it became {listed(self.constants)}"
@@ -104,7 +104,7 @@ def _reads(user: Instruction, producer: Instruction) -> bool:
 
 
 def _between(build: Build, producer: Instruction, user: Instruction) -> str:
-    """Why a kernel and one that reads it are two."""
+    """The obstacle between a kernel and one that reads it."""
     for one in (producer, user):
         if reason := _alone(one):
             return reason
@@ -148,12 +148,12 @@ def _reduces(instruction: Instruction) -> bool:
 
 
 def _shared(producer: Instruction, user: Instruction) -> str:
-    """Who else needs what a kernel gives."""
+    """The other users of a kernel's result."""
     return f"{who(producer)} has other users: {listed(u for u in producer.users if u is not user)}"
 
 
 def _after_group(group: Instruction, user: Instruction) -> str:
-    """Why work that follows a group is a kernel of its own."""
+    """The obstacle between a group and the work after it."""
     if rest := [u for u in group.users if u is not user]:
         return f"{who(group)} has other users: {listed(rest)}"
     if fuse_gemm_epilogue.is_attention(group):
@@ -167,7 +167,7 @@ def _after_group(group: Instruction, user: Instruction) -> str:
 
 
 def _alone(instruction: Instruction) -> str:
-    """Why nothing fuses with an operation of that kind; empty where something does."""
+    """The reason why nothing fuses with an operation of that kind; empty where something does."""
     name, op = instruction.name, instruction.op
     if name == "@return":
         return "a program's result is written to memory by the kernel that computes it: nothing follows it"
@@ -189,7 +189,7 @@ def _alone(instruction: Instruction) -> str:
 
 
 def _apart(build: Build, ours: Sequence[Instruction], theirs: Sequence[Instruction]) -> str:
-    """Why kernels of which none reads another one are two."""
+    """The obstacle between kernels of which neither reads the other."""
     for start, end in ((ours, theirs), (theirs, ours)):
         path = _path(start, set(end))
         if path:

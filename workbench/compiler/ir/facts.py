@@ -9,7 +9,7 @@ from workbench.compiler.ir.instruction import SourceNode
 
 @dataclass(eq=False)
 class ProgramFacts:
-    """What a program is, beside its modules: programs, their rows and files of them have these."""
+    """The facts of a program beside its modules; programs, their rows and their files have these."""
 
     name: str = ""
     output_names: tuple[str, ...] = ()

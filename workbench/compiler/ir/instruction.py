@@ -150,7 +150,7 @@ def inherit_sources(instruction: Instruction, sources: tuple[str, ...]) -> None:
 
 
 def depth_first(root: Instruction, module: Module, done: set[Instruction]) -> list[Instruction]:
-    """What ``root`` needs of a module and itself, needed ones first; ``done`` are left out."""
+    """The instructions of a module that ``root`` needs, then itself; ``done`` are left out."""
     found: list[Instruction] = []
     stack = [root]
     while stack:

@@ -19,7 +19,7 @@ class RuleLike(Protocol):
 
     @property
     def law(self) -> str:
-        """What it rewrites to what."""
+        """The equation that it applies."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Listener:
         """The module was added, renamed or removed, or its flags changed."""
 
     def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
-        """What follows, until ``edit_ended``, is one edit."""
+        """An edit begins; it lasts until ``edit_ended``."""
 
     def edit_ended(self) -> None:
         """The edit is complete."""

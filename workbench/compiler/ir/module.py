@@ -63,7 +63,7 @@ class Module(InstructionList):
 
     @property
     def outputs(self) -> tuple[Instruction, ...]:
-        """What the module returns: the inputs of ``@return``, or else its last instruction."""
+        """The values that the module returns: the inputs of ``@return``, or else its last instruction."""
         if self._last is None:
             return ()
         return self._last.inputs if self.has_return else (self._last,)

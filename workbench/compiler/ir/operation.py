@@ -1,4 +1,4 @@
-"""What an operation is: one declaration per operation, and the registry that all readers share."""
+"""Operations: one declaration per operation, and the registry that all readers share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Evaluate: TypeAlias = "Callable[[Module, Sequence[Value]], list[Value]]"
 
 
 class Family(Enum):
-    """What kind of work an operation does; views colour by it."""
+    """The kind of work that an operation does; views colour by it."""
 
     CONTRACTION = "contraction"
     POINTWISE = "pointwise"
@@ -239,7 +239,7 @@ def _frozen(value: Any) -> Any:
 
 
 def attribute_text(value: object) -> str:
-    """How an attribute's value prints: ``{1, 2}``, ``0``/``1`` for bools, enums by word or code."""
+    """The text of an attribute's value: ``{1, 2}``, ``0``/``1`` for bools, enums by word or code."""
     if isinstance(value, tuple):
         return "{" + ", ".join(attribute_text(v) for v in value) + "}"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, bool | DType):

@@ -168,7 +168,7 @@ class Program(ProgramFacts):
 
     @property
     def outputs(self) -> tuple[Instruction, ...]:
-        """What the program returns."""
+        """The values that the program returns."""
         return self.main.outputs
 
     def clone(self) -> Program:

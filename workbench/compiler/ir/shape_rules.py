@@ -10,7 +10,7 @@ from workbench.compiler.ir.shape import Shape
 
 @dataclass(frozen=True)
 class ShapeRules:
-    """How a program infers the shapes of results whose inputs have ranges of lengths."""
+    """The way a program infers shapes of results whose inputs have ranges of lengths."""
 
     keeps_fixed: bool = False
     """Whether shapes whose ranges are all single lengths stay dynamic, as they do in MIGraphX."""

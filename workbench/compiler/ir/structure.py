@@ -16,7 +16,7 @@ MEAN = "{0} / {n}"
 
 @dataclass(frozen=True)
 class Monoid:
-    """How elements become one: a partial result of each, an associative way to join two, and an end.
+    """A reduction's monoid: lift an element, join two partial results associatively, finish.
 
     The texts are C as in ``Operation.expression``, and may call the functions that it may call; in
     ``lift`` and ``join``, ``T`` is the type that partial results are kept in.

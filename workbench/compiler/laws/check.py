@@ -26,7 +26,7 @@ _MOST_EDITS = 200
 
 @dataclass
 class RuleReport:
-    """What came of trying a rule. ``passed`` says whether its law holds where it was tried."""
+    """The report on a rule. ``passed`` says whether its law held wherever it was tried."""
 
     rule: Rule
     fired: int = 0
@@ -149,7 +149,7 @@ def _try(report: RuleReport, program: Program, random: Random, tolerance: float)
 
 
 def _difference(before: Program, after: Program, inputs: dict[str, Any], tolerance: float) -> str:
-    """How results differ with every float in float64 and as typed too; empty where they do not.
+    """The difference of results, with every float in float64 and as typed; empty where there is none.
 
     Either alone may say more than the law is about: as typed, sums are rounded elsewhere; in float64,
     a conversion to a narrow type neither rounds nor saturates.

@@ -77,7 +77,7 @@ class MeaningCheck(Validation):
             raise error
 
     def _problem(self, program: Program) -> str:
-        """What is wrong with a program's results; empty if nothing is."""
+        """The problem with a program's results; empty if there is none."""
         try:
             found = Interpreter(program).run(self.inputs)
         except EvaluationError as error:

@@ -39,7 +39,7 @@ _DEPTH = 3
 
 
 class Unfit(Exception):  # noqa: N818
-    """What was drawn leads nowhere; another draw may."""
+    """A draw that leads nowhere; another draw may succeed."""
 
 
 class Grower:

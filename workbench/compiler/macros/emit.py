@@ -37,7 +37,7 @@ def _common(a: DType, b: DType) -> DType:
 
 
 class Emitter(Protocol):
-    """What a composition needs to emit itself: a place in a module, or an importer's node."""
+    """The context that a composition emits into: a place in a module, or an importer's node."""
 
     def add(
         self, op: str, *inputs: Instruction, modules: Sequence[Module] = (), **attributes: Any

@@ -97,7 +97,7 @@ class _Coloring:
 
 
 def _start(taken: Sequence[Segment], size: int) -> int:
-    """Where a segment of that size begins, beside sorted segments that are taken."""
+    """The offset of a segment of that size beside sorted segments that are taken."""
     if not taken or taken[0][0] > size:
         return 0
     reach = 0

@@ -31,7 +31,7 @@ def aliased(instruction: Instruction) -> Instruction:
 
 
 def owner(instruction: Instruction) -> Instruction:
-    """What the memory of a value was made by: views are followed to their end."""
+    """The instruction that made the memory of a value: views are followed to their source."""
     while (one := aliased(instruction)) is not instruction:
         instruction = one
     return instruction
@@ -71,7 +71,7 @@ def lifetimes(
 
 
 def reads(instruction: Instruction) -> list[Instruction]:
-    """What an instruction reads, captures of the modules that it calls included."""
+    """The values that an instruction reads, including captures of the modules that it calls."""
     called = [m for m in instruction.modules if not m.bypass]
     return [*instruction.inputs, *(i for m in called for i in captured(m))]
 

@@ -1,4 +1,4 @@
-"""What the handler of an ONNX operator works with: the node's attributes, and ways to emit instructions."""
+"""The context of an ONNX operator's handler: the node's attributes, and ways to emit instructions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class NodeContext:
 
     @property
     def output_count(self) -> int:
-        """How many outputs the node has, those without a name included."""
+        """The number of the node's outputs, including those without a name."""
         return len(self.node.output)
 
     def uses_output(self, index: int) -> bool:
@@ -296,7 +296,7 @@ class NodeContext:
         return not value.shape.ndim or any(d.max == 0 for d in dims_of(value.shape))
 
     def spans(self, value: Instruction) -> Sequence[Span] | None:
-        """What is known of each element of a small tensor of integers; None if it is something else."""
+        """The known range of each element of a small integer tensor; None if it is something else."""
         return self.importer.lengths.of(value)
 
     def lengths_in(self, value: Instruction, what: str) -> tuple[Length, ...]:

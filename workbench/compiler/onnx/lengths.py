@@ -1,4 +1,4 @@
-"""What is known at import of integers that a run computes from lengths: the range of each element."""
+"""Interval arithmetic at import for integers that a run computes from lengths: the range of each element."""
 
 from __future__ import annotations
 

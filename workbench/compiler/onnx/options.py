@@ -1,4 +1,4 @@
-"""What a caller may ask of an import."""
+"""Options of an import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.ir.shape import Dim
 
 @dataclass(frozen=True)
 class ParseOptions:
-    """How unknown dimensions, unknown operators and loops are dealt with."""
+    """Options for unknown dimensions, unknown operators and loops."""
 
     map_input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
     """Static lengths for inputs, by name."""

@@ -39,7 +39,7 @@ def ordered(
 
 
 def described(node: onnx.NodeProto) -> str:
-    """How messages name a node."""
+    """The name of a node in messages."""
     if node.name:
         return f"node {node.name!r} ({node.op_type})"
     return f"the {node.op_type} node that makes {next(iter(node.output), '')!r}"

@@ -1,4 +1,4 @@
-"""Where an instruction comes from: unique node names, scopes, and attributes as short texts."""
+"""Provenance of instructions: unique node names, scopes, and attributes as short texts."""
 
 from __future__ import annotations
 

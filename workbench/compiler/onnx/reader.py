@@ -112,7 +112,7 @@ def _split(buffer: Buffer, load: Callable[[Span], Array], source: Source) -> Sou
 
 
 def broken_text(model: onnx.ModelProto) -> str | None:
-    """What is wrong with a model in which a text is no UTF-8: protobuf hands it over as bytes."""
+    """The defect of a model in which a text is not UTF-8: protobuf returns it as bytes."""
     stack: list[Any] = [model]
     while stack:
         message = stack.pop()

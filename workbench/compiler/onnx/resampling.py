@@ -1,4 +1,4 @@
-"""Where the places of a finer or coarser grid lie on an axis, and which elements make up their values."""
+"""Positions of a finer or coarser grid on an axis, and the elements that each value is made of."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Axis:
         return self.before * self.scale
 
     def places(self, coordinates: str) -> Array:
-        """Where on the old grid each element of the new one lies."""
+        """The position of each element of the new grid on the old one."""
         at = np.arange(self.after, dtype=np.float64)
         wide, gaps = self.length, self.length - 1
         match coordinates:
@@ -58,14 +58,14 @@ class Axis:
         return start * last + at * (end - start) * last / gaps
 
     def outside(self, coordinates: str) -> Array:
-        """Which elements of the new grid lie beyond the old one."""
+        """The elements of the new grid that lie beyond the old one."""
         at = self.places(coordinates)
         return (at < 0) | (at > self.before - 1)
 
 
 @dataclass(frozen=True)
 class Interpolation:
-    """How the values between elements follow from these."""
+    """The interpolation between elements."""
 
     mode: str = "linear"
     coordinates: str = "half_pixel"
@@ -89,7 +89,7 @@ class Interpolation:
         return np.clip(found, 0, axis.before - 1).astype(np.int64)
 
     def size(self, axis: Axis) -> tuple[int, int]:
-        """How many places there are, and how many elements around each of them."""
+        """The number of positions, and the number of elements around each."""
         return axis.after, 1 if self.mode == "nearest" else 2 - 2 * self._first(axis)
 
     def _shrink(self, axis: Axis) -> float:

@@ -1,4 +1,4 @@
-"""What the operators of ai.onnx.ml do to scores at the end, and the labels that they stand for."""
+"""The final transforms of scores in ai.onnx.ml, and the labels that scores stand for."""
 
 from __future__ import annotations
 

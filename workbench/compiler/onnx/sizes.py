@@ -166,7 +166,7 @@ class Size:
 
 
 def origin(value: Instruction) -> Instruction:
-    """What a value has its lens from: the first in its chain of elementwise operations.
+    """The value that determines a value's lens: the first in its chain of elementwise operations.
 
     Instructions that need the lens read them there, so that the chain has no users beside it.
     """

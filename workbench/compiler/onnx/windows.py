@@ -15,7 +15,7 @@ DEFAULT, SAME_LOWER, SAME_UPPER = 0, 1, 2
 
 @dataclass
 class Window:
-    """How a kernel moves over the spatial axes."""
+    """The windows of a kernel over the spatial axes."""
 
     stride: tuple[int, ...]
     dilation: tuple[int, ...]

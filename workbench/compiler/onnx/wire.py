@@ -19,7 +19,7 @@ _FIXED = {1: 8, 5: 4}
 
 
 class Span(NamedTuple):
-    """Where some bytes lie."""
+    """The extent of some bytes."""
 
     offset: int
     length: int

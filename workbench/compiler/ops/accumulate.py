@@ -1,4 +1,4 @@
-"""What sums are kept in while they grow, and how they are rounded once at the end."""
+"""Accumulation types of sums, and their single rounding at the end."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """What every value of a type is at least: minus infinity, or the smallest integer."""
+    """The lower bound of a type: minus infinity, or the smallest integer."""
     if DType.of(dtype).is_float:
         return -np.inf
     return False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
 def highest(dtype: np.dtype[Any]) -> Any:
-    """What every value of a type is at most: infinity, or the largest integer."""
+    """The upper bound of a type: infinity, or the largest integer."""
     if DType.of(dtype).is_float:
         return np.inf
     return True if dtype.kind == "b" else np.iinfo(dtype).max

@@ -1,4 +1,4 @@
-"""What attention with a cache of keys and values does besides products: appending, turning."""
+"""Attention with a cache of keys and values, apart from products: appending, rotating."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _places(op: Operation, lens: Array, length: int, room: int) -> Array:
-    """Where the one new row of each sequence belongs.
+    """The position of the one new row of each sequence.
 
     Raises:
         EvaluationError: There is no room for it there.

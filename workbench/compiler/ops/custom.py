@@ -63,7 +63,7 @@ class Custom(Operation):
         return type(self)(**(known | changes)) if changes else self
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """What the user's function gives."""
+        """Call the user's function."""
         op = self.normalized(inputs)
         try:
             given = {"modules": list(modules), "attributes": op.attributes()}
@@ -98,16 +98,16 @@ class Custom(Operation):
         )
 
     def compute(self, *inputs: Any) -> Any:
-        """What the user's function gives."""
+        """Call the user's function."""
         shapes = [_shape_of(x) for x in inputs]
         return self._computed(self.compute_shape(shapes), inputs, ())
 
     def compute_as(self, shape: Shape, *inputs: Any) -> Any:
-        """What the user's function gives, for a result of this shape."""
+        """Call the user's function for a result of this shape."""
         return self._computed(shape, inputs, ())
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
-        """What the user's function gives; it may run the modules."""
+        """Call the user's function, which may run the modules."""
         shape = self.compute_shape([_shape_of(x) for x in inputs], modules)
         bodies = [_body(evaluate, m) for m in modules]
         return self._computed(shape, inputs, bodies)
@@ -334,7 +334,7 @@ def call(function: Callable[..., Any], values: Sequence[Any], given: Mapping[str
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[int | None, set[str]]:
-    """How many positional values a function takes (None: any), and what it asks for by name."""
+    """The number of positional values a function takes (None: any), and its keyword names."""
     try:
         found = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a built-in function without a signature
@@ -363,7 +363,7 @@ _COUNTS = range(1, 9)
 
 
 def _first_alias(cls: type[Custom]) -> tuple[int | None, bool]:
-    """What ``output_alias`` says of any number of inputs, if it does: counted from the first or last."""
+    """The aliased input for any number of inputs, counted from the first or last."""
     said: dict[int, int | None] = {}
     for count in _COUNTS if cls.alias_rule is not None else ():
         with suppress(Exception):  # it need not take so many, or such ones

@@ -49,7 +49,7 @@ class ExpectDims(Operation):
     out_dyn_dims: tuple[Dim, ...] = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """What the input's dimensions and the expected ones have in common."""
+        """The intersection of the input's dimensions and the expected ones."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         x = inputs[0]

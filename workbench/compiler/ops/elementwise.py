@@ -1,4 +1,4 @@
-"""What elementwise operations share: shape rules that follow layouts, casts, blocks, samples."""
+"""The base of elementwise operations: shape rules that follow layouts, casts, blocks, samples."""
 
 from __future__ import annotations
 
@@ -425,7 +425,7 @@ class _Cut:
         return [x[where] if x.ndim else x for x in self._inputs]
 
     def result(self, dtype: np.dtype[Any], out: Array | None) -> Array:
-        """Where the result goes: over ``out`` if it fits."""
+        """The array for the result: ``out`` if it fits."""
         if out is not None and out.dtype == dtype:
             ordered = self._ordered(out)
             if ordered.shape == self._lens:

@@ -137,7 +137,7 @@ class Fused(Operation):
         return together_values(call(evaluate, modules[0], bind(self, modules[0], inputs)))
 
     def flops(self, inputs: Sequence[Shape], output: Shape, modules: Sequence[Module] = ()) -> int:
-        """What the bodies do."""
+        """The arithmetic of the bodies."""
         return sum(map(body_flops, modules))
 
 
@@ -189,7 +189,7 @@ class PointwiseModule(Fused):
         return together_values(_whole(run(*inputs), inputs))
 
     def flops(self, inputs: Sequence[Shape], output: Shape, modules: Sequence[Module] = ()) -> int:
-        """What the body does to one element, for each element."""
+        """The arithmetic of the body for one element, times the elements."""
         elements = (output.subs[0] if output.subs else output).elements
         return elements * sum(map(body_flops, modules))
 
@@ -354,7 +354,7 @@ class FusedConcat(Fused):
         return _whole(call(evaluate, modules[-1], bound), [whole])[0]
 
     def flops(self, inputs: Sequence[Shape], output: Shape, modules: Sequence[Module] = ()) -> int:
-        """What each body does to one element, for each element."""
+        """The arithmetic of each body for one element, times the elements."""
         pieces = self._pieces(inputs, modules)
         before = sum(piece[0].elements * body_flops(module) for module, piece in pieces)
         return before + output.elements * body_flops(modules[-1])

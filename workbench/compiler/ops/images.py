@@ -57,7 +57,7 @@ class ImageDecode(Operation):
         return ranged(DType.UINT8, [ANY, ANY, Dim(channels, channels)])
 
     def compute(self, *inputs: Any) -> Any:
-        """What Pillow reads; channels from blue to red where asked for."""
+        """Decode with Pillow; channels from blue to red where asked for."""
         pixels = _decoded(np.ascontiguousarray(inputs[0]).tobytes(), _MODES[self.pixel_format])
         pixels = pixels.reshape(*pixels.shape[:2], -1)
         return np.ascontiguousarray(pixels[..., ::-1] if self.pixel_format == "BGR" else pixels)

@@ -420,7 +420,7 @@ class ScatterNdAdd(ScatterNd):
 
 @operation
 class ScatterNdMul(ScatterNd):
-    """What stands at each index tuple is multiplied by its update."""
+    """The element at each index tuple is multiplied by its update."""
 
     name = "scatternd_mul"
     combine = _MUL
@@ -428,7 +428,7 @@ class ScatterNdMul(ScatterNd):
 
 @operation
 class ScatterNdMin(ScatterNd):
-    """What stands at each index tuple becomes the lesser of itself and its update."""
+    """The element at each index tuple becomes the lesser of itself and its update."""
 
     name = "scatternd_min"
     combine = _MIN
@@ -436,7 +436,7 @@ class ScatterNdMin(ScatterNd):
 
 @operation
 class ScatterNdMax(ScatterNd):
-    """What stands at each index tuple becomes the greater of itself and its update."""
+    """The element at each index tuple becomes the greater of itself and its update."""
 
     name = "scatternd_max"
     combine = _MAX

@@ -102,7 +102,7 @@ class Layout(Operation):
 
 
 class PadMode(IntEnum):
-    """What stands beyond the edge: a constant, the tensor mirrored, its outermost elements, or a copy."""
+    """The values beyond the edge: a constant, the tensor mirrored, its outermost elements, or a copy."""
 
     CONSTANT = 0
     REFLECT = 1

@@ -36,7 +36,7 @@ Ints: TypeAlias = tuple[int, ...]
 
 
 class PoolingMode(StrEnum):
-    """What a window becomes: its mean, its maximum, or its p-norm."""
+    """The function of a window: mean, maximum or p-norm."""
 
     AVERAGE = "average"
     MAX = "max"
@@ -144,7 +144,7 @@ class Pooling(Operation):
         return _pooled(np.abs(x) ** power, window, np.add, 0) ** (1 / power)
 
     def _counts(self, window: Window) -> Array:
-        """How many elements each mean is over; 1 where there are none, as their sum is 0."""
+        """The number of elements in each mean; 1 where there are none, as their sum is 0."""
         counts = [self._count(window, axis) for axis in range(len(window.size))]
         return np.maximum(reduce(np.multiply.outer, counts), 1)
 

@@ -1,4 +1,4 @@
-"""Where the maxima of pooling windows stand."""
+"""Positions of the maxima of pooling windows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Ints: TypeAlias = tuple[int, ...]
 
 @operation
 class MaxPoolIndices(Operation):
-    """Where in the whole input, flattened, the first maximum of each window of ``pooling`` stands.
+    """The index in the flattened input of the first maximum of each window of ``pooling``.
 
     With ``column_major`` the first spatial axis counts as the fastest one of its image. A window that
     lies in the padding alone gives 0.

@@ -64,7 +64,7 @@ class HiddenStates(np.ndarray[Any, np.dtype[Any]]):
 
 @dataclass(frozen=True)
 class _Cell:
-    """What the steps of one direction share, in the type that arithmetic is done in."""
+    """The state that the steps of one direction share, in the type of the arithmetic."""
 
     sequence: Array
     """``[S, B, G · H]``: the sequence times W, plus the biases that may be added beforehand."""
@@ -224,7 +224,7 @@ class Recurrent(Operation):
         return _Cell(product, turned, bias, peephole, functions)
 
     def bounded(self, x: Array) -> Array:
-        """What ``clip`` leaves of the operand of an activation."""
+        """The operand of an activation, limited by ``clip``."""
         return np.clip(x, -self.clip, self.clip) if self.clip else x
 
     def _initial(
@@ -235,7 +235,7 @@ class Recurrent(Operation):
         return tuple(widened(inputs[i][index]) if _given(inputs, i) else zero for i in operands)
 
     def early_bias(self, bias: Array) -> Array:
-        """What is added to the sequence times W: ``[G, H]``."""
+        """The bias that is added to the sequence times W: ``[G, H]``."""
         return bias[0] + bias[1]
 
     def step(self, cell: _Cell, x: Array, state: State) -> State:
@@ -386,7 +386,7 @@ class LastState(Operation):
         return ranged(inputs[0].type, dims_of(inputs[0])[1:])
 
     def compute(self, *inputs: Any) -> Any:
-        """What the network's value carries along."""
+        """Select from the value of the network."""
         value = inputs[0]
         if not isinstance(value, HiddenStates) or self.index >= len(value.last):
             raise EvaluationError(

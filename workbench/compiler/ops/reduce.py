@@ -315,7 +315,7 @@ class ArgExtreme(Operation):
 
 @operation
 class ArgMax(ArgExtreme):
-    """Where along ``axis`` the largest element stands."""
+    """The index along ``axis`` of the largest element."""
 
     name = "argmax"
     monoid = Choice(MAXIMUM.join, MAXIMUM.identity, comparable, beats=">")
@@ -327,7 +327,7 @@ class ArgMax(ArgExtreme):
 
 @operation
 class ArgMin(ArgExtreme):
-    """Where along ``axis`` the smallest element stands."""
+    """The index along ``axis`` of the smallest element."""
 
     name = "argmin"
     monoid = Choice(MINIMUM.join, MINIMUM.identity, comparable, beats="<")

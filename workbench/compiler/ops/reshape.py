@@ -86,7 +86,7 @@ def reshaped_strides(x: Shape, dims: Sequence[int], lazy: bool) -> Ints | None:
 
 
 def _run(lens: Sequence[int], start: int, target: int) -> int:
-    """How many lens from ``start`` on multiply to ``target`` at once; 0 if they pass it by."""
+    """The number of lens from ``start`` on that multiply to ``target``; 0 if they pass it by."""
     total = 1
     for count, n in enumerate(lens[start:], 1):
         total *= n

@@ -126,7 +126,7 @@ class Resize(Operation):
         return lens, [m / n if n else 1.0 for m, n in zip(lens, x.shape, strict=True)]
 
     def positions(self, n: int, m: int, scale: float) -> Array:
-        """Where along an axis of n elements the m elements of the result lie; not beyond either end.
+        """The positions along an axis of n elements of the m elements of the result, within both ends.
 
         Raises:
             EvaluationError: The coordinate transformation mode is unknown.

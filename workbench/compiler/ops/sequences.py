@@ -34,7 +34,7 @@ class Direction(StrEnum):
 
     @property
     def directions(self) -> int:
-        """How many directions there are."""
+        """The number of directions."""
         return 2 if self is Direction.BIDIRECTIONAL else 1
 
     def reverses(self, index: int) -> bool:

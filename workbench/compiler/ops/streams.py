@@ -38,7 +38,7 @@ class _Mark(Operation):
 
 @operation
 class SetStream(_Mark):
-    """What follows is the work of this stream, until the next mark of that kind."""
+    """The stream of the following work, until the next mark of that kind."""
 
     name = "set_stream"
     on_host = "marks a place"

@@ -97,7 +97,7 @@ def _table(keys: list[Any], kind: Any, values: list[Any], type: Any = np.float32
 
 @operation
 class CountNgrams(Operation):
-    """How often each of a list of n-grams occurs in rows of tokens, ``[C]`` or ``[B, C]``.
+    """The count of each of a list of n-grams in rows of tokens, ``[C]`` or ``[B, C]``.
 
     Inputs are the tokens, a pool of n-grams one after the other by length, the place in it where each
     length from 1 on begins, and for each n-gram the column of the result it counts in. Up to ``skips``

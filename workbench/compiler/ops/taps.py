@@ -1,4 +1,4 @@
-"""How convolutions are computed: one matrix product, products of columns of taps, or tap by tap."""
+"""Convolutions in NumPy: one matrix product, products of columns of taps, or tap by tap."""
 
 from __future__ import annotations
 

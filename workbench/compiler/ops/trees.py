@@ -40,7 +40,7 @@ _AGGREGATES = (*_SUMS, "min", "max")
 
 @operation
 class TreeEnsemble(Operation):
-    """What the leaves of decision trees that each row of ``x [N, F]`` comes to vote for, ``[N, targets]``.
+    """The votes of the leaves of decision trees that each row of ``x [N, F]`` reaches, ``[N, targets]``.
 
     Inputs are ``x``, the trees' roots, for each node the feature it compares, the value it compares
     with, how (0 to 5: ≤, <, ≥, >, =, ≠), the branches where that is true and false, whether NaN counts

@@ -34,7 +34,7 @@ class PaddingMode(IntEnum):
 
 @dataclass(frozen=True)
 class Window:
-    """Where a kernel of ``size`` taps an axis lies over an input, for every output."""
+    """The position of a kernel of ``size`` taps per axis over an input, for every output."""
 
     input: Ints
     size: Ints

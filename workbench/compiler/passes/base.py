@@ -1,4 +1,4 @@
-"""What a pass is, how passes run, and the table of all passes."""
+"""Passes: the base classes, how passes run, and the table of all passes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Pass:
         return run_recorded(self, program, edits)
 
     def would_change(self, program: Program) -> DataFrame:
-        """What the pass could do now, each edit alone; the program is left as it is.
+        """The edits that the pass could make now, one at a time; the program is left as it is.
 
         Returns:
             A row for each place where a rule applies, or for each edit of a pass without rules:

@@ -124,7 +124,7 @@ def dynamic_shapes(full_dynamic: bool = False) -> Pipeline:
 
 
 def required() -> Pipeline:
-    """What a kernel generator cannot do without: fewer kinds of operations, on plain operands."""
+    """The passes that a kernel generator needs: fewer kinds of operations, on plain operands."""
     passes = (
         NormalizeOps(),
         DeadCodeElimination(),

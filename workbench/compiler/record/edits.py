@@ -1,4 +1,4 @@
-"""What a recording is made of: edits, near misses, and the step that a pass takes."""
+"""The records of a recording: edits, near misses, and the step of each pass."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class NearMiss(NamedTuple):
 
 
 class Step:
-    """What one pass did."""
+    """The step of one pass: its edits and near misses."""
 
     def __init__(
         self, recording: Recording, pass_: PassLike | None, name: str, size_before: int
@@ -80,7 +80,7 @@ class Step:
 
     @cached_property
     def near_misses(self) -> list[NearMiss]:
-        """Where a rule of the pass almost applied, each once."""
+        """The places where a rule of the pass almost applied, each once."""
         return [
             NearMiss(r.name, r.law, id, reason, r.file, r.line)
             for r, id, reason in dict.fromkeys(self.missed)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lineage:
-    """What is known of one instruction's past and future."""
+    """The past and future of one instruction."""
 
     id: int
     sources: tuple[str, ...]
@@ -61,7 +61,7 @@ class Relations:
         self._enter_bodies(edit)
 
     def _enter_bodies(self, edit: Edit) -> None:
-        """What an edit moves into a body, or removes, goes into the fused operation that it changes."""
+        """Relate instructions that an edit moved into a body, or removed, to the fused operation."""
         rows = [row for row in edit.rows.values() if row is not None]
         for key, held in edit.modules.items():
             if held is not None and held.bypass:

@@ -26,7 +26,7 @@ _COUNTED = {
 
 @dataclass(frozen=True)
 class PlaceRow:
-    """Where a value, or one of several results, lies."""
+    """The place of a value, or of one of several results."""
 
     root: str
     """The memory that is allocated as one piece: its kind and the instruction that it belongs to."""
@@ -44,7 +44,7 @@ class PlaceRow:
 
 @dataclass(frozen=True)
 class LoweredRow:
-    """What one instruction became."""
+    """The lowering of one instruction."""
 
     id: int
     instruction: str
@@ -57,7 +57,7 @@ class LoweredRow:
 
     @property
     def became(self) -> str:
-        """What it became, in words."""
+        """The lowered form, in words."""
         kind = {VIEW: "view of", PART: "part of", HOST: "host:"}.get(self.kind, self.kind)
         if self.kind == NOTHING and self.what:
             kind = "nothing:"
@@ -71,7 +71,7 @@ class LoweredRow:
 
 @dataclass(frozen=True)
 class Lowered:
-    """What all instructions of a compiled program became, in their order."""
+    """The lowering of all instructions of a compiled program, in their order."""
 
     rows: tuple[LoweredRow, ...]
     arena: int
@@ -96,7 +96,7 @@ class Lowered:
 
     @property
     def summary(self) -> str:
-        """How much became what, in a line."""
+        """A summary in a line: the number of instructions of each kind."""
         if self.note:
             return self.note
         counts = Counter(row.kind for row in self.rows)

@@ -33,7 +33,7 @@ _OWN_PACKAGES = ("workbench.compiler.ir.", "workbench.compiler.record.")
 
 
 class _Entry(NamedTuple):
-    """What an edit left behind, as it was heard; ``Recording.digest`` makes an Edit of it."""
+    """An edit as it was heard; ``Recording.digest`` makes an Edit of it."""
 
     rule: RuleLike | None
     place: tuple[str, str, int] | None
@@ -163,7 +163,7 @@ class Recording(Listener):
 
     @property
     def lowered(self) -> Lowered | None:
-        """What the target made of each instruction; None where it runs them as they are."""
+        """The target's lowering of each instruction; None where it runs them as they are."""
         return self.steps[-1].lowered if self.steps else None
 
     def near_misses(self) -> list[NearMiss]:
@@ -172,13 +172,13 @@ class Recording(Listener):
 
     @cached_property
     def relations(self) -> Relations:
-        """Which instructions compute equal values, and which come from which."""
+        """The relations of instructions: equal values, and origins."""
         edits = [e for s in self.steps for e in s.edits]
         bodies = [key for key, module in self.start.modules.items() if module.bypass]
         return Relations(set(self.start.instructions), set(self._now), edits, bodies)
 
     def lineage(self, instruction: Instruction | int) -> Lineage:
-        """Where an instruction of any step came from, and where it went.
+        """The origin of an instruction of any step, and its successors.
 
         Raises:
             GraphError: No step had an instruction of that id.

@@ -196,7 +196,7 @@ class Kernels(Sequence[KernelInfo]):
         return f"{self.program.name or 'program'} → {self.device}"
 
     def __repr__(self) -> str:
-        """How many launches, of how many pieces of code, for what."""
+        """The number of launches, of distinct kernels, and the device."""
         codes = len({k.name for k in self})
         launches = f"{len(self)} launch{'' if len(self) == 1 else 'es'}"
         return (

@@ -1,4 +1,4 @@
-"""How much memory the values of a program take, when, and how they share it."""
+"""The memory of a program's values: sizes, lifetimes and offsets."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one evaluation of an instruction does."""
+    """The arithmetic and memory traffic of one evaluation of an instruction."""
 
     flops: int
     bytes: int
@@ -128,7 +128,7 @@ class Result(Mapping[str, Any]):
 
     @cached_property
     def measured(self) -> Measured:
-        """What was measured, as data: rows, one run over time, the whole run.
+        """The measurements as data: rows, one run over time, the whole run.
 
         Raises:
             OperationError: The program ran on a device and was not profiled.
@@ -203,7 +203,7 @@ def _computes(program: Program) -> bool:
 
 
 def interpreted(program: Program, times: Sequence[Mapping[int, float]]) -> Measured:
-    """What an interpreter measured: seconds of each instruction by id, for each repetition."""
+    """The times of an interpreter: seconds of each instruction by id, for each repetition."""
     rows = tuple(_interpreted_rows(program, times))
     spans: list[Span] = []
     now = 0.0

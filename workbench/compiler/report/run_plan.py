@@ -1,4 +1,4 @@
-"""What a run does as plain rows: kernels with their machine code and arguments, copies, host steps."""
+"""Run plans as plain rows: kernels with their machine code and arguments, copies, host steps."""
 
 from __future__ import annotations
 

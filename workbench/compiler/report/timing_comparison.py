@@ -41,7 +41,7 @@ class Group:
 
 
 class TimingComparison:
-    """Where two runs of one model differ in time.
+    """The comparison of two runs of one model by time.
 
     A difference is within noise unless the rank sums of the repetitions tell the runs apart: a two-sided
     test of Mann and Whitney (Annals of Mathematical Statistics 18, 1947), which asks nothing of the
@@ -64,7 +64,7 @@ class TimingComparison:
 
     @cached_property
     def repetitions(self) -> tuple[int, int]:
-        """How often each was measured."""
+        """The number of repetitions of each."""
         return _repetitions(self.a.measured.rows), _repetitions(self.b.measured.rows)
 
     def table(self) -> DataFrame:
@@ -167,7 +167,7 @@ def _too_few(a: int, b: int) -> str:
 
 
 def _sums(rows: Sequence[Timing]) -> Array:
-    """What the rows take together in each repetition that all of them have."""
+    """The sums of the rows in each repetition that all of them have."""
     count = min((len(t.seconds) for t in rows), default=0)
     return np.array([t.seconds[:count] for t in rows], np.float64).reshape(len(rows), count).sum(0)
 
@@ -197,7 +197,7 @@ def grouped(a: Sequence[Timing], b: Sequence[Timing]) -> list[Group]:
 
 
 def _keys(row: Timing) -> list[Hashable]:
-    """What a row shares with those that do the same work: nodes, or ids where it has none."""
+    """The keys that a row shares with others of the same work: nodes, or ids where it has none."""
     if row.where == COPY:
         return [(row.op, row.kernel, row.name)]
     return [("node", s) for s in row.sources] or [

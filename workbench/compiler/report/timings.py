@@ -1,4 +1,4 @@
-"""What a run took: a row for each thing that was done, the whole run beside them, and one run over time."""
+"""Timings of a run: one row per step, the whole run beside them, and one run over time."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When one thing of a run began, and how long it took."""
+    """The start and duration of one step of a run."""
 
     row: str
     """``device``, ``host``, ``copy`` or ``launch``."""

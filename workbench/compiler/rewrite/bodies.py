@@ -69,7 +69,7 @@ class Body:
         return outer in self._inner
 
     def inner(self, outer: Instruction) -> Instruction:
-        """What stands for an outer value inside: something known, or else a parameter."""
+        """The inner value for an outer one: something known, or else a parameter."""
         found = self._inner.get(outer)
         if found is None:
             names = self.module.parameters

@@ -15,7 +15,7 @@ Kind = Callable[[type[Operation]], bool]
 
 @dataclass(frozen=True)
 class Pattern:
-    """What an instruction must look like.
+    """A condition on an instruction and its inputs.
 
     Structure either fits or not; where it fits and a condition fails, that is a near miss. What follows
     from operations alone is asked once for each combination of operations, not for each instruction:
@@ -136,7 +136,7 @@ def is_pointwise(op: type[Operation]) -> bool:
 
 
 def behind_broadcasts(instruction: Instruction) -> Instruction:
-    """What is broadcast: the value below any broadcast, multibroadcast or contiguous."""
+    """The value below any broadcast, multibroadcast or contiguous."""
     while instruction.name in ("broadcast", "multibroadcast", "contiguous"):
         instruction = instruction.inputs[0]
     return instruction

@@ -32,7 +32,7 @@ class Decline:
 
 
 class Rewriter:
-    """What a rule builds with: new instructions go before the root of the match."""
+    """The builder that a rule gets: new instructions go before the root of the match."""
 
     def __init__(self, root: Instruction) -> None:
         """Build before ``root``."""

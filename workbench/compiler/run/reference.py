@@ -151,7 +151,7 @@ def _dead_after(module: Module) -> dict[Instruction, list[int]]:
 
 
 def _reads(instruction: Instruction) -> Iterator[Instruction]:
-    """What an instruction reads, and what the modules that it calls capture."""
+    """The operands of an instruction, and the captures of the modules that it calls."""
     yield from instruction.inputs
     for module in instruction.modules:
         for inner in module:

@@ -1,4 +1,4 @@
-"""What the handler of a TensorFlow operator works with: attributes, layouts, ways to emit instructions."""
+"""The context of a TensorFlow operator's handler: attributes, layouts, ways to emit instructions."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _ASIDE = ("NoOp", "Assert")
 
 
 def described(node: Message) -> str:
-    """How messages name a node."""
+    """The name of a node in messages."""
     return f"node {node.name[:200]!r} ({node.op[:80]})"
 
 

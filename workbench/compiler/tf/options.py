@@ -1,4 +1,4 @@
-"""What a caller may ask of an import."""
+"""Options of an import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.compiler.errors import ModelError
 
 @dataclass(frozen=True)
 class ParseOptions:
-    """How the layout, open dimensions, outputs and unknown operators are dealt with."""
+    """Options for the layout, open dimensions, outputs and unknown operators."""
 
     is_nhwc: bool = True
     """Whether the channels of the graph's images come last."""

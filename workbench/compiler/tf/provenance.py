@@ -1,4 +1,4 @@
-"""Where an instruction comes from: a node's name, scopes, and attributes as short texts."""
+"""Provenance of instructions: a node's name, scopes, and attributes as short texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVIDIA's machine code says of a kernel: registers and memory, read from the sections of its file.
+"""NVIDIA's cubins: a kernel's registers and memory, read from the sections of the file.
 
 A cubin is an ELF file. Its section ``.nv.info`` is a list of attributes, of which those with a number
 for each function tell its registers and the memory of a thread; the size of ``.nv.shared.NAME`` is the
@@ -112,7 +112,7 @@ class _Cubin:
         return _part(self.binary, section.start, section.size)
 
     def _attributes(self) -> Generator[tuple[int, int, int]]:
-        """What each attribute of a function is about, the number of the function's symbol, the value."""
+        """The attributes of functions: kind, the number of the function's symbol, value."""
         text, at = self._contents(".nv.info"), 0
         while at + 4 <= len(text):
             form, what, size = struct.unpack_from("<BBH", text, at)

@@ -95,7 +95,7 @@ def _sass(binary: bytes) -> str:
 
 
 def _nvidia_tools(name: str) -> Generator[str]:
-    """Where a tool of NVIDIA's is: on the path, in the toolkit's folder, or in a package."""
+    """The path of one of NVIDIA's tools: on the path, in the toolkit's folder, or in a package."""
     for folder in (None, _CUDA_FOLDER, *_packaged()):
         if found := shutil.which(name, path=folder):
             yield found
@@ -187,7 +187,7 @@ def _short(text: str) -> str:
 
 
 def _output(command: Sequence[str], binary: bytes, name: str) -> str | None:
-    """What a tool prints of a file; None where it fails."""
+    """The output of a tool for a file; None where it fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(binary)

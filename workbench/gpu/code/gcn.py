@@ -72,7 +72,7 @@ class _Comgr:
 
     @contextmanager
     def made(self, create: str, destroy: str, *arguments: Any) -> Generator[_Handle]:
-        """What a function creates, until the block ends."""
+        """The object that a function creates, until the block ends."""
         handle = _Handle()
         self.call(create, *arguments, ctypes.byref(handle))
         try:

@@ -1,4 +1,4 @@
-"""What an AMD code object says of its kernels: registers, memory and lanes, read from its notes.
+"""AMD's code objects: registers, memory and lanes of kernels, read from the notes.
 
 A code object is an ELF file whose note ``AMDGPU`` is a msgpack map. It may come from a cache folder or
 a file of somebody else's, so nothing in it is believed before it was held against the file's length.
@@ -79,7 +79,7 @@ def is_gcn(binary: bytes) -> bool:
 
 
 def read_code_object(binary: bytes) -> CodeObject:
-    """What a code object says of itself.
+    """The facts in a code object's notes.
 
     Raises:
         DeviceError: It is no AMD code object, is damaged, or has no such note.

@@ -1,4 +1,4 @@
-"""What a device can do: memory, code, launches, time. Each runtime's library is behind one such class."""
+"""Devices: memory, code, launches, time. Each runtime's library is behind one such class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Launch = Callable[[Stream], None]
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What is known of a device; 0 and "" stand for what its runtime does not tell."""
+    """The facts of a device; 0 and "" stand for those that its runtime does not report."""
 
     name: str
     """As the vendor calls it, e.g. ``NVIDIA H200``."""
@@ -62,7 +62,7 @@ class Code:
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """What a loaded kernel needs; -1 where the runtime does not tell."""
+    """The resources of a loaded kernel; -1 where the runtime does not report one."""
 
     registers: int = -1
     """Per work item."""
@@ -92,7 +92,7 @@ class Compiler(ABC):
     @property
     @abstractmethod
     def key(self) -> str:
-        """What code depends on besides its source: kind, architecture, options, versions."""
+        """The properties that code depends on besides its source: kind, architecture, options, versions."""
 
     @abstractmethod
     def compile(self, source: str, name: str) -> Code:
@@ -126,12 +126,12 @@ class Device(ABC):
 
     @property
     def spec(self) -> str:
-        """What chooses it, such as ``cuda:0``."""
+        """The text that chooses it, such as ``cuda:0``."""
         return f"{self.kind}:{self.index}"
 
     @property
     def dialect(self) -> Dialect:
-        """How kernels are printed for it."""
+        """The dialect that kernels are printed in."""
         return self.compiler.dialect
 
     # Memory
@@ -221,7 +221,7 @@ class Device(ABC):
         shared: int,
         arguments: Sequence[Pointer | bytes],
     ) -> Launch:
-        """What ``launch`` does, as a function of the stream: cheaper where it is done many times.
+        """Prepare ``launch`` as a function of the stream, which is cheaper when called many times.
 
         A graph that it was captured into needs it for as long as the graph is replayed.
         """
@@ -254,7 +254,7 @@ class Device(ABC):
 
     @contextmanager
     def capture(self, stream: Stream) -> Generator[list[Any]]:
-        """What is launched on the stream inside the block becomes a graph, the list's one element."""
+        """Capture launches on the stream inside the block as a graph, the list's one element."""
         raise DeviceError(f"{self.kind} has no graphs")
         yield []
 

@@ -82,7 +82,7 @@ def _must(driver: Any, result: Any, device: str, what: str) -> Any:
 
 
 def found() -> list[DeviceFacts]:
-    """What is known of each CUDA device that is here; none is opened.
+    """The facts of each CUDA device here; none is opened.
 
     Raises:
         DeviceError: There is none; the message says what is missing.
@@ -404,7 +404,7 @@ class CudaDevice(Device):
 
     @contextmanager
     def capture(self, stream: Stream) -> Generator[list[Any]]:
-        """What is launched on the stream inside the block becomes a graph, the list's one element."""
+        """Capture launches on the stream inside the block as a graph, the list's one element."""
         if stream is None:
             raise DeviceError(f"{self._name}: the default stream has no graphs; make one: stream()")
         driver, number = self._enter(), number_of(stream)

@@ -1,4 +1,4 @@
-"""What a runtime made and numbers: streams, events, modules and graphs."""
+"""Handles of a runtime's objects: streams, events, modules and graphs."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class HipDevice(Device):
 
     @contextmanager
     def capture(self, stream: Stream) -> Generator[list[Any]]:
-        """What is launched on the stream inside the block becomes a graph, the list's one element."""
+        """Capture launches on the stream inside the block as a graph, the list's one element."""
         if stream is None:
             raise DeviceError(f"{self._label}: the default stream has no graphs; use stream()")
         hip, number, captured = self._hip, number_of(stream), list[Any]()
@@ -293,7 +293,7 @@ class HipDevice(Device):
             self._check(status, "use it in this thread")
 
     def _do(self, what: str, call: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
-        """What a function of HIP's returns besides its status, of which it returns at most one."""
+        """The result of one of HIP's functions besides its status; at most one."""
         self._enter()
         status, *rest = call(*arguments)
         if status:
@@ -333,7 +333,7 @@ def packed(arguments: Sequence[Pointer | bytes]) -> bytes:
 
 
 def found() -> list[DeviceFacts]:
-    """What is known of each HIP device that is here; none is opened.
+    """The facts of each HIP device here; none is opened.
 
     Raises:
         DeviceError: There is none; the message says what is missing.

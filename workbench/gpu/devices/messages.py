@@ -1,4 +1,4 @@
-"""What a kernel's compiler said, beside the lines of the source that it speaks of."""
+"""Messages of a kernel's compiler, beside the source lines that they are about."""
 
 from __future__ import annotations
 

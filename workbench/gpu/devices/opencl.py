@@ -106,7 +106,7 @@ def _devices_of(cl: Any, platform: Any) -> list[Any]:
 
 
 def found() -> list[DeviceFacts]:
-    """What is known of each OpenCL device that is here.
+    """The facts of each OpenCL device here.
 
     Raises:
         DeviceError: There is none; the message says what is missing.
@@ -152,7 +152,7 @@ def _facts(device: Any) -> DeviceFacts:
 
 
 def _machine(device: Any, facts: DeviceFacts) -> Machine:
-    """What kernels are shaped by: of a GPU, its sizes, and the lockstep that its vendor's extension tells."""
+    """The machine of a device: a GPU's sizes, and its warp size from the vendor's extension."""
     if facts.processor == "CPU":
         return CPU
     told = (getattr(device, name, 0) for name in ("warp_size_nv", "wavefront_width_amd"))

@@ -1,4 +1,4 @@
-"""What a device can do at most, measured with kernels that do nothing else."""
+"""Peaks of a device, measured with kernels that do nothing else."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def peaks_of(device: Device) -> Peaks:
 
 
 def _read(path: Path) -> Peaks | None:
-    """What an earlier process measured; None where there is nothing, or nothing that can be read."""
+    """The measurements of an earlier process; None where there are none or they cannot be read."""
     with suppress(ValueError, KeyError, TypeError, AttributeError):
         found = json.loads(kept(path) or b"")
         flops = {str(name): float(value) for name, value in found["flops"].items()}

@@ -1,4 +1,4 @@
-"""Which devices are here, which one a name means, and what is missing where there is none."""
+"""The devices here: lookup by name, the best one, and the reasons where there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where ROCm's libraries are, and hip-python with its two of them open.
+"""ROCm's libraries: where they are, and hip-python with two of them open.
 
 hip-python opens ``libamdhip64.so`` and ``libhiprtc.so`` at the first call. Distributions install the
 first one under a name with a version alone, and Debian's holds hiprtc's functions too; so the files

@@ -74,7 +74,7 @@ def neighbours(t: Tensors, lens: Sequence[int], index: Indices, bounds: Bounds) 
 
 
 def _first_lane(at: Index, length: int, lanes: int) -> Index | None:
-    """Where the first one of neighbours along an axis is; None if they do not lie along it."""
+    """The start of neighbours along an axis; None if they do not lie along it."""
     if lanes == 1 or at.divisor % lanes or (at.is_constant and length != lanes):
         return None
     first = at - at.constant % lanes

@@ -87,7 +87,7 @@ def packed_floats(t: Tensors, i: Instruction, index: Indices, part: int) -> Scal
 
 @value_of(UnpackFp4)
 def unpacked_float(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """What the code stands for."""
+    """The float that the code stands for."""
     return _of_fp4(t, _code(t, i, index), i.shape.type)
 
 

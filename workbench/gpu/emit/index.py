@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Names(Protocol):
-    """Where a variable's definition is written; a writer."""
+    """A writer of definitions of variables."""
 
     def integer(self, text: str) -> str:
         """The name of a variable that holds the value of an integer expression."""
@@ -154,7 +154,7 @@ def _collapsed(factors: dict[Variable, int], constant: int) -> Index:
 def _joined(
     quotient: Variable, factor: int, factors: Mapping[Variable, int]
 ) -> tuple[Index, Variable] | None:
-    """What a quotient and its remainder are together, if the remainder is there with the right factor."""
+    """The sum of a quotient and its remainder, if the remainder is there with the right factor."""
     if quotient.quotient_of is None:
         return None
     base, by = quotient.quotient_of
@@ -167,7 +167,7 @@ def _joined(
 
 
 def linear(index: Sequence[Index], strides: Sequence[int], offset: int = 0) -> Index:
-    """Where an element lies: the sum of each index times its stride."""
+    """The offset of an element: the sum of each index times its stride."""
     total = Index((), offset)
     for i, stride in zip(index, strides, strict=True):
         total += i * stride

@@ -52,7 +52,7 @@ def _constant(value: Scalar) -> Arm:
 
 
 def _source(t: Tensors, mode: PadMode, at: Index, n: int) -> Index:
-    """Where along an axis of length ``n`` an element beyond its ends comes from."""
+    """The source position, along an axis of length ``n``, of an element beyond its ends."""
     low, high = at.range
     if low >= 0 and high < n:
         return at

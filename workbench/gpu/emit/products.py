@@ -25,7 +25,7 @@ def dotted(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 
 def product_type(i: Instruction) -> DType:
-    """What the sum of a product or convolution is kept in; scaled operands make it a float."""
+    """The type of a product's or convolution's sum; scaled operands make it a float."""
     scaled = len(i.inputs) == 4
     return product_sum_type(DType.FLOAT if scaled else i.inputs[0].shape.type)
 

@@ -34,7 +34,7 @@ _BETTER_OR_NAN = f"b != b ? a == a || j {{before}} i : a == a && {_BETTER}"
 
 @dataclass(frozen=True)
 class Fold:
-    """How the elements of a reduction become one: f32 at least, integers in 64 bits; NaN wins."""
+    """The fold of a reduction's elements into one: f32 at least, integers in 64 bits; NaN wins."""
 
     monoid: Monoid
     type: DType
@@ -60,7 +60,7 @@ class Fold:
 
     @property
     def _held(self) -> DType:
-        """What the elements are joined in."""
+        """The type that elements are joined in."""
         return self.monoid.accumulator(self.type)
 
     @property
@@ -145,7 +145,7 @@ def is_reducible(instruction: Instruction) -> bool:
 
 
 def fold_of(instruction: Instruction, places: str = "i32") -> Fold:
-    """How the elements of a reduction become one."""
+    """The fold of a reduction."""
     x, monoid = instruction.inputs[0].shape, instruction.op.monoid
     assert monoid is not None
     count = prod(x.lens[a] for a in reduced_axes(instruction))

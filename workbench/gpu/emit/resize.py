@@ -113,7 +113,7 @@ def nearest(axis: _Axis) -> Line | None:
 
 
 def _reference(axis: _Axis) -> Array:
-    """Which element each output is, as the operation itself computes it."""
+    """The source element of each output, as the operation itself computes it."""
     sizes = (axis.output,) if axis.op.sizes else ()
     one = replace(axis.op, sizes=sizes, scales=() if sizes else (axis.scale,))
     return one.compute(np.arange(axis.input))
@@ -148,7 +148,7 @@ def _kept(t: Tensors, at: str, last: int) -> str:
 
 @lru_cache(1024)
 def position(axis: _Axis) -> Line | None:
-    """Where an output lies in the input, in whole numbers; None where that is no simple fraction."""
+    """The position of an output in the input, in integers; None where it is no simple fraction."""
     exact = axis.op.positions(axis.input, axis.output, axis.scale)
     index = np.arange(axis.output)
     simple = [Fraction(axis.scale).limit_denominator(d) for d in _DENOMINATORS]
@@ -221,7 +221,7 @@ def _from_doubles(
 
 
 def _coordinate(t: Tensors, axis: _Axis, index: Index) -> str:
-    """Where an output lies, in a double."""
+    """The position of an output in the input, as a double."""
     mode, whole = axis.op.coordinate_transformation_mode, f"(f64)({index.text()})"
     if mode == "align_corners":
         factor = number((axis.input - 1) / (axis.output - 1), DType.DOUBLE).text

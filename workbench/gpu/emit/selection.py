@@ -81,7 +81,7 @@ def one_hot(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 
 def _steps(t: Tensors, i: Instruction, sequence: Index) -> Index:
-    """How long the sequence of a batch is."""
+    """The length of a batch's sequence."""
     steps = i.inputs[0].shape.lens[0]
     return kept(t, t.at(i.inputs[1], (sequence,)), steps + 1)
 

@@ -20,7 +20,7 @@ def softmax(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 @value_of(LogSoftmax)
 def log_softmax(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """What lies below the maximum, less the logarithm of the sum of exponentials."""
+    """The difference from the maximum, less the logarithm of the sum of exponentials."""
     most, total = _row(t, i, index)
     return _made(t, i, index, f"{{}} - {most} - log({total})")
 

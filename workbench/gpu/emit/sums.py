@@ -13,12 +13,12 @@ from workbench.gpu.emit.writer import Writer
 
 
 def real_type(type: DType) -> DType:
-    """What functions of real numbers are computed in: float at least, double for integers."""
+    """The type for functions of real numbers: float at least, double for integers."""
     return DType.FLOAT if type.is_float and type is not DType.DOUBLE else DType.DOUBLE
 
 
 def product_sum_type(type: DType) -> DType:
-    """What sums of products are kept in: float at least; of integers, what holds the low bits.
+    """The type of sums of products: float at least; for integers, one that holds the low bits.
 
     Integers wrap, so 32 bits are enough for a result of no more; unsigned ones wrap in C, too.
     """
@@ -35,7 +35,7 @@ def finished(w: Writer, value: Scalar, type: DType) -> Scalar:
 
 
 def lowest(type: DType) -> Scalar:
-    """What every value of a type is at least."""
+    """The lower bound of a type."""
     if type.is_float:
         return number(float("-inf"), type)
     kind = c_type(type)

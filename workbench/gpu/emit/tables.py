@@ -88,7 +88,7 @@ def _same(a: Scalar, b: Scalar) -> str:
 
 
 def _bisected(t: Tensors, keys: Instruction, x: Scalar, count: int) -> Index:
-    """Where the last key stands that is not greater than x, or the first one of all."""
+    """The index of the last key that is not greater than x, or the first of all."""
     w = t.w
     low, high = w.variable(w.integer_type, "0"), w.variable(w.integer_type, str(count))
     with w.block(f"while ({high} - {low} > 1)"):

@@ -37,7 +37,7 @@ Condition: TypeAlias = "Callable[[Instruction], bool]"
 
 @dataclass(frozen=True)
 class _Element:
-    """How an element is computed, and of which instructions."""
+    """A function for the element of an operation, and the condition under which it applies."""
 
     value: ValueOf
     when: Condition | None
@@ -156,7 +156,7 @@ class Tensors:
         return self.w.once(key, lambda: self._computed(instruction, key[-1], part))
 
     def once(self, instruction: Instruction, key: object, make: Callable[[], T]) -> T:
-        """What ``make`` gave for an instruction and a key, such as the maximum of a row of its input."""
+        """The result of ``make`` for an instruction and a key, such as the maximum of a row, made once."""
         return self.w.once((self._context, instruction.id, key), make)
 
     def remember(

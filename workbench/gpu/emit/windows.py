@@ -55,7 +55,7 @@ def taps(
 
 
 def start_of(window: Window, axis: int, output: Index) -> Index:
-    """Where the first tap of an output lies along an axis; negative in the padding."""
+    """The position of an output's first tap along an axis; negative in the padding."""
     return output * window.stride[axis] - window.begin[axis]
 
 
@@ -106,7 +106,7 @@ def _total(t: Tensors, i: Instruction, window: Window, index: Indices, term: str
 
 
 def _count(t: Tensors, op: Pooling, window: Window, index: Indices) -> str:
-    """How many elements a mean is over; 1 where there are none."""
+    """The number of elements in a mean; 1 where there are none."""
     factors: list[str] = []
     known = 1
     for axis, n in enumerate(window.input):

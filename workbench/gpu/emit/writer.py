@@ -99,7 +99,7 @@ class Writer:
     # Scopes
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` gave for this key in this scope or one around it; called if none did."""
+        """The result of ``make`` for this key in this scope or one around it; made if there is none."""
         for scope in reversed(self._scopes):
             if key in scope:
                 return cast("T", scope[key])
@@ -107,7 +107,7 @@ class Writer:
         return made
 
     def recalled(self, key: Hashable) -> Any:
-        """What is remembered for a key in this scope or one around it; None if nothing is."""
+        """The value remembered for a key in this scope or one around it; None if there is none."""
         return next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
 
     def remember(self, key: Hashable, value: object) -> None:

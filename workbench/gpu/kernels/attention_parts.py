@@ -1,4 +1,4 @@
-"""What attention's kernels have in common: operands, the running softmax, and how results are stored."""
+"""The common part of attention's kernels: operands, the running softmax, and storing results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAN = "BITS_F32(0x7fc00000u)"
 
 @dataclass(frozen=True)
 class Operands:
-    """What the body's parameters and large constants are: places, or constants outside."""
+    """The places of the body's parameters and large constants, or constants outside."""
 
     places: tuple[tuple[Instruction, Place], ...]
     constants: tuple[tuple[Instruction, Instruction], ...]
@@ -42,7 +42,7 @@ class Operands:
 
 
 def operands(lowering: Lowering, a: Attention) -> Operands:
-    """Where the inputs of a group are."""
+    """The places of a group's inputs."""
     named = dict(zip(sorted(a.body.parameters), a.group.inputs, strict=True))
     pairs = [(one, named[name]) for name, one in sorted(a.body.parameters.items())]
     places = [(p, lowering.place(i)) for p, i in pairs if not lowering.is_folded(i)]
@@ -55,7 +55,7 @@ def operands(lowering: Lowering, a: Attention) -> Operands:
 
 
 def vectors(length: int) -> int:
-    """How many groups of neighbours a length makes."""
+    """The number of groups of neighbours in a length."""
     return -(-length // LANES)
 
 
@@ -119,7 +119,7 @@ class Context:
         return self.t.at(a.scores, (*self.batch, row, key)).text
 
     def weight(self, power: str, row: Index, key: Index) -> str:
-        """What the second product multiplies values by, not yet divided by the sum of a row."""
+        """The factor of values in the second product, not yet divided by the sum of a row."""
         a = self.a
         if a.second.inputs[0] is a.softmax:
             return power

@@ -1,4 +1,4 @@
-"""What attention's kernels must know of a group: its two products, the softmax between, the results."""
+"""The structure of an attention group: its two products, the softmax between, the results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Result:
     """What lays the elements out anew on the way, in order."""
 
     def index(self, index: Indices, w: Writer) -> Indices:
-        """Where an element goes."""
+        """The position of an element."""
         for view in self.views:
             index = _moved(view, index, w)
         return index
@@ -74,7 +74,7 @@ class Attention:
 
     @property
     def body(self) -> Module:
-        """What the group computes."""
+        """The module of the group."""
         return self.group.modules[0]
 
     @property
@@ -84,7 +84,7 @@ class Attention:
 
     @property
     def count(self) -> int:
-        """How many times there are queries, keys and values of their own."""
+        """The number of distinct queries, keys and values."""
         return prod(self.batch)
 
     @property
@@ -207,7 +207,7 @@ def _depends(value: Instruction, on: Collection[Instruction]) -> bool:
 
 
 def _results(body: Module, special: tuple[Instruction, ...]) -> tuple[Result, ...] | None:
-    """What each result is made of; None if one is made of scores or weights."""
+    """The source of each result; None if one is made of scores or weights."""
     first, second, top, total, softmax = special
     rows = {top, total}
     wide, narrow = _ways(body, (second,)), _ways(body, (top, total))

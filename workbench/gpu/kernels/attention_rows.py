@@ -39,7 +39,7 @@ _MOST_SPLITS = 32
 
 @dataclass(frozen=True)
 class Sharing:
-    """How keys are shared: among blocks, and among teams of work items in each."""
+    """The division of keys among blocks, and among teams of work items in each."""
 
     items: int
     """Work items of a block."""
@@ -74,7 +74,7 @@ def sharing_for(dialect: Dialect, a: Attention) -> Sharing:
 
 @dataclass(frozen=True)
 class _Partial:
-    """Where the parts of split keys leave the sums of values, the maxima and the sums of exponentials."""
+    """The scratch memory for split keys: sums of values, maxima and sums of exponentials."""
 
     sums: Place
     tops: Place

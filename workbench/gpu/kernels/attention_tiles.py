@@ -33,7 +33,7 @@ _ENOUGH, _ENOUGH_FOR_CPUS = 96, 8
 
 @dataclass(frozen=True)
 class Tile:
-    """How a block shares its work: ``down`` times ``across`` work items."""
+    """The work of a block: ``down`` times ``across`` work items."""
 
     across: int
     down: int

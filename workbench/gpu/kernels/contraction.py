@@ -65,14 +65,14 @@ class Result:
     """From the product on: each gives every element of its input a place of its own."""
 
     def index(self, index: Indices, w: Writer) -> Indices:
-        """Where the element that follows from one of the product lies."""
+        """The position of the element that follows from one of the product."""
         for view in self.views:
             index = forward(view, index, w)
         return index
 
 
 def forward(view: Instruction, index: Indices, w: Writer) -> Indices:
-    """Where a view puts an element of its input."""
+    """The position where a view puts an element of its input."""
     source = view.inputs[0].shape
     if isinstance(view.op, Transpose):
         permutation: Ints = view.op.normalized([source]).attributes()["permutation"]
@@ -95,7 +95,7 @@ def product_of(*ops: type[Operation]) -> Callable[[Maker], Maker]:
 
 
 def product_maker(op: Operation) -> Maker | None:
-    """What gives the operation as a product of matrices; None of what is no product."""
+    """The function that gives an operation as a matrix product; None if it is none."""
     return _MAKERS.of(op)
 
 
@@ -127,7 +127,7 @@ def dot_product(lowering: Lowering, heart: Instruction) -> Product | None:
 
 
 def _element(heart: Instruction, side: int) -> Value:
-    """What gives an operand's element, times its scale if it has one."""
+    """The function for an operand's element, times its scale if it has one."""
     work = work_type(heart)
 
     def value(t: Tensors, batch: Indices, across: Index, k: Index) -> Scalar:
@@ -210,7 +210,7 @@ def _turned(lowering: Lowering, product: Product, results: Sequence[Result]) -> 
 
 
 def _parts(lowering: Lowering, product: Product, blocks: int) -> int:
-    """How many blocks share the terms of a sum: more than one where there are few tiles and long sums."""
+    """The number of blocks that share a sum: more than one for few tiles and long sums."""
     if lowering.machine.is_cpu or blocks >= _FEW or product.k < 2 * _LONG:
         return 1
     return min(-(-2 * _FEW // blocks), product.k // _LONG)

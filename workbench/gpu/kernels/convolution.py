@@ -121,12 +121,12 @@ class _Convolution:
         return value
 
     def _by_filter(self, w: Writer, batch: Indices, row: Index, column: Index) -> Indices:
-        """Where an element of the product goes whose rows are filters."""
+        """The position of an element of a product whose rows are filters."""
         image, *spots = split_over(column, self.places, w)
         return (image, row + batch[0] * self.filters if batch else row, *spots)
 
     def _by_place(self, w: Writer, batch: Indices, row: Index, column: Index) -> Indices:
-        """Where an element of the product goes whose columns are filters."""
+        """The position of an element of a product whose columns are filters."""
         return self._by_filter(w, batch, column, row)
 
 

@@ -48,7 +48,7 @@ def elementwise(
 
 
 def lanes_for(dialect: Dialect, count: int, places: Sequence[Place]) -> int:
-    """How many neighbours a work item handles: what 16 bytes hold of the widest type, if it divides."""
+    """The number of neighbours per work item: 16 bytes of the widest type, if that divides."""
     if not dialect.machine.access:
         return 1
     lanes = dialect.machine.access // max(p.shape.type.size for p in places)

@@ -141,7 +141,7 @@ def _around_product(lowering: Lowering, instruction: Instruction) -> list[Launch
 
 
 def _ways(heart: Instruction) -> dict[Instruction, tuple[Instruction, ...] | None]:
-    """What follows from a product: the views that say which element from which; None if not one from one."""
+    """The views after a product, which say the element that follows from each; None if not one to one."""
     found: dict[Instruction, tuple[Instruction, ...] | None] = {heart: ()}
     for one in heart.module:
         ways = {found[i] for i in one.inputs if i in found}

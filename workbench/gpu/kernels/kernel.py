@@ -145,5 +145,5 @@ def work_item(b: Builder, items: int) -> Index:
 
 
 def blocks_of(items: int) -> int:
-    """How many blocks hold so many work items."""
+    """The number of blocks that hold so many work items."""
     return -(-items // BLOCK)

@@ -20,7 +20,7 @@ _PLENTY = 256
 
 @dataclass(frozen=True)
 class Cut:
-    """How a block's work items share columns and terms."""
+    """The division of columns and terms among a block's work items."""
 
     columns: int
     """Work items side by side along the columns."""
@@ -52,7 +52,7 @@ def cut_for(product: Product) -> Cut:
 
 
 def parts_for(product: Product, cut: Cut) -> int:
-    """How many blocks share the terms of each sum."""
+    """The number of blocks that share the terms of each sum."""
     blocks = product.batch * -(-product.n // cut.span)
     most = product.k // (cut.stride * 2 * _UNROLLED)
     return max(1, min(-(-_PLENTY // blocks), most))

@@ -43,7 +43,7 @@ class _UnfitError(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """What a reducing kernel computes."""
+    """The work of a reducing kernel."""
 
     instruction: Instruction
     """The one that the kernel is for."""
@@ -66,7 +66,7 @@ class Work:
 
     @property
     def passes(self) -> int:
-        """How often the elements are gone through: by each reduction, and to store a result."""
+        """The number of passes over the elements: one per reduction, and one to store a result."""
         return len(self.stages) + (not self.gives_rows)
 
     @property
@@ -76,7 +76,7 @@ class Work:
 
 
 def _needed(ends: Sequence[Instruction]) -> set[Instruction]:
-    """What some instructions of a body need, themselves included."""
+    """The instructions that some instructions of a body need, themselves included."""
     found: set[Instruction] = set()
     stack = list(ends)
     while stack:
@@ -119,7 +119,7 @@ class _Kernel:
         return tuple(index[a] for a in self.work.space.kept)
 
     def fold(self, stage: Instruction) -> Fold:
-        """How a stage's elements become one."""
+        """The fold of a stage's elements."""
         return fold_of(stage, self.w.integer_type)
 
     def element(self, stage: Instruction, fold: Fold, row: Index, column: Index) -> Parts:

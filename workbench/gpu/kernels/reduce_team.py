@@ -135,7 +135,7 @@ class Team:
     # Folding
 
     def folded(self, fold: Fold, element: Element) -> list[Parts]:
-        """What the elements of each row of this work item become; every lane of a row knows it."""
+        """The folded elements of each row of this work item, known to every lane of the row."""
         if self.tiling.is_kept:
             own = [self._tree(fold, element, row, self.chunks()) for row in self.rows]
         else:

@@ -1,4 +1,4 @@
-"""How a reduction's elements are shared among work items."""
+"""Tilings of reductions: the division of elements among work items."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Space:
 
     @property
     def rows(self) -> int:
-        """How many results there are."""
+        """The number of results."""
         return prod(self.lens[a] for a in self.kept)
 
     @property
     def columns(self) -> int:
-        """How many elements become one."""
+        """The number of elements per result."""
         return prod(self.lens[a] for a in self.reduced)
 
     @property
@@ -83,7 +83,7 @@ def space_of(lens: Sequence[int], axes: Sequence[int], largest: Shape) -> Space:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Who handles what: a block is ``across`` groups of rows by ``lanes`` work items for each."""
+    """The tiling of a block: ``across`` groups of rows by ``lanes`` work items for each."""
 
     rows: int
     columns: int

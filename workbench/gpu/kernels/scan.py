@@ -62,7 +62,7 @@ class _Scan:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return prod(self.lens) // self.n
 
     def place(self, row: Index, element: Index) -> Indices:
@@ -210,7 +210,7 @@ def _column(name: str, out: Place, axis: int, column: str) -> str:
 
 
 def _others(b: Builder, counts: str, shared: str, blocks: int) -> tuple[str, str]:
-    """How many the blocks before this one have, and how many all have."""
+    """The counts of the blocks before this one, and of all blocks."""
     w = b.w
     sums: list[str] = []
     for limit in ("GROUP(0)", str(blocks)):

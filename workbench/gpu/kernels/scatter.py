@@ -71,7 +71,7 @@ def _combined(b: Builder, kind: str, old: str, new: str, type: DType) -> str:
 
 @dataclass(frozen=True)
 class _Scatter:
-    """What is scattered, and in which memory it grows."""
+    """The updates of a scatter, and the memory that they are accumulated in."""
 
     lowering: Lowering
     instruction: Instruction
@@ -117,7 +117,7 @@ def _scatter(lowering: Lowering, i: Instruction) -> _Scatter | None:
 
 
 def owners_of(others: int, updates: int) -> int:
-    """How many work items go through the same updates, where there are so many others."""
+    """The number of work items that go through the same updates, for so many others."""
     owners = 1
     while updates >= _LONG and owners * others < _ENOUGH and owners < _ENOUGH // 16:
         owners *= 2
@@ -192,7 +192,7 @@ def _rows(s: _Scatter, rows: Place) -> Launch:
 
 
 def _row(b: Builder, i: Instruction, at: Index) -> Index:
-    """Which slice the index tuple of a number names."""
+    """The slice that the index tuple of a number names."""
     lens, whole = i.inputs[1].shape.lens, i.shape.lens
     lead = split(at, lens[:-1], b.w)
     found = [

@@ -1,4 +1,4 @@
-"""Which operations have kernels of their own kind; all others are computed element by element."""
+"""The table of schedules; operations without one are computed element by element."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def schedule(*ops: type[Operation]) -> Callable[[Schedule], Schedule]:
 
 
 def schedule_of(op: Operation) -> Schedule | None:
-    """How the kernels of an operation are made, where not element by element."""
+    """The schedule of an operation; None where it is computed element by element."""
     return _SCHEDULES.of(op)

@@ -1,4 +1,4 @@
-"""What a kernel reads: where values that it computes on the way come from, and how those lie in memory."""
+"""Operands of kernels: values that a kernel computes or reads, and how those lie in memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sources(
 
 
 def strides_of(lowering: Lowering, instruction: Instruction) -> tuple[int, ...]:
-    """How far neighbours along each axis lie apart in memory, in elements; a guess where they are computed.
+    """The strides of a value's elements in memory; a guess where they are computed.
 
     Where a value is computed from several, the one with the most elements counts.
     """

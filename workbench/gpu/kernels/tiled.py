@@ -194,7 +194,7 @@ class Tiled:
                 w.line(f"  {self.sums}[i * {tile.width} + j] += u[i] * v[j];")
 
     def _at(self, side: int, item: Index, element: int) -> Index:
-        """Where in the tile an element of a work item lies: in groups, so that accesses meet no conflict."""
+        """The position in the tile of a work item's element: in groups, which avoids bank conflicts."""
         mine = self.tile.width if side else self.tile.height
         group = min(mine, _GAP)
         return (

@@ -1,4 +1,4 @@
-"""How a matrix product is cut into tiles: a block makes one, each of its work items a part of that."""
+"""Tiles of a matrix product: a block computes one, each work item a part of it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _LEAST = 512
 
 @dataclass(frozen=True)
 class _Keys:
-    """How an element is compared: by unsigned numbers, the last of them its place in the row."""
+    """The sort keys of elements: unsigned numbers, the last of them the position in the row."""
 
     fields: tuple[str, ...]
     """Their C types. A single one has the place in its low half."""
@@ -126,7 +126,7 @@ class _Sort:
 
     @property
     def w(self) -> Writer:
-        """Where it is written."""
+        """The position where it is written."""
         return self.b.w
 
     def place(self, row: Index, position: Index) -> Indices:

@@ -1,4 +1,4 @@
-"""Why the host computes an instruction."""
+"""Reasons for host steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAMED = 3
 
 
 def why_on_host(instruction: Instruction) -> str:
-    """Why no kernel computes an instruction: its operation says so, or what was fused into it does."""
+    """The reason why no kernel computes an instruction: its operation's, or that of one fused into it."""
     if any(s.shape.is_dynamic for s in (instruction, *instruction.inputs)):
         return "lengths that only a run knows"
     if instruction.op.on_host:

@@ -66,7 +66,7 @@ def _infer(module: Module, values: Mapping[Any, int]) -> None:
 
 
 class Dispatch(Generic[T]):
-    """What was made for each set of lengths.
+    """The results of a function for each set of lengths.
 
     Args:
         source: A program with dynamic parameters.
@@ -81,7 +81,7 @@ class Dispatch(Generic[T]):
         self._known: OrderedDict[tuple[tuple[int, ...], ...], T] = OrderedDict()
 
     def of(self, inputs: Mapping[str, Any]) -> T:
-        """What was made for the lengths of these inputs; made now, if it was not."""
+        """The result for the lengths of these inputs; made now, if it was not."""
         key = lengths_of(self.source, inputs)
         with self._lock:
             if key not in self._known:

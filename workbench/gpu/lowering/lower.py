@@ -58,15 +58,15 @@ class Lowering:
     # What schedules ask
 
     def place(self, instruction: Instruction, part: int = 0) -> Place:
-        """Where a value lies."""
+        """The place of a value."""
         return self.places[instruction.id, part]
 
     def outputs(self, instruction: Instruction) -> list[Place]:
-        """Where the results of an instruction go."""
+        """The places of an instruction's results."""
         return [self.place(instruction, k) for k in range(len(parts_of(instruction.shape)))]
 
     def inputs(self, instruction: Instruction) -> list[tuple[Instruction, Place]]:
-        """What an instruction reads from memory; constants of one element are written into kernels."""
+        """The values that an instruction reads from memory; constants of one element are in kernels' text."""
         found: dict[Instruction, Place] = {}
         for one in instruction.inputs:
             self._reach(one, found)
@@ -101,7 +101,7 @@ class Lowering:
 
     @property
     def machine(self) -> Machine:
-        """What the kernels run on."""
+        """The machine that the kernels are made for."""
         return self.dialect.machine
 
     # The walk
@@ -177,7 +177,7 @@ class Lowering:
         self._put(instruction, [Place(root, instruction.shape)])
 
     def _write(self, instruction: Instruction) -> None:
-        """What is written into a buffer; by way of other memory, if elements are read that lie there."""
+        """Write into a buffer; by way of other memory, if the operation reads elements that lie there."""
         buffers = self.outputs(instruction.inputs[-1])
         if any(b.root.kind == "literal" for b in buffers):
             raise DeviceError(
@@ -303,7 +303,7 @@ def _apart(shape: Shape) -> Shape:
 
 
 def unwrapped(instruction: Instruction) -> Instruction:
-    """What is written into a buffer, as an instruction of its own that is in no module."""
+    """The operation that writes into a buffer, as an instruction of its own that is in no module."""
     op = getattr(instruction.op, "op", Identity())
     return detached(instruction, op, instruction.inputs[:-1])
 
@@ -323,7 +323,7 @@ def _is_known(shape: Shape) -> bool:
 
 
 def _unknown(instruction: Instruction) -> str:
-    """Why a value has no place on the device."""
+    """The reason why a value has no place on the device."""
     kinds = {s.kind for s in parts_of(instruction.shape)} - {""}
     if kinds:
         return f"a value of kind {' or '.join(sorted(kinds))} stays on the host"
@@ -331,7 +331,7 @@ def _unknown(instruction: Instruction) -> str:
 
 
 def _without_kernel(instruction: Instruction) -> str:
-    """Why no kernel computes an instruction whose value has a place."""
+    """The reason why no kernel computes an instruction whose value has a place."""
     if odd := [i for i in instruction.inputs if not _is_known(i.shape)]:
         return f"of its input {odd[0].name}, {_unknown(odd[0])}"
     if called := [m.name for m in instruction.modules if not m.bypass]:

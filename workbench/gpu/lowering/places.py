@@ -1,4 +1,4 @@
-"""Where values lie: each in memory of its own, or in that of the value that it is a view of."""
+"""Places of values: memory of their own, or that of the value that they are a view of."""
 
 from __future__ import annotations
 

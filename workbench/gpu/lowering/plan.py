@@ -1,4 +1,4 @@
-"""What a run on a device does, step by step: kernels, copies, and what the host computes."""
+"""Plans: the steps of a run on a device: kernels, copies and host steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operations no kernel computes: their samples are lowered, and what is left to the host is told."""
+"""Coverage: operations without a kernel, found by lowering their samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.gpu.lowering.lower import lower
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of an operation's samples have kernels."""
+    """The number of an operation's samples that have kernels."""
 
     name: str
     samples: int

@@ -138,7 +138,7 @@ KernelFacts = tuple[FunctionFacts, int]
 
 
 def facts_of(code: Code, kernel: Kernel, device: Device | None) -> KernelFacts:
-    """What a kernel needs: as its device says, or without one as its code object does.
+    """The resources of a kernel, from its device, or without one from its code object.
 
     Args:
         code: The machine code.
@@ -160,12 +160,12 @@ def facts_of(code: Code, kernel: Kernel, device: Device | None) -> KernelFacts:
 
 
 def _first(said: int, written: int) -> int:
-    """What the device says, or else the code object."""
+    """The device's number, or else the code object's."""
     return said if said >= 0 else written
 
 
 def _written(binary: bytes, name: str) -> KernelFacts:
-    """What the code object itself says of a kernel."""
+    """The facts of a kernel in the code object."""
     try:
         if is_cubin(binary):
             return cubin_facts(binary, name), -1

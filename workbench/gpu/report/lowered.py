@@ -72,7 +72,7 @@ class _Record:
         return kinds.LITERAL, "written into kernels" if written else "not read by a kernel"
 
     def _moved(self, one: Instruction) -> tuple[str, str]:
-        """What needs no work: a view of another value, no elements, or no value at all."""
+        """The form of an instruction without work: a view, no elements, or no value at all."""
         places = self.plan.values.get(one.id, ())
         if not places:
             return kinds.NOTHING, ""

@@ -110,7 +110,7 @@ def _step(
 
 
 def _moved(step: Step) -> int:
-    """What a step reads and writes, by the sizes of its arguments."""
+    """The bytes that a step reads and writes, by the sizes of its arguments."""
     if isinstance(step, KernelStep):
         return sum(r.bytes for r in dict.fromkeys(step.launch.arguments))
     return 0
@@ -149,6 +149,6 @@ def run_times(
 
 
 def _more(seconds: Array, taken: Taken) -> float:
-    """How much more than the whole run before it, as a part of that: the median over the repetitions."""
+    """The increase over the whole run before it, as a fraction: the median over the repetitions."""
     pairs = zip(taken.pairs, taken.whole, strict=True)
     return Spread.of([float(seconds[k]) / whole - 1 for k, whole in pairs if whole]).median

@@ -55,7 +55,7 @@ class DeviceRunner(Runner):
 
     @property
     def name(self) -> str:
-        """What kernels are made for."""
+        """The name of the device or architecture."""
         if self.device is not None:
             return f"{self.device.kind}: {self.device.facts.name}"
         return self.spec or self.compiler.key
@@ -79,7 +79,7 @@ class DeviceRunner(Runner):
             return self._codes[1]
 
     def lowered(self) -> Lowered:
-        """What each instruction became, and where its value lies."""
+        """The lowering of each instruction, and the place of its value."""
         return lowered_of(self.plan(), self.name)
 
     def trust(self, kernels: Iterable[SavedKernel]) -> None:

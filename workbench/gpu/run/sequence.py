@@ -170,7 +170,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Costs:
-    """What measuring and launching cost on the device, in seconds."""
+    """The costs of measuring and launching on the device, in seconds."""
 
     event: float
     """Added between two kernels by an event."""

@@ -1,4 +1,4 @@
-"""What each command of the driver does: results on stdout, all else through the messages."""
+"""The commands of the driver: results on stdout, everything else through the messages."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _output_names(program: Program) -> Sequence[str]:
 
 
 def _fact(name: str, value: Any) -> dict[str, Any]:
-    """What an output is, and between which values it lies; of several arrays, of all."""
+    """A fact line of an output: its shape and the range of its values."""
     arrays = _arrays(value)
     wide = [a.astype(np.float64) for a in arrays if a.size]
     return {
@@ -288,7 +288,7 @@ def _mode(options: argparse.Namespace) -> str:
 def _other(
     program: Program, target: Target, options: argparse.Namespace, messages: Messages
 ) -> Build | None:
-    """What is compared with the reference, where it is not just the program compiled."""
+    """The program compared with the reference, where it is not simply the compiled one."""
     if options.compiled_model:
         from workbench.compat.migraphx.driver import files  # noqa: PLC0415
 
@@ -306,7 +306,7 @@ def _other(
 
 
 def _say(options: argparse.Namespace, messages: Messages) -> Callable[[str, str], object]:
-    """Where lines of a report go: results to stdout (nowhere, if it is to be JSON), the rest beside."""
+    """The writer of a report's lines: results to stdout (nowhere, if it is to be JSON), the rest beside."""
     from workbench.numerics.verify import PASSED  # noqa: PLC0415
 
     def say(level: str, line: str) -> None:

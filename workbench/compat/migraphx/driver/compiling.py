@@ -52,7 +52,7 @@ class Made:
     offload_copy: bool
 
     def part(self) -> Compiled:
-        """What a file keeps of it."""
+        """The compiled part that a file keeps."""
         return compiled_part(self.build, self.offload_copy)
 
 

@@ -17,7 +17,7 @@ FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
 
 def version() -> str:
-    """Which version of MIGraphX the driver follows, and ours."""
+    """The version of MIGraphX that the driver follows, and ours."""
     from workbench import __version__  # noqa: PLC0415
     from workbench.compiler.files.mxr.writing import MIGRAPHX_VERSION  # noqa: PLC0415
 

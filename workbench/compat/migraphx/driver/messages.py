@@ -1,4 +1,4 @@
-"""What the driver says beside its results: progress and warnings, on stderr and in files."""
+"""The driver's messages beside its results: progress and warnings, on stderr and in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the printers of Python and C++ share: each module once, right before the first call of it."""
+"""The frame that the printers of Python and C++ share: each module once, right before its first call."""
 
 from __future__ import annotations
 

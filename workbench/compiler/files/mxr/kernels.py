@@ -1,4 +1,4 @@
-"""What files say of programs that were compiled for a device: their kernels, and who copies."""
+"""The compiled part of a file: kernels for a device, and who copies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SavedKernel:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a file keeps of a program's compilation for a device."""
+    """The compiled part of a program that a file keeps for a device."""
 
     kernels: tuple[SavedKernel, ...] = ()
     offload_copy: bool = True
@@ -45,7 +45,7 @@ def with_compiled(value: dict[str, Any], compiled: Compiled) -> dict[str, Any]:
 
 
 def compiled_of(value: Any) -> Compiled:
-    """What a file's value says of a compilation; nothing of it is loaded or run.
+    """The compiled part of a file's value; nothing of it is loaded or run.
 
     Raises:
         ModelError: It is damaged.

@@ -42,7 +42,7 @@ def to_value(program: Program) -> dict[str, Any]:
 
 
 def _names(program: Program) -> dict[int, str]:
-    """What nodes are called: as in the text form, but that odd names stand as they are."""
+    """The names of nodes: as in the text form, except that odd names are not quoted."""
     found: dict[int, str] = {}
     taken: set[str] = set()
     for module in program.modules.values():
@@ -81,7 +81,7 @@ def _node_value(instruction: Instruction, named: Mapping[int, str]) -> dict[str,
 
 
 def _extra(program: Program, modules: Sequence[Module]) -> dict[str, Any]:
-    """What the program is besides what MIGraphX's form says of it."""
+    """The facts of a program beyond MIGraphX's form."""
     nodes = [asdict(s) for s in program.source_nodes.values()]
     parts = {m.name: part for m in modules if (part := _module_extra(m))}
     reached = len(program.reachable_modules())

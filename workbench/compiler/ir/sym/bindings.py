@@ -1,4 +1,4 @@
-"""What symbols are in a run: they follow from the lengths of its inputs."""
+"""Values of symbols in a run, which follow from the lengths of its inputs."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _padding_bias(
 
 
 def _hidden(node: NodeContext, mask: Instruction, lens: Lens) -> Instruction:
-    """Which keys a mask hides: 0 in a mask for each key, or those outside of what is counted."""
+    """The keys that a mask hides: 0 in a mask per key, or those beyond a count."""
     batch, _, queries, keys = lens
     own, type = node.lens(mask), mask.shape.type
     if own in [(batch, keys), (batch, queries, keys)]:
@@ -259,7 +259,7 @@ def _heads_apart(node: NodeContext, value: Instruction, count: int) -> Instructi
 
 
 def _parts(node: NodeContext, packed: Instruction, count: int) -> list[Instruction]:
-    """What is packed next to each other for every head."""
+    """The parts that are packed next to each other for every head."""
     first = node.transpose(packed, 3, 0, 1, 2, 4)
     return [_part(node, first, i) for i in range(count)]
 

@@ -103,7 +103,7 @@ def _expect_fixed_margins(node: NodeContext, made: Window) -> None:
 def _output_padding(
     node: NodeContext, x: Instruction, weights: Instruction, made: Window
 ) -> tuple[int, ...]:
-    """What to add at the end of each axis; ``output_shape`` sets the padding of ``made`` instead."""
+    """The padding to add at the end of each axis; ``output_shape`` sets the padding of ``made`` instead."""
     rank = x.shape.ndim - 2
     extra = node.integers("output_padding", ()) or (0,) * rank
     wanted = node.integers("output_shape", ())

@@ -105,7 +105,7 @@ def eye_like(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def distances(node: NodeContext, rows: Length, columns: Length) -> Instruction:
-    """How far each place of a matrix is to the right of its diagonal."""
+    """The distance of each element of a matrix to the right of its diagonal."""
     down = node.unsqueeze(node.counted(DType.INT64, rows), 1)
     return node.fit(node.common("sub", node.counted(DType.INT64, columns), down), (rows, columns))
 

@@ -146,7 +146,7 @@ def _attended(
 
 
 def _hidden(node: NodeContext, lens: Lens, start: Instruction) -> Instruction:
-    """Which keys a query does not see: those behind it, and those too far before it."""
+    """The keys that a query does not see: those after it, and those too far before it."""
     batch, _, queries, keys = lens
     type = start.shape.type
     places = node.counted(type, keys)

@@ -110,7 +110,7 @@ def trilu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _triangle(node: NodeContext, lens: Sequence[Length], given: Instruction | None) -> Instruction:
-    """Which elements of a matrix are on the side that is kept."""
+    """The elements of a matrix on the side that is kept."""
     upper, fixed = node.flag("upper", True), known(lens[-2:])
     diagonal = np.zeros(1) if given is None else node.constant(given)
     if diagonal is not None and fixed is not None:

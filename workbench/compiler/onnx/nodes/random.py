@@ -84,7 +84,7 @@ def dropout(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
 
 
 def _dropped(node: NodeContext, x: Instruction, ratio: Instruction) -> list[Instruction]:
-    """What is not dropped is scaled, so that the expected value stays; and where that is."""
+    """The scaled elements that are not dropped, and the mask of them."""
     drawn = _drawn(node, _lens(node, x), DType.DOUBLE)
     mask = node.add("not", node.convert(node.common("less", drawn, ratio), DType.BOOL))
     one = node.scalar(ratio.shape.type, 1)

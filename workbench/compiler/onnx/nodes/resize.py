@@ -162,7 +162,7 @@ def _named(node: NodeContext, rank: int) -> list[int]:
 
 
 def _axes(node: NodeContext, x: Instruction, values: Array, is_scales: bool) -> list[Axis]:
-    """What becomes of each axis; those that the node does not name stay."""
+    """The scale or size of each axis; axes that the node does not name are unchanged."""
     lens, named = node.lens(x), _named(node, x.shape.ndim)
     if len(values) != len(named):
         raise node.fail(f"{len(values)} scales or sizes; expected {len(named)}")

@@ -95,7 +95,7 @@ def affine_grid(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _centres(length: int, *, align: bool) -> Array:
-    """Where the elements of an axis lie that goes from −1 to 1; ``align`` puts the outer ones there."""
+    """The centres of an axis' elements, from −1 to 1; ``align`` puts the outer ones at the ends."""
     if align:
         return np.linspace(-1, 1, length)
     return (np.arange(length) + 0.5) * 2 / max(length, 1) - 1

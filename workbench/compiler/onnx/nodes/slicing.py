@@ -20,7 +20,7 @@ _MAX32 = (1 << 31) - 1
 
 @dataclass
 class _Cut:
-    """What is known of a slice at import; the rest are operands."""
+    """The bounds of a slice that are known at import; the rest are operands."""
 
     starts: list[int] | None = None
     ends: list[int] | None = None
@@ -76,14 +76,14 @@ def _dims(
 
 
 def _count(node: NodeContext, bounds: Instruction) -> int:
-    """How many bounds a list that is computed at run time has."""
+    """The length of a list of bounds that is computed at run time."""
     if bounds.shape.is_dynamic or bounds.shape.ndim != 1:
         raise node.fail(f"starts {bounds.shape}; expected a list of known length")
     return bounds.shape.lens[0]
 
 
 def _read(node: NodeContext, inputs: list[Instruction]) -> tuple[_Cut, dict[str, Instruction]]:
-    """What is known of the slice, and the operands for the rest; steps need all to be known."""
+    """The known bounds of the slice, and the operands for the rest; all steps must be known."""
     cut, operands = _Cut(), dict[str, Instruction]()
     steps = node.optional(inputs, 4)
     if steps is not None:
@@ -171,7 +171,7 @@ def _sizes(node: NodeContext, inputs: list[Instruction], length: Length) -> tupl
 
 
 def piece_count(node: NodeContext) -> int:
-    """How many pieces of nearly equal size a node asks for."""
+    """The number of pieces of nearly equal size that a node asks for."""
     count = node.integer("num_outputs", node.output_count)
     if count != node.output_count or count < 1:
         raise node.fail(f"num_outputs={count}; expected the number of outputs, {node.output_count}")

@@ -18,7 +18,7 @@ _LEAST = 1e-7
 
 
 def _kernel(node: NodeContext, x: Instruction, vectors: Array) -> Instruction:
-    """How similar each sample is to each vector, ``[N, vectors]``."""
+    """The kernel function between each sample and each support vector, ``[N, vectors]``."""
     given = node.numbers("kernel_params", ()) or (0.0, 0.0, 0.0)
     if len(given) != 3:
         raise node.fail(f"{len(given)} kernel_params; expected 3: gamma, coef0 and degree")
@@ -125,7 +125,7 @@ def _of_pairs(node: NodeContext, sizes: tuple[int, ...]) -> Array:
 
 
 def _votes(node: NodeContext, found: Instruction, classes: int) -> Instruction:
-    """How many pairs each class wins: the first of a pair does where the score is above 0."""
+    """The number of pairs that each class wins: the first of a pair where the score is above 0."""
     pairs = np.array(list(combinations(range(classes), 2)))
     first, second = (np.eye(classes, dtype=np.float32)[pairs[:, side]] for side in (0, 1))
     above = node.convert(node.common("greater", found, node.scalar(DType.FLOAT, 0)), DType.FLOAT)

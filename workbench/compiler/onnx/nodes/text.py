@@ -14,7 +14,7 @@ from workbench.compiler.onnx.registry import onnx_op
 
 @onnx_op("TfIdfVectorizer")
 def tf_idf_vectorizer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """How often n-grams occur in rows of tokens, or their weights where they do, or the product."""
+    """The counts of n-grams in rows of tokens, their weights where they occur, or the product."""
     node.expect(inputs, 1)
     if node.has("pool_strings") and node.texts("pool_strings"):
         raise node.fail("attribute 'pool_strings': strings are not supported")

@@ -28,7 +28,7 @@ def selu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @strict_op("Shrink")
 def shrink(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """What is below, and what is neither below nor between, each times its mask."""
+    """The values below, and those neither below nor between, each multiplied by its mask."""
     node.expect(inputs, 1)
     x, limit = inputs[0], node.number("lambd", 0.5)
     bias, low, high = (

@@ -124,7 +124,7 @@ class FlatSampler:
         return self._image(found)
 
     def _indices(self) -> tuple[Array, Array]:
-        """Where each sample is in the grid (batch, row, column); and its batch and channel."""
+        """The grid index of each sample (batch, row, column), and its batch and channel."""
         found = np.indices(self.lens).reshape(4, -1).T
         return np.ascontiguousarray(found[:, :3]), np.ascontiguousarray(found[:, [0, 3]])
 

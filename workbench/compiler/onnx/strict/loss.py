@@ -83,7 +83,7 @@ def _weights(
 
 
 def _places(node: NodeContext, labels: Instruction, lens: tuple[int, ...]) -> Instruction:
-    """Where the score of each label lies."""
+    """The position of each label's score."""
     last = node.unsqueeze(labels, -1)
     every = (*lens, 1)
     rows: list[Instruction] = []

@@ -184,7 +184,7 @@ def _finite(constant: Instruction) -> bool:
 
 
 def _operand(instruction: Instruction, unit: float) -> int | None:
-    """Which operand is the unit: the second one, or either where the operation is commutative."""
+    """The index of the unit operand: the second, or either where the operation is commutative."""
     for i in (1, 0) if instruction.op.commutative else (1,):
         if uniform(instruction.inputs[i], unit):
             return i
@@ -262,7 +262,7 @@ def find_div_const(b: Rewriter, x: Instruction, c: Instruction) -> Instruction |
 
 
 def _right_after(b: Rewriter, c: Instruction) -> Rewriter:
-    """What builds right after a constant; before the root where that is in another module."""
+    """A builder right after a constant; before the root where that is in another module."""
     near = Rewriter(b.root)
     near.before = c.following if c.module is b.module else b.root
     return near

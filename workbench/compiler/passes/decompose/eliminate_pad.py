@@ -36,7 +36,7 @@ def find_pad(b: Rewriter) -> Instruction | Decline:
 
 
 def _not_padding(pad: Pad, padding_mode: int) -> str:
-    """Why a pad cannot become the padding of what reads it."""
+    """The reason why a pad cannot become the padding of its reader."""
     rank = len(pad.pads) // 2
     if pad.mode is not PadMode.CONSTANT:
         return "its values are not one constant"
@@ -48,7 +48,7 @@ def _not_padding(pad: Pad, padding_mode: int) -> str:
 
 
 def _not_of_values(reader: Instruction, pad: Pad) -> str:
-    """Why the padding of ``reader`` would stand for other values than the pad's."""
+    """The reason why the padding of ``reader`` would have other values than the pad's."""
     kernel = reader.op
     if not isinstance(kernel, Pooling) or kernel.mode is PoolingMode.LPNORM:
         return "" if pad.value == 0 else "the pad's value is not 0"

@@ -15,7 +15,7 @@ States: TypeAlias = tuple[Instruction, ...]
 
 
 class Cell:
-    """What the steps of one direction share, and the state after the last one of them.
+    """The values that the steps of one direction share, and the state after the last one.
 
     Args:
         b: Where to build.
@@ -135,7 +135,7 @@ class GruCell(Cell):
         return self.states
 
     def _reset(self, r: Instruction, h: Instruction) -> Instruction:
-        """What the reset gate lets through, before or after the product."""
+        """The part of the state that the reset gate lets through, before or after the product."""
         assert isinstance(self.network, Gru)
         after = self.network.linear_before_reset
         value = self.b("dot", h if after else self.b("mul", r, h), self.r_new)

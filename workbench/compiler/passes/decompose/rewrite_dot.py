@@ -27,7 +27,7 @@ def find_1x1_convolution(b: Rewriter, x: Instruction, w: Instruction) -> Instruc
 
 
 def _not_product(root: Instruction, w: Instruction) -> str:
-    """Why a convolution with one tap is no product of matrices."""
+    """The reason why a convolution with one tap is not a matrix product."""
     kernel = root.op
     assert isinstance(kernel, Convolution)
     if not w.constant:

@@ -37,7 +37,7 @@ def about(value: float) -> Pattern:
 
 
 def _tolerance(type: DType, value: float) -> float:
-    """How far a literal may be from what it stands for: some rounding, in float at most."""
+    """The tolerance of a literal that stands for a constant: some rounding, in float at most."""
     eps = (type if type.size < 4 else DType.FLOAT).format.epsilon
     if type.size < 4:
         return eps * abs(value) / 2

@@ -69,7 +69,7 @@ def find_dilated_pooling(b: Rewriter, x: Instruction) -> Instruction | Decline:
 
 
 def _taps(pool: Pooling, axis: int, length: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
-    """Where the taps of each window along an axis lie in the padded input."""
+    """The positions of each window's taps along an axis of the padded input."""
     step, size = pool.dilations[axis], pool.lengths[axis]
     starts = np.arange(0, length - step * (size - 1), pool.stride[axis], dtype=np.int32)
     return starts[:, None] + np.arange(0, step * size, step, dtype=np.int32)

@@ -108,7 +108,7 @@ def _dot_behind(x: Instruction) -> Instruction | None:
 
 
 def _between(start: Instruction, end: Instruction) -> list[Instruction]:
-    """What depends on ``start`` and is needed for ``end``, itself included, in order; not ``start``."""
+    """The instructions that depend on ``start`` and are needed for ``end``, ``end`` included, in order."""
     reaches = {start: True}
     stack = [end]
     while stack:

@@ -19,7 +19,7 @@ _MOST_AXES = 63
 
 
 def _scales(root: Instruction) -> list[float]:
-    """What each axis is scaled by."""
+    """The scale of each axis."""
     resize = root.op
     assert isinstance(resize, Resize)
     pairs = zip(root.shape.lens, root.inputs[0].shape.lens, strict=True)

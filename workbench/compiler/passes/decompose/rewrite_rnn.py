@@ -52,7 +52,7 @@ def _most(root: Instruction) -> int:
 
 
 def _steps(root: Instruction, lens: Instruction | None) -> int | None:
-    """How many steps all sequences have; None if they differ, or only a run tells."""
+    """The number of steps of all sequences; None if they differ or are known only during a run."""
     if lens is None:
         return _most(root)
     if not lens.constant:
@@ -81,7 +81,7 @@ class _Unrolled:
     steps: int
 
     def build(self) -> Instruction:
-        """What stands for the network; its last states are handed to those who ask for them."""
+        """Build the replacement of the network; users of its last states read them from it."""
         root = self.b.root
         users = [[u for u in root.users if u.name == name] for name in _LAST]
         tracks = self._tracks(bool(users[1]))
@@ -150,7 +150,7 @@ class _Unrolled:
     # Operands
 
     def _split(self, value: Instruction) -> list[Instruction]:
-        """What belongs to each direction."""
+        """The part of an operand for each direction."""
         count = self.network.direction.directions
         if count == 1:
             return [value]

@@ -167,7 +167,7 @@ def find_static_onehot(b: Rewriter) -> Instruction | Decline:
 
 
 def _inexact(index: Instruction, values: Instruction, depth: int) -> str:
-    """Why off + (on - off) is not on, or there is nothing to scatter; empty if neither."""
+    """The reason why off + (on - off) is not on, or there is nothing to scatter; empty if neither."""
     if not index.shape.elements or not depth:
         return f"{index.name} #{index.id} of {index.shape} and a depth of {depth}: no elements"
     if index.shape.type.is_float or values.shape.type is DType.BOOL:

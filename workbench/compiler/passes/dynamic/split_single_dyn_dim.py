@@ -22,7 +22,7 @@ MOST_LENGTHS = 64
 
 @register
 class SplitSingleDynDim(Pass):
-    """Where inputs have one dimension that is a range, make a module for each of its lengths."""
+    """Make a module for each length of the one dimension of the inputs that is a range."""
 
     name = "split_single_dyn_dim"
     rests = True
@@ -69,7 +69,7 @@ def _values(dim: Dim, size: int) -> Mapping[Expr, int]:
 
 
 def _refused(main: Module, size: int, values: Mapping[Expr, int]) -> str:
-    """What an operation says against a length; only the copy tells of those behind a call."""
+    """The objection of an operation to a length; those behind a call show only in the copy."""
     shapes: dict[Instruction, Shape] = {}
     for instruction in main:
         if any(not m.bypass for m in instruction.modules):

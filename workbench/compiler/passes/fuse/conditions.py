@@ -1,4 +1,4 @@
-"""Why two instructions are not one kernel, for any two of a program."""
+"""Conditions of fusion for any two instructions of a program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
 
 
 def obstacle(producer: Instruction, user: Instruction) -> str:
-    """Why a user and what it reads cannot become one kernel; empty if nothing stands against it."""
+    """The reason why a user and an operand cannot become one kernel; empty if there is none."""
     for one in (producer, user):
         if one.name not in KERNELS or one.module.bypass:
             return _no_kernel(one)
@@ -45,7 +45,7 @@ def _no_kernel(one: Instruction) -> str:
 
 
 def _apart(producer: Instruction, user: Instruction) -> str:
-    """Why two kernels of which one does not read the other stay two."""
+    """The reason why two kernels of which neither reads the other stay two."""
     if user.module is producer.module and user.order < producer.order:
         return f"{who(user)} comes before {who(producer)}"
     if last := _last_before(producer, user):
@@ -60,7 +60,7 @@ def _apart(producer: Instruction, user: Instruction) -> str:
 
 
 def _last_before(producer: Instruction, user: Instruction) -> Instruction | None:
-    """What ``user`` reads of that which depends on ``producer``; None if it does not depend on it."""
+    """The operand of ``user`` that depends on ``producer``; None if none does."""
     seen: set[Instruction] = set()
     stack = [(i, i) for i in user.inputs]
     while stack:

@@ -16,7 +16,7 @@ _AROUND, _BEFORE = "noop around", "noop before"
 
 
 def obstacle(producer: Instruction, user: Instruction) -> str:
-    """Why a concatenation and work before it, or after it, cannot be one kernel; empty if they can."""
+    """The reason why a concatenation and work before or after it cannot be one kernel; empty if they can."""
     if producer not in user.inputs:
         return f"{user.name} #{user.id} does not use {producer.name} #{producer.id}"
     if isinstance(user.op, Concat):
@@ -34,7 +34,7 @@ def _pieces(concat: Instruction) -> list[Instruction]:
 
 
 def _obstacle(piece: Instruction, concat: Instruction) -> str:
-    """Why the work that makes a piece cannot be part of the concatenation; empty if it can."""
+    """The reason why the work that makes a piece cannot join the concatenation; empty if it can."""
     who = f"{piece.name} #{piece.id}"
     if not isinstance(piece.op, PointwiseModule) or not piece.shape.is_tensor:
         return f"{who} is no pointwise kernel with one result"
@@ -54,7 +54,7 @@ def _concats(root: Instruction) -> list[Instruction]:
 
 
 def _obstacle_after(concat: Instruction, root: Instruction) -> str:
-    """Why the work after a concatenation cannot be part of it; empty if it can."""
+    """The reason why the work after a concatenation cannot join it; empty if it can."""
     who = f"concat #{concat.id}"
     if not root.shape.is_tensor:
         return f"pointwise #{root.id} has several results"

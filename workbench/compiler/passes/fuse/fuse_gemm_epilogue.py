@@ -65,7 +65,7 @@ def _is_closed(producer: Instruction) -> bool:
 
 
 def obstacle(producer: Instruction, user: Instruction) -> str:
-    """Why a product and elementwise work after it, or before it, cannot be one kernel; empty if they can."""
+    """The reason why a product and elementwise work around it cannot be one kernel; empty if they can."""
     who = f"{producer.name} #{producer.id}"
     if isinstance(producer.op, PointwiseModule) and (
         user.name in TAGS or isinstance(user.op, Group)
@@ -173,7 +173,7 @@ def _own_views(operand: Instruction, user: Instruction) -> tuple[list[Instructio
 
 
 def _view_obstacle(view: Instruction, user: Instruction) -> str:
-    """Why a view does not go into the kernel of its user; empty if it does."""
+    """The reason why a view does not go into the kernel of its user; empty if it does."""
     who = f"{view.name} #{view.id}"
     if view.module is not user.module:
         return f"{who} is in module {view.module.name!r}, its user in {user.module.name!r}"
@@ -280,7 +280,7 @@ def _obstacle_before(source: Instruction, views: list[Instruction], root: Instru
 
 
 def _why_outside(source: Instruction, views: list[Instruction], user: Instruction) -> str:
-    """Why work before a product or a group is none of its own; empty if nothing stands against it."""
+    """The reason why work before a product or group stays outside; empty if there is none."""
     reason = _obstacle_before(source, views, user)
     if reason or user.name in TAGS or not views:
         return reason

@@ -22,7 +22,7 @@ Key = tuple[object, ...]
 
 
 def _key(gather: Instruction) -> Key | None:
-    """What lookups must have in common to become one; None for one that cannot."""
+    """The properties that lookups must share to become one; None for one that cannot."""
     if not isinstance(gather.op, Gather) or gather.shape.is_dynamic:
         return None
     table, index = (i.shape for i in gather.inputs)
@@ -86,7 +86,7 @@ def fuse_gathers(first: Instruction, group: list[Instruction], negative: bool) -
 
 
 def _users_before(group: list[Instruction]) -> list[Instruction]:
-    """What is computed from lookups of a group before its last one stands."""
+    """The instructions computed from lookups of a group before its last lookup."""
     late: dict[Instruction, None] = dict.fromkeys(group)
     current = group[0].following
     while current is not None and current is not group[-1]:

@@ -49,7 +49,7 @@ def _elements_for_each(reduction: Instruction) -> int:
 
 
 def _needed(ends: list[Instruction]) -> set[Instruction]:
-    """What some instructions of a body need, themselves included."""
+    """The instructions that some instructions of a body need, themselves included."""
     found: set[Instruction] = set()
     stack = list(ends)
     while stack:
@@ -87,7 +87,7 @@ def _split(b: Rewriter, root: Instruction, split_size: int = SPLIT_SIZE) -> Inst
 def _live_after(
     work: list[Instruction], sums: list[Instruction], result: Instruction
 ) -> list[Instruction]:
-    """What is computed before the last sum and needed after it, so that it has to be kept."""
+    """The values computed before the last sum and needed after it, which have to be kept."""
     last = work.index(sums[-1])
     needed = _needed(sums)
     later = set(work[last + 1 :])

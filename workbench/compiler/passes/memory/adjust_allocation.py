@@ -40,7 +40,7 @@ class AdjustAllocation(Pass):
 
 
 def _buffer(instruction: Instruction) -> Instruction:
-    """What an operation writes into; views that nobody else uses and that keep the shape are passed."""
+    """The buffer that an operation writes into, through views with one user that keep the shape."""
     found = aliased(instruction)
     while found.only_user is not None and aliased(found).shape == found.shape != instruction.shape:
         if aliased(found) is found:

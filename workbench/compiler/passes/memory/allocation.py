@@ -18,7 +18,7 @@ BACKEND = (
 
 @dataclass(frozen=True)
 class AllocationModel:
-    """How a target allocates.
+    """A target's way to allocate.
 
     Args:
         name: The operation that makes a buffer of its ``shape``.

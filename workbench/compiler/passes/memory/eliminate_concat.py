@@ -20,7 +20,7 @@ from workbench.compiler.rewrite import Decline, change
 
 @dataclass(frozen=True)
 class ConcatModel:
-    """What a target's operations can do with parts of a buffer.
+    """The operations of a target that can write into parts of a buffer.
 
     Args:
         allocate: The operation that makes a buffer.
@@ -102,7 +102,7 @@ def _place(given: Instruction, part: Instruction, model: ConcatModel) -> None:
 def _obstacle(
     root: Instruction, inputs: Sequence[Instruction], buffer: Instruction, model: ConcatModel
 ) -> str:
-    """Why the operands cannot be written into the buffer; empty if they can."""
+    """The reason why the operands cannot be written into the buffer; empty if they can."""
     if len(set(inputs)) < len(inputs):
         return f"{root.name} #{root.id} takes an operand twice"
     if outside := [i for i in (*inputs, buffer) if i.module is not root.module]:

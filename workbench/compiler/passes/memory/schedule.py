@@ -28,7 +28,7 @@ _Entry: TypeAlias = tuple[int, int, Instruction]
 
 @dataclass(frozen=True)
 class ScheduleModel:
-    """What a target can do at the same time, and how long operations take there.
+    """The concurrency of a target, and the duration of its operations.
 
     Args:
         streams: How many streams there are.
@@ -104,7 +104,7 @@ class Schedule(Pass):
 
 
 def needed(instruction: Instruction) -> list[Instruction]:
-    """What an instruction reads in its own module."""
+    """The operands of an instruction in its own module."""
     return [i for i in reads(instruction) if i.module is instruction.module]
 
 
@@ -233,7 +233,7 @@ def _partitions(
 def _by_total(
     needs: dict[Instruction, list[Instruction]], totals: dict[Instruction, int], of: Instruction
 ) -> list[Instruction]:
-    """What an instruction reads, the heaviest first."""
+    """The operands of an instruction, the heaviest first."""
     read = dict.fromkeys(needs[of])
     return sorted(read, key=lambda i: (-totals[i], -len(i.inputs), i.id))
 

@@ -1,4 +1,4 @@
-"""What is known of work on streams: who waits for whom, and what may run at the same time."""
+"""Dependences of work on streams: waits, and what may run at the same time."""
 
 from __future__ import annotations
 

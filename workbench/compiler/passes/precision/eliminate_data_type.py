@@ -115,7 +115,7 @@ def _general(instruction: Instruction) -> Operation:
 def _refusal(
     instruction: Instruction, op: Operation, types: frozenset[DType], target: DType
 ) -> str:
-    """Why an instruction cannot compute in another type; empty where it can."""
+    """The reason why an instruction cannot compute in another type; empty where it can."""
     if op.name in _BITS:
         return f"{op.name}: its input's type says what it does"
     if instruction.modules:

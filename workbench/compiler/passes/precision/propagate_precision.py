@@ -86,7 +86,7 @@ class _Walk:
 
 
 def _chains(module: Module) -> dict[Instruction, DType]:
-    """What is to be computed in a wider type, and in which one, in the order of the module."""
+    """The instructions to compute in a wider type, with the type, in the order of the module."""
     found: dict[Instruction, DType] = {}
     up, down = _Walk(), _Walk()
     for convert in filter(_is_rounding, module):

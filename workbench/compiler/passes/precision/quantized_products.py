@@ -123,7 +123,7 @@ def _operands(instruction: Instruction, inputs: int) -> tuple[Operand, Operand] 
 
 
 def _not_quantizable(root: Instruction, first: Operand, second: Operand) -> str:
-    """Why a product of dequantized values stays one; empty where it need not."""
+    """The reason why a product of dequantized values stays one; empty where it need not."""
     for one in (first, second):
         type = one.quantized.shape.type
         if type not in _QUANTIZED:
@@ -135,7 +135,7 @@ def _not_quantizable(root: Instruction, first: Operand, second: Operand) -> str:
 
 
 def _differing(root: Instruction, first: Operand, second: Operand) -> str:
-    """What types of the two operands, or of operand and result, do not go together."""
+    """The types of the operands, or of operand and result, that do not go together."""
     a, b = first.quantized.shape.type, second.quantized.shape.type
     if a is not b:
         return f"the operands are {a.type_name} and {b.type_name}; expected one type"
@@ -151,7 +151,7 @@ def _differing(root: Instruction, first: Operand, second: Operand) -> str:
 
 
 def _misplaced(root: Instruction, first: Operand, second: Operand) -> str:
-    """Which scale or zero point varies along an axis that is summed over."""
+    """The scale or zero point that varies along an axis that is summed over."""
     axes = (None, 0) if isinstance(root.op, Convolution) else (-2, -1)
     for one, axis in zip((first, second), axes, strict=True):
         for index, what in ((1, "scale"), (2, "zero point")):
@@ -197,7 +197,7 @@ class _Product:
         return _repeated(self.b, self.operands[which].parameter(2), lens, axis)
 
     def zero_point(self) -> Instruction:
-        """What zero points add to the product: z·b + a·z - z·z."""
+        """The correction of a product for zero points: z·b + a·z - z·z."""
         total = self.b(
             "multibroadcast",
             self.b.scalar(0, self.value.shape.type),
@@ -251,7 +251,7 @@ def _scale(of: Operand) -> Instruction:
 
 
 def _not_scaled(root: Instruction, first: Operand, second: Operand) -> str:
-    """Why a product with scales of blocks cannot be one operation."""
+    """The reason why a product with block scales cannot be one operation."""
     for one in (first, second):
         if one.quantized.shape.type not in _SCALED:
             type = one.quantized.shape.type.type_name

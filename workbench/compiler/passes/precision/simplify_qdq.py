@@ -125,7 +125,7 @@ def _without_pair(b: Rewriter) -> Instruction | Decline:
 
 
 def _other_parameters(one: Instruction, other: Instruction) -> str:
-    """How the scales and zero points of a pair differ; empty where they do not."""
+    """The difference between the scales and zero points of a pair; empty where they are equal."""
     if len(one.inputs) != len(other.inputs):
         return "only one of the two has a zero point"
     for what, a, b in zip(

@@ -38,7 +38,7 @@ def find_known_branch(b: Rewriter) -> Instruction | Decline:
 
 
 def _calls(module: Module) -> int:
-    """How often a module is an argument."""
+    """The number of calls that take a module."""
     return sum(i.modules.count(module) for i in module.callers)
 
 

@@ -15,7 +15,7 @@ Ints = tuple[int, ...]
 
 
 def spatial(node: NodeContext, name: str) -> Ints:
-    """What a list of four says about height and width."""
+    """The entries for height and width of a list of four."""
     values = node.integers(name, ()) or (1, 1, 1, 1)
     if len(values) != 4:
         raise node.fail(f"{name} has {len(values)} values; expected 4")
@@ -133,7 +133,7 @@ def conv2d_backprop_input(node: NodeContext, inputs: list[Instruction]) -> Instr
 
 
 def _front(node: NodeContext, lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
-    """What the convolution that is undone padded at the front of its input of these lens."""
+    """The front padding of the convolution that is inverted, for an input of these lens."""
     if node.text("padding", "VALID") == "EXPLICIT":
         return _explicit(node)[:2]
     if node.text("padding", "VALID") == "VALID":
@@ -142,7 +142,7 @@ def _front(node: NodeContext, lens: Ints, kernel: Ints, stride: Ints, dilation: 
 
 
 def _totals(lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> list[int]:
-    """How much is padded in all so that there are as many windows as strides begin."""
+    """The total padding that gives as many windows as strides begin."""
     return [
         max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
         for n, k, s, d in zip(lens, kernel, stride, dilation, strict=True)

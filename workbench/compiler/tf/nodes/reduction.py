@@ -45,7 +45,7 @@ def all_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("ArgMax", "ArgMin")
 def arg_of(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Where along an axis the largest or the smallest element is."""
+    """The index along an axis of the largest or the smallest element."""
     node.expect(inputs, 2)
     axis = node.constant_int(inputs[1], "the axis")
     node.axis(axis, node.rank(inputs[0]))

@@ -68,7 +68,7 @@ def _given_parts(node: NodeContext, value: Instruction, length: int) -> list[int
 
 @dataclass
 class _Cut:
-    """What a strided slice does to the axes of its input."""
+    """The effect of a strided slice on the axes of its input."""
 
     axes: list[int] = field(default_factory=list[int])
     starts: list[int] = field(default_factory=list[int])
@@ -82,7 +82,7 @@ class _Cut:
 
 @tf_op("StridedSlice")
 def strided_slice(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """What Python's ``x[a:b:c, …]`` gives."""
+    """The slice ``x[a:b:c, …]`` of Python."""
     node.expect(inputs, 3, 4)
     begin, end = (
         node.constant_ints(v, what) for v, what in zip(inputs[1:3], ("begin", "end"), strict=True)

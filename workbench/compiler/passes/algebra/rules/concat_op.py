@@ -100,7 +100,7 @@ def _spread(run: Sequence[Instruction], axis: int) -> tuple[Operation, int] | st
 
 
 def _not_joined(operands: Sequence[Instruction], axis: int) -> str:
-    """Why operands cannot be concatenated, or had better not; empty if they can."""
+    """The reason why operands cannot or should not be concatenated; empty if they can be."""
     first = operands[0].shape
     for operand in operands:
         shape = operand.shape

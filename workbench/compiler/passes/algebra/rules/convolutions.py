@@ -90,7 +90,7 @@ def _channels(cut: Instruction) -> tuple[int, int]:
 
 
 def _not_per_channel(cut: Instruction, a: Instruction) -> str:
-    """Why a factor of a slice is not one for each of its channels."""
+    """The reason why a factor of a slice is not one factor per channel."""
     found = slice_of(cut)
     if found is None or found.axes != (1,):
         return f"{cut.name} #{cut.id} cuts another axis than the channels"
@@ -100,7 +100,7 @@ def _not_per_channel(cut: Instruction, a: Instruction) -> str:
 
 
 def _slices_in_the_way(conv: Instruction, cut: Instruction) -> str:
-    """Why the channels of one slice of a convolution cannot take a factor that others do not see."""
+    """The reason why one slice's channels of a convolution cannot take a factor of their own."""
     start, end = _channels(cut)
     for other in conv.users:
         if other is cut:
@@ -155,7 +155,7 @@ def find_conv_broadcast_input(
 
 
 def _not_one_a_channel(input: Instruction, x: Instruction) -> str:
-    """Why the input of a convolution is not one value for each sample and channel."""
+    """The reason why the input of a convolution is not one value per sample and channel."""
     axes = set(varying_axes(input)) - {0, 1}
     if axes:
         return f"{input.name} #{input.id} varies along the spatial axis {min(axes)}"

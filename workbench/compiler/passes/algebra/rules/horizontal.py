@@ -38,7 +38,7 @@ def find_add_convs(
 
 
 def _strides_apart(one: Instruction, two: Instruction) -> tuple[int, int] | str:
-    """How many elements to step over in the inputs of two convolutions to make them one; or why not."""
+    """The strides over both inputs that make two convolutions one; or the reason why none do."""
     a, c = one.op.attributes(), two.op.attributes()
     if a["group"] != 1 or c["group"] != 1:
         return "the convolutions are grouped"

@@ -42,7 +42,7 @@ def find_inner_broadcast(b: Rewriter) -> Instruction | Decline:
 
 
 def _innermost(broadcast: Instruction) -> Instruction:
-    """What a broadcast repeats, through broadcasts of broadcasts."""
+    """The value under a broadcast, through broadcasts of broadcasts."""
     value = broadcast.inputs[0]
     while is_broadcast(value):
         value = value.inputs[0]
@@ -87,7 +87,7 @@ def _squeezed(b: Rewriter, broadcast: Instruction, value: Instruction) -> Instru
 
 
 def _ahead(b: Rewriter, broadcast: Instruction) -> Rewriter:
-    """What builds before a broadcast; before the root where that is in another module."""
+    """A builder before a broadcast; before the root where that is in another module."""
     return Rewriter(broadcast) if broadcast.module is b.module else Rewriter(b.root)
 
 
@@ -113,7 +113,7 @@ def _narrowed(b: Rewriter) -> Instruction | Decline:
 
 
 def _on_axes(b: Rewriter, broadcast: Instruction, inner: Sequence[int]) -> Instruction:
-    """What is broadcast, laid along those of the axes ``inner`` that it has."""
+    """The broadcast value, laid along those of the axes ``inner`` that it has."""
     value, lens = broadcast.inputs[0], broadcast.shape.lens
     if value.shape.elements == 1:
         return _squeezed(b, broadcast, value)
@@ -131,7 +131,7 @@ def _on_axes(b: Rewriter, broadcast: Instruction, inner: Sequence[int]) -> Instr
 
 
 def _leading_repeats(dot: Instruction) -> int:
-    """How many leading axes both inputs of a dot only repeat along."""
+    """The number of leading axes along which both inputs of a dot only repeat."""
     count = 0
     for one, other in zip(*[i.shape.strides[:-2] for i in dot.inputs], strict=True):
         if one or other:

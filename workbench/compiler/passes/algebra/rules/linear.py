@@ -21,7 +21,7 @@ _LARGE = 1 << 20
 
 
 def _too_large(weights: Instruction) -> str:
-    """Why a dot's weights are left as they are: to compute others costs more than it saves in a run."""
+    """The reason to leave a dot's weights alone: computing new ones costs more than a run saves."""
     count = weights.shape.elements
     return (
         "" if count <= _LARGE else f"input #{weights.id} has {count} elements, more than {_LARGE}"
@@ -48,7 +48,7 @@ def from_int4(value: Instruction) -> bool:
 
 
 def _unfit(weights: Instruction) -> str:
-    """Why constant weights take no factor, if so."""
+    """The reason why constant weights take no factor; empty if they do."""
     if from_int4(weights):
         return f"input #{weights.id} is unpacked from 4 bits"
     return _too_large(weights)
@@ -105,7 +105,7 @@ def find_dot_mul(b: Rewriter) -> Instruction | Decline:
 
 
 def _not_a_factor(mul: Instruction, x: Instruction, a: Instruction, summed: int) -> str:
-    """Why ``a`` in ``mul(x, a)`` cannot go to the other side of a dot that sums over axis ``summed``."""
+    """The reason why ``a`` in ``mul(x, a)`` cannot move across a dot that sums over axis ``summed``."""
     if x.constant or not a.constant or not is_factor(a):
         return f"mul #{mul.id}: neither operand is a constant repeated along some axis"
     if mul.only_user is None:

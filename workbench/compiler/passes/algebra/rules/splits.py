@@ -146,14 +146,14 @@ def _depends(group: Sequence[Instruction], on: Sequence[Instruction]) -> bool:
 
 
 def _needed(instruction: Instruction) -> list[Instruction]:
-    """What an instruction is computed from: its inputs, and what its modules capture."""
+    """The values that an instruction is computed from: its inputs, and captures of its modules."""
     return [*instruction.inputs, *(c for m in instruction.modules for c in captured(m))]
 
 
 def _joined_reason(
     x: Instruction, splits: Sequence[Instruction], group: Sequence[Instruction]
 ) -> str:
-    """Why an operation on every split is not one on the whole, whatever its operands."""
+    """The reason why an operation on every split is not one on the whole, whatever its operands."""
     first = group[0]
     if any(i.module is not x.module for i in group):
         return f"{first.name} #{first.id} and {x.name} #{x.id} are in different modules"
@@ -173,7 +173,7 @@ def _joined_reason(
 def _operands(
     x: Instruction, splits: Sequence[Instruction], group: Sequence[Instruction]
 ) -> tuple[int, list[Instruction]] | str:
-    """Which operand is the split, and the others in the order of the splits; or why they are not joined."""
+    """The index of the split operand, and the others by split; or the reason not to join them."""
     first = group[0]
     if len(first.inputs) == 1:
         return 0, []
@@ -200,7 +200,7 @@ def _operands(
 
 
 def _before(value: Instruction, place: Instruction) -> list[Instruction]:
-    """What a value is computed from and is not before a place; needed ones last."""
+    """The producers of a value that are not before a place; needed ones last."""
     found: dict[Instruction, None] = {}
     stack = [value]
     while stack:

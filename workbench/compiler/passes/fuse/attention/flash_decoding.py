@@ -109,7 +109,7 @@ def _operands(root: Instruction) -> Operands | Decline:
 
 
 def _strange(body: Module, first: Instruction, second: Instruction) -> str:
-    """What of the body does more than scores, their softmax and the second product; empty if none."""
+    """An operation of the body other than scores, their softmax and the second product; empty if none."""
     weights = second.inputs[0]
     weights = weights.inputs[0] if isinstance(weights.op, Convert) else weights
     if softmax_input(weights) is None or body.outputs != (second,):

@@ -95,7 +95,7 @@ def find_kv_cache_attention(b: Rewriter, root: Instruction) -> Instruction | Dec
 
 
 def _why_left_out(scores: Instruction, members: Members) -> str:
-    """Which others use what leads from the first product to the scores."""
+    """The other users of the instructions from the first product to the scores."""
     way = look_through(scores, ("reshape",))
     used = [i for i in way if i not in members and any(u in members for u in i.users)]
     return "; ".join(others(i, members) for i in used if used_outside(i, members))
@@ -107,7 +107,7 @@ def _is_cheap(instruction: Instruction) -> bool:
 
 
 def _members(root: Instruction, products: tuple[Instruction, ...], length: Instruction) -> Members:
-    """What depends on the length, and what only the group needs of that."""
+    """The instructions that depend on the length, and those that only the group needs of them."""
 
     def allowed(instruction: Instruction) -> bool:
         fits = instruction.op.pointwise or instruction.name in _INSIDE

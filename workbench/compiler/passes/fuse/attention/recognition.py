@@ -88,7 +88,7 @@ def look_through(value: Instruction, through: Collection[str]) -> Iterator[Instr
 
 
 def between(first: Instruction, last: Instruction, allowed: Predicate | None = None) -> Members:
-    """What depends on ``first`` and what ``last`` depends on, both included.
+    """The instructions on the paths from ``first`` to ``last``, both included.
 
     Args:
         first: Where the ways begin.
@@ -236,7 +236,7 @@ def _belongs(instruction: Instruction, first: Instruction, last: Instruction) ->
 
 
 def _results(members: Members, root: Instruction) -> list[Instruction] | Decline:
-    """What others use of the members: the last product, perhaps with the log-sum-exp, which joins them."""
+    """The members that others use: the last product, perhaps with the log-sum-exp, which joins them."""
     used = [i for i in in_order(members) if i is not root and used_outside(i, members)]
     if not used:
         return [root]

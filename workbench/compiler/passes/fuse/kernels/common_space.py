@@ -71,7 +71,7 @@ def chain_between(
 
 
 def space_obstacle(producer: Instruction, user: Instruction) -> str:
-    """Why a kernel cannot be fused with another one across the reshapes between; empty if it can."""
+    """The reason why a kernel cannot be fused with another across reshapes; empty if it can."""
     reasons: list[str] = []
     for value in dict.fromkeys(user.inputs):
         if chain_between(value, producer) is not None:
@@ -159,7 +159,7 @@ def _apply(b: Rewriter, value: Instruction, steps: Iterable[Transform]) -> Instr
 
 
 class _Plan(NamedTuple):
-    """How two kernels work in their common dimensions."""
+    """The plan of two kernels in their common dimensions."""
 
     value: Instruction
     """The input of the second through which it reads the first."""
@@ -175,7 +175,7 @@ class _Plan(NamedTuple):
 
 
 def _plan(user: Instruction, value: Instruction) -> _Plan | str:
-    """How a kernel and the one behind an input can work in common dimensions, or why they cannot."""
+    """Plan a kernel and an input's kernel in common dimensions, or say why they have none."""
     found = chain_between(value)
     if found is None:
         return f"{who(value)} leads to no kernel through a reshape or transpose"
@@ -273,7 +273,7 @@ def _result_lens(kernel: Instruction, dims: Ints, axes: Ints) -> Ints:
 
 
 def _body_obstacle(kernel: Instruction, axes: Ints, dims: Ints) -> str:
-    """Why the body of a reduction cannot be done in other dimensions; empty if it can."""
+    """The reason why a reduction's body cannot run in other dimensions; empty if it can."""
     if not isinstance(kernel.op, FusedReduce):
         return ""
     base = base_lens(kernel)

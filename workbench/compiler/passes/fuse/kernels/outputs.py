@@ -21,7 +21,7 @@ def _reads_pointwise(instruction: Instruction) -> bool:
 
 
 def outputs_obstacle(producer: Instruction, user: Instruction) -> str:
-    """Why two ``pointwise``, of which one may read the other, cannot be one kernel with several results."""
+    """The reason why two ``pointwise``, one perhaps reading the other, cannot share a kernel."""
     if producer.module is not user.module:
         return f"{who(producer)} is in module {producer.module.name!r}, not {user.module.name!r}"
     if (parts := lines(producer.modules[0], user.modules[0])) > LARGEST_BODY:
@@ -34,7 +34,7 @@ def outputs_obstacle(producer: Instruction, user: Instruction) -> str:
 
 
 def _between(producer: Instruction, user: Instruction) -> list[Instruction] | str:
-    """What depends on ``producer`` and comes before ``user``, in order; or why it cannot come after it."""
+    """The users of ``producer`` before ``user``, direct or not, in order; or an obstacle."""
     found: dict[Instruction, None] = {}
     stack = [u for u in producer.users if u is not user]
     while stack:

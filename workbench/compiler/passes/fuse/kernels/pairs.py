@@ -21,12 +21,12 @@ BETWEEN = ("contiguous", "multibroadcast")
 
 
 def who(instruction: Instruction) -> str:
-    """How reasons name an instruction."""
+    """The name of an instruction in reasons."""
     return f"{instruction.name} #{instruction.id}"
 
 
 def listed(instructions: Iterable[Instruction]) -> str:
-    """How reasons name several."""
+    """The names of several instructions in reasons."""
     return ", ".join(map(who, instructions))
 
 
@@ -37,14 +37,14 @@ def is_view(value: Instruction) -> bool:
 
 
 def behind_views(value: Instruction) -> Instruction:
-    """What a value is a view or a copy of."""
+    """The value behind views and copies."""
     while is_view(value):
         value = value.inputs[0]
     return value
 
 
 def lines(*modules: Module) -> int:
-    """How many lines a body that holds these has, those of the bodies inside it too."""
+    """The number of lines of a body that holds these, including bodies inside it."""
     inside = [i for m in modules for i in m if i.modules]
     return sum(map(len, modules)) + sum(lines(*i.modules) for i in inside)
 
@@ -53,7 +53,7 @@ def lines(*modules: Module) -> int:
 
 
 def pointwise_obstacle(producer: Instruction, user: Instruction) -> str:
-    """Why a ``pointwise`` cannot be fused into another one; empty if it can."""
+    """The reason why a ``pointwise`` cannot be fused into another; empty if it can."""
     if producer.module is not user.module:
         return _of_modules(producer, user)
     if producer not in user.inputs:
@@ -80,7 +80,7 @@ def _too_long(producer: Instruction, parts: int) -> str:
 
 
 def in_between(producer: Instruction, user: Instruction) -> str:
-    """Why a kernel cannot be fused with what it reads through a view: the view."""
+    """The view that keeps a kernel from being fused with the one it reads."""
     value = next(i for i in user.inputs if behind_views(i) is producer)
     if not producer.shape.is_tensor:
         return f"{who(producer)} has several results; its user takes one of them"
@@ -99,7 +99,7 @@ def _lens(value: Instruction) -> list[int] | str:
 
 @dataclass(frozen=True)
 class Link:
-    """What joins a producer to its user: nothing, or a broadcast over the reduced axes."""
+    """The link from a producer to its user: nothing, or a broadcast over the reduced axes."""
 
     producer: Instruction
     broadcast: Instruction | None = None
@@ -133,7 +133,7 @@ def _producer_of(value: Instruction) -> Instruction:
 
 
 def _link_of(value: Instruction) -> Link:
-    """How ``value`` comes from what produces it, looking through one broadcast and contiguous ones."""
+    """The link from a producer to ``value``, looking through one broadcast and contiguous copies."""
     dropped: list[Instruction] = []
     broadcast: Instruction | None = None
     while True:
@@ -152,7 +152,7 @@ def axes_of(kernel: Instruction) -> tuple[int, ...]:
 
 
 def link_obstacle(user: Instruction, link: Link) -> str:
-    """Why ``user`` cannot be fused with the link's producer; empty if it can."""
+    """The reason why ``user`` cannot be fused with the link's producer; empty if it can."""
     producer, broadcast = link.producer, link.broadcast
     if producer.module is not user.module:
         return _of_modules(producer, user)

@@ -71,7 +71,7 @@ class Sweeps(Listener):
         return edits
 
     def _apply(self, root: Instruction) -> Instruction | None:
-        """What the first rule that applies at ``root`` made of it."""
+        """The result of the first rule that applies at ``root``."""
         for one in self._candidates.at(root):
             answer = attempt(one, root, Match())
             if isinstance(answer, Instruction):
@@ -80,7 +80,7 @@ class Sweeps(Listener):
         return None
 
     def _sort_touched(self, module: Module, heap: list[tuple[int, int]], place: int) -> None:
-        """What lies ahead comes up in this sweep, what lies behind in the next one."""
+        """Queue touched instructions: those ahead for this sweep, those behind for the next."""
         for one in self._around():
             if one.module is module and one.order > place:
                 heappush(heap, (one.order, one.id))
@@ -88,7 +88,7 @@ class Sweeps(Listener):
                 self._pending[one] = None
 
     def _around(self) -> list[Instruction]:
-        """What was touched, and its inputs and what reads it, which may see it differently now."""
+        """The touched instructions with their inputs and users, for which a rule may now match."""
         touched, self._touched = self._touched, {}
         found: dict[Instruction, None] = {}
         for one in touched:

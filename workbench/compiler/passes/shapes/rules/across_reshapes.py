@@ -207,7 +207,7 @@ def find_reshape_dot(b: Rewriter, root: Instruction) -> Instruction | Decline:
 
 
 def _matching(root: Instruction, side: int) -> Instruction | Decline:
-    """What the other operand, a reshape as well, is before it."""
+    """The source of the other operand, which is a reshape too."""
     x, y = (root.inputs[i].inputs[0].shape.lens for i in (side, 1 - side))
     for reshape in root.inputs:
         kept = reshape.inputs[0].shape.lens[-2:] == reshape.shape.lens[-2:]

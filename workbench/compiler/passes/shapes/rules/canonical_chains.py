@@ -28,7 +28,7 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, rule, var
 
 
 def _wanted(end: Instruction, source: Instruction, words: Transforms) -> Transforms | None:
-    """What is to stand in a chain's place; None if it cannot be described."""
+    """The canonical replacement of a chain; None if it cannot be described."""
     lens, out = source.shape.lens, end.shape.lens
     scalar = source.shape.elements == 1 and not any(source.shape.strides)
     if end.shape.elements == 1:
@@ -39,7 +39,7 @@ def _wanted(end: Instruction, source: Instruction, words: Transforms) -> Transfo
 
 
 def _one_element(end: Instruction, scalar: bool) -> Transforms | None:
-    """What makes one element of one; its strides decide what a squeeze and an unsqueeze make of it."""
+    """The operation from one element to one; its strides decide a squeeze and an unsqueeze of it."""
     if all(end.shape.strides):
         return (Transform("reshape", end.shape.lens),)
     zero = scalar and not any(end.shape.strides)

@@ -122,7 +122,7 @@ def view_of(offsets: Array) -> View | None:
 
 
 def _first_run(bases: Array) -> tuple[int, int]:
-    """How many of the first values have the same distance, and that distance."""
+    """The number of leading values at equal distances, and the distance."""
     if bases.size < 2:
         return 1, 1
     steps = np.diff(bases)
@@ -132,7 +132,7 @@ def _first_run(bases: Array) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Steps:
-    """What makes a view of a flat array: a part of it, a chain of transforms, a slice of its result."""
+    """The steps to a view of a flat array: a part of it, a chain of transforms, a slice of the result."""
 
     repeated: bool
     """Whether the array is first repeated, for the part reaches beyond its end."""
@@ -158,7 +158,7 @@ class Steps:
 
 
 def steps_of(view: View, elements: int) -> Steps | str:
-    """How to make a view of that many elements by transforms and slices; or why it cannot be."""
+    """The transforms and slices that make a view of that many elements; or why there are none."""
     lens, strides, repeats = _laid_out(view, elements)
     order = Shape(lens=lens, strides=strides).permutation
     whole = _whole(lens, strides, order, elements)
@@ -225,7 +225,7 @@ def _whole(
 
 
 def _starts(offset: int, lens: Sequence[int], whole: Sequence[int]) -> list[int] | None:
-    """Where a part of these lens begins in the whole; None if it would reach beyond an axis."""
+    """The offset of a part of these lens in the whole; None if it would reach beyond an axis."""
     found = [offset // s % n for s, n in zip(row_major(whole), whole, strict=True)]
     fits = all(at <= n - m for at, n, m in zip(found, whole, lens, strict=True))
     return found if fits and offset < prod(whole) else None

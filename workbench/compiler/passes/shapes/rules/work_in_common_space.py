@@ -74,7 +74,7 @@ def _pair(root: Instruction) -> _Pair | None:
 
 
 def _descriptor(pair: _Pair) -> Descriptor | str:
-    """What the chain makes of the axes that ``x`` works on; or why there is no such description."""
+    """The chain's effect on the axes that ``x`` works on; or why it has no description."""
     x, words = pair.x, words_of(pair.chain)
     made = Descriptor.of(x.shape.lens, words)
     if made is None:
@@ -121,7 +121,7 @@ def who(instruction: Instruction) -> str:
 
 
 def _obstacle(pair: _Pair, space: CommonSpace) -> str:
-    """Why the pair is better left as it is; empty if it is not."""
+    """The reason to leave the pair alone; empty if there is none."""
     root, x = pair.root, pair.x
     if root.shape.ndim == len(space.dims):
         near = _near(x)
@@ -188,7 +188,7 @@ def _lens_after(lens: Ints, words: Transforms | None) -> Ints | None:
 
 @dataclass
 class _Plan:
-    """What stands for both ends of a pair in the common dimensions."""
+    """The replacements of both ends of a pair in the common dimensions."""
 
     into: Mapping[Instruction, Transforms]
     """What brings the inputs of the first work there."""
@@ -203,7 +203,7 @@ class _Plan:
 
 
 def _plan(pair: _Pair, space: CommonSpace) -> _Plan | str:
-    """What to do, proven to keep every value; or why it cannot be done."""
+    """The plan for a pair, proven to keep every value; or the reason why there is none."""
     x, root = pair.x, pair.root
     rank = len(space.dims)
     first = _inside(x, space.axes_of_source, rank)
@@ -258,14 +258,14 @@ def _returns(lens: Ints, words: Transforms, end: Ints) -> bool:
 
 
 def _into(space: CommonSpace, value: Instruction) -> Transforms | None:
-    """What brings an input of the first work to the common dimensions; nothing repeats on the way."""
+    """The chain from an input of the first work to the common dimensions, without repeats."""
     if value.shape.ndim == 1 and _scalar(value):
         return (Transform("multibroadcast", (1,) * len(space.dims)),)
     return space.from_source(value.shape.lens, no_broadcast=True)
 
 
 def _other(space: CommonSpace, value: Instruction, wanted: Ints) -> Transforms | None:
-    """What brings another input of the second work to lens in the common dimensions; None without."""
+    """The chain from another input of the second work to lens in the common dimensions; None without."""
     found = space.from_destination(value.shape.lens, no_broadcast=True)
     if value.shape.ndim == 1 and _scalar(value):
         found = (Transform("multibroadcast", (1,) * len(space.dims)),)

@@ -47,7 +47,7 @@ def chain_to(end: Instruction) -> list[Instruction]:
 
 
 def behind_contiguous(instruction: Instruction) -> Instruction:
-    """What a value is before it is copied to row-major order."""
+    """The value behind copies to row-major order."""
     while isinstance(instruction.op, Contiguous):
         instruction = instruction.inputs[0]
     return instruction

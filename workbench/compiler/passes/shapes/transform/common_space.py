@@ -51,12 +51,12 @@ class CommonSpace:
         return tuple(found)
 
     def from_source(self, lens: Ints, no_broadcast: bool = False) -> Transforms | None:
-        """What brings a value with the source's axes here, where an axis may have length 1 instead."""
+        """The chain from a value with the source's axes, where an axis may have length 1 instead."""
         made = Descriptor.made(self.descriptor.rank, ([p] for p in self.descriptor.parts))
         return self._into(made.simplified(), lens, no_broadcast)
 
     def from_destination(self, lens: Ints, no_broadcast: bool = False) -> Transforms | None:
-        """What brings a value with the destination's axes here; with ``no_broadcast``, nothing repeats."""
+        """The chain from a value with the destination's axes; with ``no_broadcast``, nothing repeats."""
         dims: list[list[Part]] = []
         for d, dim in enumerate(self.descriptor.dims):
             visible = any(p.path and not p.hidden for p in dim)
@@ -67,13 +67,13 @@ class CommonSpace:
         return self._into(made, lens, no_broadcast)
 
     def to_source(self, lens: Ints | None = None) -> Transforms | None:
-        """What gives a value of the space (of these lens, or the space's own) the source's axes."""
+        """The chain from a value of the space (of these lens, or the space's own) to the source's axes."""
         parts = self.descriptor.parts
         dims = [[Part(parts[k].len, (k,)) for k in axes] for axes in self.axes_of_source]
         return self._out_of(dims, lens)
 
     def to_destination(self, lens: Ints | None = None) -> Transforms | None:
-        """What gives a value of the space (of these lens, or the space's own) the destination's axes."""
+        """The chain from a value of the space (of these lens, or its own) to the destination's axes."""
         parts = self.descriptor.parts
         dims = [[Part(parts[k].len, (k,)) for k in axes] for axes in self.axes_of_destination]
         return self._out_of(dims, lens)

@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Descriptor:
-    """What a chain of operations makes of a source's axes."""
+    """The effect of a chain of operations on a source's axes."""
 
     rank: int
     """How many axes the source has."""
@@ -76,7 +76,7 @@ class Descriptor:
 
     @property
     def elements(self) -> int:
-        """How many elements the result has."""
+        """The number of elements of the result."""
         return prod(self.lens)
 
     @property
@@ -127,7 +127,7 @@ def simplified_chain(lens: Ints, chain: Transforms) -> Transforms:
 
 
 def cost(lens: Ints, chain: Iterable[Transform]) -> tuple[int, int]:
-    """How many elements the reshapes of a chain may copy, then how many operations it has."""
+    """The elements that the reshapes of a chain may copy, then the number of its operations."""
     copied, count, size = 0, 0, prod(lens)
     for kind, values, _ in chain:
         count += 1

@@ -49,7 +49,7 @@ def _joins(a: Part, b: Part) -> bool:
 
 
 def places_of(dims: Sequence[Sequence[Part]]) -> dict[int, list[tuple[int, int]]]:
-    """Where the parts of each axis are, in the order of its pieces; axes in ascending order."""
+    """The positions of each axis' parts, in the order of its pieces; axes in ascending order."""
     found: dict[int, list[tuple[int, int]]] = {}
     for d, dim in enumerate(dims):
         for s, part in enumerate(dim):
@@ -190,7 +190,7 @@ def _fill_place(dims: Dims) -> None:
 
 
 def meaning(dims: Sequence[Dim]) -> Dims:
-    """What a chain does to elements: the dimensions without parts of length 1, which say nothing."""
+    """The effect of a chain on elements: its dimensions without parts of length 1."""
     parts = [[Part(p.len) if p.repeats else p for p in dim if p.len != 1] for dim in dims]
     renumber(parts)
     joined = [_simple(dim) for dim in parts]

@@ -1,4 +1,4 @@
-"""What the dimensions of a chain's result are made of: parts of the source's axes.
+"""Parts of the source's axes, which the dimensions of a chain's result consist of.
 
 Each operation of a chain regroups, permutes or repeats them.
 """
@@ -67,7 +67,7 @@ def common_dims(one: Sequence[int], other: Sequence[int]) -> list[int] | None:
 
 
 def _run(lens: Iterable[int], target: int) -> int:
-    """How many leading lens multiply to ``target``; 0 if they pass it by."""
+    """The number of leading lens that multiply to ``target``; 0 if they pass it by."""
     total = 1
     for count, n in enumerate(lens, 1):
         total *= n
