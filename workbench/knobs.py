@@ -132,7 +132,14 @@ class Knobs:
         "WORKBENCH_CACHE",
         default="",
         parse=str,
-        help="Folder that kernels and measured peaks are kept in; empty is `~/.cache/graph-workbench`.",
+        help="Folder that kernels and measured peaks are kept in; empty is `graph-workbench` in the user's "
+        "cache folder.",
+    )
+    cache_bytes = Knob(
+        "WORKBENCH_CACHE_BYTES",
+        default=1 << 30,
+        parse=count,
+        help="Bytes that kept kernels may take; those not used for the longest time go first. 0 is no bound.",
     )
     display = Knob(
         "DISPLAY", default="", parse=str, help="The X display that a browser can open on."

@@ -1,8 +1,8 @@
 """The folder of what is kept between runs, and that nothing depends on it."""
 
-from pathlib import Path
+import os
 
-from workbench.gpu.code.cache_folder import cache_folder, keep, kept
+from workbench.gpu.code.cache_folder import cache_folder, keep, kept, trim
 from workbench.knobs import knobs
 
 
@@ -14,7 +14,8 @@ def test_the_folder_is_made_where_the_option_says(tmp_path):
 
 def test_by_default_it_is_in_the_users_cache(tmp_path, monkeypatch):
     monkeypatch.delenv("WORKBENCH_CACHE", raising=False)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder("x") == tmp_path / ".cache" / "graph-workbench" / "x"
 
 
@@ -37,3 +38,17 @@ def test_what_cannot_be_kept_is_no_error(tmp_path):
     (tmp_path / "folder").mkdir()
     assert not keep(tmp_path / "folder", b"one")
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_what_was_not_used_for_the_longest_time_goes_first(tmp_path):
+    for age, name in enumerate(("read", "newest", "older", "oldest")):
+        assert keep(tmp_path / name, bytes(100))
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    os.utime(tmp_path / "read", (1, 1))
+    assert kept(tmp_path / "read")
+    with knobs.scope(cache_bytes=250):
+        trim(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"read", "newest"}
+    with knobs.scope(cache_bytes=0):
+        trim(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"read", "newest"}

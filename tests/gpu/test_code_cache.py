@@ -60,6 +60,14 @@ def test_a_kernel_is_compiled_once(tmp_path: Path, device: Device, compiler: Cou
         assert len(compiler.names) == 1
 
 
+def test_the_cache_stays_within_its_bound(tmp_path: Path, device: Device, compiler: Counting):
+    with knobs.scope(cache=str(tmp_path), cache_bytes=1):
+        assert compiled(kernels(device), compiler)
+        assert compiled(kernels(device), compiler)
+    assert len(compiler.names) == 2
+    assert not list(tmp_path.rglob("*.code"))
+
+
 @pytest.mark.parametrize("damage", [b"", b"junk", b"cut", b"flipped"])
 def test_a_damaged_file_is_compiled_again(
     tmp_path: Path, damage: bytes, device: Device, compiler: Counting

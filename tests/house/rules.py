@@ -24,7 +24,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "compiler/files": ({"compiler", "knobs"}, NUMERIC | {"msgpack"}),
     "compiler/tf": ({"compiler", "knobs"}, NUMERIC | {"tensorboard"}),
     "numerics": ({"compiler", "knobs", "numerics"}, NUMERIC | {"matplotlib", "pandas", "tqdm"}),
-    "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"msgpack"}),
+    "gpu": ({"compiler", "knobs", "gpu"}, NUMERIC | {"msgpack", "platformdirs"}),
     "widgets": (
         {"compiler", "knobs", "widgets"},
         NUMERIC

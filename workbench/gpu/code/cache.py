@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.progress import progress_bar
-from workbench.gpu.code.cache_folder import cache_folder, keep, kept
+from workbench.gpu.code.cache_folder import cache_folder, keep, kept, trim
 from workbench.gpu.devices.base import Code, Compiler
 from workbench.gpu.kernels.kernel import Kernel
 
@@ -70,6 +70,8 @@ def _compiled(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    if folder:
+        trim(folder)
     return found
 
 

@@ -28,10 +28,10 @@ def cache_folder(part: str) -> Path | None:
 
 
 def _home() -> Path | None:
-    try:
-        return Path.home() / ".cache" / "graph-workbench"
-    except RuntimeError:  # a user without a home
-        return None
+    from platformdirs import user_cache_path  # noqa: PLC0415
+
+    folder = user_cache_path("graph-workbench", appauthor=False)
+    return folder if folder.is_absolute() else None  # a user without a home
 
 
 def keep(path: Path, contents: bytes) -> bool:
@@ -54,8 +54,37 @@ def keep(path: Path, contents: bytes) -> bool:
 
 
 def kept(path: Path) -> bytes | None:
-    """The contents of a file; None where it is missing or cannot be read."""
+    """The contents of a file, which now counts as just used; None where it is missing or cannot be read."""
     try:
-        return path.read_bytes()
+        contents = path.read_bytes()
+    except OSError:
+        return None
+    with suppress(OSError):
+        os.utime(path)
+    return contents
+
+
+def trim(folder: Path) -> None:
+    """Remove the files of a folder that were not used for the longest time, down to ``knobs.cache_bytes``."""
+    if not knobs.cache_bytes:
+        return
+    try:
+        paths = list(folder.iterdir())
+    except OSError:
+        return
+    found = [(path, facts) for path in paths if (facts := _facts(path)) is not None]
+    excess = sum(facts.st_size for _, facts in found) - knobs.cache_bytes
+    for path, facts in sorted(found, key=lambda one: one[1].st_mtime_ns):
+        if excess <= 0:
+            return
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        excess -= facts.st_size
+
+
+def _facts(path: Path) -> os.stat_result | None:
+    """What the system knows of a file; None where another process has removed it."""
+    try:
+        return path.lstat()
     except OSError:
         return None
