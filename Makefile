@@ -1,4 +1,5 @@
-# Tasks of the graph workbench. The first target that needs it sets up .venv, once.
+# Tasks of the graph workbench. The first target that needs it sets up .venv, once. On another Python, in an
+# environment of its own: make test PYTHON=python3.13 VENV=build/python3.13
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

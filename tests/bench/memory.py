@@ -14,7 +14,7 @@ from tests.models.registry import MODELS
 
 __all__ = ["SUBJECTS", "measure"]
 
-KINDS = {"onnxruntime CPU": "onnxruntime", "workbench ref": "ref"}
+KINDS = {"onnxruntime CPU": "onnxruntime", "workbench cpu": "cpu"}
 MB = 1e6
 SMALL = 1.0
 """Megabytes below which whole pages and the allocator's habits decide, so that nothing is claimed."""
@@ -34,7 +34,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     if not with_ours:
         return Outcome(facts=facts)
     peer, own = (found[who]["run"] for who in KINDS)
-    claim = Claim("memory", subject, "workbench ref / onnxruntime CPU", own / peer, 1.5)
+    claim = Claim("memory", subject, "workbench cpu / onnxruntime CPU", own / peer, 1.5)
     return Outcome(claims=(claim,) if peer > SMALL else (), facts=facts)
 
 

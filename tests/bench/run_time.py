@@ -1,4 +1,4 @@
-"""(c) Running on the reference, beside onnx's ReferenceEvaluator and onnxruntime."""
+"""(c) Running on `cpu`, beside onnx's ReferenceEvaluator and onnxruntime."""
 
 from collections.abc import Sequence
 from statistics import geometric_mean
@@ -12,7 +12,7 @@ SUBJECTS = (
     "mtcnn_p", "silero_16k_static",
 )  # fmt: skip
 BURST = 5
-EVALUATOR, RUNTIME, OURS = "onnx ReferenceEvaluator", "onnxruntime CPU", "workbench ref"
+EVALUATOR, RUNTIME, OURS = "onnx ReferenceEvaluator", "onnxruntime CPU", "workbench cpu"
 
 
 def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:
@@ -24,8 +24,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:
         EVALUATOR: peers.reference_evaluator(path, inputs),
     }
     if with_ours:
-        contenders[OURS] = ours.run(path, inputs, "ref")
-        contenders["workbench cpu"] = ours.run(path, inputs, "cpu")
+        contenders[OURS] = ours.run(path, inputs, "cpu")
     found = race("run", subject, contenders, seconds=seconds, burst=BURST)
     if not with_ours:
         return Outcome(tuple(found.values()))
