@@ -83,7 +83,7 @@ def trim(folder: Path) -> None:
 
 
 def _facts(path: Path) -> os.stat_result | None:
-    """What the system knows of a file; None where another process has removed it."""
+    """The file's facts from the system; None where another process has removed it."""
     try:
         return path.lstat()
     except OSError:
