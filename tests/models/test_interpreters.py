@@ -1,9 +1,9 @@
 """The fast interpreter gives what the plain one gives on whole models, and so may stand in for it."""
 
 import pytest
-from workbench.compiler.builds.pass_checks import difference
 
 from tests.models.registry import MODELS, Model
+from workbench.compiler.arrays.metrics import difference
 from workbench.compiler.onnx import parse_onnx
 from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.compiler.run.reference import Interpreter

@@ -13,9 +13,10 @@ from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
-from workbench.compiler.ir.operation import Operation, find, make
+from workbench.compiler.ir.operation import Operation, all_operations, find, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.custom import Custom
 from workbench.compiler.rewrite.pattern import Pattern
 
 Lens = tuple[int, ...]
@@ -71,7 +72,7 @@ class Grower:
     def _root(self, pattern: Pattern) -> Instruction:
         while pattern.choices:
             pattern = self.random.choice(pattern.choices)
-        names = [n for n in sorted(pattern.ops or ANY) if pattern.may_be(find(n))]
+        names = _roots(pattern)
         if not names:
             raise Unfit
         name = self.random.choice(names)
@@ -231,6 +232,16 @@ class _Sample(NamedTuple):
     """Of the operands."""
     result: tuple[DType, Lens] | None
     """Its type and lens; None where it is no one tensor of known lens."""
+
+
+def _roots(pattern: Pattern) -> list[str]:
+    """The operations that may stand at the root: of a kind, all of the workbench's own that are of it."""
+    among = pattern.ops or (ANY if pattern.kind is None else _own())
+    return [n for n in sorted(among) if pattern.may_be(find(n))]
+
+
+def _own() -> list[str]:
+    return [name for name, op in all_operations().items() if not issubclass(op, Custom)]
 
 
 @cache

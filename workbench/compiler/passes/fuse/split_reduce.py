@@ -29,7 +29,7 @@ def sums_to_split(kernel: Instruction, split_size: int = SPLIT_SIZE) -> list[Ins
         where = f"{who(first)} in {who(kernel)}"
         return f"{where} reduces {size} elements to one; sums of at least {split_size} are split"
     if other := next((i for i in found if not _is_sum(i)), None):
-        return f"{who(other)} is no sum: partial results could not be added up"
+        return f"{who(other)} is no reduce_sum: partial results could not be added up"
     if len(found) > 2:
         return f"{who(kernel)} has {len(found)} sums; one or two are split"
     if other := next((i for i in found if i.shape.type not in (DType.FLOAT, DType.HALF)), None):
