@@ -23,12 +23,8 @@ from workbench.gpu.lowering.places import parts_of, viewed
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
-_MOVES = frozenset({
-    "slice", "step", "reverse", "concat", "pad", "identity", "contiguous", "layout", "get_tuple_elem",
-    "transpose", "reshape", "reshape_lazy", "squeeze", "unsqueeze", "flatten", "broadcast",
-    "multibroadcast", "scalar",
-})  # fmt: skip
-"""Operations besides elementwise ones that are cheap enough to do again for each reader."""
+_MOVES = frozenset({"reverse", "concat", "pad", "contiguous", "layout", "reshape", "flatten"})
+"""Operations besides elementwise ones and views that are cheap enough to do again for each reader."""
 
 _ONE_TO_ONE = frozenset({
     "transpose", "reshape", "reshape_lazy", "squeeze", "unsqueeze", "flatten", "contiguous", "identity",
@@ -104,10 +100,8 @@ def _view(lowering: Lowering, one: Instruction) -> None:
 def is_inlined(instruction: Instruction) -> bool:
     """Whether readers of a value compute it themselves, rather than from memory."""
     op = instruction.op
-    cheap = (
-        op.pointwise or isinstance(instruction.op, PointwiseModule) or instruction.name in _MOVES
-    )
-    cheap = cheap or op.family is Family.VIEW
+    simple = op.pointwise or op.family is Family.VIEW or isinstance(op, PointwiseModule)
+    cheap = simple or instruction.name in _MOVES
     return cheap and has_value(instruction) and schedule_of(instruction.op) is None
 
 

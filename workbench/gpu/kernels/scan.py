@@ -10,7 +10,7 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.accumulate import sum_type
-from workbench.compiler.ops.reduce import PrefixScanProd, PrefixScanSum
+from workbench.compiler.ops.reduce import SUM, PrefixScanProd, PrefixScanSum
 from workbench.compiler.ops.select import NonZero
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index, Variable, linear, split
@@ -58,7 +58,10 @@ class _Scan:
         self.axis = axis_of(i)
         self.n = self.lens[self.axis]
         self.work = DType.of(sum_type(i.shape.type.numpy))
-        self.sign, self.least = ("+", "0") if i.name.endswith("sum") else ("*", "1")
+        monoid = i.op.scan_monoid
+        assert monoid is not None
+        self.join = monoid.join.format
+        self.least = f"({c_type(self.work)}){monoid.identity(i.shape.type):g}"
 
     @property
     def rows(self) -> int:
@@ -88,10 +91,10 @@ class _Scan:
 def _rows_alone(s: _Scan) -> Launch:
     w, kind = s.b.w, c_type(s.work)
     row = work_item(s.b, s.rows)
-    total = w.variable(kind, f"({kind}){s.least}")
+    total = w.variable(kind, s.least)
     with w.loop(s.n) as k:
         value, before = s.value(row, k), w.define(kind, total)
-        after = w.define(kind, f"{before} {s.sign} {value}")
+        after = w.define(kind, s.join(before, value))
         s.write(row, k, before if s.op.exclusive else after)
         w.line(f"{total} = {after};")
     return s.b.launch(blocks_of(s.rows))
@@ -101,29 +104,31 @@ def _rows_together(s: _Scan) -> Launch:
     w, kind = s.b.w, c_type(s.work)
     row = Index.of(Variable(w.define(w.integer_type, "GROUP(0)", "g"), 0, s.rows - 1))
     shared = w.array(kind, BLOCK, "s", "SHARED")
-    carried = w.variable(kind, f"({kind}){s.least}")
+    carried = w.variable(kind, s.least)
     with w.block(f"for ({w.integer_type} start = 0; start < {s.n}; start += {BLOCK})"):
         at = w.define(w.integer_type, "start + LOCAL(0)", "i")
         element = Index.of(Variable(at, 0, s.n - 1))
-        own = w.variable(kind, f"({kind}){s.least}")
+        own = w.variable(kind, s.least)
         with w.block(f"if ({at} < {s.n})"):
             w.line(f"{own} = {s.value(row, element)};")
-        _scan_block(w, shared, own, s.sign)
-        before = w.define(kind, f"LOCAL(0) == 0 ? ({kind}){s.least} : {shared}[LOCAL(0) - 1]")
+        _scan_block(w, shared, own, s.join)
+        before = w.define(kind, f"LOCAL(0) == 0 ? {s.least} : {shared}[LOCAL(0) - 1]")
         found = before if s.op.exclusive else f"{shared}[LOCAL(0)]"
         with w.block(f"if ({at} < {s.n})"):
-            s.write(row, element, w.define(kind, f"{carried} {s.sign} {found}"))
-        w.line(f"{carried} = {carried} {s.sign} {shared}[{BLOCK - 1}];")
+            s.write(row, element, w.define(kind, s.join(carried, found)))
+        whole = s.join(carried, f"{shared}[{BLOCK - 1}]")
+        w.line(f"{carried} = {whole};")
         w.line("BARRIER();")
     return s.b.launch(s.rows)
 
 
-def _scan_block(w: Writer, shared: str, own: str, sign: str) -> None:
-    """Let shared memory hold each work item's value with those before it added."""
+def _scan_block(w: Writer, shared: str, own: str, join: Callable[[str, str], str]) -> None:
+    """Let shared memory hold each work item's value joined with those before it."""
+    joined = join(f"{shared}[LOCAL(0) - step]", own)
     w.line(f"{shared}[LOCAL(0)] = {own};")
     w.line("BARRIER();")
     with w.block(f"for (i32 step = 1; step < {BLOCK}; step *= 2)"):
-        w.line(f"if (LOCAL(0) >= step) {own} = {shared}[LOCAL(0) - step] {sign} {own};")
+        w.line(f"if (LOCAL(0) >= step) {own} = {joined};")
         w.line("BARRIER();")
         w.line(f"{shared}[LOCAL(0)] = {own};")
         w.line("BARRIER();")
@@ -172,7 +177,7 @@ def _counted(lowering: Lowering, i: Instruction, counts: Place) -> Launch:
     w, target = b.w, b.memory(counts, writes=True)
     shared = w.array("i32", BLOCK, "s", "SHARED")
     _, own = _own_count(b, i.inputs[0].shape.elements, is_found)
-    _scan_block(w, shared, own, "+")
+    _scan_block(w, shared, own, SUM.join.format)
     w.line(f"if (LOCAL(0) == 0) {target.name}[GROUP(0)] = {shared}[{BLOCK - 1}];")
     return b.launch(counts.shape.elements)
 
@@ -185,7 +190,7 @@ def _found(lowering: Lowering, i: Instruction, counts: Place | None, blocks: int
     shared = w.array("i32", BLOCK, "s", "SHARED")
     first, own = _own_count(b, n, is_found)
     count = w.define("i32", own)
-    _scan_block(w, shared, own, "+")
+    _scan_block(w, shared, own, SUM.join.format)
     rank, total = w.variable("i32", f"{shared}[LOCAL(0)] - {count}"), f"{shared}[{BLOCK - 1}]"
     if counts is not None:
         before, total = _others(b, b.memory(counts).name, shared, blocks)
@@ -217,7 +222,7 @@ def _others(b: Builder, counts: str, shared: str, blocks: int) -> tuple[str, str
         own = w.variable("i32", "0")
         w.line("BARRIER();")
         w.line(f"for (i32 k = LOCAL(0); k < {limit}; k += {BLOCK}) {own} += {counts}[k];")
-        _scan_block(w, shared, own, "+")
+        _scan_block(w, shared, own, SUM.join.format)
         sums.append(w.define("i32", f"{shared}[{BLOCK - 1}]"))
     w.line("BARRIER();")
     return sums[0], sums[1]
