@@ -125,7 +125,7 @@ def _fused_by(producer: Instruction, user: Instruction) -> tuple[str, str]:
     if "concat" in names:
         return "fuse_concat", fuse_concat.obstacle(producer, user)
     products = [
-        k for k in (producer, user) if isinstance(k.op, Group) or k.name in fuse_gemm_epilogue.TAGS
+        k for k in (producer, user) if isinstance(k.op, Group) or fuse_gemm_epilogue.is_product(k)
     ]
     if len(products) == 2:
         return "", f"{listed(products)} each hold a product; a kernel has one, but for attention"
@@ -158,7 +158,7 @@ def _after_group(group: Instruction, user: Instruction) -> str:
         return f"{who(group)} has other users: {listed(rest)}"
     if fuse_gemm_epilogue.is_attention(group):
         return f"{who(group)} is attention, which takes no work after its second product"
-    if group.modules[0].outputs[0].name in fuse_gemm_epilogue.TAGS:
+    if fuse_gemm_epilogue.is_product(group.modules[0].outputs[0]):
         closed = f"{who(group)} was made before {who(user)} could be part of it"
         return fuse_gemm_epilogue.obstacle(group, user) or closed
     return (
@@ -173,9 +173,9 @@ def _alone(instruction: Instruction) -> str:
         return "a program's result is written to memory by the kernel that computes it: nothing follows it"
     if name.startswith("@"):
         return f"{who(instruction)} is given, not computed: whatever reads it is a kernel with it as input"
-    if name in (*KERNELS, *fuse_gemm_epilogue.TAGS, "group", "concat", "fused_concat"):
+    if name in (*KERNELS, "group", "concat", "fused_concat"):
         return ""
-    if op.pointwise or is_reduction(instruction):
+    if op.pointwise or is_reduction(instruction) or fuse_gemm_epilogue.is_product(instruction):
         return ""
     if op.family is Family.VIEW or _is_view(instruction):
         return f"{who(instruction)} only says how memory is read; kernels read through it"

@@ -175,6 +175,12 @@ def all_operations() -> dict[str, type[Operation]]:
     return OPERATIONS
 
 
+def names_where(test: Callable[[type[Operation]], object]) -> tuple[str, ...]:
+    """Names of the operations of whose class ``test`` holds, in the order of their modules."""
+    found = sorted(all_operations().values(), key=lambda cls: cls.__module__)
+    return tuple(cls.name for cls in found if test(cls))
+
+
 def find(name: str) -> type[Operation]:
     """The operation registered under ``name``.
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import names_where
 from workbench.compiler.ops.compare import Clip
 from workbench.compiler.ops.movement import Pad, PadMode
 from workbench.compiler.ops.pointwise import Mul
@@ -18,10 +19,10 @@ from workbench.compiler.rewrite import Decline, Rewriter, op, rule
 
 Ints: TypeAlias = tuple[int, ...]
 
-WINDOWS = "convolution|quant_convolution|im2col|pooling"
+WINDOWS = names_where(lambda cls: cls.sliding)
 
 
-@rule(op(WINDOWS).when(lambda i: isinstance(i.inputs[0].op, Pad)))
+@rule(op("|".join(WINDOWS)).when(lambda i: isinstance(i.inputs[0].op, Pad)))
 def find_pad(b: Rewriter) -> Instruction | Decline:
     """convolution(pad(x), w) → convolution[padding](x, w), and pooling or im2col likewise"""
     padded, kernel = b.root.inputs[0], b.root.op.attributes()

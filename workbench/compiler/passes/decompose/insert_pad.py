@@ -22,7 +22,7 @@ def _is_uneven(instruction: Instruction) -> bool:
     return len(padding) == 2 * rank and padding[:rank] != padding[rank:]
 
 
-@rule(op(WINDOWS).when(_is_uneven))
+@rule(op("|".join(WINDOWS)).when(_is_uneven))
 def find_uneven_padding(b: Rewriter) -> Instruction | Decline:
     """convolution[padding](x, w) → convolution(pad(x), w), for ends padded unlike begins"""
     kernel, value = b.root.op, 0.0
@@ -60,7 +60,7 @@ class InsertPad(RewritePass):
             OperationError: One of them has no padding.
         """
         names = frozenset(self.ops)
-        if unknown := sorted(names.difference(WINDOWS.split("|"))):
-            known = WINDOWS.replace("|", ", ")
+        if unknown := sorted(names.difference(WINDOWS)):
+            known = ", ".join(WINDOWS)
             raise OperationError(f"insert_pad: ops has {unknown[0]!r}; expected some of {known}")
         drive(program, [replace(r, pattern=replace(r.pattern, ops=names)) for r in self.active])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import names_where
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.fused import Group, PointwiseModule
 from workbench.compiler.passes.base import RewritePass, register
@@ -13,13 +14,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, rule
 from workbench.compiler.rewrite.bodies import Body, unused_name
 
-TAGS = {
-    "dot": "dot",
-    "quant_dot": "dot",
-    "convolution": "convolution",
-    "quant_convolution": "convolution",
-}
-"""The tag of the group that each operation becomes the heart of."""
+PRODUCTS = names_where(lambda cls: cls.contraction)
 
 _OPERAND_VIEWS = VIEWS | {"broadcast", "multibroadcast", "slice"}
 """What may be computed on the way of an operand into a kernel."""
@@ -35,6 +30,17 @@ _NAMED = 3
 # From a product to its user
 
 
+def is_product(instruction: Instruction) -> bool:
+    """Whether it is a product of matrices or a convolution."""
+    return instruction.op.contraction is not None
+
+
+def _tag(product: Instruction) -> str:
+    """The tag of the group that a product becomes the heart of."""
+    assert product.op.contraction is not None
+    return product.op.contraction.tag
+
+
 def _ways(user: Instruction) -> Iterator[list[Instruction]]:
     """Each way to an input of ``user``: what is no view, and the views after it."""
     for value in dict.fromkeys(user.inputs):
@@ -45,7 +51,7 @@ def _ways(user: Instruction) -> Iterator[list[Instruction]]:
 
 
 def _from_products(user: Instruction) -> Iterator[list[Instruction]]:
-    return (way for way in _ways(user) if way[0].name in TAGS)
+    return (way for way in _ways(user) if is_product(way[0]))
 
 
 def _follows_product(user: Instruction) -> bool:
@@ -61,21 +67,21 @@ def _is_closed(producer: Instruction) -> bool:
     """Whether it is the group of a product with no work after it."""
     if not isinstance(producer.op, Group) or is_attention(producer):
         return False
-    return producer.modules[0].outputs[0].name in TAGS
+    return is_product(producer.modules[0].outputs[0])
 
 
 def obstacle(producer: Instruction, user: Instruction) -> str:
     """The reason why a product and elementwise work around it cannot be one kernel; empty if they can."""
     who = f"{producer.name} #{producer.id}"
     if isinstance(producer.op, PointwiseModule) and (
-        user.name in TAGS or isinstance(user.op, Group)
+        is_product(user) or isinstance(user.op, Group)
     ):
         before = dict(_work_before(user, through_views=True))
         if producer in before:
             return _why_outside(producer, before[producer], user)
         return f"{user.name} #{user.id} does not use {who}, or not only through views"
-    if producer.name not in TAGS and not _is_closed(producer):
-        return f"{who} is none of {', '.join(TAGS)}"
+    if not (is_product(producer) or _is_closed(producer)):
+        return f"{who} is none of {', '.join(PRODUCTS)}"
     if not isinstance(user.op, PointwiseModule):
         return f"{user.name} #{user.id} is no pointwise kernel"
     way = next((w for w in _ways(user) if w[0] is producer), None)
@@ -120,7 +126,7 @@ def _with_work_after(program: Program, way: list[Instruction], root: Instruction
     _take_operand_views(body, producer)
     for value in way:
         body.take(value)
-    return body.stand_for(root, "group", tag=TAGS[producer.name])
+    return body.stand_for(root, "group", tag=_tag(producer))
 
 
 def _numbered(program: Program, producer: Instruction) -> str:
@@ -231,7 +237,7 @@ def find_view_group(b: Rewriter, root: Instruction) -> Instruction | Decline:
     return root
 
 
-@rule(Pattern(frozenset(TAGS), binding="root", structure=_reads_views))
+@rule(Pattern(frozenset(PRODUCTS), binding="root", structure=_reads_views))
 def find_view_gemm(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """dot(reshape(x), y) → group[tag=dot](x, y)"""
     wanted = _wanted_views(root)
@@ -240,7 +246,7 @@ def find_view_gemm(b: Rewriter, root: Instruction) -> Instruction | Decline:
     name = unused_name(b.program, _numbered(b.program, root))
     body = Body(b.program.create_module(name, bypass=True))
     _take_operand_views(body, root)
-    return body.stand_for(root, "group", tag=TAGS[root.name])
+    return body.stand_for(root, "group", tag=_tag(root))
 
 
 # Before a product
@@ -258,8 +264,8 @@ def _work_before(
 
 
 def _takes_work(root: Instruction) -> bool:
-    known = root.name in TAGS or isinstance(root.op, Group)
-    return known and any(True for _ in _work_before(root, root.name in TAGS))
+    known = is_product(root) or isinstance(root.op, Group)
+    return known and any(True for _ in _work_before(root, is_product(root)))
 
 
 def _obstacle_before(source: Instruction, views: list[Instruction], root: Instruction) -> str:
@@ -282,16 +288,16 @@ def _obstacle_before(source: Instruction, views: list[Instruction], root: Instru
 def _why_outside(source: Instruction, views: list[Instruction], user: Instruction) -> str:
     """The reason why work before a product or group stays outside; empty if there is none."""
     reason = _obstacle_before(source, views, user)
-    if reason or user.name in TAGS or not views:
+    if reason or is_product(user) or not views:
         return reason
     view = f"{views[-1].name} #{views[-1].id}"
     return f"group #{user.id} reads pointwise #{source.id} through {view}, which stays outside"
 
 
-@rule(Pattern(frozenset({*TAGS, "group"}), binding="root", structure=_takes_work))
+@rule(Pattern(frozenset({*PRODUCTS, "group"}), binding="root", structure=_takes_work))
 def find_pointwise_gemm(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """dot(pointwise(x), y) → group[tag=dot](x, y)"""
-    found, reasons = list(_work_before(root, root.name in TAGS)), list[str]()
+    found, reasons = list(_work_before(root, is_product(root))), list[str]()
     wanted: list[Instruction] = []
     for source, views in found:
         reason = _obstacle_before(source, views, root)
@@ -310,7 +316,7 @@ def find_pointwise_gemm(b: Rewriter, root: Instruction) -> Instruction | Decline
         body.close(*body.absorb(root.modules[0], root.inputs))
         return body.attach(root)
     _take_operand_views(body, root)
-    return body.stand_for(root, "group", tag=TAGS[root.name])
+    return body.stand_for(root, "group", tag=_tag(root))
 
 
 @register

@@ -22,8 +22,6 @@ _SKIPPED = frozenset({
 _BITS = frozenset({"bit_cast", "quantizelinear"})
 """What the type of an input says how to do: converting it gives other numbers."""
 
-_GENERAL = {"quant_dot": "dot", "quant_convolution": "convolution"}
-
 
 @register
 class EliminateDataType(Pass):
@@ -106,10 +104,10 @@ def _replace(instruction: Instruction, types: frozenset[DType], target: DType) -
 
 def _general(instruction: Instruction) -> Operation:
     """The operation that does the same for any type."""
-    general = _GENERAL.get(instruction.op.name)
-    if general is None or len(instruction.inputs) != 2:
-        return instruction.op
-    return make(general, **instruction.op.attributes())
+    op = instruction.op
+    if op.contraction is None or not op.contraction.general or len(instruction.inputs) != 2:
+        return op
+    return make(op.contraction.general, **op.attributes())
 
 
 def _refusal(

@@ -9,13 +9,16 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import names_where
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.precision.truncate_float import stand_in
 from workbench.compiler.passes.tidy.propagate_constant import value_of
 from workbench.compiler.rewrite import Decline, change, scalar_argument
 
-OPERATIONS = ("dot", "convolution")
+OPERATIONS = names_where(lambda cls: cls.contraction is not None and not cls.contraction.general)
+"""Products and convolutions that are computed in the type of their operands."""
+
 _STEPS = 15
 
 
