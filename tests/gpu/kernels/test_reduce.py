@@ -45,15 +45,18 @@ def run(program: Program, inputs: dict[str, np.ndarray], device: Device, warp: i
 
 
 def expect_agreement(
-    op: Operation, x: np.ndarray, device: Device, warp: int = AS_IT_IS, kernels: int = 1
+    op: Operation, x: np.ndarray, device: Device, warp: int = AS_IT_IS, kernels: int | None = 1
 ) -> Ran:
     operand = Operand(x, DType.of(x.dtype))
     return expect_of(op, operand, run(program_of(op, [operand]), {"x0": x}, device, warp), kernels)
 
 
-def expect_of(op: Operation, operand: Operand, ran: Ran, kernels: int = 1) -> Ran:
+def expect_of(op: Operation, operand: Operand, ran: Ran, kernels: int | None = 1) -> Ran:
+    """Expects the reference's values from so many kernels; None: a second one may join split rows."""
     wanted = computed(op, [operand])[0]
-    assert (len(ran.plan.kernels), ran.plan.host) == (kernels, []), said(op, [operand])
+    may_be = (1, 2) if kernels is None else (kernels,)
+    assert len(ran.plan.kernels) in may_be, said(op, [operand])
+    assert not ran.plan.host, said(op, [operand])
     expect_close(ran.values[0], wanted, wanted.dtype, said(op, [operand]))
     return ran
 
@@ -92,7 +95,8 @@ def test_samples_are_one_kernel_each(name: str, device: Device):
 @some
 @given(case=reductions())
 def test_reductions_agree_with_the_reference(case: tuple[Operation, np.ndarray], device: Device):
-    expect_agreement(*case, device)
+    one = 1 if device.dialect.machine.is_cpu else None  # few rows of so many are split on a GPU
+    expect_agreement(*case, device, kernels=one)
 
 
 @settings(some, max_examples=12)
