@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.builtin import Return
@@ -228,3 +228,15 @@ def _keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
 def _row_major(shape: Shape) -> bool:
     """Whether strides are row-major, also those of axes of length 1, which ``standard`` lets be."""
     return shape.standard and (1 not in shape.lens or shape == shape.as_standard())
+
+
+def needed_for(ends: Iterable[Instruction]) -> set[Instruction]:
+    """The instructions that some instructions of a body need, themselves included."""
+    found: set[Instruction] = set()
+    stack = list(ends)
+    while stack:
+        one = stack.pop()
+        if one not in found:
+            found.add(one)
+            stack += one.inputs
+    return found

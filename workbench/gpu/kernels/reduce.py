@@ -20,6 +20,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.fused import FusedReduce, SplitFusedReduce
 from workbench.compiler.ops.reduce import ArgExtreme, LogSoftmax, Reduction, Softmax, reduced_axes
 from workbench.compiler.report.result import kernel_text
+from workbench.compiler.rewrite.bodies import needed_for
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.reductions import Fold, Parts, fold_of, is_reducible
 from workbench.gpu.emit.scalar import Scalar
@@ -72,19 +73,7 @@ class Work:
     @property
     def is_joint(self) -> bool:
         """Whether no reduction needs another one, so that partial results of all can be joined."""
-        return not any(set(self.stages) & _needed([s.inputs[0]]) for s in self.stages)
-
-
-def _needed(ends: Sequence[Instruction]) -> set[Instruction]:
-    """The instructions that some instructions of a body need, themselves included."""
-    found: set[Instruction] = set()
-    stack = list(ends)
-    while stack:
-        one = stack.pop()
-        if one not in found:
-            found.add(one)
-            stack += one.inputs
-    return found
+        return not any(set(self.stages) & needed_for([s.inputs[0]]) for s in self.stages)
 
 
 # Kernels
@@ -286,7 +275,7 @@ def reduction(lowering: Lowering, instruction: Instruction) -> list[Launch] | No
 def fused(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
     """The reductions of a body with the elementwise work around them."""
     body = instruction.modules[0]
-    needed = _needed(body.outputs)
+    needed = needed_for(body.outputs)
     own = [i for i in body if i in needed]
     found = [i for i in own if is_reducible(i)]
     if not found or not all(_is_work(i) for i in own):

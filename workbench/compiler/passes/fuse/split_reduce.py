@@ -13,7 +13,7 @@ from workbench.compiler.ops.reduce import is_reduction
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.fuse.kernels.pairs import axes_of, who
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, rule
-from workbench.compiler.rewrite.bodies import Body, unused_name
+from workbench.compiler.rewrite.bodies import Body, needed_for, unused_name
 
 SPLIT_SIZE = 8192
 """Elements for each result from which a sum is split."""
@@ -34,7 +34,7 @@ def sums_to_split(kernel: Instruction, split_size: int = SPLIT_SIZE) -> list[Ins
         return f"{who(kernel)} has {len(found)} sums; one or two are split"
     if other := next((i for i in found if i.shape.type not in (DType.FLOAT, DType.HALF)), None):
         return f"{who(other)} is {other.shape.type.type_name}; float and half are split"
-    if len(found) > 1 and first in _needed(found[1:]):
+    if len(found) > 1 and first in needed_for(found[1:]):
         return f"{who(found[1])} needs {who(first)}, so they cannot be split together"
     return found
 
@@ -46,18 +46,6 @@ def _is_sum(reduction: Instruction) -> bool:
 def _elements_for_each(reduction: Instruction) -> int:
     outputs = reduction.shape.elements
     return reduction.inputs[0].shape.elements // outputs if outputs else 0
-
-
-def _needed(ends: list[Instruction]) -> set[Instruction]:
-    """The instructions that some instructions of a body need, themselves included."""
-    found: set[Instruction] = set()
-    stack = list(ends)
-    while stack:
-        one = stack.pop()
-        if one not in found:
-            found.add(one)
-            stack += one.inputs
-    return found
 
 
 @rule(Pattern(frozenset({"fused_reduce"}), binding="root"))
@@ -75,8 +63,8 @@ def _split(b: Rewriter, root: Instruction, split_size: int = SPLIT_SIZE) -> Inst
     outer = dict(zip(named, root.inputs, strict=True))
     work = [i for i in body if i.parameter is None and not isinstance(i.op, Return)]
     before = _live_after(work, sums, result)
-    _move_out(b, [i for i in work if i in _needed(before)], outer)
-    partial_sums = [i for i in work if i in _needed(sums) and i.module is body]
+    _move_out(b, [i for i in work if i in needed_for(before)], outer)
+    partial_sums = [i for i in work if i in needed_for(sums) and i.module is body]
     outer.update(zip(sums, _insert_split(b, root, partial_sums, sums, before, outer), strict=True))
     _move_out(b, [i for i in work if i.module is body], outer)
     b.module.set_modules(root, ())
@@ -89,7 +77,7 @@ def _live_after(
 ) -> list[Instruction]:
     """The values computed before the last sum and needed after it, which have to be kept."""
     last = work.index(sums[-1])
-    needed = _needed(sums)
+    needed = needed_for(sums)
     later = set(work[last + 1 :])
     return [
         i
