@@ -44,7 +44,7 @@ lab: $(VENV)/.lab ## open JupyterLab on the first notebook
 	$(BIN)/workbench lab notebooks/01-first-look.ipynb
 
 test: $(VENV)/.dev ## run all tests but those of full-size models
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m 'not models and not gpu and not tensorflow' $(ARGS)
+	$(PYTEST) -n $(WORKERS) --no-loadscope-reorder -m 'not models and not gpu and not tensorflow' $(ARGS)
 
 lint: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## formatting, lint and types of the Python and JavaScript
 	$(BIN)/ruff format --check .

@@ -6,10 +6,11 @@ import shutil
 import zlib
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, seed, settings
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -29,6 +30,8 @@ CHROMIUM_FLAGS = [
     "--no-first-run",
     "--no-sandbox",
 ]
+TOGETHER = ("tests/jupyter/",)
+"""Folders whose tests share what is long to start, so one process has them all."""
 SEEN_BY_A_PERSON = {"browser", "jupyter"}
 SLICE = 12
 """One property test in so many is run once more, with examples that the seed of the run gives."""
@@ -58,6 +61,22 @@ def pytest_configure() -> None:
 def pytest_report_header() -> str:
     """The variable that repeats what this run drew."""
     return f"WORKBENCH_TEST_SEED={os.environ['WORKBENCH_TEST_SEED']}"
+
+
+class Scheduling(LoadScopeScheduling):
+    """A file's tests run in one process, which then reads and compiles once what they share."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        for folder in TOGETHER:
+            if nodeid.startswith(folder):
+                return folder
+        return nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    """The scheduler of all parallel runs."""
+    return Scheduling(config, log)
 
 
 class Seeded(pytest.Function):

@@ -68,6 +68,15 @@ def reducing(name: str, axes: tuple[int, ...], last: bool = False) -> Operation:
     return kind(axes=axes) if name.startswith("reduce") else kind(axis=axes[0])
 
 
+def in_quarters(x: np.ndarray, op: Operation) -> np.ndarray:
+    """Whole quarters, whose sums are exact in any order; a product stays near one instead."""
+    if x.dtype.kind in "biu":
+        return x
+    if op.name == "reduce_prod":
+        return (1 + x / 300).astype(x.dtype)
+    return (np.round(x * 4) / 4).astype(x.dtype)
+
+
 @st.composite
 def reductions(draw_: st.DrawFn) -> tuple[Operation, np.ndarray]:
     lens = draw_(st.lists(st.sampled_from([1, 2, 3, 4, 7, 8, 16, 33, 40]), min_size=1, max_size=4))
@@ -76,8 +85,8 @@ def reductions(draw_: st.DrawFn) -> tuple[Operation, np.ndarray]:
     axes = draw_(st.lists(st.sampled_from(range(len(lens))), min_size=1, unique=True))
     op = reducing(draw_(st.sampled_from(NAMES)), tuple(axes), draw_(st.booleans()))
     order = draw_(st.permutations(range(len(lens))))
-    high = 1 if op.name == "reduce_prod" else 3
-    x = draw(draw_(st.sampled_from(TYPES)), [lens[a] for a in order], -high, high, 5)
+    type = draw_(st.sampled_from(TYPES))
+    x = in_quarters(draw(type, [lens[a] for a in order], -3, 3, 5), op)
     x = x.transpose(np.argsort(order))
     return op, np.repeat(x, 2, axis=-1)[..., ::2] if draw_(st.booleans()) else x
 
@@ -95,8 +104,7 @@ def test_samples_are_one_kernel_each(name: str, device: Device):
 @some
 @given(case=reductions())
 def test_reductions_agree_with_the_reference(case: tuple[Operation, np.ndarray], device: Device):
-    one = 1 if device.dialect.machine.is_cpu else None  # few rows of so many are split on a GPU
-    expect_agreement(*case, device, kernels=one)
+    expect_agreement(*case, device, kernels=None)
 
 
 @settings(some, max_examples=12)
@@ -104,7 +112,7 @@ def test_reductions_agree_with_the_reference(case: tuple[Operation, np.ndarray],
 def test_work_items_of_a_row_agree_with_the_reference(
     case: tuple[Operation, np.ndarray], warp: int, device: Device
 ):
-    expect_agreement(*case, device, warp)
+    expect_agreement(*case, device, warp, kernels=None)
 
 
 @pytest.mark.parametrize("warp", FEW)
