@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from workbench.compiler.builds.build import compile, generated_inputs
+from workbench.compiler.builds.build import compile
+from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.builds.targets import target_named, targets
 from workbench.compiler.errors import (
     DeviceError,

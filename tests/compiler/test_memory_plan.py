@@ -9,7 +9,7 @@ import workbench as wb
 from tests.compiler.mixed_programs import mixed_programs
 from tests.compiler.programs import programs
 from tests.models.small import SMALL, create
-from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim

@@ -19,7 +19,7 @@ import pytest
 from tests.compiler.programs import with_buffers
 from tests.compiler.rule_samples import written_out
 from tests.compiler.test_rules import differing
-from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.validate import validate
 from workbench.compiler.passes.base import all_passes, pass_named, run_pass

@@ -10,7 +10,7 @@ from tests.compiler.programs import with_buffers
 from tests.compiler.rule_samples import Sample, samples
 from tests.compiler.test_rules import differing
 from workbench.compiler.arrays.metrics import difference, program_tolerance
-from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.errors import EvaluationError, GraphError, OperationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.program import Program

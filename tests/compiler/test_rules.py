@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.rule_samples import Sample, samples
-from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.validate import validate
 from workbench.compiler.passes.base import RewritePass, all_passes

@@ -22,7 +22,8 @@ from typing import Any, Never
 import numpy as np
 
 from tests.onnx.mutations import case, data_folder, seeds
-from workbench.compiler.builds.build import compile, generated_inputs
+from workbench.compiler.builds.build import compile
+from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.errors import GraphError, ModelError, RewriteError, WorkbenchError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim

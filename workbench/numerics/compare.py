@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.compiler.arrays.metrics import program_tolerance, type_tolerance
-from workbench.compiler.builds.build import PRECISIONS, Build, compile, completed_inputs
+from workbench.compiler.builds.build import PRECISIONS, Build, compile
+from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction

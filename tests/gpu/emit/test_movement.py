@@ -9,7 +9,7 @@ import pytest
 from tests.compiler.variants import computed, expect_close, said
 from tests.gpu.emit.agreement import expect_agreement, operands
 from tests.gpu.harness import program_of, run_one, run_plan
-from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program

@@ -12,7 +12,7 @@ from tests.gpu.kernels.reduced_bodies import BODIES, layer_norm, softmax
 from tests.gpu.kernels.reduced_bodies import given as program_given
 from tests.gpu.kernels.warps import run_warped, warped
 from tests.models.registry import MODELS
-from workbench.compiler.builds.build import generated_inputs
+from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Operation, all_operations
 from workbench.compiler.ir.program import Program

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from workbench.compiler.builds.garbage import rarely_collected
+from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.builds.runner import Runner
 from workbench.compiler.builds.targets import Target, target_named, with_devices
-from workbench.compiler.errors import InputError, OperationError, WorkbenchError
+from workbench.compiler.errors import OperationError, WorkbenchError
 from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import build as build_program
 from workbench.compiler.ir.rows import rows_of
-from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.tracing import listeners
 from workbench.compiler.laws.pass_checks import MeaningCheck, Validation
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
@@ -27,9 +24,6 @@ from workbench.compiler.record.edits import NearMiss
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.report.result import Result
 from workbench.knobs import knobs
-
-MAX_GENERATED_BYTES = 1 << 34
-"""The largest input that is made up for a parameter that was given none."""
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.why_not import Named
@@ -318,43 +312,3 @@ def _custom(passes: list[Pass]) -> Pipeline:
     """The passes as a pipeline; one that is a pipeline already is taken as it is."""
     first = passes[0] if len(passes) == 1 else None
     return first if isinstance(first, Pipeline) else Pipeline("custom", tuple(passes))
-
-
-def generated_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
-    """An input for every parameter: normal floats, integers that are 0 or 1, dynamic lens at their least."""
-    random = np.random.default_rng(seed)
-    return {name: _generated(shape, random) for name, shape in program.parameters.items()}
-
-
-def completed_inputs(
-    program: Program, inputs: Mapping[str, Any] | None, seed: int = 0
-) -> dict[str, Any]:
-    """The inputs, and generated ones for the parameters that they leave out.
-
-    Raises:
-        InputError: They are no mapping by name, or what is left out cannot be generated.
-    """
-    if not isinstance(inputs, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InputError(
-            f"inputs: expected arrays by name, such as {{'x': array}}; found {type(inputs).__name__}"
-        )
-    given = dict(inputs or {})
-    if all(name in given for name in program.parameters):
-        return given
-    return generated_inputs(program, seed) | given
-
-
-def _generated(shape: Shape, random: np.random.Generator) -> Any:
-    if shape.kind and shape.subs:
-        made = [_generated(s, random) for s in shape.subs]
-        return made[0] if shape.kind == "optional" else made * 2
-    if shape.subs is not None:
-        raise InputError(f"no input can be generated for the shape {shape}")
-    lens = shape.lens if shape.dims is None else [(d.optimals or (d.min,))[0] for d in shape.dims]
-    if prod(lens) * shape.type.size > MAX_GENERATED_BYTES:
-        raise InputError(
-            f"no input is generated for {shape}: over {MAX_GENERATED_BYTES:,} bytes; give one"
-        )
-    if shape.type.is_float:
-        return random.standard_normal(lens, np.float32).astype(shape.type.numpy)
-    return random.integers(0, 2, lens).astype(shape.type.numpy)

@@ -1,0 +1,56 @@
+"""Inputs generated for parameters that were given none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.errors import InputError
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+
+MAX_GENERATED_BYTES = 1 << 34
+"""The largest input that is generated."""
+
+
+def generated_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
+    """An input for every parameter: normal floats, integers that are 0 or 1, dynamic lens at their least."""
+    random = np.random.default_rng(seed)
+    return {name: _generated(shape, random) for name, shape in program.parameters.items()}
+
+
+def completed_inputs(
+    program: Program, inputs: Mapping[str, Any] | None, seed: int = 0
+) -> dict[str, Any]:
+    """The inputs, and generated ones for the parameters that they leave out.
+
+    Raises:
+        InputError: They are no mapping by name, or what is left out cannot be generated.
+    """
+    if not isinstance(inputs, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(
+            f"inputs: expected arrays by name, such as {{'x': array}}; found {type(inputs).__name__}"
+        )
+    given = dict(inputs or {})
+    if all(name in given for name in program.parameters):
+        return given
+    return generated_inputs(program, seed) | given
+
+
+def _generated(shape: Shape, random: np.random.Generator) -> Any:
+    if shape.kind and shape.subs:
+        made = [_generated(s, random) for s in shape.subs]
+        return made[0] if shape.kind == "optional" else made * 2
+    if shape.subs is not None:
+        raise InputError(f"no input can be generated for the shape {shape}")
+    lens = shape.lens if shape.dims is None else [(d.optimals or (d.min,))[0] for d in shape.dims]
+    if prod(lens) * shape.type.size > MAX_GENERATED_BYTES:
+        raise InputError(
+            f"no input is generated for {shape}: over {MAX_GENERATED_BYTES:,} bytes; give one"
+        )
+    if shape.type.is_float:
+        return random.standard_normal(lens, np.float32).astype(shape.type.numpy)
+    return random.integers(0, 2, lens).astype(shape.type.numpy)
