@@ -106,11 +106,11 @@ def _seeded(item: pytest.Item) -> list[pytest.Item]:
         return []
     made = Seeded.from_parent(
         item.parent,
-        name=f"{item.name}@seed",
+        name=f"{item.name}-seed",
         callspec=getattr(item, "callspec", None),
         callobj=item.obj,
         fixtureinfo=item._fixtureinfo,
-        originalname=f"{item.originalname}@seed",
+        originalname=f"{item.originalname}-seed",
     )
     return [made]
 

@@ -51,10 +51,17 @@ def run_one(op: Operation, operands: Sequence[Operand], device: Device) -> Ran:
     return ran
 
 
-def run_all(uses: Sequence[Case], device: Device) -> Iterator[Ran]:
-    """The results of each instruction; their kernels are compiled together."""
-    plans = [lower(program_of(op, operands), device.dialect) for op, operands in uses]
-    codes = built(plans, device)
+def planned(use: Case, device: Device) -> Plan:
+    """The plan of one instruction on a device."""
+    return lower(program_of(*use), device.dialect)
+
+
+def run_all(
+    uses: Sequence[Case], device: Device, codes: dict[str, Code] | None = None
+) -> Iterator[Ran]:
+    """The results of each instruction; their kernels are compiled together, unless they are given."""
+    plans = [planned(use, device) for use in uses]
+    codes = built(plans, device) if codes is None else codes
     for plan, (_, operands) in zip(plans, uses, strict=True):
         arrays = {
             f"x{k}": np.asarray(x.array).reshape(x.shape.lens) for k, x in enumerate(operands)

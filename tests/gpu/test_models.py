@@ -21,6 +21,8 @@ LIGHT = [n for n, m in MODELS.items() if m.kind in ("small", "wheel")]
 HEAVY = [n for n, m in MODELS.items() if m.kind in ("light", "export")]
 LOOPS = {"small_loop", "small_loop_stops", "small_scan"}
 """Their loops are run by the host."""
+AS_USERS = "pplcnet_orient"
+"""The model whose kernels are all optimized, as the notebooks have them; of others, a few are."""
 AMD = ("gfx90a", "gfx908", "gfx1030")
 
 every_model = pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def test_a_model_gives_what_the_reference_gives(name: str, fused: bool, device: 
     program, inputs = parsed(MODELS[name]), MODELS[name].inputs()
     disable = () if fused else ("fusion",)
     build = wb.compile(program, target="gpu", device=device.spec, disable=disable)
-    if not fused:  # users run fused kernels: those of single operations need not be optimized
+    if not (fused and name == AS_USERS):
         plan = build.runner.plan()
         build.runner.trust(saved_kernels(plan, device.compiler, built([plan], device)))
     wanted = wb.compile(program, target="ref").run(inputs)
@@ -49,7 +51,6 @@ def test_a_model_gives_what_the_reference_gives(name: str, fused: bool, device: 
     assert bool(build.runner.plan().host) == (name in LOOPS)
 
 
-@pytest.mark.xdist_group("compiled models")
 @every_model
 def test_fusion_makes_fewer_kernels(name: str):
     counts = [
@@ -65,7 +66,6 @@ def _compiled(name: str, fused: bool = True) -> Program:
     return wb.compile(parsed(MODELS[name]), target="cpu", passes="gpu", disable=disable).program
 
 
-@pytest.mark.xdist_group("compiled models")
 @pytest.mark.parametrize("arch", AMD)
 def test_every_kernel_of_the_models_compiles_for_amd(arch: str):
     compiler = compiler_for(f"hip:{arch}")

@@ -105,6 +105,6 @@ def test_a_seed_gives_some_property_tests_other_examples_beside_the_fixed_ones(t
     (first, names), again, (other, _) = (drawn(tmp_path, s) for s in ("1", "1", "2"))
     assert (first, names) == again
     assert first != other
-    fixed = [n for n in names if "@seed" not in n]
+    fixed = [n for n in names if "-seed" not in n]
     assert fixed == [f"test_it[{k}]" for k in range(60)]
     assert 0 < len(names) - len(fixed) < 20

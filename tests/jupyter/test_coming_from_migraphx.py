@@ -6,7 +6,7 @@ import pytest
 
 from tests.jupyter.lab import Lab, Notebook
 
-pytestmark = [pytest.mark.jupyter, pytest.mark.xdist_group("jupyter")]
+pytestmark = pytest.mark.jupyter
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03-coming-from-migraphx.ipynb"
 

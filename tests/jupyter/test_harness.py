@@ -7,7 +7,7 @@ import pytest
 
 from tests.jupyter.lab import Lab
 
-pytestmark = [pytest.mark.jupyter, pytest.mark.xdist_group("jupyter")]
+pytestmark = pytest.mark.jupyter
 
 WIDGET = '''
 import anywidget, traitlets

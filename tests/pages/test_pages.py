@@ -18,7 +18,6 @@ WITHOUT_EXAMPLE = {"unknown:", "@outline", "outline"}
 OURS = sorted(n for n, op in OPERATIONS.items() if op.__module__.startswith("workbench."))
 
 
-@pytest.mark.xdist_group("pages")
 def test_the_pages_are_up_to_date(request: pytest.FixtureRequest):
     made = pages()
     if request.config.getoption("--update-golden"):
@@ -42,7 +41,6 @@ def test_the_page_of_passes_is_up_to_date(request: pytest.FixtureRequest):
             assert f"| `{rule.name}` |" in written
 
 
-@pytest.mark.xdist_group("pages")
 def test_every_operation_has_a_section_with_an_example():
     text = "\n".join(pages().values())
     sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
@@ -51,7 +49,6 @@ def test_every_operation_has_a_section_with_an_example():
     assert {n for n in OURS if example(n) is None} == WITHOUT_EXAMPLE
 
 
-@pytest.mark.xdist_group("pages")
 def test_operators_of_onnx_lead_to_the_operations_that_they_become():
     found = table()
     assert found["", "Add"].operations >= {"add", "multibroadcast"}
