@@ -1,6 +1,7 @@
 """Dynamic shapes by MIGraphX's rules to the letter, as programs of the drop-in have them."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 
@@ -9,7 +10,9 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ops.pointwise import Relu
 from workbench.compiler.ops.recurrent import Direction
+from workbench.compiler.passes.base import pass_named
 from workbench.compiler.text.printing import parse
 
 MOST = (1 << 64) - 1
@@ -145,3 +148,39 @@ def test_programs_that_are_built_together_keep_their_own_rules():
     with ThreadPoolExecutor(2) as pool:
         found = pool.map(lambda by: list(steps(by)), [True, False] * 4)
         assert list(found) == [strict, usual] * 4
+
+
+@dataclass(frozen=True)
+class Choosy(Relu):
+    """An operation that strict rules allow on one shape only."""
+
+    only: Shape | None = None
+
+    def shape_by(self, rules, inputs, modules=()):
+        if rules.strict and inputs[0] != self.only:
+            raise ShapeError(f"relu: {inputs[0]}")
+        return super().shape_by(rules, inputs, modules)
+
+
+PASSES_THAT_ASK = [
+    ("eliminate_contiguous", {}, Shape("float", (3, 2), (1, 3))),
+    ("truncate_float", {"ins_names": "relu", "float_type": "half"}, static(3, 2)),
+    (
+        "eliminate_data_type",
+        {"unsupported_types": "float", "unsupported_ops": "relu", "target_type": "double"},
+        static(3, 2),
+    ),
+    ("split_single_dyn_dim", {}, ranges((1, 3), (2, 2))),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "shape"), PASSES_THAT_ASK)
+def test_passes_ask_by_the_rules_of_the_program(name, options, shape):
+    for program in (Program(), strict_program()):
+        x = program.main.add_parameter("x", shape)
+        taken = program.main.add("contiguous", x).shape
+        made = program.main.add(Choosy(taken), program.main.last)
+        program.main.add_return(program.main.add("contiguous", made))
+        before = str(program)
+        pass_named(name, **options).apply(program)
+        assert (str(program) == before) is program.strict

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 from workbench.compiler.ir.instruction import SourceNode
+from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
 
 
 @dataclass(eq=False)
@@ -22,6 +23,11 @@ class ProgramFacts:
     """Whether shapes whose ranges are all single lengths stay dynamic, as they do in MIGraphX."""
     strict: bool = False
     """Whether operations refuse what MIGraphX refuses of dynamic shapes; with ``keeps_fixed`` only."""
+
+    @property
+    def shape_rules(self) -> ShapeRules:
+        """The rules by which shapes in this program are inferred."""
+        return ShapeRules(True, self.strict) if self.keeps_fixed else PLAIN
 
     def take_facts(self, other: ProgramFacts) -> None:
         """Have the facts of another program; this is the one place where they are copied."""

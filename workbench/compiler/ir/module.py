@@ -24,7 +24,7 @@ from workbench.compiler.ir.instruction import (
 from workbench.compiler.ir.instruction_list import InstructionList
 from workbench.compiler.ir.operation import Operation, expect_unpacked, make
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ir.shape_rules import ShapeRules
+from workbench.compiler.ir.shape_rules import PLAIN
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
@@ -450,11 +450,10 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
         ShapeError: The operation refuses them; the message names it and them.
     """
     shapes = [i.shape for i in inputs]
+    rules = inputs[0].module.program.shape_rules if inputs else PLAIN
     expect_unpacked(op, shapes)
     try:
-        if inputs and (program := inputs[0].module.program).keeps_fixed:
-            return op.shape_by(ShapeRules(True, program.strict), shapes, modules)
-        return op.compute_shape(shapes, modules)
+        return op.shape_by(rules, shapes, modules)
     except (IndexError, ZeroDivisionError, AttributeError) as error:
         found = "; ".join(map(str, shapes)) or "no inputs"
         raise ShapeError(f"{op}: the inputs do not suit it: {found}") from error

@@ -19,8 +19,8 @@ class ShapeRules:
 
     def settle(self, inputs: Sequence[Shape], result: Shape) -> Shape:
         """The result of an operation on these inputs: static where it settled, unless ranges are kept."""
-        ranges = any(s.dims is not None for s in inputs)
-        return _reopened(result) if self.keeps_fixed and ranges else result
+        keeps = self.keeps_fixed and any(s.dims is not None for s in inputs)
+        return _reopened(result) if keeps else result
 
 
 PLAIN = ShapeRules()

@@ -21,6 +21,7 @@ from workbench.compiler.ir.operation import (
 )
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
 from workbench.compiler.ops.elementary import Exp
 
 if TYPE_CHECKING:
@@ -64,10 +65,16 @@ class Write(Written):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape that ``op`` gives; the buffer has its type and lens, perhaps other strides."""
+        return self.shape_by(PLAIN, inputs, modules)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape that ``op`` gives by these rules."""
         if len(inputs) < 2:
             raise ShapeError(f"write: expected an operand and a buffer, found {len(inputs)} inputs")
         try:
-            result = self.op.compute_shape(inputs[:-1], modules)
+            result = self.op.shape_by(rules, inputs[:-1], modules)
         except ShapeError as error:
             raise ShapeError(f"write: {error}") from error
         return self._expect_fits(result, inputs[-1])

@@ -71,6 +71,7 @@ def _values(dim: Dim, size: int) -> Mapping[Expr, int]:
 def _refused(main: Module, size: int, values: Mapping[Expr, int]) -> str:
     """The objection of an operation to a length; those behind a call show only in the copy."""
     shapes: dict[Instruction, Shape] = {}
+    rules = main.program.shape_rules
     for instruction in main:
         if any(not m.bypass for m in instruction.modules):
             break
@@ -80,7 +81,7 @@ def _refused(main: Module, size: int, values: Mapping[Expr, int]) -> str:
         given = [shapes[i] for i in instruction.inputs]
         try:
             op = specialised(instruction.op, values)
-            shapes[instruction] = op.compute_shape(given, instruction.modules)
+            shapes[instruction] = op.shape_by(rules, given, instruction.modules)
         except WorkbenchError as error:
             return str(error)
     return ""

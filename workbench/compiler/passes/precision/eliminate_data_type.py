@@ -122,8 +122,9 @@ def _refusal(
     if not instruction.shape.is_tensor and not (instruction.shape.is_tuple and picked):
         return f"{op.name}: its results are used together"
     shapes = [i.shape for i in instruction.inputs]
+    converted = [s.with_type(target) if s.type in types else s for s in shapes]
     try:
-        op.compute_shape([s.with_type(target) if s.type in types else s for s in shapes])
+        op.shape_by(instruction.module.program.shape_rules, converted)
     except ShapeError as error:
         return str(error)
     return ""

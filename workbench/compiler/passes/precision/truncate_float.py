@@ -111,8 +111,9 @@ def _retyped(instruction: Instruction, target: DType) -> Shape | str:
         return (
             f"{op.name}: it goes with the network whose state it reads, #{instruction.inputs[0].id}"
         )
+    rules = instruction.module.program.shape_rules
     try:
-        made = op.compute_shape(shapes, instruction.modules)
+        made = op.shape_by(rules, shapes, instruction.modules)
     except ShapeError as error:
         return str(error)
     if shape.is_tuple and not instruction.users:

@@ -103,7 +103,8 @@ def _takes(instruction: Instruction, copy: Instruction, shape: Shape) -> bool:
 
 
 def _shape_of(instruction: Instruction, inputs: Sequence[Shape]) -> Shape | None:
+    rules = instruction.module.program.shape_rules
     try:
-        return instruction.op.compute_shape(inputs, instruction.modules)
+        return instruction.op.shape_by(rules, inputs, instruction.modules)
     except (WorkbenchError, IndexError, ZeroDivisionError, AttributeError):
         return None
