@@ -14,6 +14,7 @@ from workbench.compiler.ir.operation import Family, Operation, Sample, expect_co
 from workbench.compiler.ir.quoting import value_text, word_text
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.structure import Rearrangement
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -199,6 +200,7 @@ class Identity(_First):
     """Its first input, unchanged."""
 
     name = "identity"
+    rearranges = Rearrangement.RELAID
 
 
 watcher: ContextVar[Callable[[int, Array], None] | None] = ContextVar("watcher", default=None)

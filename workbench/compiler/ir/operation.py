@@ -15,7 +15,7 @@ from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.quoting import word_text
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.shape_rules import ShapeRules
-from workbench.compiler.ir.structure import Contraction, Monoid
+from workbench.compiler.ir.structure import Contraction, Monoid, Rearrangement
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.argument import Argument
@@ -63,6 +63,10 @@ class Operation:
     takes_modules: ClassVar[bool] = False
     expression: ClassVar[str | None] = None
     """Scalar expression over ``{0}``, ``{1}``… in C, for pointwise operations; ``T`` is the element type."""
+    keeps_types: ClassVar[bool] = False
+    """Whether ``expression`` takes operands in their own types, not in the one for arithmetic."""
+    never_negative: ClassVar[bool] = False
+    """Whether floats that it gives are never below 0, whatever the inputs are."""
     dynamic: ClassVar[bool] = False
     """Whether inputs with dynamic dimensions are accepted."""
     overwrites: ClassVar[bool] = False
@@ -79,6 +83,11 @@ class Operation:
     """Whether a window slides over the spatial axes of the first input, with ``padding`` around it."""
     contraction: ClassVar[Contraction | None] = None
     """What is known of sums of products of the first two inputs, for matrix products and convolutions."""
+
+    rearranges: ClassVar[Rearrangement | None] = None
+    """How elements of the first input come to be the result, where it has no others."""
+    needs_standard: ClassVar[bool] = False
+    """Whether it takes its first input in row-major order only."""
 
     def attributes(self) -> dict[str, Any]:
         """All attributes by name, in the order that they print."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 from workbench.compiler.ir.dtypes import DType
 
@@ -55,6 +56,14 @@ class Choice(Monoid):
     def keeps_one(self) -> bool:
         """Whether the result of one element is that element: it is its place."""
         return False
+
+
+class Rearrangement(Enum):
+    """The way in which an operation that computes nothing gives elements of its first input."""
+
+    RELAID = "each once, in row-major order or with axes permuted"
+    REPEATED = "each once or more"
+    SELECTED = "any of them, any number of times"
 
 
 @dataclass(frozen=True)

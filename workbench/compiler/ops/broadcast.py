@@ -34,6 +34,7 @@ from workbench.compiler.ir.ranges import (
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
 from workbench.compiler.ir.shape_rules import ShapeRules
+from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ir.sym import lit
 from workbench.compiler.ir.sym.bindings import bound
 
@@ -82,6 +83,7 @@ class Multibroadcast(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    rearranges = Rearrangement.REPEATED
     out_lens: Ints = ()
     out_dyn_dims: tuple[Dim, ...] = ()
 
@@ -178,6 +180,7 @@ class Broadcast(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    rearranges = Rearrangement.REPEATED
     axis: int = 0
     out_lens: Ints = ()
     out_dyn_dims: tuple[Dim, ...] = ()
@@ -257,6 +260,7 @@ class BroadcastForDot(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    rearranges = Rearrangement.REPEATED
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Common leading lens, then the first input's matrix."""
@@ -302,6 +306,7 @@ class BroadcastWithDims(Operation):
     on_host = "lengths that only a run knows"
     family = Family.VIEW
     dynamic = True
+    rearranges = Rearrangement.REPEATED
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Unknown lengths; only the number of dimensions is known."""
@@ -336,6 +341,7 @@ class Scalar(Operation):
     name = "scalar"
     family = Family.VIEW
     alias = 0
+    rearranges = Rearrangement.REPEATED
     scalar_bcst_dims: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

@@ -33,6 +33,8 @@ _TRUTH: tuple[tuple[float, float], ...] = ((-1.0, 1.0),)
 class _Test(Binary):
     """A test on two operands; ``function`` gives bools. It needs no wider type to be exact."""
 
+    keeps_types = True
+
     def compute(self, *inputs: Any) -> Array:
         """1 or 0 in the type of the operands."""
         with np.errstate(all="ignore"):
@@ -41,6 +43,8 @@ class _Test(Binary):
 
 class _Property(Unary):
     """A property of a float; the result is a bool tensor."""
+
+    keeps_types = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The input's lens, of bools."""
@@ -137,6 +141,7 @@ class Not(Unary):
 
     name = "not"
     expression = "T({0} == T(0))"
+    keeps_types = True
     domains = _TRUTH
 
     def compute(self, *inputs: Any) -> Array:
@@ -188,6 +193,7 @@ class Where(Pointwise):
 
     name = "where"
     expression = "{0} ? {1} : {2}"
+    keeps_types = True
     arity = 3
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

@@ -32,6 +32,7 @@ from workbench.compiler.ir.ranges import (
 )
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ops.movement import Pad, PadMode
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class ReshapeWithDims(Operation):
     on_host = "lengths that only a run knows"
     family = Family.MOVEMENT
     dynamic = True
+    rearranges = Rearrangement.RELAID
     out_dyn_dims: tuple[Dim, ...] = ()
     allowzero: bool = False
 

@@ -24,6 +24,7 @@ class Exp(_Transcendental):
 
     name = "exp"
     expression = "exp({0})"
+    never_negative = True
     function = np.exp
 
 
@@ -65,6 +66,7 @@ class Sigmoid(_Transcendental):
 
     name = "sigmoid"
     expression = "T(1) / (T(1) + exp(-{0}))"
+    never_negative = True
 
     def value(self, *inputs: Array) -> Array:
         """The definition, in place."""

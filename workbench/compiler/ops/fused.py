@@ -311,6 +311,11 @@ class Group(_Whole):
     family = Family.KERNEL
     tag: str = ""
 
+    @property
+    def is_attention(self) -> bool:
+        """Whether it is attention, whose operands are read through any views."""
+        return self.tag in ("attention", "kv_cache_attention")
+
 
 @operation
 class FusedConcat(Fused):

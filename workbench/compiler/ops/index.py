@@ -31,6 +31,7 @@ from workbench.compiler.ir.ranges import (
 )
 from workbench.compiler.ir.sampling import digits, grid, noise
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ops.accumulate import is_narrow, quiet
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Gather(Operation):
     name = "gather"
     family = Family.MOVEMENT
     dynamic = True
+    rearranges = Rearrangement.SELECTED
     axes_of_input = ("axis",)
     axis: int = 0
 
@@ -97,6 +99,7 @@ class GatherNd(Operation):
     name = "gathernd"
     family = Family.MOVEMENT
     dynamic = True
+    rearranges = Rearrangement.SELECTED
     batch_dims: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -182,6 +185,7 @@ class GatherElements(Operation):
     name = "gather_elements"
     family = Family.MOVEMENT
     dynamic = True
+    rearranges = Rearrangement.SELECTED
     axes_of_input = ("axis",)
     axis: int = 0
 

@@ -38,6 +38,7 @@ from workbench.compiler.ir.ranges import (
 from workbench.compiler.ir.sampling import digits, grid
 from workbench.compiler.ir.shape import Shape, common_permutation
 from workbench.compiler.ir.shape_rules import ShapeRules
+from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ops.elementwise import cast, finfo, repacked
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Contiguous(Operation):
     name = "contiguous"
     family = Family.MOVEMENT
     dynamic = True
+    rearranges = Rearrangement.RELAID
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The same lens, standard."""
@@ -78,6 +80,7 @@ class Layout(Operation):
 
     name = "layout"
     family = Family.MOVEMENT
+    rearranges = Rearrangement.RELAID
     permutation: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -325,6 +328,7 @@ class Reverse(Operation):
     name = "reverse"
     family = Family.MOVEMENT
     dynamic = True
+    rearranges = Rearrangement.SELECTED
     axes_of_input = ("axes",)
     axes: Ints = ()
 

@@ -22,6 +22,7 @@ class Abs(Unary):
 
     name = "abs"
     expression = "abs({0})"
+    never_negative = True
     exact = True
     function = np.abs
 
@@ -63,6 +64,7 @@ class Sqrt(Unary):
 
     name = "sqrt"
     expression = "sqrt({0})"
+    never_negative = True
     domains = ((0.0, 9.0),)
     function = np.sqrt
 
@@ -132,6 +134,7 @@ class Relu(Unary):
 
     name = "relu"
     expression = "max({0}, T(0))"
+    never_negative = True
     exact = True
     function = _relu
 
@@ -307,6 +310,7 @@ class Sqdiff(Binary):
 
     name = "sqdiff"
     expression = "({0} - {1}) * ({0} - {1})"
+    never_negative = True
     exact = True
     cost = 2
 

@@ -256,6 +256,7 @@ class ReduceAll(Reduction):
     """Whether all elements along the axes are nonzero, in the input's type."""
 
     name = "reduce_all"
+    never_negative = True
     monoid = ALL
 
     def reduced(self, x: Array, axes: Ints) -> Array:
@@ -268,6 +269,7 @@ class ReduceAny(Reduction):
     """Whether some element along the axes is nonzero, in the input's type."""
 
     name = "reduce_any"
+    never_negative = True
     monoid = ANY
 
     def reduced(self, x: Array, axes: Ints) -> Array:
@@ -395,6 +397,7 @@ class Softmax(Normalisation):
     """Exponentials along ``axis``, divided by their sum."""
 
     name = "softmax"
+    never_negative = True
 
     def lines(self, x: Array, out: Array) -> None:
         """Shifted by the maximum first, so that no exponential overflows."""

@@ -22,6 +22,7 @@ from workbench.compiler.ir.operation import (
 from workbench.compiler.ir.ranges import expect, expect_tensors, product, quotient, ranged
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.structure import Rearrangement
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -115,6 +116,7 @@ class Reshape(Operation):
     name = "reshape"
     family = Family.MOVEMENT
     dynamic = True
+    rearranges = Rearrangement.RELAID
     dims: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -184,6 +186,8 @@ class ReshapeLazy(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    needs_standard = True
+    rearranges = Rearrangement.RELAID
     dims: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -235,6 +239,7 @@ class Flatten(Operation):
     name = "flatten"
     family = Family.MOVEMENT
     dynamic = True
+    rearranges = Rearrangement.RELAID
     axis: int = 1
 
     def normalized(self, inputs: Sequence[Shape]) -> Operation:

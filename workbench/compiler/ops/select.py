@@ -166,6 +166,7 @@ class NonZero(Operation):
     name = "nonzero"
     family = Family.REDUCE
     dynamic = True
+    needs_standard = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """int64: a row an axis, and room for all elements."""

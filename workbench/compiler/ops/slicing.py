@@ -30,6 +30,7 @@ from workbench.compiler.ir.ranges import (
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.shape_rules import ShapeRules
+from workbench.compiler.ir.structure import Rearrangement
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -49,6 +50,7 @@ class Slice(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    rearranges = Rearrangement.SELECTED
     axes: Ints = ()
     starts: Ints = ()
     ends: Ints = ()

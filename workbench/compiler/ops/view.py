@@ -35,6 +35,7 @@ from workbench.compiler.ir.ranges import (
 from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.shape_rules import ShapeRules
+from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ir.sym import Expr
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Transpose(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    rearranges = Rearrangement.RELAID
     permutation: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -88,6 +90,7 @@ class Squeeze(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    rearranges = Rearrangement.RELAID
     axes_of_input = ("axes",)
     axes: Ints = ()
 
@@ -149,6 +152,7 @@ class Unsqueeze(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    rearranges = Rearrangement.RELAID
     axes: Ints = ()
     steps: Ints = ()
 
@@ -235,6 +239,7 @@ class Step(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    rearranges = Rearrangement.SELECTED
     axes_of_input = ("axes",)
     axes: Ints = ()
     steps: Ints = ()
@@ -301,6 +306,8 @@ class AsShape(Operation):
     family = Family.VIEW
     alias = 0
     dynamic = True
+    needs_standard = True
+    rearranges = Rearrangement.SELECTED
     shape: Shape = Shape()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -338,6 +345,7 @@ class Load(Operation):
     name = "load"
     family = Family.VIEW
     alias = 0
+    needs_standard = True
     shape: Shape = Shape()
     offset: int = 0
 
