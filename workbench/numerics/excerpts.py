@@ -6,10 +6,10 @@ from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.module import Instruction, Module, captured
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import Rows, build, rows_of
+from workbench.compiler.ops.movement import Contiguous
+from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.passes.base import passes_of, run_pass
 from workbench.compiler.run.constants import evaluate_constant, is_large
-
-_SEEN_THROUGH = frozenset({"reshape", "contiguous"})
 
 
 def trim(program: Program, count: int) -> Program:
@@ -105,7 +105,7 @@ def _seen_through(instruction: Instruction, inside: set[Instruction]) -> Instruc
     current = instruction
     while current.inputs and current not in inside:
         alias = current.op.alias
-        if alias is None and current.name not in _SEEN_THROUGH:
+        if alias is None and not isinstance(current.op, Reshape | Contiguous):
             break
         shown = current.inputs[0 if alias is None else alias]
         if not shown.shape.is_tensor:  # a tuple is no input of a run; its elements are

@@ -12,9 +12,14 @@ import numpy as np
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.precompiled import build_of, outputs_of
 from workbench.compiler.errors import OperationError, WorkbenchError
+from workbench.compiler.ir.builtin import Literal, Param, Undefined
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.broadcast import Broadcast
+from workbench.compiler.ops.recurrent import Recurrent
+from workbench.compiler.ops.reshape import Reshape
+from workbench.compiler.ops.view import Transpose
 from workbench.compiler.passes.base import passes_of, run_pass
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.tracing import Traced, run_trace
@@ -28,10 +33,9 @@ if TYPE_CHECKING:
 
 MODES = ("outputs", "instructions", "reduce", "bisect")
 PASSED = "MIGraphX verification passed successfully."
-_SKIPPED = frozenset({"broadcast", "transpose", "reshape", "undefined"})
-_ITSELF = frozenset({"undefined", "rnn", "gru", "lstm"})
+_SKIPPED = (Broadcast, Transpose, Reshape, Undefined)
+_ITSELF = (Undefined, Recurrent)
 """Absent inputs, and what operations that pick a recurrent operation's last state are made for."""
-_LEAVES = frozenset({"@literal", "@param"})
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,7 @@ class Verifier:
         the same.
         """
         limits, known = self._limits(program), self._of_run(program, inputs)
-        chosen = [i for i in program.main if i.name[0] != "@" and i.name not in _SKIPPED]
+        chosen = [i for i in program.main if i.name[0] != "@" and not isinstance(i.op, _SKIPPED)]
         named = names(program)
         checks: list[Check] = []
         with progress_bar(chosen, self.progress, "verify") as shown:
@@ -228,7 +232,7 @@ class Verifier:
         with progress_bar(range(1, len(main)), self.progress, "verify") as steps:
             for count in steps:
                 last = main[-count - 1]
-                if last.name in _LEAVES:
+                if isinstance(last.op, Literal | Param):
                     self.say("info", f"Skip: {count}")
                 else:
                     checks.append(self._trimmed(program, count, last, given, limits))
@@ -416,7 +420,7 @@ def heaviest_chain(program: Program) -> list[Instruction]:
     current = program.main.last
     if program.main.has_return and len(program.outputs) == 1:
         current = program.outputs[0]
-    while current is not None and current.name not in _LEAVES:
+    while current is not None and not isinstance(current.op, Literal | Param):
         chain.append(current)
         current = max(current.inputs, key=lambda i: weights.get(i, 0), default=None)
     return chain[::-1]
@@ -443,7 +447,7 @@ def _placed(program: Program, name: str, given: Instruction) -> Instruction:
     """The stand-in for an input: a parameter, or a value that can be nothing else."""
     if given.literal is not None:
         return program.main.add_literal(given.literal)
-    if given.name not in _ITSELF:
+    if not isinstance(given.op, _ITSELF):
         return program.main.add_parameter(name, given.shape)
     inputs = [_placed(program, f"{name}.{k}", i) for k, i in enumerate(given.inputs)]
     return program.main.add(given.op, *inputs)

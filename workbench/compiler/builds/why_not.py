@@ -6,15 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Family
-from workbench.compiler.ops.fused import FusedReduce, Group
-from workbench.compiler.ops.movement import Contiguous
+from workbench.compiler.ops.fused import FusedConcat, FusedReduce, Group
+from workbench.compiler.ops.movement import Concat, Contiguous
 from workbench.compiler.ops.reduce import is_reduction
 from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.passes.fuse import conditions as obstacles
 from workbench.compiler.passes.fuse import fuse_concat, fuse_gemm_epilogue
-from workbench.compiler.passes.fuse.kernels.pairs import KERNELS, behind_views, listed, who
+from workbench.compiler.passes.fuse.kernels.pairs import behind_views, is_kernel, listed, who
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
@@ -168,12 +169,12 @@ def _after_group(group: Instruction, user: Instruction) -> str:
 
 def _alone(instruction: Instruction) -> str:
     """The reason why nothing fuses with an operation of that kind; empty where something does."""
-    name, op = instruction.name, instruction.op
-    if name == "@return":
+    op = instruction.op
+    if isinstance(op, Return):
         return "a program's result is written to memory by the kernel that computes it: nothing follows it"
-    if name.startswith("@"):
+    if op.name.startswith("@"):
         return f"{who(instruction)} is given, not computed: whatever reads it is a kernel with it as input"
-    if name in (*KERNELS, "group", "concat", "fused_concat"):
+    if is_kernel(instruction) or isinstance(op, Group | Concat | FusedConcat):
         return ""
     if op.pointwise or is_reduction(instruction) or fuse_gemm_epilogue.is_product(instruction):
         return ""

@@ -16,6 +16,8 @@ from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import OPERATIONS, find, make
 from workbench.compiler.macros.emit import Emit
 from workbench.compiler.ops.custom import Custom
+from workbench.compiler.ops.index import Gather
+from workbench.compiler.ops.reshape import Flatten
 
 Body: TypeAlias = "Callable[..., Instruction | list[Instruction]]"
 
@@ -102,10 +104,6 @@ def expand(
     return made if isinstance(made, list) else [made]
 
 
-_LAID_OUT = {"flatten", "gather"}
-"""Operations that a macro of their name gives inputs laid out row by row."""
-
-
 def _plain(
     emit: Emit,
     name: str,
@@ -120,7 +118,7 @@ def _plain(
         raise OperationError(
             f"{name}: {len(modules)} module arguments; it takes none, they should be empty"
         )
-    if name in _LAID_OUT:
+    if isinstance(op, Flatten | Gather):  # laid out row by row, as MIGraphX has it
         inputs = [i if i.shape.standard else emit.add("contiguous", i) for i in inputs]
     return emit.module.insert(emit.before, op, *inputs, modules=modules)
 

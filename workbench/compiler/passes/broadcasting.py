@@ -12,6 +12,8 @@ from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape, broadcast_lens
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convert import Convert
+from workbench.compiler.ops.slicing import Slice
+from workbench.compiler.ops.view import Squeeze, Transpose, Unsqueeze
 from workbench.compiler.rewrite import Pattern, Rewriter, behind_broadcasts, var
 
 
@@ -82,13 +84,10 @@ def _has(type: DType, value: float) -> bool:
     return type.is_float or value >= 0 or np.issubdtype(type.numpy, np.signedinteger)
 
 
-_VIEWS = ("broadcast", "multibroadcast", "slice", "squeeze", "transpose", "unsqueeze")
-
-
 def varying_axes(instruction: Instruction) -> list[int]:
     """Axes along which a value varies, as far as its broadcasts tell."""
     base, shape = instruction, instruction.shape
-    while base.name in _VIEWS:
+    while isinstance(base.op, Broadcast | Multibroadcast | Slice | Squeeze | Transpose | Unsqueeze):
         base = base.inputs[0]
     sure = base.literal is not None or not repeats(base.shape)
     pairs = zip(shape.lens, shape.strides, strict=True)

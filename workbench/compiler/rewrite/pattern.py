@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from workbench.compiler.ir.instruction import Instruction, is_constant
 from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
+from workbench.compiler.ops.movement import Contiguous
 
 Predicate = Callable[[Instruction], bool]
 Condition = tuple[Predicate, str]
@@ -137,7 +139,7 @@ def is_pointwise(op: type[Operation]) -> bool:
 
 def behind_broadcasts(instruction: Instruction) -> Instruction:
     """The value below any broadcast, multibroadcast or contiguous."""
-    while instruction.name in ("broadcast", "multibroadcast", "contiguous"):
+    while isinstance(instruction.op, Broadcast | Multibroadcast | Contiguous):
         instruction = instruction.inputs[0]
     return instruction
 

@@ -161,12 +161,6 @@ def rounded(w: Writer, value: Scalar) -> Scalar:
 
 # Expressions
 
-_AS_THEY_ARE = frozenset({
-    "convert", "where", "equal", "greater", "less", "logical_and", "logical_or", "logical_xor", "not",
-    "isnan", "isinf", "bit_cast", "dequantizelinear", "cast_to",
-})  # fmt: skip
-"""Operations whose operands keep their own types."""
-
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\(")
 _EXP = re.compile(r"\bexp\(")
 _OWN = frozenset({"min", "max", "mod", "sign", "abs", "shift_left", "shift_right"})
@@ -197,7 +191,7 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
     if isinstance(op, Quantizelinear):
         return _quantized(w, operands, type)
     work = _work_type(op, operands, type)
-    kept = op.name in _AS_THEY_ARE and not isinstance(op, Dequantizelinear)
+    kept = op.keeps_types
     names = [x.text if kept else _as_type(w, x, work) for x in operands]
     names += ["0"] * (3 - len(names))
     text = _expression(w, op, names, work if not kept else c_type(operands[0].type), type)
@@ -261,7 +255,7 @@ def _work_type(op: Operation, operands: Sequence[Scalar], type: DType) -> str:
     first = operands[0].type
     if isinstance(op, Dequantizelinear):
         return "f64" if c_type(first) in _WIDE or c_type(type) != "f32" else "f32"
-    if op.name in _AS_THEY_ARE:
+    if op.keeps_types:
         return c_type(type)
     if first.is_float:
         return c_type(first)
@@ -280,9 +274,7 @@ def _expression(w: Writer, op: Operation, names: Sequence[str], work: str, type:
     if isinstance(op, Div) and kind_of(work) != "f":
         w.need(definition("div", work))
         return f"div_{work}({names[0]}, {names[1]})"
-    result = (
-        c_type(type) if op.name in _AS_THEY_ARE and not isinstance(op, Dequantizelinear) else work
-    )
+    result = c_type(type) if op.keeps_types else work
     attributes = {k: _attribute(v, work) for k, v in op.attributes().items()}
     return called(w, op.expression.format(*names, **attributes), work, result)
 

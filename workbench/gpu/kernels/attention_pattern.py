@@ -16,11 +16,12 @@ from workbench.compiler.ops.contract import Dot
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.ops.pointwise import Mul
-from workbench.compiler.ops.view import Transpose
+from workbench.compiler.ops.slicing import Slice
+from workbench.compiler.ops.view import Step, Transpose
 from workbench.compiler.passes.fuse.attention.recognition import (
-    SHAPING,
-    VIEWS,
     in_order,
+    is_relaid,
+    is_shaped,
     softmax_behind,
     softmax_input,
 )
@@ -31,8 +32,6 @@ from workbench.gpu.emit.tensors import At, Indices, Tensors, has_value
 from workbench.gpu.emit.writer import Writer
 
 _TYPES = frozenset({DType.FLOAT, DType.HALF, DType.BF16})
-_PLACING = SHAPING | {"slice", "step", "identity"}
-"""Operations besides elementwise ones that say where an element comes from."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +152,8 @@ def _fits(a: Attention) -> bool:
 def _is_simple(instruction: Instruction) -> bool:
     if not instruction.inputs or isinstance(instruction.op, Return):
         return True
-    known = _is_elementwise(instruction) or instruction.name in _PLACING
-    return known and has_value(instruction)
+    placed = is_shaped(instruction) or isinstance(instruction.op, Slice | Step)
+    return (placed or _is_elementwise(instruction)) and has_value(instruction)
 
 
 def _is_elementwise(instruction: Instruction) -> bool:
@@ -253,7 +252,7 @@ def _ways(
         elif _is_elementwise(one):
             found[one] = way
         else:
-            found[one] = (*way, one) if one.name in VIEWS else None
+            found[one] = (*way, one) if is_relaid(one) else None
     return found
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Family
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.ops.fused import Group, PointwiseModule
+from workbench.compiler.ops.movement import Concat, Pad, Reverse
 from workbench.compiler.report.result import kernel_text
 from workbench.gpu.emit.tensors import has_value
 from workbench.gpu.kernels.attention import attention
@@ -23,24 +25,13 @@ from workbench.gpu.lowering.places import parts_of, viewed
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
-_MOVES = frozenset({"reverse", "concat", "pad", "contiguous", "layout", "reshape", "flatten"})
-"""Operations besides elementwise ones and views that are cheap enough to do again for each reader."""
-
-_ONE_TO_ONE = frozenset({
-    "transpose", "reshape", "reshape_lazy", "squeeze", "unsqueeze", "flatten", "contiguous", "identity",
-    "layout",
-})  # fmt: skip
-"""Operations that give every element of their input one place."""
-
-_ATTENTION = frozenset({"attention", "kv_cache_attention"})
-
 
 @schedule(Group)
 def group(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
     """The kernels of a group: by its tag if there is such a kernel, else as its body says."""
     op = instruction.op
     made = None
-    if isinstance(op, Group) and op.tag in _ATTENTION:
+    if isinstance(op, Group) and op.is_attention:
         made = attention(lowering, instruction)
     return lower_body(lowering, instruction) if made is None else scheduled(made, attention)
 
@@ -101,8 +92,8 @@ def is_inlined(instruction: Instruction) -> bool:
     """Whether readers of a value compute it themselves, rather than from memory."""
     op = instruction.op
     simple = op.pointwise or op.family is Family.VIEW or isinstance(op, PointwiseModule)
-    cheap = simple or instruction.name in _MOVES
-    return cheap and has_value(instruction) and schedule_of(instruction.op) is None
+    moves = op.rearranges is Rearrangement.RELAID or isinstance(op, Reverse | Concat | Pad)
+    return (simple or moves) and has_value(instruction) and schedule_of(instruction.op) is None
 
 
 # Around one product
@@ -152,7 +143,7 @@ def _way(
         return None
     if one.op.pointwise or isinstance(one.op, PointwiseModule | GetTupleElem):
         return way
-    return (*way, one) if one.name in _ONE_TO_ONE else None
+    return (*way, one) if one.op.rearranges is Rearrangement.RELAID else None
 
 
 def _by_element(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from workbench.compiler.errors import DeviceError
-from workbench.compiler.ir.builtin import Identity
+from workbench.compiler.ir.builtin import BuiltinOutline, Comment, Identity, Return
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction, detached
 from workbench.compiler.ir.module import Module, captured
@@ -19,6 +19,7 @@ from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast, Scalar
 from workbench.compiler.ops.buffers import Copy, Write
 from workbench.compiler.ops.control import If
 from workbench.compiler.ops.movement import Contiguous
+from workbench.compiler.ops.streams import RecordEvent, SetStream, WaitEvent
 from workbench.compiler.report.result import kernel_text
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.tensors import has_value
@@ -31,9 +32,7 @@ from workbench.gpu.lowering.places import overlap, parts_of, viewed
 from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
 from workbench.gpu.machine import Machine
 
-_MARKERS = frozenset(
-    {"@return", "@comment", "@outline", "record_event", "wait_event", "set_stream"}
-)
+_MARKERS = (Return, Comment, BuiltinOutline, RecordEvent, WaitEvent, SetStream)
 
 
 class Lowering:
@@ -135,7 +134,7 @@ class Lowering:
         self.values[instruction.id] = tuple(self._anywhere(instruction))
 
     def _find_place(self, instruction: Instruction) -> None:
-        if instruction.name in _MARKERS:
+        if isinstance(instruction.op, _MARKERS):
             if instruction in self.program.main.outputs:
                 self._on_host(instruction, "a marker is no value")
             return

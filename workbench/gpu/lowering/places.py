@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from workbench.compiler.ir.builtin import Capture, Identity
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Family
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ir.structure import Rearrangement
+from workbench.compiler.ops.control import GetTupleElem
+from workbench.compiler.ops.dims import ExpectDims
 from workbench.compiler.ops.slicing import Slice
+from workbench.compiler.ops.view import Load
 from workbench.gpu.kernels.kernel import Place
 
 Places = Mapping[tuple[int, int], Place]
 """Places by instruction's id and part."""
-
-_SAME = frozenset({"identity", "capture", "expect_dims"})
-_STRIDED = frozenset({
-    "transpose", "broadcast", "multibroadcast", "broadcast_with_dims", "broadcast_for_dot", "scalar",
-    "squeeze", "unsqueeze", "slice", "step", "reshape_lazy", "as_shape",
-})  # fmt: skip
-_IN_ORDER = frozenset({"reshape", "flatten", "contiguous", "reshape_with_dims", "layout"})
-"""Copies, unless the elements lie in the result's order already."""
 
 
 def parts_of(shape: Shape) -> tuple[Shape, ...]:
@@ -42,14 +40,14 @@ def _stretch(place: Place) -> tuple[int, int]:
 
 def viewed(instruction: Instruction, places: Places) -> list[Place] | None:
     """The places of a result that lies in an input's memory; None where it needs memory of its own."""
-    name, inputs = instruction.name, instruction.inputs
+    op, inputs = instruction.op, instruction.inputs
     if not inputs or instruction.shape.is_dynamic:
         return None
-    if name in _SAME:
+    if isinstance(op, Identity | Capture | ExpectDims):
         shapes = parts_of(inputs[0].shape)
         return _all(places, inputs[0], range(len(shapes)))
-    if name == "get_tuple_elem":
-        return _all(places, inputs[0], [cast("Any", instruction.op).index])
+    if isinstance(op, GetTupleElem):
+        return _all(places, inputs[0], [op.index])
     x = places.get((inputs[0].id, 0))
     if x is None or not inputs[0].shape.is_tensor or x.shape != inputs[0].shape:
         return None
@@ -62,21 +60,22 @@ def _all(places: Places, source: Instruction, parts: Any) -> list[Place] | None:
 
 
 def _moved(instruction: Instruction, x: Place) -> list[Place] | None:
-    name, shape, source = instruction.name, instruction.shape, instruction.inputs[0].shape
-    if name == "slice" and len(instruction.inputs) > 1:
+    op, shape, source = instruction.op, instruction.shape, instruction.inputs[0].shape
+    if isinstance(op, Slice) and len(instruction.inputs) > 1:
         return None
-    if name == "load":
-        return _loaded(instruction, x)
-    if name in _STRIDED:
+    if isinstance(op, Load):
+        return _loaded(op, shape, x)
+    if op.rearranges is not None and op.family is Family.VIEW:
         return [Place(x.root, shape, x.offset + _start(instruction))]
-    if name in _IN_ORDER and _same_order(source, shape):
+    if op.rearranges is Rearrangement.RELAID and _same_order(
+        source, shape
+    ):  # a copy that need not be
         return [Place(x.root, shape, x.offset)]
     return None
 
 
-def _loaded(instruction: Instruction, x: Place) -> list[Place] | None:
+def _loaded(op: Load, shape: Shape, x: Place) -> list[Place] | None:
     """Elements of any type in the memory of others, where they begin at a multiple of their size."""
-    op, shape = cast("Any", instruction.op), instruction.shape
     start = x.offset * x.shape.type.size + op.offset
     fits = shape.is_tensor and op.offset >= 0 and op.offset + shape.bytes <= x.shape.bytes
     if not fits or start % shape.type.size:

@@ -7,9 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import names_where
 from workbench.compiler.ops.compare import Clip
+from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.movement import Pad, PadMode
 from workbench.compiler.ops.pointwise import Mul
 from workbench.compiler.ops.pool import Pooling, PoolingMode
@@ -75,26 +77,24 @@ def _always_reach(pool: Pooling, pad: Pad) -> bool:
     return plain and all(p < n for p, n in zip(total, pool.lengths * 2, strict=True))
 
 
-_NEVER_NEGATIVE = frozenset(
-    {"abs", "exp", "relu", "sigmoid", "softmax", "sqdiff", "sqrt", "reduce_all", "reduce_any"}
-)
-_KEEP_SIGN = frozenset({
-    "broadcast", "contiguous", "convert", "flatten", "gather", "identity", "multibroadcast", "reshape",
-    "slice", "squeeze", "step", "transpose", "unsqueeze",
-})  # fmt: skip
-
-
 def _is_never_negative(value: Instruction) -> bool:
     """Whether all elements are known to be 0, positive or NaN."""
-    while value.name in _KEEP_SIGN:
+    while value.op.rearranges is not None or _keeps_sign(value):
         value = value.inputs[0]
     if value.literal is not None:
         return bool(np.all(value.literal.numpy() >= 0))
     if isinstance(value.op, Clip):
         return all(map(_is_never_negative, value.inputs[1:]))
     is_square = isinstance(value.op, Mul) and value.inputs[0] is value.inputs[1]
-    no_sign = value.shape.type.numpy.kind in "bu"
-    return no_sign or value.name in _NEVER_NEGATIVE or (is_square and value.shape.type.is_float)
+    type = value.shape.type
+    return type.numpy.kind in "bu" or (type.is_float and (is_square or value.op.never_negative))
+
+
+def _keeps_sign(value: Instruction) -> bool:
+    """Whether it is a conversion that makes no element negative; of integers the low bits may."""
+    if not isinstance(value.op, Convert):
+        return False
+    return any(i.shape.type.is_float or i.shape.type is DType.BOOL for i in (value, *value.inputs))
 
 
 @register

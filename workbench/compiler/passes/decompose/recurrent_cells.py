@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ops.recurrent import Gru, Recurrent
+from workbench.compiler.ops.recurrent import Gru, Lstm, Recurrent, Rnn
 from workbench.compiler.rewrite import Rewriter
 
 States: TypeAlias = tuple[Instruction, ...]
@@ -169,5 +169,5 @@ class LstmCell(Cell):
         return self.b("add", value, self.b("mul", self.peephole[index], c))
 
 
-CELLS: dict[str, type[Cell]] = {"rnn": RnnCell, "gru": GruCell, "lstm": LstmCell}
-"""Cells by the name of the network's operation."""
+CELLS: dict[type[Recurrent], type[Cell]] = {Rnn: RnnCell, Gru: GruCell, Lstm: LstmCell}
+"""Cells by the network's operation."""

@@ -12,8 +12,11 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.convert import BitCast, Convert
 from workbench.compiler.ops.elementary import Exp
+from workbench.compiler.ops.movement import Concat, Pad
 from workbench.compiler.ops.pointwise import Sub
+from workbench.compiler.ops.quant import Dequantizelinear, Quantizelinear
 from workbench.compiler.ops.reduce import ReduceMax, ReduceSum
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.broadcasting import common, spread
@@ -78,20 +81,14 @@ def _is_narrow_softmax(division: Instruction) -> bool:
     return _is_narrow(division.shape.type) and _softmax_operand(division) is not None
 
 
-_VIEWS = frozenset({
-    "broadcast", "concat", "contiguous", "flatten", "gather", "multibroadcast", "pad", "reshape", "reverse",
-    "slice", "squeeze", "step", "transpose", "unsqueeze",
-})  # fmt: skip
-_ROUNDING = frozenset({"bit_cast", "convert", "quantizelinear", "dequantizelinear"})
-
-
 def _can_widen(instruction: Instruction) -> bool:
     """Whether an operation on floats does the same on wider ones, without rounding of its own."""
-    name, kinds = instruction.name, [i.shape.type for i in instruction.inputs]
-    known = name in _VIEWS or instruction.op.monoid is not None or instruction.op.pointwise
+    op, kinds = instruction.op, [i.shape.type for i in instruction.inputs]
+    moves = op.rearranges is not None or isinstance(op, Concat | Pad)
+    known = moves or op.monoid is not None or op.pointwise
+    rounds = isinstance(op, BitCast | Convert | Quantizelinear | Dequantizelinear)
     floats = {k for k in (*kinds, instruction.shape.type) if k.is_float}
-    simple = known and name not in _ROUNDING and not instruction.modules
-    return simple and floats == {instruction.shape.type}
+    return known and not rounds and not instruction.modules and floats == {instruction.shape.type}
 
 
 def _dot_behind(x: Instruction) -> Instruction | None:

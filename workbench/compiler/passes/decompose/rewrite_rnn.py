@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ops.recurrent import Lstm, Recurrent
+from workbench.compiler.ops.recurrent import Lstm, Recurrent, RnnLastCellOutput, RnnLastHsOutput
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.decompose.recurrent_cells import CELLS, Cell, States
 from workbench.compiler.rewrite import Decline, Rewriter, op, rule
@@ -17,7 +17,7 @@ from workbench.compiler.run.constants import evaluate_constant, is_large
 
 _SEQUENCE, _BIAS, _LENS, _HIDDEN, _PEEPHOLE = 0, 3, 4, 5, 7
 
-_LAST = ("rnn_last_hs_output", "rnn_last_cell_output")
+_LAST = (RnnLastHsOutput, RnnLastCellOutput)
 """Operations that pick the last hidden and the last cell state."""
 
 
@@ -83,7 +83,7 @@ class _Unrolled:
     def build(self) -> Instruction:
         """Build the replacement of the network; users of its last states read them from it."""
         root = self.b.root
-        users = [[u for u in root.users if u.name == name] for name in _LAST]
+        users = [[u for u in root.users if isinstance(u.op, last)] for last in _LAST]
         tracks = self._tracks(bool(users[1]))
         if self.lens is None:
             last = self._last(tracks, [i for i, found in enumerate(users) if found])
@@ -121,7 +121,7 @@ class _Unrolled:
             if track.backwards and self.lens is not None:
                 sequence = b("rnn_var_sl_shift_sequence", sequence, self.lens)
             states = [s[i] for s in initial]
-            cell = CELLS[network.name](b, network, i, w[i], r[i], bias[i], peephole[i], states)
+            cell = CELLS[type(network)](b, network, i, w[i], r[i], bias[i], peephole[i], states)
             self._run(track, cell, sequence, wants_cells)
             found.append(track)
         return found

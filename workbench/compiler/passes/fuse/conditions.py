@@ -9,9 +9,9 @@ from workbench.compiler.passes.fuse.fuse_pointwise import is_wrappable
 from workbench.compiler.passes.fuse.kernels.common_space import chain_between, space_obstacle
 from workbench.compiler.passes.fuse.kernels.outputs import outputs_obstacle
 from workbench.compiler.passes.fuse.kernels.pairs import (
-    KERNELS,
     behind_views,
     in_between,
+    is_kernel,
     link_obstacle,
     links,
     pointwise_obstacle,
@@ -22,13 +22,13 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
 def obstacle(producer: Instruction, user: Instruction) -> str:
     """The reason why a user and an operand cannot become one kernel; empty if there is none."""
     for one in (producer, user):
-        if one.name not in KERNELS or one.module.bypass:
+        if not is_kernel(one) or one.module.bypass:
             return _no_kernel(one)
     if not any(behind_views(i) is producer for i in user.inputs):
         return _apart(producer, user)
     if any(chain_between(i, producer) for i in user.inputs):
         return space_obstacle(producer, user)
-    if producer.name == user.name == "pointwise":
+    if all(isinstance(k.op, PointwiseModule) for k in (producer, user)):
         return pointwise_obstacle(producer, user)
     reasons = [link_obstacle(user, k) for k in links(user, producer.name) if k.producer is producer]
     return "" if "" in reasons else "; ".join(reasons) or in_between(producer, user)

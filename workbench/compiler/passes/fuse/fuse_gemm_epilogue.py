@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from workbench.compiler.ir.builtin import Literal, Param, Return
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import names_where
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.fused import Group, PointwiseModule
+from workbench.compiler.ops.quant import Dequantizelinear
+from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.passes.base import RewritePass, register
-from workbench.compiler.passes.fuse.attention.recognition import VIEWS
+from workbench.compiler.passes.fuse.attention.recognition import is_relaid, is_shaped
 from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, rule
 from workbench.compiler.rewrite.bodies import Body, unused_name
 
 PRODUCTS = names_where(lambda cls: cls.contraction)
 
-_OPERAND_VIEWS = VIEWS | {"broadcast", "multibroadcast", "slice"}
-"""What may be computed on the way of an operand into a kernel."""
-
-_ATTENTION = frozenset({"attention", "kv_cache_attention"})
-"""Tags of groups whose operands are read through any views."""
-
-_CHEAP = frozenset({"@param", "@literal", "@return", "dequantizelinear"})
+_CHEAP = (Param, Literal, Return, Dequantizelinear)
 
 _NAMED = 3
 """Users that a reason names; of more, it gives the number."""
@@ -45,7 +42,7 @@ def _ways(user: Instruction) -> Iterator[list[Instruction]]:
     """Each way to an input of ``user``: what is no view, and the views after it."""
     for value in dict.fromkeys(user.inputs):
         way = [value]
-        while way[0].name in VIEWS:
+        while is_relaid(way[0]):
             way.insert(0, way[0].inputs[0])
         yield way
 
@@ -60,7 +57,7 @@ def _follows_product(user: Instruction) -> bool:
 
 def is_attention(instruction: Instruction) -> bool:
     """Whether it is a group with all of attention in its body."""
-    return isinstance(instruction.op, Group) and instruction.op.tag in _ATTENTION
+    return isinstance(instruction.op, Group) and instruction.op.is_attention
 
 
 def _is_closed(producer: Instruction) -> bool:
@@ -157,7 +154,8 @@ def _take_all(body: Body, views_of: dict[Instruction, list[Instruction]]) -> Non
 
 
 def _is_view(value: Instruction) -> bool:
-    return value.name in _OPERAND_VIEWS and len(value.inputs) == 1
+    viewed = is_shaped(value) or isinstance(value.op, Slice)
+    return viewed and len(value.inputs) == 1
 
 
 def _views_behind(operand: Instruction) -> Iterator[Instruction]:
@@ -279,7 +277,7 @@ def _obstacle_before(source: Instruction, views: list[Instruction], root: Instru
     for value, following in zip([source, *views], [*views, root], strict=True):
         if reason := _other_users(value, following):
             return reason
-    cheap = all(i.name in _CHEAP for i in source.modules[0])
+    cheap = all(isinstance(i.op, _CHEAP) for i in source.modules[0])
     if len(source.inputs) > 1 and not cheap:
         return f"{who} reads {len(source.inputs)} inputs, and each part of a product would read them again"
     return ""

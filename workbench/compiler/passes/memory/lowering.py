@@ -5,13 +5,12 @@ from __future__ import annotations
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Family
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.buffers import Write, Written
+from workbench.compiler.ops.buffers import Preallocate, Write, Written
+from workbench.compiler.ops.movement import Allocate, Fill
 from workbench.compiler.ops.recurrent import LastState, Recurrent
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.memory.allocation import buffer_shape
 from workbench.compiler.rewrite import change
-
-_OWN_MEMORY = frozenset({"allocate", "preallocate", "fill"})
 
 
 @register
@@ -49,7 +48,7 @@ class Lowering(Pass):
 def writes(instruction: Instruction) -> bool:
     """Whether the result of an instruction can be written into a buffer."""
     op, shape = instruction.op, instruction.shape
-    if op.alias is not None or op.name in _OWN_MEMORY:
+    if op.alias is not None or isinstance(op, Allocate | Preallocate | Fill):
         return False
     if isinstance(op, Written | Recurrent | LastState):  # recurrent values hold last states, too
         return False

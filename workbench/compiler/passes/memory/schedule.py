@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from workbench.compiler.ir.builtin import Return
+from workbench.compiler.ir.builtin import Return, Undefined
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Family
 from workbench.compiler.ir.program import Program
 from workbench.compiler.memory.liveness import reads
-from workbench.compiler.ops.buffers import Write
+from workbench.compiler.ops.buffers import Preallocate, Write
+from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.ops.streams import SetStream
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.memory.allocation import BACKEND
 from workbench.compiler.passes.memory.streams import Streams
 from workbench.compiler.rewrite import Decline, change
 
-_FREE = frozenset({"allocate", "preallocate", "undefined"})
 _LIGHT = 2
 """The weight up to which a branch stays on the stream of what needs it."""
 
@@ -51,7 +51,8 @@ class ScheduleModel:
         op = instruction.op
         if isinstance(op, Return):
             return 1
-        if op.family in {Family.VIEW, Family.PARAMETER} or op.name in _FREE:
+        free = isinstance(op, Allocate | Preallocate | Undefined)
+        if free or op.family in {Family.VIEW, Family.PARAMETER}:
             return 0
         if instruction.is_constant or op.name.startswith("@"):
             return 0

@@ -9,18 +9,18 @@ from workbench.compiler.ir.dtypes import FP8, DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.control import GetTupleElem
-from workbench.compiler.ops.convert import Convert
+from workbench.compiler.ops.control import GetTupleElem, If, Loop, SelectModule
+from workbench.compiler.ops.convert import BitCast, Convert
+from workbench.compiler.ops.index import ScatterNdAdd, ScatterNdMul, ScatterNdNone
+from workbench.compiler.ops.quant import Quantizelinear
+from workbench.compiler.ops.resize import RoiAlign
+from workbench.compiler.ops.select import NonMaxSuppression
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change, law
 
 _NARROW = ("bf16", *(t.name.lower() for t in FP8))
-_SKIPPED = frozenset({
-    "convert", "get_tuple_elem", "if", "loop", "roialign", "nonmaxsuppression", "scatternd_add",
-    "scatternd_mul", "scatternd_none", "select_module",
-})  # fmt: skip
-_BITS = frozenset({"bit_cast", "quantizelinear"})
-"""What the type of an input says how to do: converting it gives other numbers."""
+_SKIPPED = (Convert, GetTupleElem, If, Loop, RoiAlign, NonMaxSuppression, ScatterNdAdd, ScatterNdMul,
+            ScatterNdNone, SelectModule)  # fmt: skip
 
 
 @register
@@ -59,14 +59,14 @@ class EliminateDataType(Pass):
             )
         for module in open_modules(program):
             for instruction in module:
-                if self._is_meant(instruction.op.name) and _has_type(instruction, types):
+                if self._is_meant(instruction.op) and _has_type(instruction, types):
                     _replace(instruction, types, target)
 
-    def _is_meant(self, name: str) -> bool:
-        if name.startswith("@"):
+    def _is_meant(self, op: Operation) -> bool:
+        if op.name.startswith("@"):
             return False
-        return name in self.unsupported_ops or (
-            "all" in self.unsupported_ops and name not in _SKIPPED
+        return op.name in self.unsupported_ops or (
+            "all" in self.unsupported_ops and not isinstance(op, _SKIPPED)
         )
 
 
@@ -114,7 +114,7 @@ def _refusal(
     instruction: Instruction, op: Operation, types: frozenset[DType], target: DType
 ) -> str:
     """The reason why an instruction cannot compute in another type; empty where it can."""
-    if op.name in _BITS:
+    if isinstance(op, BitCast | Quantizelinear):  # of converted inputs, other numbers
         return f"{op.name}: its input's type says what it does"
     if instruction.modules:
         return f"{op.name}: its body is written for the types of its inputs"

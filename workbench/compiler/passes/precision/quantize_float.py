@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.builtin import Undefined, Unknown
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.control import GetTupleElem, If, Loop
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.passes.base import Pass, register
 from workbench.compiler.rewrite import change
 
-_KEPT = frozenset({"convert", "get_tuple_elem", "if", "loop", "undefined", "unknown:"})
+_KEPT = (Convert, GetTupleElem, If, Loop, Undefined, Unknown)
 
 
 @register
@@ -41,7 +43,12 @@ def _quantize(module: Module, target: DType) -> None:
 
 def _computes_in_float(instruction: Instruction) -> bool:
     op = instruction.op
-    if op.name.startswith("@") or op.name in _KEPT or instruction.modules or op.alias is not None:
+    if (
+        op.name.startswith("@")
+        or isinstance(op, _KEPT)
+        or instruction.modules
+        or op.alias is not None
+    ):
         return False
     return instruction.shape.type is DType.FLOAT
 

@@ -9,16 +9,17 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import FP8, Array, DType
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.convolve import Convolution
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.quant import Dequantizelinear
+from workbench.compiler.ops.reshape import Reshape
+from workbench.compiler.ops.view import Transpose
 from workbench.compiler.passes.tidy.propagate_constant import value_of
 from workbench.compiler.rewrite import Decline, Rewriter, behind_broadcasts, op, rule
 
-_BETWEEN = frozenset({
-    "broadcast", "multibroadcast", "contiguous", "transpose", "reshape", "convert",
-})  # fmt: skip
+_BETWEEN = (Broadcast, Multibroadcast, Contiguous, Transpose, Reshape, Convert)
 _QUANTIZED = frozenset({DType.INT8, *FP8})
 _SCALED = _QUANTIZED | {DType.UINT8, DType.FLOAT}
 
@@ -93,7 +94,7 @@ def _counts_along(places: Array, axis: int, count: int) -> bool:
 def operand(value: Instruction, inputs: int) -> Operand | None:
     """The dequantized value that an input of a product is, if it is one with that many inputs."""
     between: list[Instruction] = []
-    while value.op.name in _BETWEEN and len(value.inputs) == 1:
+    while isinstance(value.op, _BETWEEN) and len(value.inputs) == 1:
         between.append(value)
         value = value.inputs[0]
     if not isinstance(value.op, Dequantizelinear) or len(value.inputs) != inputs:

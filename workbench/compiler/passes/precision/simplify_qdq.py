@@ -10,9 +10,14 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.movement import Concat, Pad
+from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
+from workbench.compiler.ops.convert import Convert
+from workbench.compiler.ops.movement import Concat, Contiguous, Pad
 from workbench.compiler.ops.packing import PackFp4, UnpackFp4, UnpackInt4
 from workbench.compiler.ops.quant import Quantizelinear
+from workbench.compiler.ops.reshape import Reshape, ReshapeLazy
+from workbench.compiler.ops.slicing import Slice
+from workbench.compiler.ops.view import Transpose, Unsqueeze
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.precision.quantized_products import (
     all_zero,
@@ -48,9 +53,7 @@ def find_zero_point(
 
 # Integers of 4 bits
 
-_SHAPES = frozenset({
-    "unsqueeze", "broadcast", "multibroadcast", "contiguous", "transpose", "reshape", "convert",
-})  # fmt: skip
+_SHAPES = (Unsqueeze, Broadcast, Multibroadcast, Contiguous, Transpose, Reshape, Convert)
 
 
 def _quantizes_to_four_bits(instruction: Instruction) -> bool:
@@ -58,7 +61,7 @@ def _quantizes_to_four_bits(instruction: Instruction) -> bool:
 
 
 def _is_unpacked(value: Instruction) -> bool:
-    while value.op.name in _SHAPES and value.inputs:
+    while isinstance(value.op, _SHAPES) and value.inputs:
         value = value.inputs[0]
     return isinstance(value.op, UnpackInt4)
 
@@ -79,15 +82,13 @@ def find_int4_pair(b: Rewriter) -> Instruction | Decline:
 
 # Pairs that quantize and dequantize
 
-_BETWEEN = frozenset({
-    "pack_fp4", "unpack_fp4", "broadcast", "slice", "reshape", "reshape_lazy", "pad",
-})  # fmt: skip
+_BETWEEN = (PackFp4, UnpackFp4, Broadcast, Slice, Reshape, ReshapeLazy, Pad)
 
 
 def _quantized(instruction: Instruction) -> Instruction | None:
     """The ``quantizelinear`` that a ``dequantizelinear`` takes back, if there is one."""
     value = instruction.inputs[0]
-    while value.op.name in _BETWEEN and len(value.inputs) == 1:
+    while isinstance(value.op, _BETWEEN) and len(value.inputs) == 1:
         value = value.inputs[0]
     return value if isinstance(value.op, Quantizelinear) else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.errors import OperationError, ShapeError
-from workbench.compiler.ir.builtin import Identity
+from workbench.compiler.ir.builtin import Identity, Return
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
@@ -16,7 +16,6 @@ from workbench.compiler.passes.precision.eliminate_data_type import names_of, ty
 from workbench.compiler.rewrite import Decline, change
 
 _WIDE = (DType.FLOAT, DType.DOUBLE)
-_LEFT = frozenset({"@return", "convert"})
 
 
 @register
@@ -55,7 +54,7 @@ class TruncateFloat(Pass):
 
     def _is_meant(self, instruction: Instruction) -> bool:
         name = instruction.op.name
-        if name in _LEFT or not instruction.inputs:
+        if isinstance(instruction.op, Return | Convert) or not instruction.inputs:
             return False
         if name not in self.ins_names and "all" not in self.ins_names:
             return False

@@ -6,10 +6,9 @@ from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.movement import Contiguous, Layout
+from workbench.compiler.ops.reshape import ReshapeLazy
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change
-
-_NEED_STANDARD = frozenset({"reshape_lazy"})
 
 
 @register
@@ -26,8 +25,8 @@ class AutoContiguous(Pass):
         """First what operations demand of their inputs, from the end; then every result, in order."""
         for module in open_modules(program):
             for instruction in list(reversed(module)):
-                wanting = [i for i in instruction.inputs if i.name != Contiguous.name]
-                if wanting and instruction.op.name in _NEED_STANDARD:
+                wanting = [i for i in instruction.inputs if not isinstance(i.op, Contiguous)]
+                if wanting and isinstance(instruction.op, ReshapeLazy):
                     make_inputs_contiguous(instruction)
             for instruction in module:
                 if _is_scattered(instruction):

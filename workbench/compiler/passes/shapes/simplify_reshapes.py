@@ -31,10 +31,10 @@ from workbench.compiler.passes.shapes.rules.slices import (
     find_transpose_slice,
 )
 from workbench.compiler.passes.shapes.rules.work_in_common_space import find_op_shape_transform_op
-from workbench.compiler.passes.shapes.transform.chains import TRANSFORMS
+from workbench.compiler.passes.shapes.transform.chains import LINKS
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, op, rule, var
 
-_NOPS = TRANSFORMS | {"contiguous", "as_shape", "concat", "convert", "pad", "slice", "step"}
+_NOPS = LINKS | {"as_shape", "concat", "convert", "pad", "slice", "step"}
 
 
 def _may_change_nothing(op: type[Operation]) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from workbench.compiler.ir.builtin import Comment, Identity, Param, Undefined
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change, law
 
@@ -39,12 +41,12 @@ def _stays(instruction: Instruction) -> bool:
 
     Parameters and remarks are, and what has no dimensions, as it is done for its effect.
     """
-    shape, name = instruction.shape, instruction.op.name
-    if instruction.parameter is not None or name == "@comment":
+    shape, op = instruction.shape, instruction.op
+    if isinstance(op, Param | Comment):
         return True
     if not shape.is_tensor or shape.is_dynamic or shape.ndim:
         return False
-    return not name.startswith("@") and name not in ("undefined", "identity", "allocate")
+    return not op.name.startswith("@") and not isinstance(op, Undefined | Identity | Allocate)
 
 
 @change

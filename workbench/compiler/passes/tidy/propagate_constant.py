@@ -9,17 +9,18 @@ import numpy as np
 
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.builtin import Identity
+from workbench.compiler.ir.builtin import Identity, Undefined
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.movement import Contiguous
+from workbench.compiler.ops.packing import UnpackFp4, UnpackInt4
+from workbench.compiler.ops.quant import Dequantizelinear
+from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change
 from workbench.compiler.run.constants import evaluate_constant, is_large
-
-_KEPT = frozenset({"unpack_int4", "unpack_fp4", "undefined"})
-_THROUGH = frozenset({"contiguous", "dequantizelinear", "reshape"})
 
 
 @register
@@ -81,9 +82,9 @@ def stays(instruction: Instruction) -> bool:
     """Whether evaluating a constant only makes it larger: it is a broadcast, or a view of one."""
     while True:
         op, shape = instruction.op, instruction.shape
-        if op.name in _KEPT or not shape.elements:
+        if isinstance(op, UnpackInt4 | UnpackFp4 | Undefined) or not shape.elements:
             return True
-        if op.name in _THROUGH and instruction.inputs:
+        if isinstance(op, Contiguous | Dequantizelinear | Reshape) and instruction.inputs:
             instruction = instruction.inputs[0]
         elif shape.broadcasted and shape.element_space < shape.elements:
             return True

@@ -11,19 +11,16 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.movement import Layout
+from workbench.compiler.ops.packing import UnpackInt4
 from workbench.compiler.ops.quant import Quantizelinear
 from workbench.compiler.passes.shapes.rules.concats import axis_of
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, rule
 
-_SPREADS = frozenset({"broadcast", "multibroadcast", "unpack_int4"})
-
 
 def _joins(instruction: Instruction) -> bool:
-    return (
-        instruction.op.pointwise
-        or isinstance(instruction.op, Layout)
-        or (instruction.name in _SPREADS and len(instruction.inputs) == 1)
-    )
+    op = instruction.op
+    spreads = isinstance(op, Broadcast | Multibroadcast | UnpackInt4)
+    return op.pointwise or isinstance(op, Layout) or (spreads and len(instruction.inputs) == 1)
 
 
 def _joins_once(concat: Instruction) -> bool:

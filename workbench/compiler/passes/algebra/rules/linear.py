@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.structure import Rearrangement
+from workbench.compiler.ops.movement import Concat
 from workbench.compiler.ops.packing import UnpackInt4
+from workbench.compiler.ops.quant import Dequantizelinear
 from workbench.compiler.passes.broadcasting import (
     is_factor,
     laid,
@@ -18,6 +21,7 @@ from workbench.compiler.passes.shapes.rules.slices import slice_of
 from workbench.compiler.rewrite import Decline, Rewriter, constant, op, rule, var
 
 _LARGE = 1 << 20
+_WHOLE = (Rearrangement.RELAID, Rearrangement.REPEATED)
 
 
 def _too_large(weights: Instruction) -> str:
@@ -28,12 +32,6 @@ def _too_large(weights: Instruction) -> str:
     )
 
 
-_THROUGH = frozenset({
-    "broadcast", "concat", "contiguous", "dequantizelinear", "flatten", "multibroadcast", "reshape",
-    "reshape_lazy", "squeeze", "transpose", "unsqueeze",
-})  # fmt: skip
-
-
 def from_int4(value: Instruction) -> bool:
     """Whether weights are kept in 4 bits, which only a run should unpack."""
     stack, seen = [value], {value}
@@ -41,7 +39,7 @@ def from_int4(value: Instruction) -> bool:
         found = stack.pop()
         if isinstance(found.op, UnpackInt4):
             return True
-        if found.name in _THROUGH:
+        if found.op.rearranges in _WHOLE or isinstance(found.op, Concat | Dequantizelinear):
             stack += [i for i in found.inputs if i not in seen]
             seen.update(found.inputs)
     return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.compiler.ir.builtin import Param, Return
+from workbench.compiler.ir.builtin import Literal, Param, Return
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.broadcast import Multibroadcast
@@ -13,12 +13,14 @@ from workbench.compiler.ops.compare import Where
 from workbench.compiler.ops.contract import Dot
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import Group
+from workbench.compiler.ops.reduce import ReduceMax, ReduceSum
 from workbench.compiler.passes.broadcasting import spread
 from workbench.compiler.passes.fuse.attention.recognition import softmax_input
 from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule
 from workbench.compiler.rewrite.bodies import unused_name
 
 _FACTORS = (2, 3, 5, 7, 11)
+_KNOWN = (Param, Literal, Return, Dot, Multibroadcast)
 
 
 def number_of_parts(length: int, min_chunk_size: int, max_splits: int) -> int:
@@ -114,26 +116,21 @@ def _strange(body: Module, first: Instruction, second: Instruction) -> str:
     weights = weights.inputs[0] if isinstance(weights.op, Convert) else weights
     if softmax_input(weights) is None or body.outputs != (second,):
         return f"the result of {body.name!r} is no product of a softmax"
-    if len([i for i in body if i.name in _REDUCTIONS]) != 2:
+    if len([i for i in body if isinstance(i.op, ReduceMax | ReduceSum)]) != 2:
         return f"{body.name!r} has reductions besides those of the softmax"
     for one in body:
         wide = one.literal is not None and one.shape.elements != 1
         if wide or isinstance(one.op, Where):
             return f"{one.name} #{one.id} may hide all keys of a part, whose softmax would be NaN"
-        if one.name in _REDUCTIONS:
+        if isinstance(one.op, ReduceMax | ReduceSum):
             axes = one.op.attributes()["axes"]
             if tuple(axes) not in ((-1,), (one.shape.ndim - 1,)):
                 return f"{one.name} #{one.id} reduces axes {list(axes)}, not the last one"
         elif isinstance(one.op, Multibroadcast) and one.shape.lens != first.shape.lens:
             return f"multibroadcast #{one.id} has other lens than the scores"
-        elif not (one.op.pointwise or one.name in _KNOWN):
+        elif not (one.op.pointwise or isinstance(one.op, _KNOWN)):
             return f"{one.name} #{one.id} is neither elementwise nor part of a softmax"
     return ""
-
-
-_REDUCTIONS = ("reduce_max", "reduce_sum")
-
-_KNOWN = frozenset({"@param", "@literal", "@return", "dot", "multibroadcast"})
 
 
 # Splitting
@@ -189,7 +186,7 @@ def _rebuild(new: Module, old: Module, shapes: dict[Instruction, Shape]) -> None
         inputs = [made[i] for i in one.inputs]
         if one.literal is not None:
             made[one] = new.add_literal(one.literal)
-        elif one.name in _REDUCTIONS:
+        elif isinstance(one.op, ReduceMax | ReduceSum):
             made[one] = reduced[one.name] = new.add(one.name, *inputs, axes=(len(scores) - 1,))
         elif isinstance(one.op, Multibroadcast):
             made[one] = new.add(one.name, *inputs, out_lens=scores)

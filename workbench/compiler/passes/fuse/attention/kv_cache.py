@@ -11,13 +11,16 @@ from workbench.compiler.ops.attention import ConcatPastPresent
 from workbench.compiler.ops.broadcast import Multibroadcast
 from workbench.compiler.ops.compare import Greater, Where
 from workbench.compiler.ops.contract import Dot
+from workbench.compiler.ops.reduce import ReduceMax, ReduceSum, Softmax
+from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.view import Transpose
 from workbench.compiler.passes.fuse.attention.recognition import (
-    SHAPING,
     Members,
     between,
     enclose,
     in_order,
+    is_reshape,
+    is_shaped,
     look_through,
     needed_outside,
     others,
@@ -33,11 +36,9 @@ from workbench.compiler.run.constants import evaluate_constant
 _LAST_AXIS_ONLY = (0, 0, 0, 1)
 """Strides of a vector that four axes repeat along all but the last."""
 
-_INSIDE = SHAPING | {"slice", "softmax", "reduce_max", "reduce_sum"}
-
 
 def _cache_behind(value: Instruction) -> bool:
-    while value.name in SHAPING and len(value.inputs) == 1:
+    while is_shaped(value) and len(value.inputs) == 1:
         value = value.inputs[0]
     return isinstance(value.op, ConcatPastPresent)
 
@@ -63,9 +64,9 @@ def _scores(product: Instruction) -> Instruction | None:
 
 def _length(scores: Instruction) -> Instruction | None:
     """With which the places of keys are compared: the length of each sequence, as the mask has it."""
-    for value in look_through(scores, ("reshape",)):
+    for value in look_through(scores, is_reshape):
         if isinstance(value.op, Where):
-            mask = look_through(value.inputs[0], SHAPING)
+            mask = look_through(value.inputs[0], is_shaped)
             if greater := next((i for i in mask if isinstance(i.op, Greater)), None):
                 return greater.inputs[1]
     return None
@@ -96,22 +97,23 @@ def find_kv_cache_attention(b: Rewriter, root: Instruction) -> Instruction | Dec
 
 def _why_left_out(scores: Instruction, members: Members) -> str:
     """The other users of the instructions from the first product to the scores."""
-    way = look_through(scores, ("reshape",))
+    way = look_through(scores, is_reshape)
     used = [i for i in way if i not in members and any(u in members for u in i.users)]
     return "; ".join(others(i, members) for i in used if used_outside(i, members))
 
 
 def _is_cheap(instruction: Instruction) -> bool:
     """Whether it does not matter that an instruction is computed twice."""
-    return instruction.constant or instruction.op.pointwise or instruction.name in SHAPING
+    return instruction.constant or instruction.op.pointwise or is_shaped(instruction)
 
 
 def _members(root: Instruction, products: tuple[Instruction, ...], length: Instruction) -> Members:
     """The instructions that depend on the length, and those that only the group needs of them."""
 
     def allowed(instruction: Instruction) -> bool:
-        fits = instruction.op.pointwise or instruction.name in _INSIDE
-        return fits or instruction in products
+        op = instruction.op
+        inside = isinstance(op, Slice | Softmax | ReduceMax | ReduceSum)
+        return op.pointwise or inside or is_shaped(instruction) or instruction in products
 
     members = between(length, root, allowed)
     if not allowed(length):

@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ops.contract import Dot
 from workbench.compiler.ops.elementary import Exp, Log
+from workbench.compiler.ops.movement import Layout
 from workbench.compiler.ops.pointwise import Add, Div, Sub
 from workbench.compiler.ops.reduce import ReduceMax, ReduceSum
+from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.rewrite import (
     Decline,
     Pattern,
@@ -22,18 +25,19 @@ from workbench.compiler.rewrite.bodies import Body, numbered_name
 
 Members = set[Instruction]
 
-VIEWS = frozenset(
-    ("transpose", "contiguous", "reshape", "reshape_lazy", "squeeze", "unsqueeze", "flatten")
-)
-"""Operations that only lay elements out anew."""
-
-SHAPING = VIEWS | {"broadcast", "multibroadcast"}
-"""Operations that only lay elements out anew or repeat them."""
-
-_REDUCTIONS = {"reduce_max", "reduce_sum"}
-
 _FARTHEST = 64
 """Elementwise operations that are looked through in search of a product; attention has a few."""
+
+
+def is_relaid(value: Instruction) -> bool:
+    """Whether a value has another's elements, each once; one whose layout was asked for stays."""
+    op = value.op
+    return op.rearranges is Rearrangement.RELAID and not isinstance(op, Layout)
+
+
+def is_shaped(value: Instruction) -> bool:
+    """Whether a value has another's elements, each once or more."""
+    return is_relaid(value) or value.op.rearranges is Rearrangement.REPEATED
 
 
 # The softmax
@@ -59,18 +63,25 @@ def softmax_input(value: Instruction) -> Instruction | None:
 
 def softmax_behind(value: Instruction) -> Instruction | None:
     """The softmax that elementwise work makes ``value`` of, such as a conversion or a guard against NaN."""
-    return next((i for i in look_through(value, ()) if softmax_input(i) is not None), None)
+    return next((i for i in look_through(value) if softmax_input(i) is not None), None)
 
 
 def product_behind(scores: Instruction) -> Instruction | None:
     """The first ``dot`` that elementwise work and reshapes make ``scores`` of."""
-    return next((i for i in look_through(scores, ("reshape",)) if isinstance(i.op, Dot)), None)
+    return next((i for i in look_through(scores, is_reshape) if isinstance(i.op, Dot)), None)
 
 
-def look_through(value: Instruction, through: Collection[str]) -> Iterator[Instruction]:
-    """A value and what elementwise work, or operations of these names, make it of; depth first.
+def is_reshape(value: Instruction) -> bool:
+    """Whether a value is a ``reshape`` of another."""
+    return isinstance(value.op, Reshape)
 
-    Constants are left out.
+
+def look_through(value: Instruction, through: Predicate | None = None) -> Iterator[Instruction]:
+    """A value and what elementwise work makes it of; depth first, without constants.
+
+    Args:
+        value: The value.
+        through: What else is looked through.
     """
     seen: set[Instruction] = set()
     stack = [value]
@@ -80,7 +91,7 @@ def look_through(value: Instruction, through: Collection[str]) -> Iterator[Instr
             continue
         seen.add(current)
         yield current
-        if current.op.pointwise or current.name in through:
+        if current.op.pointwise or (through is not None and through(current)):
             stack += reversed(current.inputs)
 
 
@@ -230,8 +241,8 @@ def find_attention(b: Rewriter, root: Instruction) -> Instruction | Decline:  # 
 
 
 def _belongs(instruction: Instruction, first: Instruction, last: Instruction) -> bool:
-    name = instruction.name
-    fits = instruction.op.pointwise or name in _REDUCTIONS or name in SHAPING
+    op = instruction.op
+    fits = op.pointwise or isinstance(op, ReduceMax | ReduceSum) or is_shaped(instruction)
     return fits or instruction in (first, last)
 
 
@@ -240,7 +251,7 @@ def _results(members: Members, root: Instruction) -> list[Instruction] | Decline
     used = [i for i in in_order(members) if i is not root and used_outside(i, members)]
     if not used:
         return [root]
-    if {i.name for i in used} != _REDUCTIONS or len(used) != 2:
+    if {type(i.op) for i in used} != {ReduceMax, ReduceSum} or len(used) != 2:
         return Decline("; ".join(others(i, members) for i in used))
     top, total = sorted(used, key=lambda i: i.name)
     log = next((u for u in used_outside(total, members) if isinstance(u.op, Log)), None)

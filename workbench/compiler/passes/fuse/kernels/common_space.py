@@ -16,7 +16,7 @@ from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.structure import Choice
-from workbench.compiler.ops.broadcast import Multibroadcast
+from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.fused import FusedReduce, PointwiseModule
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.reduce import along_axes
@@ -24,6 +24,7 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
     KERNELS,
     LARGEST_BODY,
     axes_of,
+    is_kernel,
     lines,
     listed,
     who,
@@ -31,7 +32,6 @@ from workbench.compiler.passes.fuse.kernels.pairs import (
 from workbench.compiler.passes.fuse.kernels.sweep import Sweeps
 from workbench.compiler.passes.shapes.simplify_reshapes import SimplifyReshapes
 from workbench.compiler.passes.shapes.transform.chains import (
-    BROADCASTS,
     build,
     chain_to,
     is_link,
@@ -64,9 +64,9 @@ def chain_between(
         return None
     chain = chain_to(value)
     source = chain[0].inputs[0]
-    if source.name not in KERNELS or producer not in (None, source):
+    if not is_kernel(source) or producer not in (None, source):
         return None
-    moves = any(i.name not in BROADCASTS and not isinstance(i.op, Contiguous) for i in chain)
+    moves = any(not isinstance(i.op, Broadcast | Multibroadcast | Contiguous) for i in chain)
     return (chain, source) if moves else None
 
 
@@ -179,10 +179,11 @@ def _plan(user: Instruction, value: Instruction) -> _Plan | str:
     found = chain_between(value)
     if found is None:
         return f"{who(value)} leads to no kernel through a reshape or transpose"
-    if found[1].name == user.name == "pointwise" and user.shape.elements == 1:
+    elementwise = all(isinstance(k.op, PointwiseModule) for k in (found[1], user))
+    if elementwise and user.shape.elements == 1:
         return _plan_of_one(user, value, *found)
     space = _common_space(user, *found)
-    if isinstance(space, str) and found[1].name == user.name == "pointwise":
+    if isinstance(space, str) and elementwise:
         return _plan_before(user, value, *found) or space
     if isinstance(space, str):
         return space
@@ -215,7 +216,9 @@ def _plan_before(
     user: Instruction, value: Instruction, chain: list[Instruction], producer: Instruction
 ) -> _Plan | None:
     """The plan to work before the chain, if there are no common dimensions, but no other operand either."""
-    if set(user.inputs) != {value} or any(i.name in BROADCASTS for i in chain):
+    if set(user.inputs) != {value} or any(
+        isinstance(i.op, Broadcast | Multibroadcast) for i in chain
+    ):
         return None
     if _obstacle(user, chain, producer):
         return None

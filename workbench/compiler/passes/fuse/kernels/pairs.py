@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Family
 from workbench.compiler.ops.broadcast import Multibroadcast
-from workbench.compiler.ops.fused import FusedReduce
+from workbench.compiler.ops.fused import FusedReduce, PointwiseModule
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.reshape import Reshape
 
@@ -28,6 +28,11 @@ def who(instruction: Instruction) -> str:
 def listed(instructions: Iterable[Instruction]) -> str:
     """The names of several instructions in reasons."""
     return ", ".join(map(who, instructions))
+
+
+def is_kernel(instruction: Instruction) -> bool:
+    """Whether an instruction is fused elementwise work or a fused reduction."""
+    return isinstance(instruction.op, PointwiseModule | FusedReduce)
 
 
 def is_view(value: Instruction) -> bool:
@@ -123,8 +128,8 @@ def is_linked(user: Instruction, kind: str) -> bool:
 def _producer_of(value: Instruction) -> Instruction:
     """The producer of the link that ``value`` ends."""
     seen_broadcast = False
-    while (name := value.op.name) in BETWEEN:
-        if name == "multibroadcast":
+    while isinstance(value.op, Contiguous | Multibroadcast):
+        if isinstance(value.op, Multibroadcast):
             if seen_broadcast or len(value.inputs) != 1:
                 return value
             seen_broadcast = True

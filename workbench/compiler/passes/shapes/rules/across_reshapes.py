@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ops.broadcast import Broadcast
+from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.contract import Dot
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.fused import FusedReduce, SplitFusedReduce
@@ -11,7 +11,6 @@ from workbench.compiler.ops.movement import Layout
 from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.ops.view import Transpose
 from workbench.compiler.passes.shapes.transform.chains import (
-    BROADCASTS,
     LINKS,
     behind_contiguous,
     chain_to,
@@ -95,7 +94,7 @@ def _moved_up(b: Rewriter, root: Instruction, chain: list[Instruction]) -> Instr
 
 
 def _moved_down(b: Rewriter, root: Instruction, behind: list[Instruction]) -> Instruction | Decline:
-    wider = next((i for i in behind if i.name in BROADCASTS), None)
+    wider = next((i for i in behind if isinstance(i.op, Broadcast | Multibroadcast)), None)
     if wider is not None:
         return Decline(f"{wider.name} #{wider.id} follows: behind it, there is more to compute")
     end = behind[-1]

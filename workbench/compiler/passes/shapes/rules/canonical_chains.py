@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.view import Unsqueeze
@@ -188,15 +189,14 @@ def find_slice_shape_transforms(b: Rewriter, end: Instruction) -> Instruction | 
     return as_users_need(b, end, value)
 
 
-NEED_STANDARD = frozenset({"as_shape", "load", "nonzero", "reshape_lazy"})
-"""Operations that take only values in row-major order."""
-
-
 def as_users_need(b: Rewriter, end: Instruction, value: Instruction) -> Instruction:
     """A value to stand for ``end``, in row-major order if a user demands it or takes a scalar otherwise."""
     scalar = value.shape == Shape.scalar(value.shape.type) != end.shape
-    demand = NEED_STANDARD | {"unsqueeze"} if scalar else NEED_STANDARD
     lost = scalar or (end.shape.standard and not value.shape.standard)
-    if lost and any(u.op.name in demand for u in end.users):
+    if lost and any(_demands(u.op, scalar) for u in end.users):
         return b("contiguous", value)
     return value
+
+
+def _demands(op: Operation, scalar: bool) -> bool:
+    return op.needs_standard or (scalar and isinstance(op, Unsqueeze))

@@ -12,12 +12,12 @@ from math import prod
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.structure import Choice
+from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.movement import Contiguous, Layout
 from workbench.compiler.ops.reduce import along_axes, axes_along, is_reduction, reduced_axes
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.passes.shapes.rules.canonical_chains import as_users_need
 from workbench.compiler.passes.shapes.transform.chains import (
-    BROADCASTS,
     LINKS,
     apply,
     chain_to,
@@ -67,7 +67,7 @@ def _pair(root: Instruction) -> _Pair | None:
             continue
         chain = chain_to(value)
         x = chain[0].inputs[0]
-        moves = any(i.name not in BROADCASTS and not isinstance(i.op, Contiguous) for i in chain)
+        moves = any(not isinstance(i.op, Broadcast | Multibroadcast | Contiguous) for i in chain)
         if moves and x.module is root.module and _works(x) and not _scalar(x):
             return _Pair(root, chain, x)
     return None
@@ -112,7 +112,7 @@ def _broadcast_behind(root: Instruction) -> Instruction | None:
     user = root.only_user
     while user is not None and user.shape.is_tensor and user.shape.lens == root.shape.lens:
         user = user.only_user
-    return user if user is not None and user.name in BROADCASTS else None
+    return user if user is not None and isinstance(user.op, Broadcast | Multibroadcast) else None
 
 
 def who(instruction: Instruction) -> str:
@@ -146,7 +146,12 @@ def _near(x: Instruction) -> Instruction | None:
     """
     users = list(x.users)
     if any(is_link(i) for i in x.inputs):
-        users += [u for spread in x.users if spread.name in BROADCASTS for u in spread.users]
+        users += [
+            u
+            for spread in x.users
+            if isinstance(spread.op, Broadcast | Multibroadcast)
+            for u in spread.users
+        ]
     return next((u for u in users if _works(u)), None)
 
 

@@ -6,22 +6,26 @@ from collections.abc import Iterable, Sequence
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import make
+from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.movement import Contiguous
+from workbench.compiler.ops.reshape import Flatten, Reshape
 from workbench.compiler.ops.view import Squeeze, Transpose, Unsqueeze
 from workbench.compiler.passes.shapes.transform.descriptor import Transform, Transforms
 from workbench.compiler.rewrite import Rewriter
 
-BROADCASTS = frozenset({"broadcast", "multibroadcast"})
-TRANSFORMS = BROADCASTS | {"flatten", "reshape", "squeeze", "unsqueeze", "transpose"}
+_TRANSFORMS = (Broadcast, Multibroadcast, Flatten, Reshape, Squeeze, Unsqueeze, Transpose)
+
+BROADCASTS = frozenset({Broadcast.name, Multibroadcast.name})
+TRANSFORMS = frozenset(op.name for op in _TRANSFORMS)
 """Operations that only say anew where the elements of one value are."""
-LINKS = TRANSFORMS | {"contiguous"}
+LINKS = TRANSFORMS | {Contiguous.name}
 """Operations that chains of transforms are made of."""
 
 
 def is_transform(instruction: Instruction) -> bool:
     """Whether an instruction is a transform of one value with a known shape."""
     return (
-        instruction.op.name in TRANSFORMS
+        isinstance(instruction.op, _TRANSFORMS)
         and len(instruction.inputs) == 1
         and instruction.shape.dims is None
         and instruction.inputs[0].shape.dims is None
@@ -30,10 +34,8 @@ def is_transform(instruction: Instruction) -> bool:
 
 def is_link(instruction: Instruction) -> bool:
     """Whether an instruction is part of a chain: a transform or a ``contiguous``."""
-    return instruction.op.name in LINKS and (
-        is_transform(instruction)
-        or (isinstance(instruction.op, Contiguous) and instruction.shape.dims is None)
-    )
+    copies = isinstance(instruction.op, Contiguous) and instruction.shape.dims is None
+    return copies or is_transform(instruction)
 
 
 def chain_to(end: Instruction) -> list[Instruction]:
@@ -74,7 +76,7 @@ def transform_of(instruction: Instruction) -> Transform:
             return Transform("squeeze", axes)
     if isinstance(op, Unsqueeze) and not op.steps and len(source) + len(op.axes) == len(lens):
         return Transform("unsqueeze", tuple(sorted(op.axes)))
-    if op.name in BROADCASTS:
+    if isinstance(op, Broadcast | Multibroadcast):
         return Transform(op.name, lens, getattr(op, "axis", 0))
     return Transform("reshape", lens)
 
