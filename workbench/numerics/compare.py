@@ -9,6 +9,7 @@ from workbench.compiler.arrays.metrics import program_tolerance, type_tolerance
 from workbench.compiler.builds.build import PRECISIONS, Build, compile
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.builtin import Literal, Param, Return
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
@@ -75,7 +76,7 @@ def aligned(build: Build) -> Aligned:
     relations = build.recording.relations
     found: Aligned = {}
     for instruction in build.program.main:
-        if instruction.name in ("@return", "@literal", "@param"):
+        if isinstance(instruction.op, Return | Literal | Param):
             continue
         for id in relations.equals(instruction.id):
             if id in relations.first:

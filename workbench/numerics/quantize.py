@@ -18,6 +18,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import build, rows_of
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.tracing import traced
+from workbench.compiler.ops.convert import Convert
 from workbench.compiler.passes.base import Pass, Pipeline, open_modules, run_pass
 from workbench.compiler.passes.pipelines import optimize_module
 from workbench.compiler.passes.precision.capture_arguments import CaptureArguments
@@ -226,8 +227,8 @@ def _truncation(precision: str, ins_names: Sequence[str]) -> Pipeline:
 
 def _all_operations(program: Program) -> tuple[str, ...]:
     """The names of all operations of the main module, in order, but conversions."""
-    found = (i.op.name for i in program.main)
-    return tuple(dict.fromkeys(n for n in found if n != "convert" and not n.startswith("@")))
+    found = (i.name for i in program.main if not isinstance(i.op, Convert))
+    return tuple(dict.fromkeys(n for n in found if not n.startswith("@")))
 
 
 # Ranges of captured arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.errors import ShapeError
+from workbench.compiler.ir.builtin import Undefined
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.ranges import dims_of
@@ -43,7 +44,7 @@ def clip(emit: Emit, inputs: list[Instruction]) -> Instruction:
     """A value kept above a lower and below an upper bound, either of which may be left out."""
     x, low, high = [*inputs, None, None][:3]
     assert x is not None  # there is one input at least
-    low, high = (None if v is None or v.name == "undefined" else v for v in (low, high))
+    low, high = (None if v is None or isinstance(v.op, Undefined) else v for v in (low, high))
     if low is not None and high is not None:
         return emit.common("clip", x, low, high)
     if high is not None:

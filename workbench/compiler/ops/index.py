@@ -239,8 +239,21 @@ def _combined(function: Any) -> Combine:
     return combine
 
 
-_ADD, _MUL = _combined(np.add), _combined(np.multiply)
-_MIN, _MAX = _combined(np.minimum), _combined(np.maximum)
+@dataclass(frozen=True)
+class Update:
+    """The way in which an update of a scatter changes the element at its place."""
+
+    combine: Combine = _assign
+    join: str = ""
+    """The result in C, of the element ``{0}`` and the update ``{1}``; empty where this replaces it."""
+    rounds: bool = False
+    """Whether results need more than their operands' bits, so that narrow floats grow in float32."""
+
+
+_ADD = Update(_combined(np.add), "{0} + {1}", rounds=True)
+_MUL = Update(_combined(np.multiply), "{0} * {1}", rounds=True)
+_MIN = Update(_combined(np.minimum), "min({0}, {1})")
+_MAX = Update(_combined(np.maximum), "max({0}, {1})")
 
 
 @dataclass(frozen=True)
@@ -250,7 +263,7 @@ class Scatter(Operation):
     family = Family.MOVEMENT
     dynamic = True
     axes_of_input = ("axis",)
-    combine: ClassVar[Combine] = _assign
+    update: ClassVar[Update] = Update()
     axis: int = 0
     skip_out_of_bounds: bool = False
 
@@ -291,7 +304,7 @@ class Scatter(Operation):
         if skip:
             inside = (where[self.axis] >= 0) & (where[self.axis] < n)
             where, updates = [w[inside] for w in where], updates[inside]
-        type(self).combine(out, tuple(where), updates)
+        self.update.combine(out, tuple(where), updates)
         return out
 
     @classmethod
@@ -313,7 +326,6 @@ class ScatterNone(Scatter):
     """Each update replaces the element at its index."""
 
     name = "scatter_none"
-    combine: ClassVar[Combine] = _assign
 
 
 @operation
@@ -321,7 +333,7 @@ class ScatterAdd(Scatter):
     """Each update is added to the element at its index."""
 
     name = "scatter_add"
-    combine = _ADD
+    update = _ADD
 
 
 @operation
@@ -329,7 +341,7 @@ class ScatterMul(Scatter):
     """The element at each index is multiplied by its update."""
 
     name = "scatter_mul"
-    combine = _MUL
+    update = _MUL
 
 
 @operation
@@ -337,7 +349,7 @@ class ScatterMin(Scatter):
     """The element at each index becomes the lesser of itself and its update."""
 
     name = "scatter_min"
-    combine = _MIN
+    update = _MIN
 
 
 @operation
@@ -345,7 +357,7 @@ class ScatterMax(Scatter):
     """The element at each index becomes the greater of itself and its update."""
 
     name = "scatter_max"
-    combine = _MAX
+    update = _MAX
 
 
 @dataclass(frozen=True)
@@ -354,7 +366,7 @@ class ScatterNd(Operation):
 
     family = Family.MOVEMENT
     dynamic = True
-    combine: ClassVar[Combine] = _assign
+    update: ClassVar[Update] = Update()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The data's lens, packed; its order of axes in memory is kept."""
@@ -389,9 +401,9 @@ class ScatterNd(Operation):
         count = prod(index.shape[:-1])
         updates = np.ascontiguousarray(updates).reshape(count, *rest)
         if where:
-            type(self).combine(out, where, updates)
+            self.update.combine(out, where, updates)
         else:  # empty tuples: every update is of all the data
-            type(self).combine(out[None], (np.zeros(count, np.int64),), updates)
+            self.update.combine(out[None], (np.zeros(count, np.int64),), updates)
         return out
 
     @classmethod
@@ -411,7 +423,6 @@ class ScatterNdNone(ScatterNd):
     """Each update replaces what stands at its index tuple."""
 
     name = "scatternd_none"
-    combine: ClassVar[Combine] = _assign
 
 
 @operation
@@ -419,7 +430,7 @@ class ScatterNdAdd(ScatterNd):
     """Each update is added to what stands at its index tuple."""
 
     name = "scatternd_add"
-    combine = _ADD
+    update = _ADD
 
 
 @operation
@@ -427,7 +438,7 @@ class ScatterNdMul(ScatterNd):
     """The element at each index tuple is multiplied by its update."""
 
     name = "scatternd_mul"
-    combine = _MUL
+    update = _MUL
 
 
 @operation
@@ -435,7 +446,7 @@ class ScatterNdMin(ScatterNd):
     """The element at each index tuple becomes the lesser of itself and its update."""
 
     name = "scatternd_min"
-    combine = _MIN
+    update = _MIN
 
 
 @operation
@@ -443,4 +454,4 @@ class ScatterNdMax(ScatterNd):
     """The element at each index tuple becomes the greater of itself and its update."""
 
     name = "scatternd_max"
-    combine = _MAX
+    update = _MAX

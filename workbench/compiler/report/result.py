@@ -9,6 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from workbench.compiler.errors import InputError, OperationError
+from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.control import GetTupleElem
@@ -199,7 +200,7 @@ class Result(Mapping[str, Any]):
 
 
 def _computes(program: Program) -> bool:
-    return any(i.inputs and i.name != "@return" for i in program.main)
+    return any(i.inputs and not isinstance(i.op, Return) for i in program.main)
 
 
 def interpreted(program: Program, times: Sequence[Mapping[int, float]]) -> Measured:

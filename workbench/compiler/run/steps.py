@@ -9,6 +9,7 @@ from workbench.compiler.ir.builtin import Param, Return
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.operation import Value
+from workbench.compiler.ops.movement import Allocate
 
 _SMALL = 1 << 20
 
@@ -84,7 +85,7 @@ def lasting(module: Module) -> set[int]:
     for instruction in module:
         if instruction.literal is not None or (
             instruction.is_constant
-            and instruction.op.name != "allocate"  # it may be written to
+            and not isinstance(instruction.op, Allocate)  # it may be written to
             and not instruction.modules
             and all(x.id in found for x in instruction.inputs)
             and _is_no_larger(instruction)

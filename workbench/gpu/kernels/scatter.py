@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ops.index import Scatter, ScatterNd
+from workbench.compiler.ops.index import Scatter, ScatterNd, Update
 from workbench.gpu.emit.choices import axis_of, integer_text, wrapped
-from workbench.gpu.emit.functions import definition
 from workbench.gpu.emit.index import Index, Variable, joined, linear, split
-from workbench.gpu.emit.scalar import Scalar, c_type, loaded, stored
+from workbench.gpu.emit.scalar import Scalar, c_type, called, loaded, stored
 from workbench.gpu.emit.tensors import Indices, Memory
+from workbench.gpu.emit.writer import Writer
 from workbench.gpu.kernels.copies import copy, raw
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.schedules import schedule
@@ -40,8 +40,8 @@ class _Update:
 
     b: Builder
     target: Memory
-    kind: str
-    """The end of the operation's name: none, add, mul, min or max."""
+    join: str
+    """As ``Update.join``."""
     updates: Instruction
 
     def apply(self, place: Indices, update: Indices) -> None:
@@ -50,20 +50,16 @@ class _Update:
         value = self.b.tensors.at(self.updates, update)
         text = linear(place, self.target.shape.strides, self.target.offset).text()
         element = f"{self.target.name}[{text}]"
-        if self.kind != "none":
+        if self.join:
             before = loaded(w, element, type).text
-            value = Scalar(_combined(self.b, self.kind, before, value.text, type), type)
+            value = Scalar(_joined(w, self.join.format(before, value.text), type), type)
         w.line(f"{element} = {stored(w, Scalar(value.text, type))};")
 
 
-def _combined(b: Builder, kind: str, old: str, new: str, type: DType) -> str:
+def _joined(w: Writer, text: str, type: DType) -> str:
     work = c_type(type)
-    if type is DType.BOOL:
-        return f"({work})({old} {'|' if kind in ('add', 'max') else '&'} {new})"
-    if kind in ("add", "mul"):
-        return f"({work})({old} {'+' if kind == 'add' else '*'} {new})"
-    b.w.need(definition(kind, work))
-    return f"{kind}_{work}({old}, {new})"
+    made = called(w, text, work)
+    return f"({work})(({made}) != 0)" if type is DType.BOOL else f"({work})({made})"
 
 
 # The kernels of an instruction
@@ -75,7 +71,7 @@ class _Scatter:
 
     lowering: Lowering
     instruction: Instruction
-    kind: str
+    update: Update
     target: Place
 
     def launches(self, update: Callable[[], list[Launch]]) -> list[Launch]:
@@ -98,22 +94,24 @@ class _Scatter:
     @property
     def is_raw(self) -> bool:
         """Whether updates are copied bit by bit."""
-        return self.kind == "none" and not self.lowering.is_folded(self.instruction.inputs[2])
+        return not self.update.join and not self.lowering.is_folded(self.instruction.inputs[2])
 
     def update_of(self, b: Builder) -> _Update:
         """The update of a kernel."""
         target = raw(self.target) if self.is_raw else self.target
-        return _Update(b, b.memory(target, writes=True), self.kind, self.instruction.inputs[2])
+        return _Update(
+            b, b.memory(target, writes=True), self.update.join, self.instruction.inputs[2]
+        )
 
 
 def _scatter(lowering: Lowering, i: Instruction) -> _Scatter | None:
     if i.inputs[1] is i.inputs[2]:
         return None
-    kind, out = i.name.split("_")[1], lowering.place(i)
-    type = i.shape.type
-    if kind in ("add", "mul") and type.is_float and type.size < DType.FLOAT.size:
+    assert isinstance(i.op, Scatter | ScatterNd)
+    update, out, type = i.op.update, lowering.place(i), i.shape.type
+    if update.rounds and type.is_narrow_float:
         out = lowering.scratch(i, 0, i.shape.with_type(DType.FLOAT))
-    return _Scatter(lowering, i, kind, out)
+    return _Scatter(lowering, i, update, out)
 
 
 def owners_of(others: int, updates: int) -> int:

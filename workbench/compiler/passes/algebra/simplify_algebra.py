@@ -13,7 +13,7 @@ from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.broadcast import Multibroadcast
+from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convolve import Convolution
 from workbench.compiler.ops.elementary import Exp
 from workbench.compiler.ops.pointwise import Div, Mul, Sub
@@ -76,7 +76,7 @@ def find_double_add_lit_broadcast(
     b: Rewriter, x: Instruction, y: Instruction, a: Instruction, c: Instruction
 ) -> Instruction | Decline:
     """add(add(x, a), add(y, b)) → add(add(x, y), add(a, b)), for constants a and b"""
-    if not a.name == c.name == "broadcast" or not is_broadcast(a) or not is_broadcast(c):
+    if not all(isinstance(i.op, Broadcast) and is_broadcast(i) for i in (a, c)):
         total = b("add", a, c)
     elif a.op != c.op or a.inputs[0].shape.lens != c.inputs[0].shape.lens:
         return Decline(f"#{a.id} and #{c.id} are laid out differently")

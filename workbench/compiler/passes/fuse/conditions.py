@@ -30,7 +30,9 @@ def obstacle(producer: Instruction, user: Instruction) -> str:
         return space_obstacle(producer, user)
     if all(isinstance(k.op, PointwiseModule) for k in (producer, user)):
         return pointwise_obstacle(producer, user)
-    reasons = [link_obstacle(user, k) for k in links(user, producer.name) if k.producer is producer]
+    reasons = [
+        link_obstacle(user, k) for k in links(user, type(producer.op)) if k.producer is producer
+    ]
     return "" if "" in reasons else "; ".join(reasons) or in_between(producer, user)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.fused import PointwiseModule
@@ -117,16 +118,16 @@ def fuse_chain(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noqa
 
 
 def _between_pointwise(instruction: Instruction) -> bool:
-    return follows_pointwise(instruction, "pointwise")
+    return follows_pointwise(instruction, PointwiseModule)
 
 
-def follows_pointwise(instruction: Instruction, reader: str) -> bool:
+def follows_pointwise(instruction: Instruction, reader: type[Operation]) -> bool:
     """Whether an instruction takes elementwise work to a kernel of a kind."""
     inputs, users = instruction.inputs, instruction.users
     return (
         bool(inputs)
         and isinstance(inputs[0].op, PointwiseModule)
-        and any(u.name == reader for u in users)
+        and any(isinstance(u.op, reader) for u in users)
     )
 
 

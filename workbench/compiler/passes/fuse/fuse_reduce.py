@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ops.fused import FusedReduce, PointwiseModule
 from workbench.compiler.ops.reduce import is_reduction, reduced_axes
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.fuse.fuse_pointwise import broadcast_first, follows_pointwise
@@ -43,17 +44,17 @@ def wrap_reduce(b: Rewriter, x: Instruction) -> Instruction | Decline:
     return body.stand_for(x, "fused_reduce", axes=axes)
 
 
-def _rooted(root: str, kind: str) -> Pattern:
+def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:
     """A fused operation that uses what one of another kind gives, perhaps behind a broadcast."""
     return Pattern(
-        frozenset({root}),
+        frozenset({root.name}),
         binding="root",
-        reads=frozenset({kind, *BETWEEN}),
+        reads=frozenset({kind.name, *BETWEEN}),
         structure=lambda i: is_linked(i, kind),
     )
 
 
-def _chosen(root: Instruction, kind: str) -> Link | Decline:
+def _chosen(root: Instruction, kind: type[Operation]) -> Link | Decline:
     """The first link to a producer of a kind along which fusion is possible, or why there is none."""
     reasons: list[str] = []
     for link in links(root, kind):
@@ -80,10 +81,10 @@ def _take_broadcast(body: Body, link: Link) -> None:
         body.take(link.broadcast)
 
 
-@rule(_rooted("pointwise", "fused_reduce"))
+@rule(_rooted(PointwiseModule, FusedReduce))
 def find_reduce_pointwise(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """pointwise(fused_reduce(x…), y…) → fused_reduce(x…, y…)"""
-    link = _chosen(root, "fused_reduce")
+    link = _chosen(root, FusedReduce)
     if isinstance(link, Decline):
         return link
     name = f"{link.producer.modules[0].name}:{root.modules[0].name}"
@@ -95,10 +96,10 @@ def find_reduce_pointwise(b: Rewriter, root: Instruction) -> Instruction | Decli
     return fused
 
 
-@rule(_rooted("fused_reduce", "pointwise"))
+@rule(_rooted(FusedReduce, PointwiseModule))
 def find_pointwise_reduce(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """fused_reduce(pointwise(x…), y…) → fused_reduce(x…, y…)"""
-    link = _chosen(root, "pointwise")
+    link = _chosen(root, PointwiseModule)
     if isinstance(link, Decline):
         return link
     name = f"{link.producer.modules[0].name}:{root.modules[0].name}"
@@ -111,10 +112,10 @@ def find_pointwise_reduce(b: Rewriter, root: Instruction) -> Instruction | Decli
     return root
 
 
-@rule(_rooted("fused_reduce", "fused_reduce"))
+@rule(_rooted(FusedReduce, FusedReduce))
 def find_reduce_reduce(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """fused_reduce(fused_reduce(x…), y…) → fused_reduce(x…, y…)"""
-    link = _chosen(root, "fused_reduce")
+    link = _chosen(root, FusedReduce)
     if isinstance(link, Decline):
         return link
     name = f"{root.modules[0].name}:{link.producer.modules[0].name}"
@@ -128,7 +129,7 @@ def find_reduce_reduce(b: Rewriter, root: Instruction) -> Instruction | Decline:
 
 
 def _before_reduction(instruction: Instruction) -> bool:
-    return follows_pointwise(instruction, "fused_reduce")
+    return follows_pointwise(instruction, FusedReduce)
 
 
 @rule(Pattern(frozenset({"multibroadcast"}), binding="root", structure=_before_reduction))

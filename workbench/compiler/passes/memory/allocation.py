@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.rewrite import Decline, change
 
 BACKEND = (
@@ -38,7 +39,7 @@ class AllocationModel:
 
     def allocates(self, instruction: Instruction) -> bool:
         """Whether an instruction makes a buffer, for this target or for any."""
-        return instruction.name in {self.name, "allocate"}
+        return instruction.name == self.name or isinstance(instruction.op, Allocate)
 
 
 def buffer_shape(shape: Shape) -> Shape:

@@ -12,7 +12,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.memory.liveness import aliased
 from workbench.compiler.ops.buffers import Write, Written
-from workbench.compiler.ops.movement import Concat
+from workbench.compiler.ops.movement import Allocate, Concat
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.memory.allocation import BACKEND
 from workbench.compiler.rewrite import Decline, change
@@ -38,7 +38,7 @@ class ConcatModel:
         """The allocation that an instruction fills, if its result is all that is in there."""
         made = aliased(instruction)
         fills = isinstance(instruction.op, Written | Identity)
-        allocates = made.name in {self.allocate, "allocate"}
+        allocates = made.name == self.allocate or isinstance(made.op, Allocate)
         return made if fills and allocates and made.shape.lens == instruction.shape.lens else None
 
 

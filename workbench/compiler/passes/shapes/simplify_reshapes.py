@@ -5,7 +5,10 @@ from __future__ import annotations
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ops.movement import Pad
+from workbench.compiler.ops.convert import Convert
+from workbench.compiler.ops.movement import Concat, Contiguous, Pad
+from workbench.compiler.ops.slicing import Slice
+from workbench.compiler.ops.view import AsShape, Step
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.shapes.rules.across_reshapes import (
     find_mul_add_shape_op_dot,
@@ -31,14 +34,14 @@ from workbench.compiler.passes.shapes.rules.slices import (
     find_transpose_slice,
 )
 from workbench.compiler.passes.shapes.rules.work_in_common_space import find_op_shape_transform_op
-from workbench.compiler.passes.shapes.transform.chains import LINKS
+from workbench.compiler.passes.shapes.transform.chains import TRANSFORMING
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, Rule, op, rule, var
 
-_NOPS = LINKS | {"as_shape", "concat", "convert", "pad", "slice", "step"}
+_NOPS = (*TRANSFORMING, Contiguous, AsShape, Concat, Convert, Pad, Slice, Step)
 
 
 def _may_change_nothing(op: type[Operation]) -> bool:
-    return op.name in _NOPS or (op.monoid is not None and op.monoid.keeps_one)
+    return issubclass(op, _NOPS) or (op.monoid is not None and op.monoid.keeps_one)
 
 
 def _changes_nothing(instruction: Instruction) -> bool:

@@ -23,6 +23,7 @@ from workbench.compiler.ops.reduce import along_axes
 from workbench.compiler.passes.fuse.kernels.pairs import (
     KERNELS,
     LARGEST_BODY,
+    Kinds,
     axes_of,
     is_kernel,
     lines,
@@ -234,12 +235,12 @@ def _plan_before(
     )
 
 
-def _answer(b: Rewriter, root: Instruction, kinds: tuple[str, ...]) -> Instruction | Decline:
+def _answer(b: Rewriter, root: Instruction, kinds: Kinds) -> Instruction | Decline:
     """Work in the common space with the first producer of one of these kinds for which there is one."""
     reasons: list[str] = []
     for value in dict.fromkeys(root.inputs):
         found = chain_between(value)
-        if found is not None and found[1].name in kinds:
+        if found is not None and isinstance(found[1].op, kinds):
             plan = _plan(root, value)
             if isinstance(plan, _Plan):
                 return _in_space(b, root, plan)
@@ -336,30 +337,30 @@ def _op_in_space(one: Instruction, dims: Ints, axes: Ints) -> Operation:
     return along_axes(one.op, axes)
 
 
-def _reads_across(kinds: tuple[str, ...], instruction: Instruction) -> bool:
+def _reads_across(kinds: Kinds, instruction: Instruction) -> bool:
     found = map(chain_between, instruction.inputs)
-    return any(f is not None and f[1].name in kinds for f in found)
+    return any(f is not None and isinstance(f[1].op, kinds) for f in found)
 
 
 @rule(
     Pattern(
         frozenset({"pointwise"}),
         binding="root",
-        structure=lambda i: _reads_across(("pointwise",), i),
+        structure=lambda i: _reads_across((PointwiseModule,), i),
     )
 )
 def rewrite_pointwise_reshapes(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """f(reshape(g(x…)), y…) → reshape(f(g(reshape(x)…), reshape(y)…)), in common dimensions"""
-    return _answer(b, root, ("pointwise",))
+    return _answer(b, root, (PointwiseModule,))
 
 
-def _other_pairs(instruction: Instruction) -> tuple[str, ...]:
-    return KERNELS if isinstance(instruction.op, FusedReduce) else ("fused_reduce",)
+def _other_pairs(instruction: Instruction) -> Kinds:
+    return KERNELS if isinstance(instruction.op, FusedReduce) else (FusedReduce,)
 
 
 @rule(
     Pattern(
-        frozenset(KERNELS),
+        frozenset(k.name for k in KERNELS),
         binding="root",
         structure=lambda i: _reads_across(_other_pairs(i), i),
     )

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from workbench.compiler.ir.module import Instruction, Module
-from workbench.compiler.ir.operation import Family
+from workbench.compiler.ir.operation import Family, Operation
 from workbench.compiler.ops.broadcast import Multibroadcast
-from workbench.compiler.ops.fused import FusedReduce, PointwiseModule
+from workbench.compiler.ops.fused import Fused, FusedReduce, PointwiseModule
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.reshape import Reshape
 
 LARGEST_BODY = 256
 """Lines of a body beyond which no more is fused into it: registers and arguments of a kernel are few."""
 
-KERNELS = ("pointwise", "fused_reduce")
-BETWEEN = ("contiguous", "multibroadcast")
-"""What a link may have between the two kernels."""
+Kinds: TypeAlias = tuple[type[Fused], ...]
+
+KERNELS: Kinds = (PointwiseModule, FusedReduce)
+BETWEEN = (Contiguous.name, Multibroadcast.name)
+"""Names of the operations that a link may have between the two kernels."""
 
 
 def who(instruction: Instruction) -> str:
@@ -32,7 +35,7 @@ def listed(instructions: Iterable[Instruction]) -> str:
 
 def is_kernel(instruction: Instruction) -> bool:
     """Whether an instruction is fused elementwise work or a fused reduction."""
-    return isinstance(instruction.op, PointwiseModule | FusedReduce)
+    return isinstance(instruction.op, KERNELS)
 
 
 def is_view(value: Instruction) -> bool:
@@ -112,17 +115,17 @@ class Link:
     """Instructions named ``contiguous`` around the broadcast."""
 
 
-def links(user: Instruction, kind: str) -> list[Link]:
+def links(user: Instruction, kind: type[Operation]) -> list[Link]:
     """The ways in which inputs of ``user`` come from operations of a kind, direct ones first."""
     found = [_link_of(i) for i in dict.fromkeys(user.inputs)]
     return sorted(
-        (k for k in found if k.producer.name == kind), key=lambda k: k.broadcast is not None
+        (k for k in found if isinstance(k.producer.op, kind)), key=lambda k: k.broadcast is not None
     )
 
 
-def is_linked(user: Instruction, kind: str) -> bool:
+def is_linked(user: Instruction, kind: type[Operation]) -> bool:
     """Whether ``links`` finds any: asked at every try, so without making them."""
-    return any(_producer_of(i).op.name == kind for i in user.inputs)
+    return any(isinstance(_producer_of(i).op, kind) for i in user.inputs)
 
 
 def _producer_of(value: Instruction) -> Instruction:

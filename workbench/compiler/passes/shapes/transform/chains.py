@@ -13,19 +13,20 @@ from workbench.compiler.ops.view import Squeeze, Transpose, Unsqueeze
 from workbench.compiler.passes.shapes.transform.descriptor import Transform, Transforms
 from workbench.compiler.rewrite import Rewriter
 
-_TRANSFORMS = (Broadcast, Multibroadcast, Flatten, Reshape, Squeeze, Unsqueeze, Transpose)
+TRANSFORMING = (Broadcast, Multibroadcast, Flatten, Reshape, Squeeze, Unsqueeze, Transpose)
+"""Operations that only say anew where the elements of one value are."""
 
 BROADCASTS = frozenset({Broadcast.name, Multibroadcast.name})
-TRANSFORMS = frozenset(op.name for op in _TRANSFORMS)
-"""Operations that only say anew where the elements of one value are."""
+TRANSFORMS = frozenset(op.name for op in TRANSFORMING)
+"""Names of these."""
 LINKS = TRANSFORMS | {Contiguous.name}
-"""Operations that chains of transforms are made of."""
+"""Names of the operations that chains of transforms are made of."""
 
 
 def is_transform(instruction: Instruction) -> bool:
     """Whether an instruction is a transform of one value with a known shape."""
     return (
-        isinstance(instruction.op, _TRANSFORMS)
+        isinstance(instruction.op, TRANSFORMING)
         and len(instruction.inputs) == 1
         and instruction.shape.dims is None
         and instruction.inputs[0].shape.dims is None
