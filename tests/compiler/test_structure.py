@@ -76,3 +76,20 @@ def test_only_what_says_so_needs_an_input_in_row_major_order(name: str):
             turned = Shape.permuted(first[0].type, first[0].lens, range(first[0].ndim)[::-1])
             refuses |= inferred(op, [turned, *shapes(operands)[1:]]) is None
     assert refuses == all_operations()[name].needs_standard
+
+
+def test_work_on_slices_is_joined_for_what_it_is_and_not_for_its_name():
+    wb.operation(
+        name="reduce_by_the_largest",
+        attributes={"axes": [0]},
+        compute_shape=lambda shapes: shapes[0],
+        compute=lambda _, arrays: arrays[0] - arrays[0].max(),
+    )
+    program = wb.Program()
+    x = program.main.add_parameter("x", wb.Shape("float", (4, 6)))
+    halves = [program.main.add("slice", x, axes=(1,), starts=(k,), ends=(k + 3,)) for k in (0, 3)]
+    program.main.add_return(*[program.main.add("reduce_by_the_largest", h) for h in halves])
+    inputs = {"x": np.arange(24, dtype=np.float32).reshape(4, 6)}
+    wanted = run(program, inputs)
+    PIPELINES["optimize"].run(program)
+    np.testing.assert_array_equal(run(program, inputs), wanted)

@@ -125,6 +125,39 @@ def _field_set(node: ast.AST) -> str:
     return str(named.value) if isinstance(named, ast.Constant) else ""
 
 
+# Where what an operation is, and its shape, depend on declarations and on the program alone.
+ASKING = tuple(
+    f"workbench/{part}/" for part in ("compiler/rewrite", "gpu/emit", "gpu/kernels", "gpu/lowering")
+)
+FAMILIES = re.compile(r"workbench/compiler/passes/\w+/")
+
+
+def operations_are_asked(root: Path) -> Iterator[str]:
+    """Passes and emitters ask what an operation is, not for its name, and use the program's shape rules."""
+    for name, tree in source.trees(root, "workbench"):
+        if not name.startswith(ASKING) and not FAMILIES.match(name):
+            continue
+        for node in source.nodes(tree):
+            if isinstance(node, ast.Compare) and _compares_name([node.left, *node.comparators]):
+                yield f"{name}:{node.lineno}: compares a name; ask for a declaration or the class"
+            elif isinstance(node, ast.Attribute) and node.attr == "compute_shape":
+                yield f"{name}:{node.lineno}: calls compute_shape; call shape_by with program.shape_rules"
+
+
+def _compares_name(operands: list[ast.expr]) -> bool:
+    """Whether something's name is compared with a text, or sought in texts or in a constant."""
+    texts = [
+        e
+        for o in operands
+        for e in (o.elts if isinstance(o, ast.Set | ast.Tuple | ast.List) else [o])
+    ]
+    known = any(
+        (isinstance(t, ast.Name) and t.id.isupper()) or isinstance(getattr(t, "value", None), str)
+        for t in texts
+    )
+    return known and any(isinstance(o, ast.Attribute) and o.attr == "name" for o in operands)
+
+
 def budgets(root: Path) -> Iterator[str]:
     """A file has at most 500 lines, a function 60, half of them at most 8, an ES module 60 kB."""
     for path in source.files(root, ".py", ".js", under=("workbench", "tests")):
@@ -273,6 +306,7 @@ def locked(root: Path) -> Iterator[str]:
 RULES = [
     import_direction,
     edits_through_modules,
+    operations_are_asked,
     budgets,
     documented,
     docstrings_say,

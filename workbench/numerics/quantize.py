@@ -27,6 +27,7 @@ from workbench.compiler.passes.precision.quantize_int4 import (
     OPERATIONS,
     QuantizeInt4,
     Weight,
+    is_packable,
     weights_of,
 )
 from workbench.compiler.passes.precision.truncate_float import TruncateFloat
@@ -300,7 +301,7 @@ def _weights(program: Program) -> list[Captured]:
     rows: list[Captured] = []
     for module in open_modules(program):
         for instruction in module:
-            if instruction.op.name not in OPERATIONS:
+            if not is_packable(instruction.op):
                 continue
             found = weights_of(instruction)
             for weight in () if isinstance(found, str) else found:

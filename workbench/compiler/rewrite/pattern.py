@@ -14,6 +14,8 @@ Predicate = Callable[[Instruction], bool]
 Condition = tuple[Predicate, str]
 Kind = Callable[[type[Operation]], bool]
 
+_BROADCASTS = (Broadcast, Multibroadcast, Contiguous)
+
 
 @dataclass(frozen=True)
 class Pattern:
@@ -139,7 +141,7 @@ def is_pointwise(op: type[Operation]) -> bool:
 
 def behind_broadcasts(instruction: Instruction) -> Instruction:
     """The value below any broadcast, multibroadcast or contiguous."""
-    while isinstance(instruction.op, Broadcast | Multibroadcast | Contiguous):
+    while isinstance(instruction.op, _BROADCASTS):
         instruction = instruction.inputs[0]
     return instruction
 

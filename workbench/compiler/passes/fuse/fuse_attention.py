@@ -17,6 +17,9 @@ def sort_modules(module: Module) -> None:
     module.sort()
 
 
+find_flash_decoding = flash_decoding(Splitting())
+
+
 @register
 class FuseAttention(RewritePass):
     """Attention becomes one group: scores, their softmax and the product with the values.
@@ -37,7 +40,7 @@ class FuseAttention(RewritePass):
     rules = (
         find_kv_cache_attention,
         find_attention,
-        flash_decoding(Splitting()),
+        find_flash_decoding,
     )
     attn_enabled: bool = False
     flash_decoding_enabled: bool = False
@@ -59,11 +62,11 @@ class FuseAttention(RewritePass):
         for one in self.rules:
             if one in self.active:
                 drive(program, (self._with_options(one),))
-            if one.name != "find_flash_decoding":
+            if one is not find_flash_decoding:
                 _sort(program)
 
     def _with_options(self, one: Rule) -> Rule:
-        if one.name != "find_flash_decoding":
+        if one is not find_flash_decoding:
             return one
         return flash_decoding(
             Splitting(

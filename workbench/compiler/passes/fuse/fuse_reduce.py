@@ -49,7 +49,7 @@ def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:
     return Pattern(
         frozenset({root.name}),
         binding="root",
-        reads=frozenset({kind.name, *BETWEEN}),
+        reads=frozenset(one.name for one in (kind, *BETWEEN)),
         structure=lambda i: is_linked(i, kind),
     )
 

@@ -71,7 +71,7 @@ class ReplaceAllocate(Pass):
         if name is not None and instruction.shape.dims is None:
             give_buffer(instruction, name)
             made.add(name)
-        elif self.model.name != "allocate":
+        elif self.model.name != Allocate.name:
             allocate_as(instruction, self.model)
 
 

@@ -9,15 +9,21 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.operation import names_where
+from workbench.compiler.ir.operation import Operation, names_where
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.precision.truncate_float import stand_in
 from workbench.compiler.passes.tidy.propagate_constant import value_of
 from workbench.compiler.rewrite import Decline, change, scalar_argument
 
-OPERATIONS = names_where(lambda cls: cls.contraction is not None and not cls.contraction.general)
-"""Products and convolutions that are computed in the type of their operands."""
+
+def is_packable(op: Operation | type[Operation]) -> bool:
+    """Whether it is a product or convolution that is computed in the type of its operands."""
+    return op.contraction is not None and not op.contraction.general
+
+
+OPERATIONS = names_where(is_packable)
+"""Names of the operations whose weights are packed."""
 
 _STEPS = 15
 
@@ -34,7 +40,7 @@ class QuantizeInt4(Pass):
         """Look at every product and convolution."""
         for module in open_modules(program):
             for instruction in list(module):
-                if instruction.op.name in OPERATIONS:
+                if is_packable(instruction.op):
                     pack_weights(instruction)
 
 

@@ -9,6 +9,7 @@ from math import prod
 from workbench.compiler.ir.module import Instruction, captured
 from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.ops.movement import Contiguous, Layout
+from workbench.compiler.ops.reduce import Reduction, reduced_axes
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.passes.shapes.rules.concats import axis_of
 from workbench.compiler.passes.shapes.rules.slices import slice_of
@@ -51,7 +52,7 @@ def elementwise(instruction: Instruction) -> bool:
 def _joins(instruction: Instruction) -> bool:
     """Whether an operation on each split may be one on the whole."""
     few = len(instruction.inputs) in (1, 2) or isinstance(instruction.op, PointwiseModule)
-    return (few and elementwise(instruction)) or "reduce" in instruction.name
+    return (few and elementwise(instruction)) or isinstance(instruction.op, Reduction)
 
 
 def _feeds_work(instruction: Instruction) -> bool:
@@ -157,8 +158,8 @@ def _joined_reason(
     first = group[0]
     if any(i.module is not x.module for i in group):
         return f"{first.name} #{first.id} and {x.name} #{x.id} are in different modules"
-    if "reduce" in first.name and len(first.inputs) == 1:
-        reduced = set(first.op.normalized([x.shape]).attributes().get("axes") or ())
+    if isinstance(first.op, Reduction) and len(first.inputs) == 1:
+        reduced = set(reduced_axes(first))
         cut = slice_of(splits[0]) or Slice()
         if not reduced or reduced & set(cut.axes):
             return f"{first.name} #{first.id} is along an axis of the slices"

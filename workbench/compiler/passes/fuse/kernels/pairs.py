@@ -19,8 +19,8 @@ LARGEST_BODY = 256
 Kinds: TypeAlias = tuple[type[Fused], ...]
 
 KERNELS: Kinds = (PointwiseModule, FusedReduce)
-BETWEEN = (Contiguous.name, Multibroadcast.name)
-"""Names of the operations that a link may have between the two kernels."""
+BETWEEN = (Contiguous, Multibroadcast)
+"""Operations that a link may have between the two kernels."""
 
 
 def who(instruction: Instruction) -> str:
@@ -131,7 +131,7 @@ def is_linked(user: Instruction, kind: type[Operation]) -> bool:
 def _producer_of(value: Instruction) -> Instruction:
     """The producer of the link that ``value`` ends."""
     seen_broadcast = False
-    while isinstance(value.op, Contiguous | Multibroadcast):
+    while isinstance(value.op, BETWEEN):
         if isinstance(value.op, Multibroadcast):
             if seen_broadcast or len(value.inputs) != 1:
                 return value

@@ -35,8 +35,9 @@ def is_transform(instruction: Instruction) -> bool:
 
 def is_link(instruction: Instruction) -> bool:
     """Whether an instruction is part of a chain: a transform or a ``contiguous``."""
-    copies = isinstance(instruction.op, Contiguous) and instruction.shape.dims is None
-    return copies or is_transform(instruction)
+    if isinstance(instruction.op, Contiguous):
+        return instruction.shape.dims is None
+    return is_transform(instruction)
 
 
 def chain_to(end: Instruction) -> list[Instruction]:
