@@ -127,7 +127,7 @@ def _expect_known(shapes: Mapping[str, Shape], names: Collection[str]) -> None:
     for name in names:
         if name not in shapes:
             known = ", ".join(map(repr, shapes)) or "none"
-            raise InputError(f"no parameter {name!r}; parameters are {known}")
+            raise InputError(f"no parameter is called {name!r}; parameters are {known}")
 
 
 def static(shape: Shape, length: int) -> Shape:

@@ -71,7 +71,7 @@ class Constants:
         """Count the memory of a constant that the import made; views and the file's data are not counted.
 
         Raises:
-                        ModelError: The constants take too much memory in all.
+            ModelError: The constants take too much memory in all.
         """
         if isinstance(value, tuple):
             for part in value:
@@ -120,7 +120,7 @@ def check_size(shape: Shape, what: str, limit: int = MAX_CONSTANT_BYTES) -> None
     """Refuse a constant that is too large to make at import.
 
     Raises:
-                ModelError: The constant is too large.
+        ModelError: The constant is too large.
     """
     size = shape.elements * shape.type.size
     if size > limit:

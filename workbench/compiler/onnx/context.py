@@ -422,7 +422,7 @@ class NodeContext:
         """``axis`` counted from the front.
 
         Raises:
-                        ModelError: The axis is out of range.
+            ModelError: The axis is out of range.
         """
         if not -rank <= axis < rank:
             raise self.fail(f"axis {axis} is out of range; expected -{rank} to {rank - 1}")
