@@ -123,7 +123,7 @@ r = @return(y)""",
     ),
     (
         "find_resize_static",
-        "no elements to make",
+        "empty: it cannot be resized to",
         """x = @param:x -> float{0, 2}
 d = @literal{1, 2} -> int64{2}
 y = RESIZE(x,d) -> dynamic, float_type, {ANY, ANY}
@@ -140,7 +140,7 @@ r = @return(y)""",
     ),
     (
         "find_const_alloc_reshapes",
-        "not as many elements",
+        "with a different number of elements",
         """x = @param:x -> int32{3, 2}
 d = @literal{2, 5} -> int64{2}
 a = allocate[shape=nullopt,buf_type=8](d) -> dynamic, int32_type, {ANY, ANY}
@@ -158,7 +158,7 @@ r = @return(y)""",
     ),
     (
         "find_static_reshape_with_dims",
-        "a run fails",
+        "it would fail at run time",
         """x = @param:x -> float{2, 6}
 d = @literal{5, -1} -> int64{2}
 y = reshape_with_dims[out_dyn_dims={[0..9], [0..9]},allowzero=0](x,d) -> dynamic, float_type, {[0..9], [0..9]}

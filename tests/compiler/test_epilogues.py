@@ -39,10 +39,10 @@ def named(program: Program, name: str, number: int = 0) -> Instruction:
     [
         (("dot", 0), ("pointwise", 1), "has other users: relu #"),
         (("pointwise", 0), ("dot", 0), "has other users: concat #"),
-        (("pointwise", 1), ("dot", 0), "does not use pointwise #"),
-        (("dot", 0), ("relu", 0), "is no pointwise kernel"),
-        (("dot", 0), ("pointwise", 0), "does not use dot #"),
-        (("relu", 0), ("pointwise", 1), "is none of dot"),
+        (("pointwise", 1), ("dot", 0), "does not read pointwise #"),
+        (("dot", 0), ("relu", 0), "is not a pointwise kernel"),
+        (("dot", 0), ("pointwise", 0), "does not read dot #"),
+        (("relu", 0), ("pointwise", 1), "is not one of dot"),
     ],
 )
 def test_why_a_product_is_alone(producer, user, reason):
@@ -55,7 +55,7 @@ def test_why_a_product_is_alone(producer, user, reason):
     ("producer", "user", "reason"),
     [
         (("pointwise", 0), ("concat", 0), "has other users: dot #"),
-        (("concat", 0), ("neg", 0), "are no concat and its work"),
+        (("concat", 0), ("neg", 0), "are not a concat and its work"),
         (("pointwise", 1), ("concat", 0), "does not use pointwise #"),
     ],
 )

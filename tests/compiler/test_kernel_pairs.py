@@ -70,12 +70,12 @@ def test_nothing_stands_between(text: str):
                 "x = @param:x -> float{6, 35}\na = exp(x)\ns = reshape[dims={3, 7, 2, 5}](a)\n"
                 "y = @param:y -> float{3, 7, 2, 5}\nb = mul(s,y)\nr = @return(b)"
             ),
-            "leads from [6, 35] to [3, 7, 2, 5]: no common dimensions",
+            "goes from [6, 35] to [3, 7, 2, 5]: no common dimensions",
         ),
-        (X + "a = reduce_sum[axes={1}](x)\nb = neg(x)\nr = @return(a,b)", "only share an input"),
+        (X + "a = reduce_sum[axes={1}](x)\nb = neg(x)\nr = @return(a,b)", "sharing only an input"),
         (
             X + "y = @param:y -> float{2}\na = exp(x)\nb = neg(y)\nr = @return(a,b)",
-            "nor do they share",
+            "nor shares an input with it",
         ),
         (
             SQUARE + "a = exp(x)\nd = dot(a,a)\nr = @return(d)",
@@ -89,7 +89,7 @@ def test_what_stands_between_is_named(text: str, reason: str):
 
 def test_what_lies_between_and_the_wrong_way_round():
     text = SQUARE + "a = exp(x)\nd = dot(a,a)\nb = neg(d)\nr = @return(b)"
-    assert "but dot #" in found(text, 0, 2)
+    assert "through dot #" in found(text, 0, 2)
     assert "comes before" in found(text, 2, 0)
 
 
@@ -99,9 +99,9 @@ def test_what_is_no_kernel_of_its_own_is_named():
     )
     (kernel,) = [i for i in program.main if i.modules]
     inside = kernel.modules[0].outputs[0]
-    assert "is in the body 'main:pointwise0'" in obstacle(inside, kernel)
+    assert "is already in the body 'main:pointwise0'" in obstacle(inside, kernel)
     (constant,) = [i for i in program.main if i.name == "neg"]
-    assert "it is constant, to be folded" in obstacle(constant, kernel)
+    assert "it is constant, and will be folded" in obstacle(constant, kernel)
 
 
 def several() -> Program:

@@ -82,7 +82,7 @@ def test_names_of_types_are_kept_in_one_order():
 
 
 def test_a_type_cannot_be_replaced_by_itself():
-    with pytest.raises(OperationError, match="is unsupported itself"):
+    with pytest.raises(OperationError, match="is itself in unsupported_types"):
         run_pass(pass_named("eliminate_data_type", unsupported_types=("float",)), Program())
 
 

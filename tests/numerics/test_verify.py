@@ -129,7 +129,9 @@ def test_a_compiled_program_is_taken_as_it_is() -> None:
     build = wb.compile(program, passes=[BreakTanh()])
     assert not verify(program, compiled=build).passed
     assert not verify(program, compiled=build.program).passed
-    with pytest.raises(OperationError, match="compiles parts anew"):
+    with pytest.raises(
+        OperationError, match="compiles parts of the program; omit compiled, or use mode 'outputs'"
+    ):
         verify(program, compiled=build, mode="reduce")
 
 

@@ -129,7 +129,7 @@ def test_an_output_that_nobody_makes():
 
 def test_a_value_made_twice():
     nodes = [node("Relu", ["x"], ["y"], "a"), node("Neg", ["x"], ["y"], "b")]
-    refused(model(nodes, [floats("x", 2)], ["y"]), "'a'", "'b'", "both make 'y'")
+    refused(model(nodes, [floats("x", 2)], ["y"]), "'a'", "'b'", "both compute 'y'")
     refused(model([node("Relu", ["x"], ["x"])], [floats("x", 2)], ["x"]))
 
 
@@ -297,7 +297,7 @@ def test_an_attribute_of_a_wrong_type():
 def test_a_missing_attribute_and_a_missing_input():
     refused(model([node("Cast", ["x"], ["y"], "c")], [floats("x", 2)], ["y"]), "'c'", "'to'")
     refused(model([node("Add", ["x"], ["y"], "a")], [floats("x", 2)], ["y"]), "'a'", "1 inputs")
-    refused(model([node("Add", ["x", ""], ["y"], "a")], [floats("x", 2)], ["y"]), "'a'", "left out")
+    refused(model([node("Add", ["x", ""], ["y"], "a")], [floats("x", 2)], ["y"]), "'a'", "omitted")
 
 
 def test_shapes_that_do_not_fit():

@@ -54,7 +54,7 @@ def test_constants_that_add_up_are_refused():
 
 def test_a_text_that_is_no_text_is_named():
     data = model([helper.make_node("Relu", ["x"], ["yyyy"])], [floats("x", 2)], ["yyyy"])
-    with pytest.raises(ModelError, match="no text in UTF-8"):
+    with pytest.raises(ModelError, match="is not UTF-8 text"):
         parse_onnx(data.SerializeToString().replace(b"Relu", b"Re\xff\xfe"))
 
 

@@ -256,10 +256,10 @@ def test_strings_are_refused_by_name(op, attributes):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"nodes_truenodeids": [99] * 7}, "which is none"),
+        ({"nodes_truenodeids": [99] * 7}, "which does not exist"),
         ({"nodes_modes": ["WHAT"] * 7}, "expected LEAF"),
         ({"target_ids": [5] * 4}, "out of range"),
-        ({"target_nodeids": [0] * 4}, "which is no leaf"),
+        ({"target_nodeids": [0] * 4}, "which is not a leaf"),
         ({"nodes_values": [0.0]}, "expected 7 each"),
     ],
 )

@@ -131,7 +131,7 @@ def test_attention_that_is_refused(more, attributes, message):
     ("inputs", "attributes", "message"),
     [
         ({"x": [2, 3, 4], "w": [5, 12]}, {}, "expected 4 rows"),
-        ({"x": [2, 3, 4], "w": [4, 13]}, {}, "a width that 3 does not divide"),
+        ({"x": [2, 3, 4], "w": [4, 13]}, {}, "a width that is not a multiple of 3"),
         ({"x": [2, 3, 4], "w": [4, 12], "b": [11]}, {}, "expected 12 elements"),
         (BATCHED, {"qkv_hidden_sizes": [4, 5, 3]}, "expected three that sum to 12"),
     ],

@@ -123,9 +123,9 @@ def test_integer_products_as_floats_subtract_the_bias():
 @pytest.mark.parametrize(
     ("rest", "part"),
     [
-        (((INT8, [3]), [2]), "expected scales of float or half"),
+        (((INT8, [3]), [2]), "expected both scales float, or both half"),
         (([4, 3], [3, 2]), "expected a scalar or a list"),
-        (((TensorProto.FLOAT16, [3]), [2]), "both alike"),
+        (((TensorProto.FLOAT16, [3]), [2]), "both scales float, or both half"),
         (([3], [7]), "7 scales"),
         (([3], [2], (INT8, [3]), (INT8, [2]), (UINT8, [2])), "bias"),
     ],
@@ -207,7 +207,7 @@ def test_mod_of_floats_needs_its_attribute():
 @pytest.mark.parametrize(("lens", "axes"), [([2] * 5, [0, 2, 3]), ([2] * 3, [0]), ([2], [0])])
 def test_mean_variance_normalization_leaves_one_axis(lens, axes):
     made = model("MeanVarianceNormalization", lens, axes=axes)
-    refused(made, "all of them but one")
+    refused(made, "expected all dimensions but one")
     assert parse_onnx(made)
 
 
@@ -232,7 +232,7 @@ def test_attention_splits_before_it_turns():
         ([[1, 1, 1, 1, 1]], "query"),
         ([[1, 1, 1], [1, 1, 1, 1, 1]], "keys and values"),
         ([[1, 1, 1], [1, 1, 2], [1, 1, 1]], "keys"),
-        ([[1, 1, 1], [1, 1, 1]], "values are left out"),
+        ([[1, 1, 1], [1, 1, 1]], "values are omitted"),
         ([[1, 1, 1], [1, 1, 1], [2, 1, 1]], "values"),
         ([[1, 1, 1], [1, 1, 1], [1, 1, 1, 1]], "values"),
         ([[1, 1, 1], [1, 2, 1, 1], [1, 1, 1, 1]], "keys"),
@@ -315,7 +315,7 @@ def test_an_approximate_gelu_names_its_factor():
 @pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
 def test_quantisation_refuses_zero_points_and_blocks_that_do_not_fit(op):
     x = (INT8, [4, 4]) if op == "DequantizeLinear" else [4, 4]
-    refused(model(op, x, [4], (INT8, [1])), "as many of both")
+    refused(model(op, x, [4], (INT8, [1])), "expected equal lens")
     refused(model(op, x, [1, 4], opset=21, axis=0, block_size=4), "more than one along axis 0")
     assert parse_onnx(model(op, x, [1, 4], opset=21, axis=0, block_size=4))
 

@@ -353,7 +353,7 @@ def test_choices_of_ranges_are_as_they_are():
     inputs = [typed("c", TensorProto.BOOL, "n"), floats("x", "n"), floats("z", "n")]
     made = one("Where", inputs)
     check(made, "@3 = where(c,x,z)\n@4 = @return(@3)", map_dyn_input_dims=ranges)
-    refused(made, "ranges, or none", map_dyn_input_dims=ranges | {"z": [3]})
+    refused(made, "expected all of them dynamic, or none", map_dyn_input_dims=ranges | {"z": [3]})
 
 
 ROTARY = {"x": (1, 2, 18), "p": (1, 2), "c": (4, 3), "s": (4, 3)}

@@ -77,10 +77,10 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names() -> None:
     graph = small()
     graph.node("made", "Relu", "x")
-    refused(graph, "'made'.*name of its own")
+    refused(graph, "'made'.*expected a unique, nonempty name")
     graph = small()
     graph.node("", "Relu", "x")
-    refused(graph, "name of its own")
+    refused(graph, "expected a unique, nonempty name")
     refused(small(), "output name 'relu6' not found in graph", output_names=["relu6"])
     refused(small(), "output name 'made:3' not found", output_names=["made:3"])
     refused(small(), "no placeholder 'y'", map_input_dims={"y": [1]})
@@ -88,13 +88,13 @@ def test_names() -> None:
 
 def test_options() -> None:
     refused(small(), "batch_size=0", batch_size=0)
-    refused(small(), "no negatives", map_input_dims={"x": [-1]})
+    refused(small(), "no negative lengths", map_input_dims={"x": [-1]})
 
 
 def test_inputs_that_do_not_exist() -> None:
     graph = Graph()
     graph.node("made", "Relu", "nobody")
-    refused(graph, "'made' .Relu. takes 'nobody', which is no node")
+    refused(graph, "'made' .Relu. reads 'nobody', which is not a node")
     graph = small()
     graph.node("more", "Relu", "made:1")
     refused(graph, "no such output of node 'made'")
@@ -245,8 +245,8 @@ def one(op: str, *lens: int, given: tuple[object, ...] = (), **attributes: objec
         (one("Reshape", 2, 3, given=([4, 4],)), "reshape"),
         (one("Reshape", 2, 3, given=([0, 6],)), "without elements"),
         (one("ExpandDims", 2, given=(4,)), "axis 4 is out of range"),
-        (one("Pad", 2, 3, given=([[1, 1]],)), "expected 4 numbers"),
-        (one("Slice", 4, given=([2], [9])), "reach out of"),
+        (one("Pad", 2, 3, given=([[1, 1]],)), "expected 4 nonnegative numbers"),
+        (one("Slice", 4, given=([2], [9])), "are out of range for"),
         (one("GatherV2", 4, given=([1], 0), batch_dims=1), "batch_dims=1; expected 0"),
         (one("StridedSlice", 4, given=([0], [1], [0])), "strides"),
         (
@@ -254,9 +254,9 @@ def one(op: str, *lens: int, given: tuple[object, ...] = (), **attributes: objec
             "index 9 is out of range",
         ),
         (one("StridedSlice", 4, given=([0, 0], [1, 1], [1, 1])), "2 entries for rank 1"),
-        (one("Tile", 2, given=([2, 2],)), "expected 1 numbers"),
+        (one("Tile", 2, given=([2, 2],)), "expected 1 positive numbers"),
         (one("Transpose", 2, 3, given=([0, 0],)), "made"),
-        (one("SplitV", 6, given=([2, 2], 0)), "expected them to make up 6"),
+        (one("SplitV", 6, given=([2, 2], 0)), "expected them to sum to 6"),
         (one("MatMul", 2, given=([1.5],)), "expected matrices|float"),
         (one("Cast", 2, DstT=3), "'DstT' is an integer"),
         (one("Cast", 2), "'DstT' is missing"),

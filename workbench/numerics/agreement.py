@@ -1,4 +1,4 @@
-"""Whether two values agree, by MIGraphX's measure and tolerances, and what to report where they do not."""
+"""Agreement of two values by MIGraphX's measure and tolerances, and the report if they disagree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ULPS = 80
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """MIGraphX's tolerance: its RMS of all elements, and bounds for each."""
+    """MIGraphX's tolerance: a bound on its RMS over all elements, and bounds per element."""
 
     rms_tol: float = 1e-3
     atol: float = 1e-3
@@ -46,11 +46,11 @@ def tolerance_for(
     """The tolerance of MIGraphX's driver for a program.
 
     Args:
-        program: Its narrowest float type decides.
-        quantize: ``fp16`` or ``bf16`` if it will be compiled to compute in these.
-        rms_tol: Taken instead of the default.
-        atol: Taken instead of the default.
-        rtol: Taken instead of the default.
+        program: The program; its narrowest float type decides.
+        quantize: ``fp16`` or ``bf16`` if the program will be compiled to compute in that type.
+        rms_tol: Overrides the default.
+        atol: Overrides the default.
+        rtol: Overrides the default.
     """
     types = {i.shape.type for i in program.instructions}
     found = Tolerance()
@@ -76,13 +76,13 @@ class Agreement:
     mismatch: int | None = None
     """The first element, in logical order, that is more than one rounding step from its reference."""
     outside: int = 0
-    """How many elements are beyond ``atol + rtol * |reference|``."""
+    """The number of elements beyond ``atol + rtol * |reference|``."""
     size: int = 0
     lines: tuple[tuple[str, str], ...] = ()
     """MIGraphX's report, line by line: the level (``error`` or ``warn``) and the text."""
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """The content as plain values."""
         return {
             "name": self.name,
             "passed": self.passed,
@@ -107,17 +107,17 @@ def agree(
 ) -> Agreement:
     """Compare an array with its reference as MIGraphX's ``verify_args`` does.
 
-    It passes if MIGraphX's RMS error is at most ``rms_tol``; NaN is never. An infinity makes it NaN,
-    also where the reference has the same one.
+    It passes if MIGraphX's RMS error is at most ``rms_tol``; a NaN error never passes. An infinity makes
+    the error NaN, even if the reference has the same infinity.
 
     Args:
-        name: What the report calls it.
+        name: The name of the value in the report.
         value: An array.
-        reference: What it should be.
+        reference: The expected array.
         tolerance: By default 1e-3 throughout.
-        allclose: Hold every element to ``atol + rtol * |reference|`` as well.
-        dump: Print both whole, not only where there are less than 32 elements.
-        equal_nan: Leave out elements where both are NaN, or the same infinity.
+        allclose: Also require every element to be within ``atol + rtol * |reference|``.
+        dump: Print both arrays whole, not only if they have fewer than 32 elements.
+        equal_nan: Ignore elements where both are NaN, or the same infinity.
     """
     tolerance = tolerance or Tolerance()
     a, b = np.asarray(value), np.asarray(reference)
@@ -139,7 +139,7 @@ def agree(
 
 
 def unlike(name: str, wanted: object, found: object) -> Agreement:
-    """The outcome where types or lens differ: nothing can be compared."""
+    """The outcome if types or lens differ, so that nothing can be compared."""
     lines = [f"FAILED: {name}", f"Shape mismatch {{{wanted}}} != {{{found}}}"]
     return Agreement(name, False, inf, inf, lines=tuple(("error", line) for line in lines))
 
@@ -180,9 +180,9 @@ def _not_finite(x: Array, y: Array) -> Iterator[str]:
 
 
 def rms_range(value: Any, reference: Any) -> float:
-    """The RMS error of MIGraphX's ``rms_range`` (``Metric.RMS``); infinite where the sizes differ.
+    """The RMS error of MIGraphX's ``rms_range`` (``Metric.RMS``); infinite if the sizes differ.
 
-    NaN where a NaN or an infinity is involved.
+    NaN if an element is NaN or infinite.
     """
     a = np.asarray(value).astype(np.float64).ravel()
     b = np.asarray(reference).astype(np.float64).ravel()
@@ -201,7 +201,7 @@ def within_ulps(value: Any, reference: Any, ulps: float = _ULPS) -> bool:
 
 
 def float_equal(a: Array, b: Array) -> Array:
-    """Elements that are equal or next to each other in their type; NaN and infinities are never equal."""
+    """A mask of elements that are equal or adjacent in their type; NaN and infinities are never equal."""
     if not _is_float(a):
         return a == b
     if a.dtype.kind != "f":
@@ -213,14 +213,14 @@ def float_equal(a: Array, b: Array) -> Array:
 
 
 def _ml_equal(a: Array, b: Array) -> Array:
-    """As ``float_equal``, by the order of the bits, for types that NumPy cannot step through."""
+    """``float_equal`` by the order of the bits, for types without ``nextafter`` in NumPy."""
     x, y = a.astype(np.float64), b.astype(np.float64)
     steps = np.abs(_ordered(a) - _ordered(b))
     return np.isfinite(x) & np.isfinite(y) & ((x == y) | (steps <= 1))
 
 
 def _ordered(array: Array) -> Array:
-    """Numbers that count the steps from 0 to each element."""
+    """The number of representable steps from 0 to each element."""
     width = array.dtype.itemsize * 8
     bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").astype(np.int64)
     sign = 1 << (width - 1)

@@ -1,4 +1,4 @@
-"""Calibration: the range of every captured argument and its rounding, as a table and plots."""
+"""Calibration: the range and the rounding of every captured argument, as a table and plots."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 LEVELS = {"int8": (-128.0, 127.0), "int4": (0.0, 15.0)}
 """The least and the largest code of the integers that values are rounded to."""
 _UNSEEN = 64.0
-"""What an argument that was never seen is multiplied by, as in MIGraphX."""
+"""The multiplier of an argument that had no value, as in MIGraphX."""
 
 
 @dataclass
 class Captured:
-    """One argument: where it is, what was seen of it, and how it is rounded.
+    """One captured argument: its position, statistics of its values, and its rounding.
 
     Attributes:
         index: Its number among the captured arguments.
-        id: The id of the instruction that takes it.
+        id: The id of the instruction that reads it.
         op: The name of that instruction's operation.
-        operand: Which of the instruction's inputs it is.
+        operand: The index among the instruction's inputs.
         shape: Its shape.
         type: Its element type.
         constant: Whether it is a constant.
-        sources: The model's nodes that the instruction came from.
-        precision: What it is rounded to: ``int8``, ``fp8e4m3fn`` or ``int4``.
-        packed: Scale and zero point, where they follow from the value alone.
+        sources: The source nodes of the instruction.
+        precision: The type that it is rounded to: ``int8``, ``fp8e4m3fn`` or ``int4``.
+        packed: Scale and zero point, if they depend only on the value.
     """
 
     index: int
@@ -51,7 +51,7 @@ class Captured:
     precision: str
     packed: tuple[float, int] | None = None
     seen: int = 0
-    """How often a value was seen."""
+    """The number of values seen."""
     least: float = np.inf
     largest: float = -np.inf
     nan: int = 0
@@ -61,7 +61,7 @@ class Captured:
     _count: int = 0
 
     def see(self, value: Array) -> None:
-        """Take a value into account; NaN and infinities are counted apart."""
+        """Add a value to the statistics; NaN and infinities are counted separately."""
         values = np.asarray(value, np.float32).ravel()
         finite = values[np.isfinite(values)]
         self.seen += 1
@@ -76,19 +76,19 @@ class Captured:
 
     @property
     def max_abs(self) -> float:
-        """The largest magnitude; infinite where an infinity was seen."""
+        """The largest magnitude; infinite if an infinity was seen."""
         if self.inf:
             return np.inf
         return max(abs(self.least), abs(self.largest)) if self._count else 0.0
 
     @property
     def rms(self) -> float:
-        """The root of the mean square of what was finite."""
+        """The root of the mean square of the finite elements."""
         return (self._squares / self._count) ** 0.5 if self._count else 0.0
 
     @property
     def multiplier(self) -> float:
-        """The factor of a value before it is rounded."""
+        """The factor that values are multiplied by before rounding."""
         if self.packed:
             return 1 / self.packed[0] if self.packed[0] else 1.0
         if not self.seen:
@@ -116,7 +116,7 @@ class Captured:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the largest value after rounding; what is beyond them is cut off."""
+        """The least and the largest value after rounding; values beyond them are clipped."""
         low, high = self._levels
         return (low - self.zero_point) * self.scale, (high - self.zero_point) * self.scale
 
@@ -129,7 +129,7 @@ class Captured:
 
     @property
     def name(self) -> str:
-        """The argument in words."""
+        """The argument's name in texts."""
         return f"input {self.operand} of {self.op} #{self.id}"
 
 
@@ -137,7 +137,7 @@ class Calibration:
     """The captured arguments of a quantized program, in the order of their numbers."""
 
     def __init__(self, precision: str, rows: Sequence[Captured] = ()) -> None:
-        """Of a program that is quantized to ``precision``; no rows where nothing is captured for it."""
+        """The calibration of a program for ``precision``; without rows if it captures nothing."""
         self.precision = precision
         self.rows = list(rows)
 
@@ -153,7 +153,7 @@ class Calibration:
         """A captured argument by number.
 
         Raises:
-            InputError: There is none of that number.
+            InputError: There is no argument of that number.
         """
         if not 0 <= index < len(self.rows):
             raise InputError(f"no captured argument {index}; there are {len(self.rows)}")
@@ -165,9 +165,9 @@ class Calibration:
         return [(r.multiplier, float(r.zero_point)) for r in self.rows]
 
     def table(self) -> DataFrame:
-        """A row an argument: where it is, what was seen of it, and scale and zero point.
+        """One row per argument: its position, statistics, scale and zero point.
 
-        ``seen`` is how often it had a value, ``noise`` what rounding adds relative to the RMS.
+        ``seen`` is the number of values, ``noise`` the rounding error relative to the RMS.
         """
         import pandas as pd  # noqa: PLC0415
 
@@ -186,7 +186,7 @@ class Calibration:
         return pd.DataFrame(rows, columns=pd.Index(columns), index=index)
 
     def plot(self, index: int, ax: Axes | None = None) -> Axes:
-        """The histogram of an argument, with the range that codes cover.
+        """The histogram of an argument, with the range that the codes cover.
 
         Raises:
             InputError: There is no such argument.
@@ -196,14 +196,14 @@ class Calibration:
         return plot_histogram(self[index], ax)
 
     def plot_ranges(self, ax: Axes | None = None, top: int = 30) -> Axes:
-        """The ranges of the arguments as bars, those that lose most by rounding first."""
+        """The ranges of the arguments as bars, those that lose most precision first."""
         from workbench.numerics.calibration_plots import plot_ranges  # noqa: PLC0415
 
         return plot_ranges(self.rows, ax, top)
 
     @property
     def summary(self) -> str:
-        """One sentence: what was rounded, and how much of it was seen."""
+        """One sentence: the number of captured arguments, and how many had no value."""
         if not self.rows and self.precision == "int4":
             return "int4: no weight was packed; recording.near_misses() tells why"
         if not self.rows:

@@ -46,7 +46,7 @@ def plot_histogram(row: Captured, ax: Axes | None = None) -> Axes:
 def plot_ranges(rows: Sequence[Captured], ax: Axes | None = None, top: int = 30) -> Axes:
     """Bars from the least to the largest value of each argument, in units of its RMS.
 
-    A range that is wide for its RMS costs precision: those come first.
+    A range that is wide relative to its RMS costs precision: such ranges come first.
     """
     import matplotlib.pyplot as plt  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ from workbench.numerics.metrics import INCOMPARABLE, compare_arrays
 from workbench.numerics.report import Report, Row
 
 Aligned = dict[int, Instruction]
-"""Instructions of a build's program by the id, in the source program, of the value that they compute."""
+"""Instructions of a build's program, by the id in the source program of the value that they compute."""
 
 
 def compare(
@@ -34,22 +34,22 @@ def compare(
 ) -> Report:
     """Compare each value of a build with the reference.
 
-    The build is run as it is: nothing is unfused or marked as an output, so what is measured is what
-    runs. Values inside of a fused kernel are therefore not seen; its result is.
+    The build runs unchanged: nothing is unfused or marked as an output, so the measured values are those of
+    a normal run. Values inside a fused kernel are therefore not compared; its result is.
 
     Args:
-        build: What to check.
-        inputs: An array for each parameter; those left out are generated from ``seed``.
+        build: The build to check.
+        inputs: An array for each parameter; omitted ones are generated from ``seed``.
         reference: The name of a target to build the same source for, or another build of it.
         reference_precision: ``float64`` computes the reference's floats in float64; or ``float32``.
-        tolerance: Relative RMS beyond which a value counts as wrong; by default by the narrowest type
-            that the build rounds to, as docs/numbers.md has it.
+        tolerance: Relative RMS beyond which a value counts as wrong; the default depends on the narrowest
+            type that the build rounds to (docs/numbers.md).
         seed: Seed of the generated inputs.
-        progress: Show a progress bar; by default when it takes longer than a second.
+        progress: Show a progress bar; by default if the comparison takes longer than a second.
 
     Raises:
-        OperationError: The two builds are not of the same source, or one was not recorded.
-        InputError: An input does not fit.
+        OperationError: The builds have different sources, or one was not recorded.
+        InputError: An input does not fit its parameter.
     """
     if reference_precision not in PRECISIONS:
         raise OperationError(
@@ -138,9 +138,9 @@ def _row(instruction: Instruction, name: str, reference: str, metrics: Any) -> R
 
 
 def rounding_tolerance(program: Program) -> float:
-    """The tolerance of the narrowest type that a program rounds to, integers that floats become included.
+    """The tolerance of the narrowest type that a program rounds to, including conversions to integers.
 
-    A float that lies near the middle of two integers may become either when it is computed more exactly.
+    A float near the middle of two integers may round to either when it is computed more precisely.
     """
     integers = {
         i.shape.type

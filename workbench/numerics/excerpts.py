@@ -1,4 +1,4 @@
-"""Parts of programs: without the last instructions, and windows of a few, as MIGraphX's driver trims."""
+"""Parts of programs: without the last instructions, or a window of a few, as in MIGraphX's driver."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from workbench.compiler.run.constants import evaluate_constant, is_large
 
 
 def trim(program: Program, count: int) -> Program:
-    """A copy of a program without its last ``count`` instructions; what is last then is its result.
+    """A copy of a program without its last ``count`` instructions; the last that is left is its result.
 
-    Instructions are those of the main module, ``@return`` included. Names of outputs are dropped, as
-    there is another output.
+    The instructions of the main module count, including ``@return``. Names of outputs are dropped, because
+    the output is another one.
 
     Raises:
-        GraphError: There are not more than ``count`` instructions, or ``count`` is negative.
+        GraphError: There are at most ``count`` instructions, or ``count`` is negative.
     """
     size = len(program.main)
     if not 0 <= count < size:
@@ -41,7 +41,7 @@ def trim(program: Program, count: int) -> Program:
 
 
 def _reached(rows: Rows) -> set[int]:
-    """The modules that the main one calls, itself included, by key."""
+    """The keys of the modules reachable from the main module, itself included."""
     calls: dict[int, set[int]] = {}
     for row in rows.instructions.values():
         calls.setdefault(row.module, set()).update(row.modules)
@@ -56,19 +56,19 @@ def _reached(rows: Rows) -> set[int]:
 
 
 def trim_window(program: Program, count: int, size: int) -> Program:
-    """A copy of a program that is only a window: the ``size`` instructions before the last ``count``.
+    """A copy of a program reduced to a window: the ``size`` instructions before the last ``count``.
 
-    What the window takes from before it becomes a parameter (``x0``, ``x1``… after the number of
-    parameters), or a literal where it is constant. Views are not: a window includes those that it
-    reads through, and reshapes and contiguous copies, with what they are views of as parameter.
+    A value from before the window becomes a parameter, numbered after the existing ones (``x0``, ``x1``…),
+    or a literal if it is constant. Views, reshapes and contiguous copies that the window reads through are
+    included in it, and their source becomes the parameter.
 
     Args:
         program: The program.
-        count: How many instructions to drop from the end.
-        size: How many of the rest to keep; 0 keeps all, as ``trim`` does.
+        count: The number of instructions to drop from the end.
+        size: The number of the remaining instructions to keep; 0 keeps all, as ``trim`` does.
 
     Raises:
-        GraphError: There are not so many instructions, or a number is negative.
+        GraphError: There are too few instructions, or a number is negative.
     """
     made = trim(program, count)
     left = len(made.main)
@@ -84,7 +84,7 @@ def trim_window(program: Program, count: int, size: int) -> Program:
 
 
 def _keep_last(module: Module, size: int) -> None:
-    """Replace what the last instructions take from before them."""
+    """Replace the values that the last ``size`` instructions read from before them."""
     window = [i for _, i in zip(range(size), reversed(module), strict=False)]
     inside = set(window)
     stand_ins: dict[Instruction, Instruction] = {}
@@ -101,14 +101,14 @@ def _keep_last(module: Module, size: int) -> None:
 
 
 def _seen_through(instruction: Instruction, inside: set[Instruction]) -> Instruction:
-    """The value behind views; the views on the way belong to the window from now on."""
+    """The value behind views; the views are added to the window."""
     current = instruction
     while current.inputs and current not in inside:
         alias = current.op.alias
         if alias is None and not isinstance(current.op, Reshape | Contiguous):
             break
         shown = current.inputs[0 if alias is None else alias]
-        if not shown.shape.is_tensor:  # a tuple is no input of a run; its elements are
+        if not shown.shape.is_tensor:  # a tuple cannot be a parameter of a run; its elements can
             break
         inside.add(current)
         current = shown

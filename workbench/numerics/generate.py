@@ -1,4 +1,4 @@
-"""Values made up for inputs: MIGraphX's generators bit for bit, constants, and what its driver feeds."""
+"""Generated values for inputs: MIGraphX's generators bit for bit, constants, and its driver's inputs."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 
 MAX_BYTES = 1 << 34
-"""The largest value that is made up."""
+"""The largest value that is generated."""
 
 MODES = ("legacy", "random")
-"""``legacy`` draws from few small values, as ``generate_argument``; ``random`` from many, as the driver."""
+"""``legacy`` draws from few small values, like ``generate_argument``; ``random`` from many, like the
+driver."""
 
 _X, _Y, _Z = 123456789, 362436069, 521288629
 _MASK = (1 << 64) - 1
 _FIRST = 192
 _LEVELS = 15
-"""Numbers are drawn ``2 ** 15`` at a time, which a processor's cache holds."""
+"""Numbers are drawn ``2 ** 15`` at a time, which fits in a processor's cache."""
 
 
 def generate(shape: Shape, seed: int = 0, mode: str = "legacy") -> Value:
-    """A value that looks random: the one that MIGraphX's ``generate_argument`` gives, bit for bit.
+    """A pseudorandom value, the same as MIGraphX's ``generate_argument`` bit for bit.
 
-    A generator (xorshf96, whose third word starts as ``521288629 ^ seed``) draws 64 bits for each
-    element in memory: the elements of a transposed shape come in the order of its strides, and what a
-    stride of 0 repeats is drawn once.
+    A generator (xorshf96, whose third word starts as ``521288629 ^ seed``) draws 64 bits for each element
+    in memory: elements of a transposed shape are drawn in the order of its strides, and elements that a
+    stride of 0 repeats are drawn once.
 
     Args:
-        shape: What to make; of a tuple, each part starts from the seed again.
-        seed: 64 bits, a negative one taken as unsigned; equal seeds give equal values.
+        shape: The shape of the value; for a tuple, each part starts from the seed again.
+        seed: 64 bits; a negative seed is read as unsigned. Equal seeds give equal values.
         mode: ``legacy`` gives 32 different floats from -1 to 15/16 and integers within
             ``2 ** (5 * bytes)``; ``random`` gives floats of every precision and wider integers.
 
@@ -54,10 +55,10 @@ def generate(shape: Shape, seed: int = 0, mode: str = "legacy") -> Value:
 
 
 def filled(shape: Shape, value: float = 0) -> Value:
-    """A value whose elements are all the same, as MIGraphX's ``fill_argument`` makes it.
+    """A value with all elements equal, as from MIGraphX's ``fill_argument``.
 
     Raises:
-        InputError: The shape is dynamic or too large, or its type cannot hold the value.
+        InputError: The shape is dynamic or too large, or its type cannot represent the value.
     """
     if shape.subs is not None:
         return tuple(filled(s, value) for s in shape.subs)
@@ -81,7 +82,7 @@ def fill_argument(shape: Shape, value: float = 0) -> Argument:
     """``filled`` as an argument that keeps the shape's strides.
 
     Raises:
-        InputError: The shape is a tuple, dynamic or too large, or its type cannot hold the value.
+        InputError: The shape is a tuple, dynamic or too large, or its type cannot represent the value.
     """
     return _argument(shape, filled(shape, value))
 
@@ -93,21 +94,21 @@ def driver_inputs(
     given: Mapping[str, Any] | None = None,
     batch: int = 1,
 ) -> dict[str, Any]:
-    """Inputs as MIGraphX's driver feeds them, by name.
+    """Inputs as MIGraphX's driver generates them, by name.
 
-    What is neither given nor filled is generated in mode ``random`` with the seed that C++'s
-    ``std::hash`` makes of the parameter's name (see ``std_hash``), so a parameter has the same value
-    in every program. Dynamic dimensions get the length ``batch`` where they are no single length.
+    Other parameters are generated in mode ``random``, with C++'s ``std::hash`` of the parameter's name as
+    seed (see ``std_hash``), so a parameter has the same value in every program. Dynamic dimensions get the
+    length ``batch`` unless they are fixed.
 
     Args:
-        program: Whose parameters to feed.
+        program: The program whose parameters need inputs.
         fill0: Names of parameters that are all 0.
         fill1: Names of parameters that are all 1.
-        given: Values for some of the parameters; they win over everything else.
+        given: Values for some of the parameters, which override the other options.
         batch: The length of dynamic dimensions.
 
     Raises:
-        InputError: A name is no parameter's, or a value cannot be made.
+        InputError: A name is not a parameter's, or a value cannot be generated.
     """
     shapes = {name: static(shape, batch) for name, shape in program.parameters.items()}
     _expect_known(shapes, [*fill0, *fill1, *(given or {})])
@@ -130,7 +131,7 @@ def _expect_known(shapes: Mapping[str, Shape], names: Collection[str]) -> None:
 
 
 def static(shape: Shape, length: int) -> Shape:
-    """The shape with every dimension that is a range at this length, whether it allows it or not."""
+    """The shape with every range replaced by this length, even if the range does not allow it."""
     if shape.subs is not None:
         return shape if shape.kind else Shape.tuple_of(static(s, length) for s in shape.subs)
     if shape.dims is None:
@@ -139,11 +140,11 @@ def static(shape: Shape, length: int) -> Shape:
 
 
 def std_hash(text: str) -> int:
-    """The 64-bit ``std::hash`` of a string in GNU's C++ library, which differs from other libraries'.
+    """The 64-bit ``std::hash`` of a string in GNU's C++ library, which differs from that of other libraries.
 
-    It is the murmur hash of 64 bits of its UTF-8 bytes, seeded with ``0xc70f6907``: blocks of 8 bytes,
-    little-endian, then the 1 to 7 bytes left over, where the original mixes these without a shift of
-    their own. Only this seed and this word size are reproduced: strings on a 64-bit machine.
+    It is the 64-bit murmur hash of the UTF-8 bytes, seeded with ``0xc70f6907``: blocks of 8 bytes,
+    little-endian, then the remaining 1 to 7 bytes, which are mixed without a shift. Only this seed and this
+    word size are reproduced, as for strings on a 64-bit machine.
     """
     data = text.encode("utf-8", "surrogateescape")
     multiplier = 0xC6A4A7935BD1E995
@@ -162,9 +163,9 @@ def std_hash(text: str) -> int:
 def random_bits(count: int, seed: int = 0) -> Array:
     """The first numbers of the xorshf96 generator, 64 bits each.
 
-    A number is ``L(z[n-3]) ^ z[n-2] ^ z[n-1]``, where ``L`` shifts and xors, so is linear. Squares add
-    no mixed terms in arithmetic modulo 2, hence ``z[n] = L^k(z[n-3k]) ^ z[n-2k] ^ z[n-k]`` for every
-    power of two ``k``: from 3k numbers the next k follow at once.
+    A number is ``L(z[n-3]) ^ z[n-2] ^ z[n-1]``, where ``L`` consists of shifts and xors, so it is linear.
+    Modulo 2, squaring adds no mixed terms, hence ``z[n] = L^k(z[n-3k]) ^ z[n-2k] ^ z[n-k]`` for every power
+    of two ``k``: 3k numbers determine the next k at once.
     """
     drawn = np.empty(max(count, _FIRST), np.uint64)
     drawn[:_FIRST] = _first_bits(seed & _MASK)
@@ -197,7 +198,7 @@ def _first_bits(seed: int) -> list[int]:
 
 @cache
 def _power(level: int) -> Array:
-    """``L`` to the power ``2 ** level``: its value at each byte, for each of the 8 bytes of a number."""
+    """A table of ``L`` to the power ``2 ** level``: its value for each byte at each of 8 positions."""
     if level == 0:
         x = _spread(np.uint64(1) << np.arange(64, dtype=np.uint64))
     else:
@@ -227,7 +228,7 @@ def _applied(table: Array, numbers: Array) -> Array:
 
 
 def _scaled(drawn: Array, type: DType, mode: str) -> Array:
-    """Numbers of 64 bits as elements of a type, as MIGraphX's ``normalize`` makes them."""
+    """64-bit numbers converted to elements of a type, as by MIGraphX's ``normalize``."""
     size, legacy = type.size, mode == "legacy"
     if type is DType.BOOL:
         return drawn % np.uint64(2) != 0
@@ -248,25 +249,25 @@ def _scaled(drawn: Array, type: DType, mode: str) -> Array:
 def _space(shape: Shape) -> int:
     if shape.dims is not None:
         raise InputError(
-            f"no value can be made for the dynamic shape {shape}; give the length of every dimension"
+            f"no value can be generated for dynamic {shape}; give the length of every dimension"
         )
     space = shape.element_space
     if max(space, prod(shape.lens)) * shape.type.size > MAX_BYTES:
-        raise InputError(f"no value is made up for {shape}: over {MAX_BYTES:,} bytes")
+        raise InputError(f"no value can be generated for {shape}: over {MAX_BYTES:,} bytes")
     return space
 
 
 def _laid_out(shape: Shape, memory: Array) -> Array:
-    """The elements in the shape's lens: where its strides find them in memory."""
+    """The elements in the shape's lens, read from memory by its strides."""
     if shape.standard or not memory.size:
         return memory.reshape(shape.lens or (0,))
     strides = [s * memory.itemsize for s in shape.strides]
-    bits = memory.view(f"u{memory.itemsize}")  # NumPy strides no small floats
+    bits = memory.view(f"u{memory.itemsize}")  # NumPy does not stride small floats
     made = np.lib.stride_tricks.as_strided(bits, shape.lens, strides, writeable=False)
     return made.view(memory.dtype)
 
 
 def _argument(shape: Shape, value: Value) -> Argument:
     if isinstance(value, tuple):
-        raise InputError(f"an argument of the core holds one array; {shape} is a tuple")
+        raise InputError(f"an argument holds one array; {shape} is a tuple")
     return Argument(shape, value)

@@ -1,4 +1,4 @@
-"""Histograms of values whose range is not known before: they widen as they are filled."""
+"""Histograms of values whose range is not known beforehand: they widen as they are filled."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _MOST = 2.0**1022
 
 
 class Histogram:
-    """Counts of values in bins between -bound and bound, where the bound is a power of two.
+    """Counts of values in bins between -bound and bound; the bound is a power of two.
 
-    A value beyond the bound doubles it, and then every two neighbours become one bin: counts stay exact.
+    A value beyond the bound doubles it and merges adjacent bins in pairs: counts stay exact.
     """
 
     def __init__(self) -> None:
-        """Nothing was counted."""
+        """Start without counts."""
         self.counts: Array = np.zeros(BINS, np.int64)
         self.bound = 0.0
 
     def add(self, values: Array, largest: float) -> None:
-        """Count finite values, of which ``largest`` is the largest by magnitude."""
+        """Count finite values; ``largest`` is their largest magnitude."""
         if not values.size:
             return
         needed = 2.0 ** np.ceil(np.log2(np.clip(largest, _LEAST, _MOST)))

@@ -1,4 +1,4 @@
-"""The row of metrics that reports show of two arrays."""
+"""The metrics between two arrays that reports show."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class Metrics:
     max_abs: float
     max_rel: float
     relative_rms: float
-    """What tolerances bound."""
+    """The metric that tolerances bound."""
     rms: float
     """MIGraphX's measure."""
     cosine: float
     nan: int
-    """NaNs in the value where the reference has none."""
+    """The number of NaNs in the value where the reference has none."""
     inf: int
-    """Infinities in the value where the reference does not have the same one."""
+    """The number of infinities in the value where the reference does not have the same one."""
     reference_nan: int
     reference_inf: int
 
     @property
     def is_sane(self) -> bool:
-        """Whether the value has no NaN or infinity that the reference has not."""
+        """Whether every NaN and infinity of the value is in the reference, too."""
         return self.nan == 0 and self.inf == 0
 
 
 INCOMPARABLE = Metrics(inf, inf, inf, inf, 0.0, 0, 0, 0, 0)
-"""The metrics between arrays of different lens: as far apart as can be."""
+"""The metrics between arrays of different lens: the largest distances."""
 
 
 def compare_arrays(value: Array, reference: Array) -> Metrics:

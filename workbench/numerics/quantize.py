@@ -1,4 +1,4 @@
-"""Quantization: a program in half, bfloat16, int8, fp8 or with weights of four bits."""
+"""Quantization of a program to half, bfloat16, int8, fp8 or 4-bit weights."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _QDQ = ("quantizelinear", "dequantizelinear")
 
 
 class Quantized(Program):
-    """A program that computes in a narrower type; it keeps what led to it.
+    """A program that computes in a narrower type, with its calibration and recording.
 
     Attributes:
-        calibration: What was seen of the captured arguments, and how they are rounded.
-        recording: What the passes did, edit by edit.
+        calibration: The statistics of the captured arguments, and their rounding.
+        recording: The edits of the passes.
     """
 
     calibration: Calibration
@@ -68,22 +68,22 @@ def quantize(
     target: str = "ref",
     progress: bool | None = None,
 ) -> Quantized:
-    """A program in a narrower type; the given one stays as it is.
+    """A copy of a program in a narrower type; the given program is not changed.
 
     Args:
-        program: What to quantize.
+        program: The program to quantize.
         precision: ``fp16`` or ``bf16`` computes floats in that type. ``int8`` and ``fp8`` round the
             arguments of operations to 8 bits, by the range that they have on the calibration inputs.
             ``int4`` packs the weights of products and convolutions into four bits.
         calibration: Inputs by name, or several sets of them, for ``int8`` and ``fp8``.
-        ins_names: Names of the operations that are meant. By default: all for ``fp16``, ``bf16`` and
-            ``fp8``; ``convolution`` and ``dot`` for ``int8``.
-        target: What runs the program on the calibration inputs.
+        ins_names: Names of the operations to quantize. By default, all for ``fp16``, ``bf16`` and ``fp8``;
+            ``convolution`` and ``dot`` for ``int8``.
+        target: The target that runs the program on the calibration inputs.
         progress: Show a progress bar; None shows one after the first second.
 
     Raises:
-        OperationError: The precision or an operation's name is unknown, or the two do not go together.
-        InputError: Calibration inputs are missing where they are needed, or do not fit the parameters.
+        OperationError: The precision or an operation's name is unknown, or the two do not match.
+        InputError: Required calibration inputs are missing, or do not fit the parameters.
     """
     sets = _expected(program, precision, calibration)
     named = _names(precision, ins_names)
@@ -99,17 +99,17 @@ def quantize(
 def _expected(
     program: Program, precision: str, calibration: Inputs | Iterable[Inputs] | None
 ) -> Iterable[Inputs]:
-    """The sets of calibration inputs, refused where they are not used or cannot be left out."""
+    """The sets of calibration inputs; refuses unused ones, and the lack of required ones."""
     if precision not in get_args(Precision):
         known = ", ".join(get_args(Precision))
         raise OperationError(f"quantize: unknown precision {precision!r}; expected one of {known}")
     if precision not in _BITS:
         if calibration is not None:
-            raise OperationError(f"quantize: {precision} takes no calibration; leave it out")
+            raise OperationError(f"quantize: {precision} takes no calibration inputs; omit them")
         return ()
     if calibration is None and program.parameters:
         raise InputError(
-            f"quantize: {precision} needs calibration inputs, for it rounds by the range of values; "
+            f"quantize: {precision} rounds by the range of values, and needs calibration inputs; "
             f"expected calibration={{{next(iter(program.parameters))!r}: array, …}}, or several in a list"
         )
     wanted = program.parameters
@@ -136,10 +136,12 @@ def _names(precision: str, ins_names: str | Iterable[str] | None) -> tuple[str, 
         return None
     named = (ins_names,) if isinstance(ins_names, str) else tuple(ins_names)
     if precision == "int4":
-        raise OperationError(f"quantize: int4 is for weights of {' and '.join(OPERATIONS)} alone")
+        raise OperationError(
+            f"quantize: int4 is only for weights of {' and '.join(OPERATIONS)}; omit ins_names"
+        )
     for name in named:
         if precision == "int8" and name not in _INT8:
-            raise OperationError(f"quantize: int8 is for {' and '.join(_INT8)} alone, not {name!r}")
+            raise OperationError(f"quantize: int8 is only for {' and '.join(_INT8)}, not {name!r}")
         if name != "all":
             find(name)
     return named
@@ -153,16 +155,16 @@ def quantize_in_place(
     target: str = "ref",
     progress: bool | None = False,
 ) -> Calibration:
-    """Quantize a program in place, with the passes of MIGraphX in its order.
+    """Quantize a program in place, with MIGraphX's passes in MIGraphX's order.
 
-    Parameters that a set of calibration inputs leaves out are zeros; inputs that are no parameters are
-    ignored. Without calibration, every argument is taken to need a step of 1/64.
+    Parameters without a calibration input are zeros; inputs that are not parameters are ignored. Without
+    calibration, every argument gets a step of 1/64.
 
     Returns:
-        What was seen of the captured arguments.
+        The statistics of the captured arguments.
 
     Raises:
-        InputError: Calibration inputs do not fit the parameters; the program is then simplified only.
+        InputError: Calibration inputs do not fit the parameters; the program is then only simplified.
     """
     with traced(program, "quantize"):
         found = _quantize(program, precision, calibration, ins_names, target, progress)
@@ -215,9 +217,9 @@ def _run(program: Program, pass_: Pass) -> None:
 
 
 def _expect_no_captures(program: Program) -> None:
-    """Refuse a program in which something is captured already: numbers would be there twice."""
+    """Refuse a program that already has captures: their numbers would not be unique."""
     if Capture in program.operations:
-        raise OperationError("quantize: the program has capture instructions already; remove them")
+        raise OperationError("quantize: the program already has capture instructions; remove them")
 
 
 def _truncation(precision: str, ins_names: Sequence[str]) -> Pipeline:
@@ -227,7 +229,7 @@ def _truncation(precision: str, ins_names: Sequence[str]) -> Pipeline:
 
 
 def _all_operations(program: Program) -> tuple[str, ...]:
-    """The names of all operations of the main module, in order, but conversions."""
+    """The names of all operations of the main module except conversions, in order."""
     found = (i.name for i in program.main if not isinstance(i.op, Convert))
     return tuple(dict.fromkeys(n for n in found if not n.startswith("@")))
 
@@ -243,7 +245,7 @@ def _calibrated(
     target: str,
     progress: bool | None,
 ) -> list[Captured]:
-    """The calibration of a copy of the program on the inputs; the program stays as it is."""
+    """The captured arguments of a copy of the program, calibrated on the inputs."""
     copy = program.clone()
     run_pass(capture, copy)
     found = (i for m in open_modules(copy) for i in m)
@@ -286,7 +288,7 @@ def _row(index: int, taker: Instruction, operand: int, precision: str) -> Captur
 
 
 def _filled(wanted: Mapping[str, Shape], given: Inputs) -> dict[str, Any]:
-    """The inputs that are parameters, and zeros for those that were left out."""
+    """The inputs that are parameters, and zeros for omitted ones."""
     return {name: given[name] if name in given else _zeros(name, s) for name, s in wanted.items()}
 
 
@@ -297,7 +299,7 @@ def _zeros(name: str, shape: Shape) -> Any:
 
 
 def _weights(program: Program) -> list[Captured]:
-    """The weights that go into four bits, and how they are rounded."""
+    """The weights that are packed into four bits, and their rounding."""
     rows: list[Captured] = []
     for module in open_modules(program):
         for instruction in module:

@@ -1,4 +1,4 @@
-"""The report of a comparison: a table, a plot along the graph, and the first value that is wrong."""
+"""The report of a comparison: a table, a plot along the graph, and the first wrong value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One value: the instruction that computes it, its counterpart in the reference, and how far they are."""
+    """One value: the instruction that computes it, its counterpart in the reference, and the metrics."""
 
     id: int
     name: str
@@ -40,11 +40,11 @@ class Report:
         self.tolerance = tolerance
 
     def is_wrong(self, row: Row) -> bool:
-        """Whether a value is beyond the tolerance, or has a NaN or infinity of its own."""
+        """Whether a value is beyond the tolerance, or has a NaN or infinity that the reference lacks."""
         return not row.metrics.is_sane or not row.metrics.relative_rms <= self.tolerance
 
     def first_divergence(self) -> Row | None:
-        """The first value, in the order of the run, that is wrong; None if all are within tolerance."""
+        """The first wrong value in the order of the run; None if all are within tolerance."""
         return next((r for r in self.rows if self.is_wrong(r)), None)
 
     @property
@@ -53,7 +53,7 @@ class Report:
         return self.first_divergence() is None
 
     def table(self) -> DataFrame:
-        """A row a value: names here and in the reference, kernel, distances, NaN and Inf counts, sources."""
+        """One row per value: names here and in the reference, kernel, metrics, sources."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [
@@ -104,7 +104,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """One sentence: how many values agree, or which is the first that does not."""
+        """One sentence: the number of values that agree, or the first that does not."""
         first = self.first_divergence()
         if first is None:
             return f"all {len(self.rows)} compared values within {self.tolerance:.3g}"

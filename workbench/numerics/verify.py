@@ -1,4 +1,4 @@
-"""Checks a target against the reference as MIGraphX's driver does: whole, part by part, or by halves."""
+"""Checks a target against the reference like MIGraphX's driver: whole, part by part, or by bisection."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ MODES = ("outputs", "instructions", "reduce", "bisect")
 PASSED = "MIGraphX verification passed successfully."
 _SKIPPED = (Broadcast, Transpose, Reshape, Undefined)
 _ITSELF = (Undefined, Recurrent)
-"""Absent inputs, and what operations that pick a recurrent operation's last state are made for."""
+"""Inputs that no parameter can replace: absent ones, and the networks that last states are read from."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """The outputs of one program compared: the model, a part of it, or one instruction."""
+    """The comparison of one program's outputs: the model, a part of it, or one instruction."""
 
     name: str
     outputs: tuple[Agreement, ...] = ()
     error: str = ""
-    """Why it could not be compiled or run."""
+    """Why the program could not be compiled or run; empty if it could."""
     trimmed: int = 0
-    """How many instructions were left out at the end."""
+    """The number of instructions trimmed from the end."""
     id: int | None = None
-    """The instruction of the whole program that is last here, or is all of it."""
+    """The id in the whole program of the last, or the only, instruction of this one."""
 
     @property
     def passed(self) -> bool:
@@ -62,7 +62,7 @@ class Check:
         return max([float(np.nan_to_num(o.rms, nan=np.inf)) for o in self.outputs], default=0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """The content as plain values."""
         return {
             "name": self.name,
             "passed": self.passed,
@@ -83,7 +83,7 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether everything that was checked agrees."""
+        """Whether all checks passed."""
         return all(c.passed for c in self.checks)
 
     @property
@@ -97,7 +97,7 @@ class Verification:
         return max(self.failures, key=lambda c: c.trimmed, default=None)
 
     def table(self) -> DataFrame:
-        """A row a check: name, instructions left out, passed, RMS error, greatest difference, error."""
+        """One row per check: name, id, trimmed instructions, passed, RMS error, greatest difference."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [
@@ -111,7 +111,7 @@ class Verification:
         return pd.DataFrame(rows, columns=columns)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """The content as plain values."""
         start = self.failure_starts_at
         return {
             "mode": self.mode,
@@ -140,33 +140,33 @@ Say = Callable[[str, str], object]
 
 
 def _silent(_: str, __: str) -> None:
-    """Say nothing."""
+    """Discard a message."""
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """The settings of a check: the target, the tolerance, and messages on the way."""
+    """The settings of a check: target, tolerance, and where messages go."""
 
     target: str = "auto"
     tolerance: Tolerance | None = None
-    """By default ``tolerance_for`` the program."""
+    """The tolerance; by default ``tolerance_for`` the program."""
     quantize: str | None = None
-    """``fp16`` or ``bf16`` for what is compared with the reference; the reference stays as it is."""
+    """``fp16`` or ``bf16`` to quantize the program that is compared; the reference is not quantized."""
     ref_use_double: bool = False
-    """Compute every float of the reference in float64, without quantizations that are undone at once."""
+    """Compute every float of the reference in float64, without pairs of quantize and dequantize."""
     compiled: Build | Program | None = None
     """A compiled program to compare with the reference, instead of compiling."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Further arguments of ``compile`` for the target, such as ``passes`` or ``disable``."""
     allclose: bool = False
-    """Hold every element to atol and rtol as well."""
+    """Also require every element to be within atol and rtol."""
     dump: bool = False
-    """Print values whole where they differ."""
+    """Print values whole if they differ."""
     equal_nan: bool = False
-    """Leave out elements where both are NaN, or the same infinity; single instructions always do, for
-    random inputs are not what they are made for."""
+    """Ignore elements where both are NaN, or the same infinity; always so for single
+    instructions, whose random inputs may be invalid."""
     batch: int = 1
-    """The length of dynamic dimensions where inputs are made up."""
+    """The length of dynamic dimensions in generated inputs."""
     say: Say = _silent
     progress: bool | None = None
 
@@ -178,12 +178,12 @@ class Verifier:
     def instructions(
         self, program: Program, inputs: Mapping[str, Any] | None = None
     ) -> Verification:
-        """Compare each instruction on its own: in a program of one operation, on random inputs.
+        """Compare each instruction by itself: in a program of one operation, on random inputs.
 
-        Literals stay what they are, and integers, which may be places or lengths, are those of a run of
-        the program as far as it gets; ranges have the lengths of that run. Views, reshapes and what has
-        no inputs are not checked. One that fails to run is a failure, and the others are checked all
-        the same.
+        Literals keep their values. Integers, which may be indices or lengths, are taken from a run of the
+        program, up to where it fails; dynamic lengths are those of that run. Views, reshapes and
+        instructions without inputs are not checked. An instruction that fails to run counts as a failure,
+        and the others are still checked.
         """
         limits, known = self._limits(program), self._of_run(program, inputs)
         chosen = [i for i in program.main if i.name[0] != "@" and not isinstance(i.op, _SKIPPED)]
@@ -207,7 +207,7 @@ class Verifier:
     def _of_run(
         self, program: Program, inputs: Mapping[str, Any] | None
     ) -> dict[int, np.ndarray[Any, Any] | Shape]:
-        """Integers and the shapes of ranges by instruction id, up to where a run of the program fails."""
+        """Integer values and the static shapes of dynamic ones by instruction id, up to where a run fails."""
         found: dict[int, np.ndarray[Any, Any] | Shape] = {}
 
         def note(one: Traced) -> None:
@@ -239,9 +239,9 @@ class Verifier:
         return Verification("reduce", limits, checks)
 
     def bisected(self, program: Program, inputs: Mapping[str, Any] | None = None) -> Verification:
-        """Find where a program goes wrong, by halves along its longest chain of instructions.
+        """Find where a program goes wrong, by bisection along its heaviest chain of instructions.
 
-        A program is taken to stay wrong once it is. ``failure_starts_at`` is the shortest one that is.
+        Once a prefix is wrong, longer ones are assumed wrong, too. ``failure_starts_at`` is the shortest.
         """
         limits = self._limits(program)
         given = driver_inputs(program, given=inputs, batch=self.batch)
@@ -329,7 +329,7 @@ class Verifier:
         program = build.program
         given = _known(inputs, program)
         for name, shape in program.parameters.items():
-            if name not in given:  # a parameter of the compiled program alone
+            if name not in given:  # a parameter that only the compiled program has
                 given[name] = generate(static(shape, self.batch))
         outputs = outputs_of(build, given, self.progress, float64)
         self.say("info", str(program))
@@ -352,8 +352,8 @@ class Verifier:
             options["precision"] = self.quantize
         elif self.quantize is not None:
             raise OperationError(
-                f"verify cannot quantize to {self.quantize!r}; expected fp16 or bf16, or quantize "
-                "the program before"
+                f"verify cannot quantize to {self.quantize!r}; expected fp16 or bf16; for other types, "
+                "quantize the program first"
             )
         return compile(program, self.target, **options)
 
@@ -372,19 +372,19 @@ def verify(
 
     Args:
         program: The program, not compiled.
-        target: What is checked.
-        inputs: An array for each parameter, by name; those left out are made up as MIGraphX's driver
-            does (``driver_inputs``).
-        mode: ``outputs`` compares the program's results; ``instructions`` each instruction on its own;
-            ``reduce`` the program without its last instructions, more and more of them; ``bisect``
-            finds the place where it goes wrong by halves.
+        target: The target to check.
+        inputs: An array for each parameter, by name; omitted ones are generated as by MIGraphX's driver
+            (``driver_inputs``).
+        mode: ``outputs`` compares the program's results; ``instructions`` each instruction by itself;
+            ``reduce`` the program with more and more of its last instructions trimmed; ``bisect`` finds the
+            place where it goes wrong by bisection.
         options: Fields of ``Verifier``: ``tolerance``, ``quantize``, ``ref_use_double``, ``compiled``,
             ``options`` (for ``compile``), ``allclose``, ``dump``, ``batch``, ``say``, ``progress``.
 
     Raises:
         OperationError: The mode, target or an option is unknown.
         InputError: An input does not fit.
-        EvaluationError: In mode ``outputs``, an instruction failed; other modes note it as a failure.
+        EvaluationError: In mode ``outputs``, an instruction failed; other modes record it as a failure.
     """
     known = Verifier.__dataclass_fields__
     if wrong := [k for k in options if k not in known]:
@@ -400,17 +400,16 @@ def verify(
         raise OperationError(f"unknown mode {mode!r} of verify; expected {', '.join(MODES)}")
     if verifier.compiled is not None and mode != "outputs":
         raise OperationError(
-            f"mode {mode!r} compiles parts anew; a compiled program cannot be used"
+            f"mode {mode!r} compiles parts of the program; omit compiled, or use mode 'outputs'"
         )
     return runs[mode](program, inputs)
 
 
 def heaviest_chain(program: Program) -> list[Instruction]:
-    """From the first to the last instruction, those with the most work behind them.
+    """The chain of instructions, first to last, with the most work before each.
 
-    The weight of an instruction is one more than the weights of its inputs, constants weigh nothing;
-    from the program's result (its ``@return``, if it has several), the chain goes up to
-    the heaviest input of each.
+    The weight of an instruction is 1 plus the weights of its inputs; constants weigh nothing. From the
+    program's result (its ``@return``, if it has several), the chain follows the heaviest input of each.
     """
     weights: dict[Instruction, int] = {}
     for instruction in program.main:
@@ -427,7 +426,7 @@ def heaviest_chain(program: Program) -> list[Instruction]:
 
 
 def _made(name: str, known: np.ndarray[Any, Any] | Shape) -> Any:
-    """A known value, or a random one of its shape."""
+    """A known value, or a random one of the known shape."""
     return generate(known, std_hash(name), "random") if isinstance(known, Shape) else known
 
 
@@ -444,7 +443,7 @@ def _alone(instruction: Instruction) -> Program:
 
 
 def _placed(program: Program, name: str, given: Instruction) -> Instruction:
-    """The stand-in for an input: a parameter, or a value that can be nothing else."""
+    """The replacement of an input: a parameter, or a copy of a value that no parameter can replace."""
     if given.literal is not None:
         return program.main.add_literal(given.literal)
     if not isinstance(given.op, _ITSELF):
@@ -468,7 +467,7 @@ def _alike(wanted: Shape, found: Shape) -> bool:
 
 
 def _flat(value: Any) -> list[Any]:
-    """The arrays of a value, one after the other."""
+    """The arrays of a value, flattened."""
     if not isinstance(value, tuple | list):
         return [] if value is None else [value]
     parts = cast("Sequence[Any]", value)

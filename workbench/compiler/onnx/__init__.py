@@ -50,20 +50,21 @@ def parse_onnx(
         default_dyn_dim_value: The range of a dimension that the model leaves open.
         skip_unknown_operators: Keep unknown operators as ``unknown:Op`` instead of failing.
         max_loop_iterations: Iterations of a loop whose number is only known at run time.
-        limit_max_iterations: More iterations of any loop are cut off.
+        limit_max_iterations: The most iterations of any loop; further ones are cut off.
         use_dyn_output: Give results whose length is data (NonZero, NonMaxSuppression) their exact length,
-            with a dynamic dimension. False pads them with zeros to the most that there can be.
-        constant_inputs: Arrays for inputs that become constants of the program, by the input's name. What a
-            model computes from them (the lengths of a Reshape, the k of a TopK) is then known at import.
+            with a dynamic dimension. False pads them with zeros to their greatest length.
+        constant_inputs: Arrays for inputs that become constants of the program, by the input's name. Values
+            that a model computes from them (the lengths of a Reshape, the k of a TopK) are then known at
+            import.
         external_data_path: The folder of tensors stored outside of the model file.
         use_debug_symbols: Give every instruction the name of its node as a debug symbol. Nodes without a
             name are called ``migx_uid:<operator>_<place>``, outputs ``@output_0:<name>``.
-        strict: Make the instructions that MIGraphX's importer makes, also where ONNX or onnxruntime say
-            something else about a number, and refuse what it refuses of dynamic shapes and attention.
-        print_program_on_error: Print what was made of the model so far, on stderr, where it is refused.
+        strict: Emit the instructions that MIGraphX's importer emits, even where ONNX or onnxruntime give
+            other numbers, and refuse the dynamic shapes and attention that it refuses.
+        print_program_on_error: If the import fails, print the program so far on stderr.
 
     Raises:
-        ModelError: The model is missing, damaged, hostile or uses something that is not supported.
+        ModelError: The model is missing, damaged, hostile or uses an unsupported feature.
     """
     options = ParseOptions(
         map_input_dims or {},

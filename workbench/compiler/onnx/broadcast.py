@@ -1,4 +1,4 @@
-"""Explicit broadcasting and type promotion: what ONNX does silently, as instructions."""
+"""Explicit broadcasting and type promotion: ONNX's implicit steps as instructions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def common(module: Module, op: str, *inputs: Instruction, **attributes: Any) -> 
 
 
 def aligned(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
-    """The inputs broadcast to common lens and converted to a common type, where they differ."""
+    """The inputs broadcast to common lens and converted to a common type, if they differ."""
     type = common_type([i.shape.type for i in inputs])
     if any(i.shape.is_dynamic for i in inputs):
         return [converted(module, i, type) for i in dynamic.aligned(module, inputs)]
@@ -29,7 +29,7 @@ def aligned(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
 
 
 def broadcasted_alike(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
-    """The inputs broadcast to common lens, where they differ."""
+    """The inputs broadcast to common lens, if they differ."""
     if any(i.shape.is_dynamic for i in inputs):
         return dynamic.aligned(module, inputs)
     lens = broadcast_lens(*[i.shape.lens for i in inputs])

@@ -1,4 +1,4 @@
-"""Compositions that only several ONNX operators share: dot with ranges, standardisation, split GELU."""
+"""Compositions that several ONNX operators share: dot with ranges, standardisation, split GELU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dot(node: NodeContext, a: Instruction, b: Instruction, op: str = "dot") -> I
 def batch_aligned(
     node: NodeContext, a: Instruction, b: Instruction
 ) -> tuple[Instruction, Instruction]:
-    """Two stacks of matrices with equal leading dimensions."""
+    """Two batches of matrices with equal leading dimensions."""
     if a.shape.is_dynamic or b.shape.is_dynamic:
         left, right = dims_of(a.shape)[:-2], dims_of(b.shape)[:-2]
         if node.strict and left != right:
@@ -41,7 +41,7 @@ def batch_aligned(
 
 
 def epsilon_of(type: DType, epsilon: float) -> float:
-    """``epsilon``, raised to what half precision can hold."""
+    """``epsilon``, raised to a value that half precision can represent."""
     return 1e-7 if type is DType.HALF and abs(epsilon) < 1e-7 else epsilon
 
 
@@ -52,7 +52,7 @@ def standardized(
     epsilon: float,
     epsilon_type: DType | None = None,
 ) -> tuple[Instruction, Instruction, Instruction]:
-    """``x`` less its mean, over its deviation, along ``axes``; with the mean and 1 / deviation.
+    """``x`` minus its mean, over its deviation, along ``axes``; with the mean and 1 / deviation.
 
     The literal of ``epsilon`` has the type of ``x`` unless another one is given.
     """

@@ -1,4 +1,4 @@
-"""Attributes that are one of a few words, as the operation declares them."""
+"""Attributes whose values are words, as the operation's enums declare them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workbench.compiler.ir.operation import find
 
 
 def choice(op: str, attribute: str, word: str) -> Any:
-    """The value of an operation's attribute that ``word`` stands for: a member of its enum, or the word."""
+    """The value of an operation's attribute for ``word``: a member of its enum, or the word itself."""
     default = getattr(find(op)(), attribute)
     if not isinstance(default, Enum):
         return word

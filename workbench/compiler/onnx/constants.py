@@ -17,17 +17,17 @@ Known: TypeAlias = "Array | tuple[Known, ...]"
 
 
 class Constants:
-    """Evaluates constant instructions; each one once, and only when its value is asked for."""
+    """Evaluates constant instructions, each once, and only when its value is needed."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without any values."""
         self._is_constant: dict[Instruction, bool] = {}
         self._values: dict[Instruction, Known] = {}
         self._made = 0
         self._owners: set[int] = set()
 
     def is_constant(self, instruction: Instruction) -> bool:
-        """Whether the value follows from literals alone."""
+        """Whether the value depends only on literals."""
         stack = [instruction]
         while stack:
             current = stack[-1]
@@ -44,10 +44,10 @@ class Constants:
         return self._is_constant[instruction]
 
     def value(self, instruction: Instruction) -> Array | None:
-        """The elements of a constant, or None if it is none.
+        """The elements of a constant; None if the instruction is not constant.
 
         Raises:
-            ModelError: It, or something that it is made of, is too large to evaluate.
+            ModelError: The constant, or one that it depends on, is too large to evaluate.
         """
         if instruction.literal is not None:
             return instruction.literal.numpy()
@@ -68,10 +68,10 @@ class Constants:
         return found if isinstance(found, np.ndarray) else None
 
     def count(self, value: Known, what: str) -> None:
-        """Add up the memory of constants that the import made, views and what the file holds left out.
+        """Count the memory of a constant that the import made; views and the file's data are not counted.
 
         Raises:
-            ModelError: It is too much.
+            ModelError: The constants take too much memory in all.
         """
         if isinstance(value, tuple):
             for part in value:
@@ -110,7 +110,7 @@ def _shaped(result: Known, shape: Shape) -> Known:
 
 
 def _owner(array: Array) -> Array:
-    """The array whose memory an array is a view of; one with a base is the file's."""
+    """The array that owns an array's memory; one with a base belongs to the file."""
     while isinstance(array.base, np.ndarray):
         array = cast("Array", array.base)
     return array
@@ -120,7 +120,7 @@ def check_size(shape: Shape, what: str, limit: int = MAX_CONSTANT_BYTES) -> None
     """Refuse a constant that is too large to make at import.
 
     Raises:
-        ModelError: It is.
+        ModelError: The constant is too large.
     """
     size = shape.elements * shape.type.size
     if size > limit:

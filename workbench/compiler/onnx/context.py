@@ -33,7 +33,7 @@ Handler: TypeAlias = "Callable[[NodeContext, list[Instruction]], Result]"
 
 
 class NodeContext:
-    """A node on its way into a module."""
+    """A node that is being imported into a module."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class NodeContext:
         version: int,
         source: str,
     ) -> None:
-        """Made by the importer, for one node."""
+        """Called by the importer, once per node."""
         self.importer = importer
         self.node = node
         self.scope = scope
         self.module = module
         self.version = version
-        """The version of the operator set that the node is of."""
+        """The version of the node's operator set."""
         self.source = source
         """The node's unique name."""
         self._attributes = {a.name: a for a in node.attribute}
@@ -71,7 +71,7 @@ class NodeContext:
 
     @property
     def strict(self) -> bool:
-        """Whether the node is to become what MIGraphX's importer makes of it."""
+        """Whether the import is strict: it emits what MIGraphX's importer emits."""
         return self.importer.options.strict
 
     def fail(self, message: str) -> ModelError:
@@ -158,7 +158,7 @@ class NodeContext:
         return self.importer.narrow.get(value) or CODES[value.shape.type]
 
     def declared(self, value: Instruction, code: int) -> Instruction:
-        """The value, known to have the element type of this code in the model."""
+        """The value, recorded as having the element type of this code in the model."""
         return self.importer.declared(value, code)
 
     def _attribute(
@@ -172,7 +172,7 @@ class NodeContext:
         if attribute.type == type:
             return read(attribute)
         empty_list = type in {_A.INTS, _A.FLOATS, _A.STRINGS} and not attribute.type
-        if empty_list:  # old exporters leave the type of an empty list out
+        if empty_list:  # old exporters omit the type of an empty list
             return read(attribute)
         want, found = (_A.AttributeType.Name(t) for t in (type, attribute.type))
         raise self.fail(f"attribute {name!r} is of type {found}; expected {want}")
@@ -180,28 +180,28 @@ class NodeContext:
     # Inputs
 
     def expect(self, inputs: Sequence[Instruction], low: int, high: int | None = None) -> None:
-        """Refuse the node unless it has ``low`` to ``high`` inputs, none of the first left out."""
+        """Refuse the node unless it has ``low`` to ``high`` inputs, and the first ``low`` are not omitted."""
         high = low if high is None else high
         if not low <= len(inputs) <= high:
             wanted = str(low) if low == high else f"{low} to {high}"
             raise self.fail(f"{len(inputs)} inputs; expected {wanted}")
         for index in range(low):
             if is_absent(inputs[index]):
-                raise self.fail(f"input {index} is left out; the operator requires it")
+                raise self.fail(f"input {index} is omitted; the operator requires it")
 
     def optional(self, inputs: Sequence[Instruction], index: int) -> Instruction | None:
-        """The input of this index, or None if it is left out."""
+        """The input of this index, or None if it is omitted."""
         if index >= len(inputs) or is_absent(inputs[index]):
             return None
         return inputs[index]
 
     def constant(self, value: Instruction) -> Array | None:
-        """The elements of a value that is known at import, else None."""
+        """The elements of a value that is known at import; otherwise None."""
         found = self.importer.constants.value(value)
         return self.importer.lengths.exact(value) if found is None else found
 
     def required_constant(self, value: Instruction, what: str) -> Array:
-        """The elements of a value that has to be known at import.
+        """The elements of a value that must be known at import.
 
         Raises:
             RuntimeValueError: It is only known at run time.
@@ -213,7 +213,7 @@ class NodeContext:
         return found
 
     def element(self, known: Array, what: str) -> Any:
-        """The element of a constant that has to have one."""
+        """The element of a constant that must have exactly one."""
         if known.size != 1:
             raise self.fail(f"{what} has {known.size} elements; expected one")
         return known.reshape(-1)[0]
@@ -234,7 +234,7 @@ class NodeContext:
         return self.module.add(op, *inputs, modules=modules, **attributes)
 
     def common(self, op: str, *inputs: Instruction, **attributes: Any) -> Instruction:
-        """Append an operation on inputs that are broadcast and converted to what they have in common."""
+        """Append an operation on inputs that are broadcast to common lens and converted to a common type."""
         return broadcast.common(self.module, op, *inputs, **attributes)
 
     def literal(self, value: Argument | Array) -> Instruction:
@@ -255,7 +255,7 @@ class NodeContext:
         return self.module.add_literal(np.asarray(values).astype(type.numpy).reshape(-1))
 
     def counting(self, numbers: range) -> Array:
-        """Whole numbers as an array, if they fit into memory."""
+        """A range of integers as an array, if its size is within the limit."""
         check_size(Shape(DType.INT64, (len(numbers),)), described(self.node))
         return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
 
@@ -272,11 +272,11 @@ class NodeContext:
         )
 
     def lens(self, value: Instruction) -> tuple[Length, ...]:
-        """The lens of a value; a Size stands for a length that only a run knows."""
+        """The lens of a value; a Size stands for a length that is known only at run time."""
         return sizes.lengths(self.module, value)
 
     def fixed(self, lens: Sequence[Length], what: str) -> tuple[int, ...]:
-        """Lens that have to be known at import.
+        """Lens that must be known at import.
 
         Raises:
             ModelError: One is only known at run time.
@@ -310,11 +310,11 @@ class NodeContext:
         )
 
     def expected(self, value: Instruction, dims: Sequence[Dim]) -> Instruction:
-        """The value with dimensions that are known better than its shape says; a run checks them."""
+        """The value with tighter dimensions than its shape has; they are checked at run time."""
         return dynamic.expected(self.module, value, dims)
 
     def single(self, value: Instruction) -> Instruction:
-        """A value that has to have one element; a run checks it where the shape does not say it."""
+        """A value that must have one element; checked at run time if the shape does not say so."""
         return self.expected(value, [Dim(1, 1)] * value.shape.ndim)
 
     def number_of(self, length: Length) -> Instruction:
@@ -328,7 +328,7 @@ class NodeContext:
         return sizes.vector(self.module, lens)
 
     def counted(self, type: DType, count: Length) -> Instruction:
-        """The vector 0, 1, 2… of so many elements."""
+        """The vector 0, 1, 2… of ``count`` elements."""
         if isinstance(count, sizes.Size):
             return dynamic.counted(self.module, type, count)
         return self.vector(type, range(count))
@@ -378,7 +378,7 @@ class NodeContext:
         return broadcast.converted(self.module, value, type)
 
     def standard(self, value: Instruction) -> Instruction:
-        """The value laid out row by row: itself, or a contiguous copy; what has ranges stays as it is."""
+        """The value in row-major order: itself, or a contiguous copy; dynamic values are not copied."""
         fixed = value.shape.is_tensor and not value.shape.is_dynamic
         return self.add("contiguous", value) if fixed and not value.shape.standard else value
 
@@ -389,7 +389,7 @@ class NodeContext:
     def reshape(self, value: Instruction, *dims: Length) -> Instruction:
         """Append a reshape."""
         fixed = sizes.known(dims)
-        # A reshape would take a 0 for the input's own length there.
+        # In the attribute of a reshape, 0 means the input's own length.
         if fixed is None or (0 in fixed and value.shape.is_dynamic):
             return dynamic.reshaped(self.module, value, dims)
         if 0 in fixed and -1 not in fixed and not value.shape.elements:
@@ -415,14 +415,14 @@ class NodeContext:
         return dynamic.sliced(self.module, value, axes, starts, ends)
 
     def elements(self, value: Instruction, count: int) -> list[Instruction]:
-        """Append what takes a tuple apart."""
+        """Append instructions that take the elements of a tuple."""
         return [self.add("get_tuple_elem", value, index=i) for i in range(count)]
 
     def axis(self, axis: int, rank: int) -> int:
         """``axis`` counted from the front.
 
         Raises:
-            ModelError: It is out of range.
+            ModelError: The axis is out of range.
         """
         if not -rank <= axis < rank:
             raise self.fail(f"axis {axis} is out of range; expected -{rank} to {rank - 1}")
@@ -430,5 +430,5 @@ class NodeContext:
 
 
 def is_absent(value: Instruction) -> bool:
-    """Whether this stands for an optional input that was left out."""
+    """Whether a value stands for an omitted optional input."""
     return value.op.name == "undefined"

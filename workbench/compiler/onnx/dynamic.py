@@ -1,4 +1,4 @@
-"""Instructions whose lens only a run knows: reshapes, broadcasts, slices and ranges."""
+"""Instructions whose lens are known only at run time: reshapes, broadcasts, slices and ranges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.compiler.onnx.sizes import Length, Size, dim_of, known, origin, s
 
 
 def expected(module: Module, value: Instruction, dims: Sequence[Dim]) -> Instruction:
-    """The value with dimensions that are known better than its shape says."""
+    """The value with tighter dimensions than its shape has."""
     own = dims_of(value.shape)
     if len(own) != len(dims):
         raise ShapeError(f"a value of shape {value.shape}; expected {len(dims)} dimensions")
@@ -31,14 +31,14 @@ def reshaped(
     given: Instruction | None = None,
     allowzero: bool = True,
 ) -> Instruction:
-    """The value under other lens, of which some are not known; one may be -1.
+    """The value reshaped to other lens, some of which are unknown; one may be -1.
 
     Args:
-        module: Where instructions go.
+        module: The module to append to.
         value: The value.
         lens: The lens.
         given: A vector that holds the lens, if there is one.
-        allowzero: Whether a 0 in that vector is a length, not a copy of the value's own.
+        allowzero: Whether a 0 in that vector is a length; otherwise it copies the value's own.
     """
     own, wanted = dims_of(value.shape), _wanted(value, lens)
     if len(own) == len(wanted) and all(map(same_length, own, wanted)):
@@ -55,7 +55,7 @@ def reshaped(
 
 
 def _wanted(value: Instruction, lens: Sequence[Length]) -> list[Dim]:
-    """The dimensions of a reshape; -1 is what the others leave over."""
+    """The dimensions of a reshape; -1 is the quotient of the total and the others."""
     others = [dim_of(n) for n in lens if isinstance(n, Size) or n >= 0]
     left = quotient(dims_of(value.shape), others) if len(others) < len(lens) else None
     return [left if left is not None and _is_rest(n) else dim_of(n) for n in lens]
@@ -66,7 +66,7 @@ def _is_rest(length: Length) -> bool:
 
 
 def _static(own: Sequence[Dim], lens: Sequence[Length], wanted: Sequence[Dim]) -> tuple[int, ...]:
-    """The ``dims`` of a plain reshape that gives these lens, or none if it takes more than that."""
+    """The ``dims`` of a plain reshape to these lens; empty if a plain reshape cannot express them."""
     if 0 in [n for n in lens if isinstance(n, int)]:
         return ()
     found: list[int] = []
@@ -81,7 +81,7 @@ def _static(own: Sequence[Dim], lens: Sequence[Length], wanted: Sequence[Dim]) -
 
 
 def spread(module: Module, value: Instruction, lens: Sequence[Length]) -> Instruction:
-    """The value broadcast to lens of which some are not known, or that is such itself."""
+    """The value broadcast to lens; the lens or the value's own may be dynamic."""
     own, wanted = dims_of(value.shape), [dim_of(n) for n in lens]
     if len(own) == len(wanted) and all(map(same_length, own, wanted)):
         return value
@@ -93,10 +93,10 @@ def spread(module: Module, value: Instruction, lens: Sequence[Length]) -> Instru
 
 
 def aligned(module: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
-    """Inputs, some of them with dimensions that are ranges, broadcast to what they have in common.
+    """Inputs, some with dimensions that are ranges, broadcast to their common lens.
 
-    One that is sure to have the common lens already stays as it is; a strict program broadcasts every
-    one of several, the first against all and the others against the first.
+    An input that is known to have the common lens is not broadcast. A strict program broadcasts every
+    input, the first against all and the others against the first.
     """
     dims = [dims_of(i.shape) for i in inputs]
     wanted = common_dims(dims)
@@ -141,7 +141,7 @@ def sliced(
     starts: Sequence[Length],
     ends: Sequence[Length],
 ) -> Instruction:
-    """A slice with bounds of which some are not known; those are not negative."""
+    """A slice with bounds, some of which are unknown; those must not be negative."""
     low, high = known(starts), known(ends)
     if low is not None and high is not None:
         return module.add("slice", value, axes=tuple(axes), starts=low, ends=high)
@@ -179,7 +179,7 @@ def between(start: Span, end: Span, whole: Dim) -> Dim:
 def cut_out(
     module: Module, value: Instruction, axis: int, start: Length, size: Length
 ) -> Instruction:
-    """So many elements of an axis, which has that many."""
+    """``size`` elements of an axis, which is known to have them."""
     made = sliced(module, value, [axis], [start], [start + size])
     dims = list(dims_of(made.shape))
     dims[axis] = dim_of(size)
@@ -187,7 +187,7 @@ def cut_out(
 
 
 def counted(module: Module, type: DType, count: Size) -> Instruction:
-    """0, 1, 2… up to a count that is not known."""
+    """0, 1, 2… up to a count that is known only at run time."""
     zero, one = vector(module, [0]), vector(module, [1])
     made = module.add("dynamic_range", zero, count.value, one)
     made = expected(module, made, [count.dim])

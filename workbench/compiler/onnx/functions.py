@@ -1,4 +1,4 @@
-"""Functions: those of a model, and those by which ONNX itself defines an operator, expanded in place."""
+"""Functions, of a model or of ONNX's own operator definitions, expanded in place."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MAX_DEPTH = 50
 
 
 def has_body(node: onnx.NodeProto) -> bool:
-    """Whether ONNX defines the operator by other operators."""
+    """Whether ONNX defines the operator as a function of other operators."""
     schema = _schema(node, onnx.defs.onnx_opset_version())
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def _schema(node: onnx.NodeProto, version: int) -> Any:
-    """The definition of an operator, or None; onnx's stubs do not know all that it has."""
+    """The schema of an operator, or None; onnx's stubs lack some of its attributes."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     try:
         return onnx.defs.get_schema(node.op_type, version, domain)
@@ -42,7 +42,7 @@ def body_of(
     inputs: list[Instruction],
     narrow: Mapping[Instruction, int],
 ) -> onnx.FunctionProto | None:
-    """The function by which ONNX defines the operator of a node, if it does."""
+    """The function that defines the operator of a node in ONNX, or None."""
     schema = _schema(node, version)
     if schema is None:
         return None
@@ -58,7 +58,7 @@ def body_of(
 
 
 def _with_defaults(schema: Any, body: onnx.FunctionProto) -> onnx.FunctionProto:
-    """The function, knowing the defaults of the operator's attributes."""
+    """The function with the defaults of the operator's attributes."""
     made = onnx.FunctionProto()
     made.CopyFrom(body)
     for name, attribute in schema.attributes.items():

@@ -1,4 +1,4 @@
-"""The driver: graphs into modules, nodes into instructions, values by name, everything with its source."""
+"""The importer: graphs become modules, nodes become instructions, each with its source node."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ from workbench.compiler.onnx.reader import Source
 from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES, NARROW
 
 MAX_GROWTH = 200
-"""Nodes that one of the file's may stand for: functions that call each other could ask for any number."""
+"""The most nodes per node of the file: functions that call each other could expand to any number."""
 
 SMALL_MODEL = 10_000
-"""Nodes that any model may have, its functions expanded."""
+"""Nodes that any model may have after its functions are expanded."""
 
 KEEP_TYPE = {"Flatten", "Identity", "Pad", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-"""Operators that ONNX allows on elements of few bits, which come out as they went in."""
+"""Operators that ONNX allows on elements of few bits and that keep the element type."""
 
 
 @dataclass
 class Scope:
-    """The values of a graph by name, with those of the graphs around it in reach."""
+    """The values of a graph by name; values of enclosing graphs are visible."""
 
     parent: Scope | None = None
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
     prefix: str = ""
-    """Put before the names of nodes: the calls of functions that this stands in."""
+    """The prefix of node names: the enclosing function calls."""
     path: tuple[str, ...] = ()
-    """The scope of that call."""
+    """The scope of the enclosing function call."""
     calls: tuple[str, ...] = ()
     """The functions that are being expanded."""
     values: dict[str, Instruction] = field(default_factory=dict[str, Instruction])
 
     def find(self, name: str) -> Instruction | None:
-        """The value of this name, here or in a graph around."""
+        """The value of this name, here or in an enclosing graph."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values:
@@ -63,7 +63,7 @@ class Scope:
         return None
 
     def inner(self, values: Mapping[str, Instruction] | None = None) -> Scope:
-        """The scope of a subgraph, some of whose inputs may have their values already."""
+        """The scope of a subgraph, some of whose inputs may already have values."""
         return replace(self, parent=self, values=dict(values or {}))
 
 
@@ -81,17 +81,17 @@ class Importer:
         self.lengths = Lengths(self.constants)
         self.functions = {(f.domain, f.name): f for f in source.model.functions}
         self.narrow: dict[Instruction, int] = {}
-        """ONNX's type codes of values that programs hold in a wider type than the model has."""
+        """ONNX's type codes of values that the program holds in a wider type than the model."""
         self._skipped: set[Instruction] = set()
         self._most_nodes = SMALL_MODEL + MAX_GROWTH * sum(1 for _ in _nodes_of(source.model))
         self._named: list[Instruction] = []
-        """Parameters, whose places name their lengths."""
+        """Parameters; their positions name their dynamic lengths."""
 
     def run(self) -> Program:
         """Import the model.
 
         Raises:
-            ModelError: The model is damaged or uses something that is not supported.
+            ModelError: The model is damaged or uses an unsupported feature.
         """
         model = self.source.model
         opsets = {o.domain: o.version for o in model.opset_import}
@@ -108,7 +108,7 @@ class Importer:
         return self.program
 
     def _drop_unused_modules(self) -> None:
-        """Remove what was made for subgraphs of nodes that were skipped half way."""
+        """Remove the modules of nodes that were skipped after their subgraphs were imported."""
         reached = set(self.program.reachable_modules())
         unused = [m for m in self.program.modules.values() if m not in reached]
         for module in unused:
@@ -148,9 +148,9 @@ class Importer:
 
         Args:
             graph: The graph.
-            module: Where its instructions go.
-            scope: Where its values are found, and go.
-            shapes: Shapes of inputs that are better known than the graph declares them.
+            module: The module to append to.
+            scope: The scope that values are looked up in and added to.
+            shapes: Shapes of inputs that are tighter than the graph declares.
         """
         where = f"graph {graph.name!r}" if graph.name else "the graph"
         self._initializers(graph, module, scope)
@@ -179,7 +179,7 @@ class Importer:
 
     def _check_new(self, name: str, scope: Scope, what: str) -> None:
         if not name or name in scope.values:
-            raise ModelError(f"{what} {name!r}: expected a name of its own")
+            raise ModelError(f"{what} {name!r}: expected a unique, nonempty name")
 
     def declared(self, value: Instruction, code: int) -> Instruction:
         """The value, known to have the element type of this code in the model."""
@@ -189,12 +189,12 @@ class Importer:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of tensors that are stored outside of the model."""
+        """The folder of tensors that are stored outside the model."""
         given = self.options.external_data_path
         return self.source.folder if given is None else Path(given)
 
     def argument(self, tensor: onnx.TensorProto, where: str) -> Argument:
-        """A tensor of an attribute; 4-bit elements a byte each."""
+        """A tensor of an attribute; 4-bit elements take a byte each."""
         made = argument(tensor, where, self.folder, None)
         return bare(made) if self.options.strict else made
 
@@ -208,7 +208,7 @@ class Importer:
         given = {i.name for i in graph.initializer}
         names = [value.name for value in graph.input]
         if len(set(names)) != len(names) or "" in names:
-            raise ModelError(f"inputs {names}; expected a name of its own for each")
+            raise ModelError(f"inputs {names}; expected a unique, nonempty name for each")
         for value in graph.input:
             if value.name in given or value.name in scope.values:
                 continue
@@ -227,7 +227,7 @@ class Importer:
             scope.values[value.name] = self.declared(made, code)
 
     def _fixed(self, value: onnx.ValueInfoProto, module: Module) -> Instruction:
-        """An input that the caller gave a value for."""
+        """A literal for an input whose value the caller gave."""
         with self.program.source(self.provenance.initializer(value.name)):
             return module.add_literal(input_value(value, self.options))
 
@@ -235,7 +235,7 @@ class Importer:
         found = scope.find(name)
         if found is None:
             raise ModelError(
-                f"{where}: output {name!r} is not computed: no node makes it, or it is an optional "
+                f"{where}: output {name!r} is not computed: no node computes it, or it is an optional "
                 "output that is not supported"
             )
         return found
@@ -264,8 +264,8 @@ class Importer:
                     scope.values[name] = result
                 elif name:
                     raise ModelError(
-                        f"{where}: {described(node)} makes {name!r}, which is an input or "
-                        "initializer; expected every value to be made once"
+                        f"{where}: {described(node)} computes {name!r}, which is an input or "
+                        "initializer; expected every value to be defined once"
                     )
 
     def _input(self, name: str, node: onnx.NodeProto, module: Module, scope: Scope) -> Instruction:
@@ -289,7 +289,7 @@ class Importer:
     ) -> list[Instruction]:
         try:
             return self._handled(node, source, inputs, module, scope)
-        except Exception as error:  # whatever a handler raises is the model's failure here
+        except Exception as error:  # any exception of a handler is reported as the model's error
             if self.options.skip_unknown_operators and not self._skipped.isdisjoint(inputs):
                 return self._unknown(node, inputs, module)
             if isinstance(error, ModelError):
@@ -354,7 +354,7 @@ class Importer:
             )
 
     def origins(self, value: Instruction) -> tuple[str, ...]:
-        """Names of the model's inputs that a value follows from."""
+        """Names of the model's inputs that a value depends on."""
         found: list[str] = []
         seen, stack = {value}, [value]
         while stack:
@@ -375,7 +375,7 @@ class Importer:
         scope: Scope,
         shapes: Mapping[str, Shape] | None = None,
     ) -> Module:
-        """Import a subgraph as a module of its own, which returns its outputs."""
+        """Import a subgraph as a separate module that returns its outputs."""
         module = self.new_module(name)
         outputs = self.graph(graph, module, scope.inner(), shapes)
         self._return(module, outputs, [o.name for o in graph.output])
@@ -403,7 +403,7 @@ class Importer:
 
 
 def name_made(results: Iterable[Instruction], inputs: Iterable[Instruction], symbol: str) -> None:
-    """Give a debug symbol to what a node made: what its results need that its inputs do not give."""
+    """Give a debug symbol to the instructions of a node: those between its inputs and its results."""
     seen = set(inputs)
     stack = list(results)
     while stack:
@@ -416,7 +416,7 @@ def name_made(results: Iterable[Instruction], inputs: Iterable[Instruction], sym
 
 
 def _nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """All nodes of a file, those of functions and subgraphs too."""
+    """All nodes of a file, including those of functions and subgraphs."""
     graphs: list[Iterable[onnx.NodeProto]] = [model.graph.node]
     graphs += [f.node for f in model.functions]
     while graphs:
@@ -426,5 +426,5 @@ def _nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def unique_name(node: onnx.NodeProto, module: Module) -> str:
-    """The name that the modules of a node are called by: operator and place."""
+    """The prefix for the names of a node's modules: operator and position."""
     return f"{node.op_type}_{len(module)}"

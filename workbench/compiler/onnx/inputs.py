@@ -18,7 +18,7 @@ def input_shape(value: onnx.ValueInfoProto, options: ParseOptions, *, is_main: b
     """The shape of a graph's input, its open dimensions filled in from the options.
 
     Raises:
-        ModelError: It is of a kind that is not supported, or its element type or dimensions are not possible.
+        ModelError: The input is of an unsupported kind, or its element type or dimensions are invalid.
     """
     given = _given(value.name, options) if is_main else None
     return _shape(value.type, given, options, f"input {value.name!r}")
@@ -28,7 +28,7 @@ def input_value(value: onnx.ValueInfoProto, options: ParseOptions) -> Argument:
     """The value that a caller gave for an input.
 
     Raises:
-        ModelError: It is no array, or not of the element type and lens that the model declares.
+        ModelError: The value is not an array, or not of the declared element type and lens.
     """
     where = f"constant_inputs: {value.name!r}"
     try:
@@ -85,9 +85,9 @@ def _shape(
 def _element(
     kind: onnx.TypeProto, given: Sequence[Dim | int] | None, options: ParseOptions, where: str
 ) -> Shape | None:
-    """The shape of what a sequence or optional holds, if the model or the caller says it.
+    """The shape of the elements of a sequence or optional, if the model or the caller gives it.
 
-    Exporters declare elements without dimensions where they do not know any.
+    Exporters declare elements without dimensions if these are unknown.
     """
     is_tensor = kind.WhichOneof("value") == "tensor_type"
     if is_tensor and given is None and not kind.tensor_type.shape.dim:
@@ -135,10 +135,10 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, options: ParseOptions, where: str
 
 
 def named(shape: Shape, value: onnx.ValueInfoProto, index: int, *, is_main: bool) -> Shape:
-    """The shape with names for its lengths that are ranges: the model's, or one for each.
+    """The shape with names for its dynamic lengths: the model's names, or generated ones.
 
-    Lengths that the model gives one name (``batch``) are equal. Those of a subgraph's inputs may change
-    from one iteration to the next, so they get names of their own.
+    Lengths with the same name in the model (``batch``) are equal. Those of a subgraph's inputs may change
+    from one iteration to the next, so they get generated names.
     """
     if shape.dims is None:
         return shape

@@ -1,4 +1,4 @@
-"""Interval arithmetic at import for integers that a run computes from lengths: the range of each element."""
+"""Interval arithmetic at import: the range of each integer that the program computes from lengths."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx.constants import Constants
 
 MOST_ELEMENTS = 1024
-"""Vectors with more elements hold no lengths."""
+"""Vectors with more elements are assumed to hold no lengths."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """The integers from ``low`` to ``high``; values of one name are equal."""
+    """The integers from ``low`` to ``high``; values with the same name are equal."""
 
     low: int
     high: int
@@ -33,7 +33,7 @@ class Span:
 
     @property
     def dim(self) -> Dim:
-        """The lengths among the values."""
+        """The values that are valid lengths, as a dimension."""
         low = max(self.low, 0)
         return Dim(low, UNBOUNDED if self.high >= _MOST else max(self.high, low), (), self.name)
 
@@ -124,15 +124,15 @@ _KEPT = {"convert", "identity", "expect_dims"}
 
 
 class Lengths:
-    """Finds what is known of the elements of small integer tensors; each one once."""
+    """Finds the ranges of the elements of small integer tensors, each tensor once."""
 
     def __init__(self, constants: Constants) -> None:
-        """Know nothing yet."""
+        """Start without any ranges."""
         self.constants = constants
         self._known: dict[Instruction, Spans | None] = {}
 
     def of(self, value: Instruction) -> Spans | None:
-        """The range of each element, in row-major order; None where it is no small integer tensor."""
+        """The range of each element, in row-major order; None if it is not a small integer tensor."""
         stack = [value]
         while stack:
             current = stack[-1]
@@ -188,7 +188,7 @@ def _holds_lengths(value: Instruction) -> bool:
 
 
 def _limits(value: Instruction) -> Span:
-    """All that fits the element type."""
+    """The range of the element type."""
     kind = value.shape.type.numpy
     if kind.kind not in "iu":
         return Span(0, 1)
@@ -216,7 +216,7 @@ def _computed(value: Instruction, inputs: Sequence[Spans]) -> Spans:
 
 
 def _within(span: Span, limits: Span) -> Span:
-    """A span that the element type holds; sums and products of lengths do not overflow."""
+    """A span within the range of the element type; sums and products of lengths do not overflow."""
     if not limits.low <= span.low <= limits.high:
         return limits
     return span if span.high <= limits.high else Span(span.low, limits.high, span.name)
@@ -229,7 +229,7 @@ def _chosen(condition: Span, a: Span, b: Span) -> Span:
 
 
 def _places(value: Instruction, inputs: Sequence[Spans]) -> tuple[list[Array], list[Span]]:
-    """For each input an array of places in the list of all of their elements."""
+    """For each input, an array of indices into the list of all their elements; and that list."""
     every: list[Span] = []
     arrays: list[Array] = []
     for given, spans in zip(value.inputs, inputs, strict=True):
@@ -240,7 +240,7 @@ def _places(value: Instruction, inputs: Sequence[Spans]) -> tuple[list[Array], l
 
 
 def _moved(value: Instruction, inputs: Sequence[Spans]) -> Spans:
-    """The spans that an operation moves, moved as it moves elements: it is run on their places."""
+    """The spans after an operation that moves elements, found by running it on indices."""
     arrays, every = _places(value, inputs)
     operands: list[Any] = list(arrays)
     if value.op.name in ("gather", "slice"):
@@ -258,7 +258,7 @@ def _moved(value: Instruction, inputs: Sequence[Spans]) -> Spans:
 
 
 def _reduced(value: Instruction, spans: Spans) -> Spans:
-    """A product or sum of all elements; nothing is known of others."""
+    """The product or sum of all elements; for other reductions, the range of the type."""
     if value.shape.elements != 1 or not spans:
         return [_limits(value)] * value.shape.elements
     total = spans[0]

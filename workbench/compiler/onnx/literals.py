@@ -21,7 +21,7 @@ _PAIRED: dict[int, tuple[str, DType]] = {
     onnx.TensorProto.UINT4: ("unpack_int4", DType.UINT8),
     onnx.TensorProto.FLOAT4E2M1: ("unpack_fp4", DType.FP4X2),
 }
-"""What unpacks elements that are stored in pairs, and the type of a pair."""
+"""The operation that unpacks elements stored in pairs, and the type of a pair."""
 
 
 def literal(
@@ -31,7 +31,7 @@ def literal(
     folder: Path | None = None,
     payload: Array | None = None,
 ) -> Instruction:
-    """Add a tensor to a module; 4-bit elements as they are stored, with what unpacks them."""
+    """Add a tensor to a module; 4-bit elements stay packed, followed by the operation that unpacks them."""
     in_pairs = bool(tensor.dims) and prod(tensor.dims) > 0 and tensor.dims[-1] % 2 == 0
     if in_pairs and tensor.data_type in _PAIRED:
         data = stored(tensor, where, folder, payload)
@@ -43,7 +43,7 @@ def literal(
 
 
 def bare(value: Argument) -> Argument:
-    """The argument, without dimensions if it has no elements: so MIGraphX has those of models."""
+    """The argument, without dimensions if it has no elements, as in MIGraphX's models."""
     empty = 0 in value.shape.lens
     return Argument(Shape(value.shape.type), value.numpy().reshape(0)) if empty else value
 

@@ -22,7 +22,7 @@ class ParseOptions:
     )
     """Ranges of lengths for inputs, by name."""
     dim_params: Mapping[str, Dim | int] = field(default_factory=dict[str, Dim | int])
-    """What a symbolic dimension (``batch``) stands for, by its name."""
+    """The length or range of a symbolic dimension such as ``batch``, by its name."""
     default_dim_value: int = 0
     """The length of a dimension that the model leaves open; 0 means ``default_dyn_dim_value``."""
     default_dyn_dim_value: Dim | None = None
@@ -32,25 +32,25 @@ class ParseOptions:
     max_loop_iterations: int = 10
     """Iterations of a loop whose number of iterations is only known at run time."""
     limit_max_iterations: int = 65535
-    """More iterations of any loop are cut off, for its scan outputs are made as long as they may get."""
+    """The most iterations of any loop: its scan outputs are allocated at their greatest length."""
     use_dyn_output: bool = True
-    """Whether results whose length is data (NonZero, NonMaxSuppression) are exactly as long as they should
-    be, with a dynamic dimension; otherwise they are padded with zeros to the most that there can be."""
+    """Whether results whose length is data (NonZero, NonMaxSuppression) have their exact length, with a
+    dynamic dimension; otherwise they are padded with zeros to their greatest length."""
     constant_inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Arrays for inputs that are to be constants of the program, by name."""
+    """Arrays for inputs that become constants of the program, by name."""
     external_data_path: str | Path | None = None
-    """The folder that tensors stored outside of the model file lie in; the model's own by default."""
+    """The folder of tensors stored outside the model file; the model's own by default."""
     use_debug_symbols: bool = False
-    """Whether instructions carry the names of the model's nodes as debug symbols, which print."""
+    """Whether instructions carry the names of the model's nodes as debug symbols, which are printed."""
     strict: bool = False
-    """Whether nodes become the instructions that MIGraphX's importer makes of them, also where ONNX or
-    onnxruntime say something else about a number, and the program keeps MIGraphX's rules for shapes."""
+    """Whether to emit the instructions that MIGraphX's importer emits, even where ONNX or onnxruntime
+    give other numbers, and keep MIGraphX's rules for shapes."""
 
     def __post_init__(self) -> None:
         """Refuse options that contradict each other.
 
         Raises:
-            ModelError: Two options give one thing, or a value is out of range.
+            ModelError: Two options contradict each other, or a value is out of range.
         """
         if self.map_input_dims and self.map_dyn_input_dims:
             raise ModelError(
@@ -71,7 +71,7 @@ class ParseOptions:
 
     @property
     def fills(self) -> bool:
-        """Whether the caller said what open dimensions are: some exporters write 0 for these."""
+        """Whether the caller gave the length of open dimensions, which some exporters write as 0."""
         return self.strict or self.default_dim_value > 0 or self.default_dyn_dim_value is not None
 
     @property

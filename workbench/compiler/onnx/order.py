@@ -1,4 +1,4 @@
-"""The order in which nodes are imported: the file's own, or a topological one where that is unsorted."""
+"""The order in which nodes are imported: the file's own if it is topological, otherwise a sorted one."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from workbench.compiler.errors import ModelError
 def ordered(
     nodes: Sequence[onnx.NodeProto], known: Callable[[str], bool], where: str
 ) -> list[tuple[int, onnx.NodeProto]]:
-    """The nodes with their indices, each after those whose outputs it takes.
+    """The nodes with their indices, each after the nodes whose outputs it reads.
 
     Args:
         nodes: The nodes of a graph, in file order.
-        known: Whether a name is a value before any node ran.
+        known: Whether a name has a value before any node runs.
         where: The graph, for messages.
 
     Raises:
-        ModelError: Two nodes make one value, nobody makes a value that is needed, or there is a cycle.
+        ModelError: Two nodes compute one value, no node computes a value that is read, or there is a cycle.
     """
     makers = _makers(nodes, where)
     seen: set[str] = set()
@@ -31,7 +31,7 @@ def ordered(
                 is_sorted = is_sorted and name in seen
             elif not known(name):
                 raise ModelError(
-                    f"{where}: {described(node)} takes {name!r}, which is neither an input, "
+                    f"{where}: {described(node)} reads {name!r}, which is neither an input, "
                     "an initializer nor the output of a node; the model is damaged"
                 )
         seen.update(node.output)
@@ -42,11 +42,11 @@ def described(node: onnx.NodeProto) -> str:
     """The name of a node in messages."""
     if node.name:
         return f"node {node.name!r} ({node.op_type})"
-    return f"the {node.op_type} node that makes {next(iter(node.output), '')!r}"
+    return f"the {node.op_type} node that computes {next(iter(node.output), '')!r}"
 
 
 def needed(node: onnx.NodeProto) -> Iterable[str]:
-    """The names of values that a node takes, in its subgraphs too."""
+    """The names of values that a node reads, including in its subgraphs."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
@@ -54,7 +54,7 @@ def needed(node: onnx.NodeProto) -> Iterable[str]:
 
 
 def captured(graph: onnx.GraphProto) -> Iterable[str]:
-    """The names of outer values that a subgraph takes."""
+    """The names of outer values that a subgraph captures."""
     own = {i.name for i in graph.input} | {i.name for i in graph.initializer}
     own |= {i.values.name for i in graph.sparse_initializer}
     own.update(name for node in graph.node for name in node.output)
@@ -70,8 +70,8 @@ def _makers(nodes: Sequence[onnx.NodeProto], where: str) -> dict[str, int]:
             if name in makers:
                 first = described(nodes[makers[name]])
                 raise ModelError(
-                    f"{where}: {first} and {described(node)} both make {name!r}; "
-                    "expected every value to be made once"
+                    f"{where}: {first} and {described(node)} both compute {name!r}; "
+                    "expected every value to be defined once"
                 )
             makers[name] = index
     return makers
@@ -80,7 +80,7 @@ def _makers(nodes: Sequence[onnx.NodeProto], where: str) -> dict[str, int]:
 def _sorted(
     nodes: Sequence[onnx.NodeProto], makers: dict[str, int], where: str
 ) -> list[tuple[int, onnx.NodeProto]]:
-    """Depth first from producers to consumers, in reverse postorder."""
+    """The nodes in reverse postorder of a depth-first search from producers to consumers."""
     consumers: list[dict[int, None]] = [{} for _ in nodes]
     for index, node in enumerate(nodes):
         for name in needed(node):

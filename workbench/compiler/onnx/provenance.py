@@ -23,7 +23,7 @@ class Provenance:
     program: Program
     taken: set[str] = field(default_factory=set[str])
     _counts: dict[str, int] = field(default_factory=dict[str, int])
-    """How many nodes have asked for a name: the next one needs not try these again."""
+    """The highest number tried for each name, so that the next node need not try these again."""
 
     def initializer(self, name: str) -> str:
         """Register an initialiser; returns its name as a source."""
@@ -37,8 +37,8 @@ class Provenance:
 
         Args:
             node: The node.
-            index: Its place in its graph.
-            prefix: Put before the name: the call of the function that the node stands in.
+            index: Its position in its graph.
+            prefix: The prefix of the name: the call of the enclosing function.
             scope: The scope of that call.
         """
         made = SourceNode(
@@ -52,7 +52,7 @@ class Provenance:
         return self._add(made, f"{prefix}{node.op_type}_{index}")
 
     def restore(self, known: dict[str, SourceNode]) -> None:
-        """Forget what was registered since: the nodes are imported again."""
+        """Discard the nodes registered since then, which are imported again."""
         self.program.source_nodes.clear()
         self.program.source_nodes.update(known)
         self.taken = set(known)
@@ -75,10 +75,10 @@ class Provenance:
 
 
 def scope_of(node: onnx.NodeProto) -> tuple[str, ...]:
-    """The scopes that a node lies in, outermost first.
+    """The enclosing scopes of a node, outermost first.
 
-    Taken from what the exporter of PyTorch notes (``pkg.torch.onnx.name_scopes``), or else from a name
-    that is a path (``/layer1/conv1/Conv``).
+    Read from the metadata of PyTorch's exporter (``pkg.torch.onnx.name_scopes``), or else from a name that
+    is a path (``/layer1/conv1/Conv``).
     """
     for entry in node.metadata_props:
         if entry.key == _SCOPES_KEY and (scope := _from_list(entry.value)) is not None:

@@ -1,4 +1,4 @@
-"""Scales and zero points as large as what they scale: per tensor, per axis or per block."""
+"""Scales and zero points broadcast to their values: per tensor, per axis or per block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _spread(
     axis: int,
     block_size: int,
 ) -> list[Instruction]:
-    """The scale, and the zero point if there is one, with the lens of ``x``."""
+    """The scale, and the zero point if there is one, broadcast to the lens of ``x``."""
     scale, lens = dims_of(given[0].shape), node.lens(x)
     if all(d == ONE for d in scale):
         return [node.multibroadcast(v, lens) for v in given]
@@ -40,11 +40,11 @@ def _blocked(
 ) -> Instruction:
     lens, own = node.lens(x), node.lens(value)
     if len(own) != len(lens) or not all(own):
-        raise node.fail(f"scales {list(own)} for {list(lens)}; expected one or more an axis")
+        raise node.fail(f"scales {list(own)} for {list(lens)}; expected one or more per axis")
     differs = [i for i, (n, m) in enumerate(zip(lens, own, strict=True)) if n != m]
     if differs not in ([], [axis]):
         raise node.fail(
-            f"scales {list(own)} for {list(lens)}; expected a difference in axis {axis}"
+            f"scales {list(own)} for {list(lens)}; expected them to differ only in axis {axis}"
         )
     length, count = lens[axis], own[axis]
     if node.strict and count == 1:
@@ -62,7 +62,7 @@ def _blocked(
 
 def paired_floats(node: NodeContext, x: Instruction) -> Instruction:
     """Floats rounded to 4 bits, packed in pairs along the fastest axis and unpacked again."""
-    lens, strides = node.fixed(node.lens(x), "what is packed in pairs"), x.shape.strides
+    lens, strides = node.fixed(node.lens(x), "a value to pack in pairs"), x.shape.strides
     rank, axis = len(lens), strides.index(min(strides))
     if lens[axis] % 2:
         x = node.add("pad", x, pads=tuple(int(i == rank + axis) for i in range(2 * rank)))
@@ -73,7 +73,7 @@ def paired_floats(node: NodeContext, x: Instruction) -> Instruction:
 def narrowed(
     node: NodeContext, x: Instruction, code: int, saturate: bool = True, round_mode: str = "up"
 ) -> Instruction:
-    """The values that the type of this code has, held in a type of ours."""
+    """The values rounded to the type of this code, held in a type that programs have."""
     element = str(NARROW[code] if code in NARROW else TYPES[code].numpy)
     made = node.add("cast_to", x, element=element, saturate=saturate, round_mode=round_mode)
     return node.declared(made, code)
@@ -112,7 +112,7 @@ def quantized(
 
 
 def within(node: NodeContext, x: Instruction, code: int) -> Instruction:
-    """Integers kept within the bounds of the type of this code, which is one of a few bits."""
+    """Integers clipped to the bounds of the type of this code, which has few bits."""
     info: Any = ml_dtypes.iinfo(NARROW[code])
     low, high = (node.scalar(x.shape.type, v) for v in (int(info.min), int(info.max)))
     return node.declared(node.common("clip", x, low, high), code)

@@ -1,4 +1,4 @@
-"""From a path, bytes or a ModelProto to a model that is known to be whole."""
+"""Reading a path, bytes or a ModelProto into a model that is checked to be complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.onnx.wire import Buffer, Span, skeleton
 
 MAX_OPSET = 28
-"""The newest version of the default operator set that is known."""
+"""The newest supported version of the default operator set."""
 
 _MAGIC = {
     b"version https://git-lfs": "a Git LFS pointer; run `git lfs pull` to get the model itself",
@@ -37,14 +37,14 @@ class Source:
     name: str = ""
     folder: Path | None = None
     payloads: dict[int, Array] = field(default_factory=dict[int, Array])
-    """Bytes of initialisers of the main graph, by index, where they are not in ``model``."""
+    """Bytes of initialisers of the main graph that are not in ``model``, by index."""
 
 
 def read(model: str | Path | bytes | onnx.ModelProto) -> Source:
-    """Read a model and check that it is one.
+    """Read a model and check that it is valid.
 
     Raises:
-        ModelError: It cannot be read, is damaged, is not ONNX, or is of an unknown version.
+        ModelError: The model cannot be read, is damaged, is not ONNX, or is of an unknown version.
     """
     if isinstance(model, onnx.ModelProto):
         source = Source(model, model.graph.name)
@@ -105,14 +105,14 @@ def _split(buffer: Buffer, load: Callable[[Span], Array], source: Source) -> Sou
     bare = skeleton(buffer)
     try:
         source.model.ParseFromString(bare.model)
-    except Exception as error:  # protobuf's own errors are of no public class here
+    except Exception as error:  # protobuf's errors have no public class here
         raise ModelError(f"not an ONNX model, or a damaged one: {error}") from error
     source.payloads = {index: load(span) for index, span in bare.payloads.items()}
     return source
 
 
 def broken_text(model: onnx.ModelProto) -> str | None:
-    """The defect of a model in which a text is not UTF-8: protobuf returns it as bytes."""
+    """The defect of a model with a text that is not UTF-8, which protobuf returns as bytes."""
     stack: list[Any] = [model]
     while stack:
         message = stack.pop()
@@ -125,7 +125,7 @@ def broken_text(model: onnx.ModelProto) -> str | None:
                 broken = next((t for t in values if not isinstance(t, str)), None)
                 if broken is not None:
                     where = f"{message.DESCRIPTOR.name}.{known.name}"
-                    return f"{where}: {bytes(broken)[:40]!r} is no text in UTF-8"
+                    return f"{where}: {bytes(broken)[:40]!r} is not UTF-8 text"
     return None
 
 

@@ -13,11 +13,11 @@ DOMAINS = STANDARD | {
     "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "com.microsoft", "com.amd",
     "org.pytorch.aten",
 }  # fmt: skip
-"""Operator sets whose operators are looked up by their name alone."""
+"""Operator sets whose operators are looked up by name only."""
 
 _HANDLERS: dict[tuple[str | None, str], Handler] = {}
 _STRICT: dict[tuple[str | None, str], Handler] = {}
-"""Handlers that write what MIGraphX's importer does, for strict imports."""
+"""Handlers that emit what MIGraphX's importer emits, for strict imports."""
 
 
 H = TypeVar("H", bound=Handler)
@@ -45,9 +45,9 @@ def onnx_op(*op_types: str, domain: str | None = None) -> Callable[[H], H]:
 
 
 def strict_op(*op_types: str, domain: str | None = None) -> Callable[[H], H]:
-    """Register a function as what imports some operators the way MIGraphX does, where that is asked for.
+    """Register a function as the importer of some operators for strict imports.
 
-    A handler that ``onnx_op`` registers later takes its place.
+    A handler that ``onnx_op`` registers later replaces it.
     """
 
     def register(handler: H) -> H:
@@ -58,7 +58,7 @@ def strict_op(*op_types: str, domain: str | None = None) -> Callable[[H], H]:
 
 
 def find(domain: str, op_type: str, *, strict: bool = False) -> Handler | None:
-    """The handler of an operator, if there is one; for strict imports the one that does as MIGraphX."""
+    """The handler of an operator, or None; for strict imports, preferably the strict one."""
     load()
     domain = "" if domain in STANDARD else domain
     tables = (_STRICT, _HANDLERS) if strict else (_HANDLERS,)

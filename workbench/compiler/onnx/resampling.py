@@ -1,4 +1,4 @@
-"""Positions of a finer or coarser grid on an axis, and the elements that each value is made of."""
+"""Positions of a finer or coarser grid on an axis, and the elements that each value is computed from."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NEAREST = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis on its way from a length to another."""
+    """An axis that is resized from one length to another."""
 
     before: int
     after: int
     scale: float
     roi: tuple[float, float] = (0.0, 1.0)
-    """The part that is kept of it, from 0 to 1."""
+    """The region that is kept, from 0 to 1."""
 
     @property
     def length(self) -> float:
@@ -75,7 +75,7 @@ class Interpolation:
     antialias: bool = False
 
     def nearest_of(self, axis: Axis) -> Array:
-        """The one element that is nearest to each place."""
+        """The element nearest to each position."""
         at = axis.places(self.coordinates)
         match self.nearest:
             case "floor":
@@ -100,7 +100,7 @@ class Interpolation:
         return int(np.floor(-reach / self._shrink(axis))) + 1
 
     def taps(self, axis: Axis) -> tuple[Array, Array]:
-        """The elements around each place, a row a place, and their weights."""
+        """The elements around each position, a row per position, and their weights."""
         first, shrink = self._first(axis), self._shrink(axis)
         offsets = np.arange(first, 2 - first)
         at = axis.places(self.coordinates)

@@ -12,7 +12,7 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.onnx.context import NodeContext
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-"""Names of transforms of scores; newer operators give the place in this list."""
+"""Names of transforms of scores; newer operators give the index in this list."""
 
 _TINY = 1e-7
 _WINITZKI = 0.147
@@ -48,7 +48,7 @@ def both(node: NodeContext, score: Instruction, kind: str, complement: bool) -> 
         node: The node.
         score: The score of the second class.
         kind: The transform; the softmaxes do nothing to a single score.
-        complement: Whether the first class has what the second lacks to 1; else it has the opposite.
+        complement: Whether the first class scores 1 minus the second; otherwise the negation.
     """
     whole = node.scalar(score.shape.type, float(complement and kind != "LOGISTIC"))
     first = node.common("sub", whole, score)
@@ -60,14 +60,14 @@ def labels_of(node: NodeContext) -> tuple[int, ...]:
     """The labels of the classes of a node.
 
     Raises:
-        ModelError: They are strings, or there are none.
+        ModelError: The labels are strings, or there are none.
     """
     names = ("classlabels_ints", "classlabels_int64s")
     if node.has("classlabels_strings") and node.texts("classlabels_strings"):
         raise node.fail("attribute 'classlabels_strings': strings are not supported")
     found = next((node.integers(n) for n in names if node.has(n)), ())
     if not found:
-        raise node.fail("it has no class labels; expected a list of integers")
+        raise node.fail("no class labels; expected a list of integers")
     return found
 
 
@@ -80,7 +80,7 @@ def chosen(node: NodeContext, scores: Instruction, labels: Sequence[int]) -> Ins
 def decided(
     node: NodeContext, score: Instruction, threshold: float, labels: Sequence[int]
 ) -> Instruction:
-    """The second of two labels where the score ``[N, 1]`` is above a threshold, else the first."""
+    """The second of two labels if the score ``[N, 1]`` is above a threshold, otherwise the first."""
     above = node.common("greater", score, node.scalar(score.shape.type, threshold))
     place = node.convert(node.squeeze(above, 1), DType.INT64)
     return node.add("gather", node.literal(np.array(labels, np.int64)), place, axis=0)

@@ -1,4 +1,4 @@
-"""Lengths for handlers to compute with: integers, and stand-ins for those that only a run knows."""
+"""Lengths for handlers to compute with: integers, and placeholders for dynamic lengths."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from workbench.compiler.ir.ranges import (
 from workbench.compiler.ir.shape import Dim, Shape
 
 Length: TypeAlias = "int | Size"
-"""A length that is known at import, or one that is not."""
+"""A length that is known at import, or a placeholder."""
 
 
 class Size:
-    """A length that only a run knows: what range it is in, and the instruction that computes it.
+    """A length that is known only at run time: its range, and the instruction that computes it.
 
-    Sums, differences, products and quotients with lengths are lengths. A comparison is answered where
-    the ranges decide it, and refused where they do not. A remainder counts as 0: what does not divide
-    is refused by the reshape that follows.
+    Sums, differences, products and quotients with lengths are lengths. A comparison is answered if the
+    ranges decide it, and otherwise refused. A remainder counts as 0: if the division leaves one, the
+    reshape that follows fails at run time.
     """
 
     def __init__(self, module: Module, dim: Dim, make: Callable[[], Instruction]) -> None:
@@ -41,13 +41,13 @@ class Size:
         self.module = module
         self.dim = dim
         self.source: tuple[Instruction, int] | None = None
-        """The value and the axis that this is the length of."""
+        """The value and the axis whose length this is."""
         self._make = make
         self._value: Instruction | None = None
 
     @property
     def value(self) -> Instruction:
-        """The instruction that computes it: a vector of one int64."""
+        """The instruction that computes the length: a vector of one int64."""
         if self._value is None:
             self._value = self._make()
         return self._value
@@ -103,13 +103,13 @@ class Size:
         raise self.unknown(f"the divisor of {other}")
 
     def __mod__(self, other: Length) -> int:
-        """0: what does not divide is refused by a run."""
+        """0: a run fails if the division leaves a remainder."""
         return 0
 
     __rmod__ = __mod__
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are the same length, where that can be told."""
+        """Whether both are the same length; refused if the ranges do not decide it."""
         if not isinstance(other, int | Size) or (isinstance(other, int) and other < 0):
             return False
         if same(self, other):
@@ -119,23 +119,23 @@ class Size:
         raise self.unknown(f"compared with {dim_of(other)}")
 
     def __hash__(self) -> int:
-        """By name, or else by identity."""
+        """The hash of the name, or else of the identity."""
         return hash(self.dim.name or id(self))
 
     def __lt__(self, other: Length) -> bool:
-        """Whether it is less, where the ranges tell."""
+        """Whether it is less; refused if the ranges do not decide it."""
         return self._decided(other, operator.lt)
 
     def __le__(self, other: Length) -> bool:
-        """Whether it is not more, where the ranges tell."""
+        """Whether it is at most ``other``; refused if the ranges do not decide it."""
         return self._decided(other, operator.le)
 
     def __gt__(self, other: Length) -> bool:
-        """Whether it is more, where the ranges tell."""
+        """Whether it is more; refused if the ranges do not decide it."""
         return self._decided(other, operator.gt)
 
     def __ge__(self, other: Length) -> bool:
-        """Whether it is not less, where the ranges tell."""
+        """Whether it is at least ``other``; refused if the ranges do not decide it."""
         return self._decided(other, operator.ge)
 
     def _decided(self, other: Length, holds: Callable[[int, int], bool]) -> bool:
@@ -158,7 +158,7 @@ class Size:
     __int__ = __index__
 
     def unknown(self, how: str) -> ModelError:
-        """The error that this length is not known."""
+        """The error that this length is unknown at import."""
         return ModelError(
             f"a dimension of {self.dim} is {how}; expected a fixed one: give its length, or a "
             "narrower range"
@@ -168,7 +168,7 @@ class Size:
 def origin(value: Instruction) -> Instruction:
     """The value that determines a value's lens: the first in its chain of elementwise operations.
 
-    Instructions that need the lens read them there, so that the chain has no users beside it.
+    Instructions that need the lens read them there, so that the chain gets no other users.
     """
     while value.op.pointwise:
         dims = value.shape.dims
@@ -220,7 +220,7 @@ def dim_of(length: Length) -> Dim:
 
 
 def same(a: Length, b: Length) -> bool:
-    """Whether two lengths are sure to be equal."""
+    """Whether two lengths are known to be equal."""
     if isinstance(a, Size) and a is b:
         return True
     return same_length(dim_of(a), dim_of(b))
@@ -233,7 +233,7 @@ def known(lens: Sequence[Length]) -> tuple[int, ...] | None:
 
 
 def source_of(lens: Sequence[Length]) -> Instruction | None:
-    """A value with these very lens, if they were read from one."""
+    """A value with exactly these lens, if they were read from one."""
     sources = [n.source[0] for n in lens if isinstance(n, Size) and n.source is not None]
     for source in sources:
         dims = dims_of(source.shape)
@@ -272,7 +272,7 @@ def vector(module: Module, lens: Sequence[Length]) -> Instruction:
 
 
 def _run_end(lens: Sequence[Length], start: int) -> int:
-    """The end of a run of lens that lie side by side in one value."""
+    """The end of a run of lens that are adjacent axes of one value."""
     first = lens[start]
     assert isinstance(first, Size)
     assert first.source is not None

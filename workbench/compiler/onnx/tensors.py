@@ -1,4 +1,4 @@
-"""TensorProtos as arrays that share their memory, checked against the declared size beforehand."""
+"""TensorProtos as arrays that share their memory, after a check of the declared size."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from workbench.compiler.errors import ModelError
 from workbench.compiler.ir.dtypes import HELD_FORMATS, Array, DType
 
 MAX_CONSTANT_BYTES = 1 << 27
-"""The largest constant that an import makes by itself (by Range, Trilu and the like)."""
+"""The largest constant that the import itself creates (for Range, Trilu and the like)."""
 
 MAX_CONSTANTS_BYTES = 1 << 29
-"""All constants together that an import makes by itself."""
+"""The limit for all constants together that the import itself creates."""
 
 MAX_FILLED_BYTES = 1 << 31
-"""The largest constant of one value (by ConstantOfShape), which takes no memory of its own."""
+"""The largest constant of equal elements (ConstantOfShape), which takes no memory per element."""
 
 MAX_TENSOR_BYTES = 1 << 40
 """The largest tensor that a model may declare."""
@@ -29,7 +29,7 @@ CODES = {t: t.format.onnx for t in DType if t.format.onnx and t.format.packed ==
 """ONNX's codes of the types that programs have."""
 
 NARROW = {f.onnx: f.numpy for f in HELD_FORMATS}
-"""Types whose elements a program holds in a wider one: an element a byte, E8M0 as floats."""
+"""Types whose elements a program holds in a wider type: a byte per element, E8M0 as floats."""
 
 TYPES = {code: t for t, code in CODES.items()} | {f.onnx: t for f, t in HELD_FORMATS.items()}
 """The element type of a program by ONNX's code."""
@@ -45,14 +45,14 @@ _WIDE_FIELDS: dict[int, str] = {
     T.UINT64: "uint64_data",
 }
 _PATTERNS = {code for t, code in CODES.items() if t.is_narrow_float} | {*NARROW}
-"""Types whose elements are stored as numbers that have their bits."""
+"""Types whose elements are stored as integers with the same bits."""
 
 
 def element_type(code: int, where: str) -> DType:
-    """The element type that an ONNX type code stands for.
+    """The element type for an ONNX type code.
 
     Raises:
-        ModelError: There is none, as for strings.
+        ModelError: There is none, for example for strings.
     """
     if code == T.STRING:
         raise ModelError(f"{where}: strings are not supported; expected a tensor of numbers")
@@ -64,10 +64,10 @@ def element_type(code: int, where: str) -> DType:
 
 
 def checked_lens(dims: list[int], size: int, where: str) -> tuple[int, ...]:
-    """``dims`` as lens, if they are possible.
+    """``dims`` as lens, if they are valid.
 
     Raises:
-        ModelError: One is negative, or the product is past any memory.
+        ModelError: A dimension is negative, or the tensor would be too large.
     """
     if any(d < 0 for d in dims):
         raise ModelError(f"{where}: dimensions {dims}; expected no negative one")
@@ -107,7 +107,7 @@ def stored(
     folder: Path | None = None,
     payload: Array | None = None,
 ) -> Array:
-    """A tensor's data in one dimension: elements, or bytes of a type that programs do not have.
+    """A tensor's data as a vector: elements, or bytes for a type that programs do not have.
 
     Raises:
         ModelError: Its type is not supported, or its data does not fit its declared size.
@@ -163,7 +163,7 @@ def _typed(tensor: onnx.TensorProto, dtype: np.dtype[np.generic], count: int, wh
 
 
 def _unpacked(data: Array, count: int) -> Array:
-    """The bits of each element in a byte of its own, from bytes that hold ``count`` elements."""
+    """The bits of each element in a separate byte, from bytes that hold ``count`` elements."""
     width = 8 // count
     shifts = np.arange(0, 8, width, dtype=np.uint8)
     return ((data[:, None] >> shifts) & np.uint8((1 << width) - 1)).reshape(-1)
@@ -173,7 +173,7 @@ def _external(tensor: onnx.TensorProto, size: int, where: str, folder: Path | No
     entries = {e.key: e.value for e in tensor.external_data}
     if folder is None:
         raise ModelError(
-            f"{where}: its data lies in another file, {entries.get('location')!r}; pass the model's "
+            f"{where}: its data is in another file, {entries.get('location')!r}; pass the model's "
             "path, or external_data_path, so that it can be found"
         )
     path = _inside(folder, entries.get("location", ""), where)
@@ -208,8 +208,8 @@ def _inside(folder: Path, location: str, where: str) -> Path:
     leaves = Path(location).is_absolute() or ".." in Path(location).parts
     if leaves or "\\" in location or not path.is_relative_to(root):
         raise ModelError(
-            f"{where}: external data in {location!r}, outside of the model's folder; "
-            "expected a path inside of it"
+            f"{where}: external data in {location!r}, outside the model's folder; "
+            "expected a path inside it"
         )
     if not path.is_file():
         raise ModelError(f"{where}: external data in {location!r}: there is no such file in {root}")

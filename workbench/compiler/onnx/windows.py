@@ -1,4 +1,4 @@
-"""Windows of convolutions and poolings: strides, dilations and padding, checked and completed."""
+"""Windows of convolutions and poolings: strides, dilations and padding, checked, with defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.compiler.ir.ranges import dims_of
 from workbench.compiler.onnx.context import NodeContext
 
 DEFAULT, SAME_LOWER, SAME_UPPER = 0, 1, 2
-"""Codes of ``padding_mode``: as given, or as much as keeps the lens at run time."""
+"""Codes of ``padding_mode``: as given, or computed at run time to keep the lens."""
 
 
 @dataclass
@@ -23,11 +23,11 @@ class Window:
     ends: tuple[int, ...]
     mode: int = DEFAULT
     is_padded: bool = False
-    """Whether the padding was given or computed, not left out."""
+    """Whether the padding was given or computed, not omitted."""
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether both sides of each axis are padded alike."""
+        """Whether both sides of each axis have the same padding."""
         return self.begins == self.ends
 
     @property
@@ -45,7 +45,7 @@ def window(
         node: The node.
         x: The value that the window moves over.
         kernel: The kernel's lens; None if they are only known at run time.
-        transposed: Whether the padding of a transposed convolution is meant.
+        transposed: Whether to compute the padding of a transposed convolution.
 
     Raises:
         ModelError: A list has the wrong length, or the padding is given twice.
@@ -66,7 +66,7 @@ def window(
         given = node.has("pads")
         return Window(stride, dilation, pads[:rank], pads[rank:], is_padded=given)
     if any(node.integers("pads", ())):
-        raise node.fail(f"attributes pads and auto_pad={auto}; expected one of them")
+        raise node.fail(f"attributes pads and auto_pad={auto}; expected only one of them")
     if auto == "VALID":
         return Window(stride, dilation, zeros, zeros)
     if auto == "SAME" and node.strict:

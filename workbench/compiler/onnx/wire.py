@@ -1,4 +1,4 @@
-"""A model's bytes without the large initialisers, which are read apart and never parsed or copied twice."""
+"""A model's bytes without the large initialisers, which are read separately, without parsing or copies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Field(NamedTuple):
 
 
 class Skeleton(NamedTuple):
-    """A model without its large payloads, and where those lie, by index of the initialiser."""
+    """A model without its large payloads, and the positions of these by index of the initialiser."""
 
     model: bytes
     payloads: dict[int, Span]
@@ -44,7 +44,7 @@ def skeleton(buffer: Buffer) -> Skeleton:
     """Split a serialised model.
 
     Raises:
-        ModelError: The bytes end too early, or are no protobuf message.
+        ModelError: The bytes end too early, or are not a protobuf message.
     """
     payloads: dict[int, Span] = {}
     parts: list[bytes] = []
@@ -90,7 +90,9 @@ def _fields(buffer: Buffer, start: int, end: int, what: str) -> Iterator[_Field]
         key, value = _varint(buffer, at, end, what)
         number, wire_type = key >> 3, key & 7
         if number == 0:
-            raise ModelError(f"not an ONNX model: byte {at} ({what}) starts no protobuf field")
+            raise ModelError(
+                f"not an ONNX model: byte {at} ({what}) does not start a protobuf field"
+            )
         if wire_type == _LENGTH_DELIMITED:
             length, value = _varint(buffer, value, end, what)
             stop = value + length
@@ -99,10 +101,12 @@ def _fields(buffer: Buffer, start: int, end: int, what: str) -> Iterator[_Field]
         elif wire_type in _FIXED:
             stop = value + _FIXED[wire_type]
         else:
-            raise ModelError(f"not an ONNX model: byte {at} ({what}) starts no protobuf field")
+            raise ModelError(
+                f"not an ONNX model: byte {at} ({what}) does not start a protobuf field"
+            )
         if stop > end:
             raise ModelError(
-                f"the model is cut short: field {number} of the {what} at byte {at} ends at byte "
+                f"the model is truncated: field {number} of the {what} at byte {at} ends at byte "
                 f"{stop}, found {end} bytes; get the whole file"
             )
         yield _Field(number, wire_type, at, value, stop)
@@ -119,7 +123,7 @@ def _varint(buffer: Buffer, at: int, end: int, what: str) -> tuple[int, int]:
             return value, at
         shift += 7
     if at >= end:
-        raise ModelError(f"the model is cut short: the {what} ends within a number, at byte {at}")
+        raise ModelError(f"the model is truncated: the {what} ends within a number, at byte {at}")
     raise ModelError(f"not an ONNX model: byte {at} ({what}) is within a number of over 64 bits")
 
 

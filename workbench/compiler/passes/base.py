@@ -26,37 +26,37 @@ if TYPE_CHECKING:
 class Pass:
     """A transformation of a program. A subclass is a frozen dataclass: its fields are its options.
 
-    It knows nothing of recording, timing or printing: whoever listens to the program learns what it did.
+    A pass does not record, time or print: listeners of the program observe what it does.
     """
 
     name: ClassVar[str] = ""
     rests: ClassVar[bool] = False
-    """Whether it finds nothing to do on its own result, so that a pipeline need not run it again."""
+    """Whether the pass is idempotent: a pipeline need not run it again on its own result."""
     once: ClassVar[str] = ""
-    """Why it does find something to do on its own result; empty for all passes that do not."""
+    """Why a second run may change the result of the first; empty if it cannot."""
     apart: ClassVar[str] = ""
-    """Why no target's pipeline has it by default, and where it runs; empty for those that one has."""
+    """Why no target's default pipeline includes the pass, and where it runs; empty if one does."""
 
     def apply(self, program: Program) -> None:
         """Transform the program in place."""
-        raise OperationError(f"pass {self.name!r} does nothing: it declares no apply")
+        raise OperationError(f"pass {self.name!r} has no apply(): override it in the subclass")
 
     def run(self, program: Program, edits: int | None = None) -> Recording:
         """Run on a program in place and record it; ``undo`` of the recording takes it back.
 
         Args:
-            program: What to change.
-            edits: Stop after that many edits; by default run to the end.
+            program: The program to transform.
+            edits: The number of edits to stop after; by default run to the end.
 
         Returns:
-            The recording, of one step for each pass that ran.
+            The recording, with one step for each pass that ran.
         """
         from workbench.compiler.passes.stepping import run_recorded  # noqa: PLC0415
 
         return run_recorded(self, program, edits)
 
     def would_change(self, program: Program) -> DataFrame:
-        """The edits that the pass could make now, one at a time; the program is left as it is.
+        """The edits that the pass could make now, one at a time; the program is not changed.
 
         Returns:
             A row for each place where a rule applies, or for each edit of a pass without rules:
@@ -108,7 +108,7 @@ class RewritePass(Pass):
         self.drive(program, self.rules)
 
     def drive(self, program: Program, rules: Sequence[Rule]) -> int:
-        """Apply some of the pass's rules, but those that are left out; the number of edits made."""
+        """Apply the given rules, except those left out; the number of edits made."""
         active = self.active
         return drive(program, [r for r in rules if r in active])
 
@@ -134,7 +134,7 @@ class RewritePass(Pass):
 
 @dataclass(frozen=True)
 class Pipeline(Pass):
-    """Passes in order; ``repeat`` runs them again while they change something, at most that often."""
+    """Passes in order, run up to ``repeat`` times while they still change the program."""
 
     label: str = "pipeline"
     passes: tuple[Pass, ...] = ()
@@ -143,7 +143,7 @@ class Pipeline(Pass):
     def apply(self, program: Program) -> None:
         """Run the passes; a nested pipeline is run pass by pass.
 
-        A pass that found nothing to do is left out as long as nothing has changed since.
+        A pass that found nothing to do is skipped until something changes.
         """
         self._repeat(program, {})
 
@@ -155,7 +155,7 @@ class Pipeline(Pass):
                 break
 
     def _once(self, program: Program, rested: dict[Pass, int]) -> None:
-        """Run the passes; ``rested`` holds the program's version at which each came to rest."""
+        """Run the passes; ``rested`` maps each to the program version at which it had nothing left to do."""
         for one in self.passes:
             if isinstance(one, Pipeline):
                 one._repeat(program, rested)
@@ -172,7 +172,7 @@ class Pipeline(Pass):
         return [n for one in self.passes for n in _names(one)]
 
     def table(self) -> DataFrame:
-        """A row a pass: its options, the pipelines that it is in, and what it does."""
+        """One row per pass: its options, the pipelines that it is in, and what it does."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [(p.name, _options_text(p), within, p.summary) for p, within in self._flat("")]
@@ -210,7 +210,7 @@ class Pipeline(Pass):
         return self._edited(owner, lambda _: ())
 
     def before(self, name: str, *passes: Pass | str) -> Pipeline:
-        """This pipeline with passes put before every one of that name.
+        """This pipeline with passes inserted before every pass of that name.
 
         Raises:
             OperationError: The pipeline has no such pass, or a new one does not exist.
@@ -220,7 +220,7 @@ class Pipeline(Pass):
         return self._edited(name, lambda p: (*made, p))
 
     def after(self, name: str, *passes: Pass | str) -> Pipeline:
-        """This pipeline with passes put after every one of that name.
+        """This pipeline with passes inserted after every pass of that name.
 
         Raises:
             OperationError: The pipeline has no such pass, or a new one does not exist.
@@ -230,7 +230,7 @@ class Pipeline(Pass):
         return self._edited(name, lambda p: (p, *made))
 
     def replaced(self, name: str, *passes: Pass | str) -> Pipeline:
-        """This pipeline with passes in place of every one of that name.
+        """This pipeline with every pass of that name replaced by others.
 
         Raises:
             OperationError: The pipeline has no such pass, or a new one does not exist.
@@ -303,17 +303,17 @@ def _without_rule(pass_: Pass, rule_name: str) -> Pass:
     if not isinstance(pass_, RewritePass):
         raise OperationError(f"pass {pass_} has no rules, so {rule_name!r} cannot be left out")
     made = replace(pass_, without=(*pass_.without, rule_name))
-    _ = made.active  # raises where there is no such rule
+    _ = made.active  # raises if the pass has no such rule
     return made
 
 
 def run_pass(pass_: Pass, program: Program) -> None:
     """Run a pass, and tell the program's listeners when it begins and ends.
 
-    One of the ``disabled_passes`` is left out.
+    Skip it if it is in ``disabled_passes``.
 
     Raises:
-        RewriteError: The pass raised something that is no error of the workbench.
+        RewriteError: The pass raised an exception that is not a ``WorkbenchError``.
     """
     if isinstance(pass_, Pipeline):
         pass_.apply(program)
@@ -339,12 +339,12 @@ def _apply(pass_: Pass, program: Program) -> None:
         pass_.apply(program)
     except WorkbenchError:
         raise
-    except Exception as error:  # whatever a pass raises is named with it
+    except Exception as error:  # any other exception is reported with the name of the pass
         raise RewriteError(f"pass {pass_}: {type(error).__name__}: {error}") from error
 
 
 def disabled_passes() -> frozenset[str]:
-    """Names of passes that are left out, by any of the options that say so."""
+    """Names of the passes that options disable."""
     named = set(knobs.disable_passes)
     named |= {"fuse_pointwise"} if knobs.disable_pointwise_fusion else set()
     named |= {"fuse_reduce"} if knobs.disable_reduce_fusion else set()
@@ -376,7 +376,7 @@ def pass_named(name: str, **options: Any) -> Pass:
     """A pass by name.
 
     Raises:
-        OperationError: There is no such pass, it has no such option, or a switch is not on or off.
+        OperationError: There is no such pass or option, or a switch is given a value that is not a bool.
     """
     known = all_passes()
     made = known.get(name) or pipeline_makers().get(name)
@@ -426,5 +426,5 @@ def _pass_of(one: Any) -> Pass:
         case _:
             made = f"; make one with {one.__name__}()" if isinstance(one, type) else ""
             raise OperationError(
-                f"{one!r} is no pass: expected a pass, a name, or a name with a dict of options{made}"
+                f"{one!r} is not a pass: expected a pass, a name, or a name with a dict of options{made}"
             )

@@ -1,4 +1,4 @@
-"""Broadcast operands: what they repeat, and how they are laid out again."""
+"""Broadcast operands: predicates on them, and rebuilding them for other lens."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from workbench.compiler.rewrite import Pattern, Rewriter, behind_broadcasts, var
 
 
 def is_broadcast(instruction: Instruction) -> bool:
-    """Whether an instruction repeats its one input."""
+    """Whether an instruction is a broadcast of a single input."""
     return isinstance(instruction.op, Broadcast | Multibroadcast) and len(instruction.inputs) == 1
 
 
 def is_factor(instruction: Instruction) -> bool:
-    """Whether an instruction repeats a value so that ``laid`` can lay it out to other lens."""
+    """Whether an instruction is a broadcast that ``laid`` can rebuild for other lens."""
     if not is_broadcast(instruction):
         return False
     return isinstance(instruction.op, Multibroadcast) or instruction.inputs[0].shape.ndim == 1
 
 
 def moving(name: str) -> Pattern:
-    """A value that a run has to compute."""
+    """A pattern variable for a value that is not constant."""
     return var(name).when(lambda i: not i.constant)
 
 
 def steady(name: str) -> Pattern:
-    """A constant, or a vector laid along an axis: a ``broadcast``."""
+    """A pattern variable for a constant, or a vector along an axis: a ``broadcast``."""
     return var(name).when(is_steady)
 
 
 def unsteady(name: str) -> Pattern:
-    """A value that is not ``steady``."""
+    """A pattern variable for a value that is not ``steady``."""
     return var(name).when(lambda i: not is_steady(i))
 
 
@@ -50,20 +50,20 @@ def is_steady(instruction: Instruction) -> bool:
 
 
 def used_once(instruction: Instruction) -> bool:
-    """Whether an instruction has one user, or is what its module returns."""
+    """Whether an instruction has one user, or none and is the result of its module."""
     if instruction.users:
         return instruction.only_user is not None
     return instruction is instruction.module.last
 
 
 UNIFORM = frozenset({"@literal", "broadcast", "contiguous", "convert", "multibroadcast"})
-"""Operations whose value may be ``uniform``."""
+"""Operations that may satisfy ``uniform``."""
 
 
 def uniform(instruction: Instruction, value: float) -> bool:
     """Whether an instruction is a literal, perhaps behind broadcasts, whose elements are all ``value``.
 
-    Conversions to types that have the value do not hide it.
+    Conversions are looked through if their type represents the value.
     """
     found = behind_broadcasts(instruction)
     while isinstance(found.op, Convert):
@@ -78,14 +78,14 @@ def uniform(instruction: Instruction, value: float) -> bool:
 
 
 def _has(type: DType, value: float) -> bool:
-    """Whether a type has a small whole number, so that a conversion keeps it."""
+    """Whether a type represents a small integer, so that conversion to it keeps the value."""
     if type is DType.BOOL:
         return value in (0, 1)
     return type.is_float or value >= 0 or np.issubdtype(type.numpy, np.signedinteger)
 
 
 def varying_axes(instruction: Instruction) -> list[int]:
-    """Axes along which a value varies, as far as its broadcasts tell."""
+    """Axes along which a value may vary, judged by the strides of its broadcasts."""
     base, shape = instruction, instruction.shape
     while isinstance(base.op, Broadcast | Multibroadcast | Slice | Squeeze | Transpose | Unsqueeze):
         base = base.inputs[0]
@@ -95,12 +95,12 @@ def varying_axes(instruction: Instruction) -> list[int]:
 
 
 def repeats(shape: Shape) -> bool:
-    """Whether a shape says that elements repeat. A ``clip`` has its first operand's, but need not."""
+    """Whether a shape has zero strides. A ``clip`` inherits its first operand's, but may vary there."""
     return any(n > 1 and not s for n, s in zip(shape.lens, shape.strides, strict=True))
 
 
 def laid(b: Rewriter, broadcast: Instruction, lens: Sequence[int]) -> Instruction:
-    """The input of a broadcast, laid out by an operation of its kind to other lens."""
+    """The input of a broadcast, broadcast to other lens by an operation of the same kind."""
     op, value, lens = broadcast.op, broadcast.inputs[0], tuple(lens)
     if isinstance(op, Broadcast):
         axis = op.axis - len(op.out_lens) + len(lens)
@@ -112,12 +112,12 @@ def laid(b: Rewriter, broadcast: Instruction, lens: Sequence[int]) -> Instructio
 
 
 def spread(b: Rewriter, value: Instruction, lens: Sequence[int]) -> Instruction:
-    """A value repeated to these lens, unless it has them."""
+    """A value broadcast to these lens, unless it has them."""
     lens = tuple(lens)
     return value if value.shape.lens == lens else b(Multibroadcast(out_lens=lens), value)
 
 
 def common(b: Rewriter, op: Operation | str, *inputs: Instruction) -> Instruction:
-    """An operation on inputs that are first repeated to their common lens."""
+    """An operation on inputs that are first broadcast to their common lens."""
     lens = broadcast_lens(*[i.shape.lens for i in inputs])
     return b(op, *[spread(b, i, lens) for i in inputs])

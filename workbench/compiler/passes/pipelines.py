@@ -51,11 +51,11 @@ from workbench.compiler.passes.tidy.inline_module import InlineModule
 from workbench.compiler.passes.tidy.normalize_ops import NormalizeOps
 from workbench.compiler.passes.tidy.propagate_constant import PropagateConstant
 
-# Pipelines that others are made of
+# Building blocks of other pipelines
 
 
 def optimize_module(propagate_constant_skip_ops: tuple[str, ...] = ()) -> Pipeline:
-    """Simplify reshapes and algebra until they rest, then share and evaluate; then once more."""
+    """Simplify reshapes and algebra, merge common subexpressions and fold constants; then once more."""
     simplify = Pipeline(
         "simplify",
         (SimplifyReshapes(), EliminateConvert(), DeadCodeElimination(), SimplifyAlgebra()),
@@ -71,7 +71,7 @@ def optimize_module(propagate_constant_skip_ops: tuple[str, ...] = ()) -> Pipeli
 
 
 def fuse_pointwise_reduce(split_size: int = 65280) -> Pipeline:
-    """Elementwise work and reductions become kernels; then across reshapes, broadcasts, several results."""
+    """Fuse elementwise work and reductions, also across reshapes and broadcasts and with several results."""
     passes = (
         FusePointwise(enable_rewrite_reshapes=False),
         optimize_module(),
@@ -89,19 +89,19 @@ def fuse_pointwise_reduce(split_size: int = 65280) -> Pipeline:
 
 
 def ref() -> Pipeline:
-    """The least that a run needs: the definition that everything else is compared with.
+    """The minimum that a run needs: the definition that everything else is compared with.
 
-    Padding, recurrent networks and layouts are left as they are: the interpreter takes them so, and what
-    is rewritten can be compared with what was written.
+    Padding, recurrent networks and layouts stay: the interpreter runs them directly, so rewritten programs
+    can be compared with the originals.
     """
     return Pipeline("ref", (NormalizeOps(), DeadCodeElimination()))
 
 
 def optimize() -> Pipeline:
-    """All that makes a program smaller and faster without knowing the hardware.
+    """Passes that make a program smaller and faster on any hardware.
 
-    What a model computes from constants alone is folded first: it is the larger part of many models,
-    and rules that need not look at it save a tenth to a quarter of the time.
+    Constants are folded first. Many models consist mostly of instructions on constants; not matching rules
+    on those saves a tenth to a quarter of the time.
     """
     prepare = (
         NormalizeOps(),
@@ -185,8 +185,8 @@ def gpu(
 ) -> Pipeline:
     """All passes for a device, up to the lowering of kernels.
 
-    Constants are folded first, as in ``optimize``: rules need not look at what they compute. Without
-    ``offload_copy``, whoever runs the program gives the buffers of its results: they become parameters.
+    Constants are folded first, as in ``optimize``. Without ``offload_copy``, the caller provides the
+    buffers of the results: they become parameters.
     """
     given = (Lowering(results=True), ReplaceAllocate(), DeadCodeElimination())
     stages = (
@@ -203,9 +203,10 @@ def gpu(
 def backend() -> Pipeline:
     """Every operation writes into a buffer; buffers share one arena, and work is spread over streams.
 
-    No target runs it: lowering places values by the same colouring, and leaves the program as it is. It is
-    there to see those decisions edit by edit, and for ``run_passes``, whose passes these are; its programs
-    run on every target, and where it lets values be written into parts of others, so do kernels.
+    No target runs this pipeline: lowering places values by the same colouring without changing the program.
+    The pipeline shows those decisions edit by edit, and holds the passes that ``run_passes`` offers. Its
+    programs run on every target; where it makes one value part of another's buffer, kernels write there
+    directly.
     """
     passes = (
         AutoContiguous(),
@@ -246,7 +247,7 @@ MAKERS: dict[str, Callable[..., Pipeline]] = {
         fuse_pointwise_reduce,
     )
 }
-"""What makes each named pipeline; parameters are its options."""
+"""The function that makes each named pipeline; its parameters are the pipeline's options."""
 
 PIPELINES: dict[str, Pipeline] = {name: made() for name, made in MAKERS.items()}
 """Every named pipeline, with its options at their defaults."""

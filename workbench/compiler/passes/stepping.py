@@ -1,4 +1,4 @@
-"""Passes taken edit by edit: run up to one, and list what could be done."""
+"""Passes edit by edit: running up to an edit, and listing possible edits."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class _Enough(BaseException):
-    """The edits that were asked for are made. No error, so nothing on the way catches it."""
+    """Raised when the requested number of edits is made. Not an ``Exception``, so nothing catches it."""
 
     def __str__(self) -> str:
         return ""
 
 
 class _Limit(Listener):
-    """A listener that ends a pass before the edit that is one too many."""
+    """A listener that stops a pass after a number of edits."""
 
     def __init__(self, edits: int) -> None:
         self.left = edits
@@ -58,15 +58,15 @@ class _Limit(Listener):
 
 
 def run_recorded(pass_: Pass, program: Program, edits: int | None = None) -> Recording:
-    """Run a pass on a program in place and record it, or only its first edits.
+    """Run a pass on a program in place, or only its first edits, and record it.
 
     Raises:
-        OperationError: A negative number of edits.
+        OperationError: ``edits`` is negative.
     """
     if edits is not None and edits < 0:
         raise OperationError(f"{edits} edits; expected 0 or more")
     recording = Recording(program)
-    # First among the listeners: no other one hears of an edit that is not made.
+    # First among the listeners, so that no other is told of an edit that is not made.
     limit = [] if edits is None else [_Limit(edits)]
     program.listeners[:0] = limit
     try:
@@ -80,11 +80,11 @@ def run_recorded(pass_: Pass, program: Program, edits: int | None = None) -> Rec
     return recording
 
 
-# What could be done
+# Possible edits
 
 
 def possible_changes(pass_: Pass, program: Program) -> DataFrame:
-    """Every edit that a pass could begin with, as a table; the program is left as it is."""
+    """Every edit that a pass could begin with, as a table; the program is not changed."""
     import pandas as pd  # noqa: PLC0415
 
     rows = [row for one in _passes(pass_) for row in _changes(one, program)]
@@ -120,13 +120,13 @@ def _named(rule: Rule) -> tuple[str, str, str]:
 def _first_touched(
     rows: dict[int, Any], program: Program, named: dict[int, str]
 ) -> tuple[int | None, str]:
-    """The first instruction of the program, as it is now, that an edit concerns."""
+    """The first instruction of the current program that an edit touches."""
     found = next((program.find(id) for id in rows if program.find(id) is not None), None)
     return (None, "") if found is None else (found.id, instruction_text(found, named))
 
 
 def _rule_changes(rules: tuple[Rule, ...], program: Program) -> list[tuple[Instruction, Rule]]:
-    """The places where a rule applies to the program as it is; each is tried on one copy and taken back."""
+    """The places where a rule applies to the program; each is tried on a copy and undone."""
     work = program.clone()
     found: list[tuple[Instruction, Rule]] = []
     places = [i for m in program.reachable_modules() if not m.bypass for i in m]

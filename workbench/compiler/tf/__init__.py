@@ -26,19 +26,19 @@ def parse_tf(
 ) -> Program:
     """Import a frozen TensorFlow graph (a GraphDef).
 
-    With ``is_nhwc``, parameters and results of rank 4 are laid out ``[N, C, H, W]`` where the graph has
-    ``[N, H, W, C]``, and everything in between is transposed accordingly.
+    With ``is_nhwc``, parameters and results of rank 4 that are ``[N, H, W, C]`` in the graph become ``[N,
+    C, H, W]``, and values in between are transposed accordingly.
 
     Args:
         model: A path, or the bytes of a GraphDef.
         is_nhwc: Whether the channels come last in the graph.
         batch_size: The length of a dimension that the graph leaves open.
-        map_input_dims: Lens of parameters, as the program is to have them, by the placeholder's name.
-        output_names: The nodes whose values are returned; those that no other node takes if empty.
+        map_input_dims: Lens of parameters in the program's layout, by the placeholder's name.
+        output_names: The nodes whose values are returned; if empty, those that no other node reads.
         skip_unknown_operators: Keep unknown operators as ``unknown:Op`` instead of failing.
 
     Raises:
-        ModelError: The graph is missing, damaged, hostile or uses something that is not supported.
+        ModelError: The graph is missing, damaged, hostile or uses an unsupported feature.
     """
     options = ParseOptions(
         is_nhwc, batch_size, map_input_dims or {}, tuple(output_names), skip_unknown_operators

@@ -30,10 +30,10 @@ _KINDS = {"i": "an integer", "f": "a float", "b": "a bool", "s": "a text", "list
 
 
 class NodeContext:
-    """A node on its way into a module. Values are in TensorFlow's own layout between handlers."""
+    """A node that is being imported into a module. Between handlers, values are in TensorFlow's layout."""
 
     def __init__(self, importer: Importer, node: Message, module: Module) -> None:
-        """Made by the importer, for one node."""
+        """Called by the importer, once per node."""
         self.importer = importer
         self.node = node
         self.module = module
@@ -45,7 +45,7 @@ class NodeContext:
 
     @property
     def is_needed(self) -> bool:
-        """Whether an output follows from this node, and not assertions only."""
+        """Whether an output depends on this node, not only assertions."""
         return self.importer.graph.is_needed(self.node.name)
 
     def fail(self, message: str) -> ModelError:
@@ -119,7 +119,7 @@ class NodeContext:
             raise self.fail(f"{len(inputs)} inputs; expected {wanted}")
 
     def rank(self, value: Instruction) -> int:
-        """The number of dimensions that the value has in TensorFlow: programs have no rank 0."""
+        """The rank that the value has in TensorFlow: programs have no rank 0."""
         return 0 if value in self.importer.scalars else value.shape.ndim
 
     def lens(self, value: Instruction) -> tuple[int, ...]:
@@ -133,11 +133,11 @@ class NodeContext:
         return () if value in self.importer.scalars else value.shape.lens
 
     def constant(self, value: Instruction) -> Array | None:
-        """The elements of a value that is known at import, else None."""
+        """The elements of a value that is known at import; otherwise None."""
         return self.importer.constants.value(value)
 
     def required_constant(self, value: Instruction, what: str) -> Array:
-        """The elements of a value that has to be known at import.
+        """The elements of a value that must be known at import.
 
         Raises:
             RuntimeValueError: It is only known at run time.
@@ -156,11 +156,11 @@ class NodeContext:
         return tuple(int(v) for v in found.reshape(-1))
 
     def constant_int(self, value: Instruction, what: str) -> int:
-        """The one element of a constant as an integer."""
+        """The only element of a constant as an integer."""
         return self.one(self.constant_ints(value, what), what)
 
     def one(self, values: Sequence[Any] | Array, what: str) -> Any:
-        """The element of something that has to have one."""
+        """The element of a list that must have exactly one."""
         if len(values) != 1:
             raise self.fail(f"{what} has {len(values)} elements; expected one")
         return values[0]
@@ -169,7 +169,7 @@ class NodeContext:
         """``axis`` counted from the front.
 
         Raises:
-            ModelError: It is out of range.
+            ModelError: The axis is out of range.
         """
         if not -rank <= axis < rank:
             raise self.fail(f"{what} {axis} is out of range; expected -{rank} to {rank - 1}")
@@ -179,14 +179,14 @@ class NodeContext:
 
     @property
     def is_nhwc(self) -> bool:
-        """Whether the channels come last for this node: as it says, or else as the whole graph has it."""
+        """Whether the channels come last for this node: its ``data_format``, or else the graph's."""
         given = self.text("data_format", "")
         if given not in {"", "NHWC", "NCHW"}:
             raise self.fail(f"data_format={given!r}; expected NHWC or NCHW")
         return given == "NHWC" if given else self.importer.options.is_nhwc
 
     def to_nchw(self, value: Instruction) -> Instruction:
-        """A value of rank 4 with its channels in front of its spatial axes."""
+        """A value of rank 4 with its channels before its spatial axes."""
         return self._permuted(value, NHWC_TO_NCHW)
 
     def to_nhwc(self, value: Instruction) -> Instruction:
@@ -205,7 +205,7 @@ class NodeContext:
         return self.module.add(op, *inputs, **attributes)
 
     def common(self, op: str, *inputs: Instruction, **attributes: Any) -> Instruction:
-        """Append an operation on inputs that are broadcast and converted to what they have in common."""
+        """Append an operation on inputs that are broadcast to common lens and converted to a common type."""
         return broadcast.common(self.module, op, *inputs, **attributes)
 
     def common_lens(self, op: str, *inputs: Instruction) -> Instruction:
@@ -213,7 +213,7 @@ class NodeContext:
         return self.add(op, *broadcast.broadcasted_alike(self.module, inputs))
 
     def typed(self, value: Instruction, type: DType) -> Instruction:
-        """The value, which is to be converted to this type before anything takes it."""
+        """The value, marked to be converted to this type before another node reads it."""
         if value.shape.type is not type:
             self.importer.types[value] = type
         return value
@@ -230,16 +230,16 @@ class NodeContext:
         return self.as_scalar(self.module.add_literal(Argument(Shape.scalar(type), array)))
 
     def as_scalar(self, value: Instruction) -> Instruction:
-        """Note that a value of one element has rank 0 in TensorFlow."""
+        """Record that a value of one element has rank 0 in TensorFlow."""
         self.importer.scalars.add(value)
         return value
 
     def as_rank(self, value: Instruction, rank: int) -> Instruction:
-        """The value, known to have this rank in TensorFlow, which may be 0."""
+        """The value, recorded as having this rank in TensorFlow, which may be 0."""
         return self.as_scalar(value) if rank == 0 else value
 
     def like(self, value: Instruction, inputs: Sequence[Instruction]) -> Instruction:
-        """The result of an element-wise operation, of rank 0 if all its inputs are."""
+        """The result of an elementwise operation, of rank 0 if all its inputs are."""
         return self.as_rank(value, max(map(self.rank, inputs)))
 
     def convert(self, value: Instruction, type: DType) -> Instruction:
@@ -251,7 +251,7 @@ class NodeContext:
         return broadcast.broadcasted(self.module, value, lens)
 
     def standard(self, value: Instruction) -> Instruction:
-        """The value laid out row by row: itself, or a contiguous copy."""
+        """The value in row-major order: itself, or a contiguous copy."""
         is_fixed = not value.shape.is_dynamic
         return self.add("contiguous", value) if is_fixed and not value.shape.standard else value
 

@@ -1,4 +1,4 @@
-"""The nodes of a graph: by name, in the order of import, and which of them matter."""
+"""The nodes of a graph: by name, in the order of import, and those that outputs depend on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workbench.compiler.errors import ModelError
 from workbench.compiler.tf.reader import Message
 
 _ASIDE = ("NoOp", "Assert")
-"""Operators that compute nothing; so do nodes that were named for one."""
+"""Operators that compute nothing; nodes named after one do not, either."""
 
 
 def described(node: Message) -> str:
@@ -17,7 +17,7 @@ def described(node: Message) -> str:
 
 
 def source_of(name: str) -> tuple[str, int]:
-    """The node and the number of its output that an input ``name:1`` means."""
+    """The node and the output number of an input ``name:1``."""
     node, colon, index = name.rpartition(":")
     if colon and index.isdecimal() and len(index) < 10:
         return node, int(index)
@@ -25,12 +25,12 @@ def source_of(name: str) -> tuple[str, int]:
 
 
 def data_inputs(node: Message) -> list[str]:
-    """The inputs of a node that are values; ``^name`` only says what runs first."""
+    """The inputs of a node that are values; ``^name`` only orders execution."""
     return [name for name in node.input if not name.startswith("^")]
 
 
 def is_aside(node: Message) -> bool:
-    """Whether the node does no computation: assertions and what only orders others."""
+    """Whether the node computes nothing: an assertion, or a node that only orders others."""
     return node.op in _ASIDE or any(word in node.name for word in _ASIDE)
 
 
@@ -38,15 +38,15 @@ class Graph:
     """The nodes of a graph."""
 
     def __init__(self, nodes: Iterable[Message], output_names: Sequence[str]) -> None:
-        """Look the nodes over.
+        """Index the nodes, and find those that outputs depend on.
 
         Raises:
-            ModelError: Names are missing or double, or an output or an input does not exist.
+            ModelError: Names are missing or duplicated, or an output does not exist.
         """
         self.nodes: dict[str, Message] = {}
         for node in nodes:
             if not node.name or node.name in self.nodes:
-                raise ModelError(f"{described(node)}: expected a name of its own")
+                raise ModelError(f"{described(node)}: expected a unique, nonempty name")
             self.nodes[node.name] = node
         self.output_names = tuple(output_names) or tuple(self._sinks())
         for name in self.output_names:
@@ -58,7 +58,7 @@ class Graph:
         self._needed = self._ancestors()
 
     def _sinks(self) -> Iterator[str]:
-        """Nodes that no other node takes, sorted by name; constants and assertions left out."""
+        """Nodes that no other node reads, sorted by name, except constants and assertions."""
         taken = {name.removesuffix(":0") for n in self.nodes.values() for name in n.input}
         for name in self.names():
             node = self.nodes[name]
@@ -66,11 +66,11 @@ class Graph:
                 yield name
 
     def names(self) -> list[str]:
-        """The names of the nodes, by their bytes."""
+        """The names of the nodes, sorted by their bytes."""
         return sorted(self.nodes, key=lambda name: name.encode("utf-8", "surrogatepass"))
 
     def is_needed(self, name: str) -> bool:
-        """Whether an output follows from this node."""
+        """Whether an output depends on this node."""
         return name in self._needed
 
     def _ancestors(self) -> set[str]:
@@ -84,7 +84,7 @@ class Graph:
         return found
 
     def ordered(self) -> Iterator[Message]:
-        """The nodes sorted by name, but each after what it takes, depth first.
+        """The nodes sorted by name, but each after its inputs, depth first.
 
         Raises:
             ModelError: An input does not exist, or there is a cycle.
@@ -114,7 +114,7 @@ class Graph:
         missing = next((m for m in makers if m not in self.nodes), None)
         if missing is not None:
             raise ModelError(
-                f"{described(node)} takes {missing[:200]!r}, which is no node of the graph; "
+                f"{described(node)} reads {missing[:200]!r}, which is not a node of the graph; "
                 "the file is damaged"
             )
         return makers

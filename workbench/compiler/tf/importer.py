@@ -1,4 +1,4 @@
-"""The driver: placeholders into parameters, nodes into instructions, everything with its source."""
+"""The importer: placeholders become parameters, nodes become instructions, each with its source node."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class Importer:
         self.scalars: set[Instruction] = set()
         """Values that have rank 0 in TensorFlow; programs hold them with one dimension."""
         self.laid_out: dict[Instruction, Instruction] = {}
-        """Constants of rank 4, and what transposes each as if it were an image with channels in front.
+        """Constants of rank 4, each with the transpose of it as if it were an image with channels first.
 
-        MIGraphX has that transpose after every constant; here only kernels of convolutions take it,
-        which undo it, for anything else would get the wrong elements.
+        MIGraphX transposes every constant. Here only kernels of convolutions use the transpose, because
+        they undo it; any other node would get the wrong elements.
         """
         self.types: dict[Instruction, DType] = {}
-        """Values in a wider type than the graph has, and its type: what takes one takes it converted."""
+        """Values in a wider type than in the graph, by the graph's type, to which readers convert them."""
         self._skipped: set[Instruction] = set()
 
     def run(self) -> Program:
         """Import the graph.
 
         Raises:
-            ModelError: The graph is damaged or uses something that is not supported.
+            ModelError: The graph is damaged or uses an unsupported feature.
         """
         self._expect_inputs()
         if not self.options.skip_unknown_operators:
@@ -168,7 +168,7 @@ class Importer:
         is_needed = self.graph.is_needed(node.name)
         inputs = [self.values.get(source_of(name)) for name in data_inputs(node)]
         if None in inputs and not is_needed:
-            return  # it takes what was left out, and nothing needs it
+            return  # it reads a skipped value, and no output depends on it
         with self.program.source(self._source(node)):
             try:
                 found = self._handled(node, [self._input(node, i) for i in range(len(inputs))])
@@ -185,7 +185,7 @@ class Importer:
         if found is None:
             maker = self.graph.nodes[source_of(name)[0]]
             raise ModelError(
-                f"{described(node)} takes {name!r}, but no such output of {described(maker)} "
+                f"{described(node)} reads {name!r}, but no such output of {described(maker)} "
                 "is supported"
             )
         type = self.types.get(found)
@@ -198,7 +198,7 @@ class Importer:
     def _handled(self, node: Message, inputs: list[Instruction]) -> list[Instruction]:
         try:
             return self._results(node, inputs)
-        except Exception as error:  # whatever a handler raises is the graph's failure here
+        except Exception as error:  # any exception of a handler is reported as the graph's error
             if self.options.skip_unknown_operators and not self._skipped.isdisjoint(inputs):
                 return self._unknown(node, inputs)
             if isinstance(error, ModelError):

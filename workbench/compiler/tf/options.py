@@ -17,7 +17,7 @@ class ParseOptions:
     batch_size: int = 1
     """The length of a dimension that the graph leaves open."""
     map_input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
-    """Lens of parameters, as the program is to have them, by name."""
+    """Lens of parameters in the program's layout, by name."""
     output_names: tuple[str, ...] = ()
     """The nodes whose values are returned."""
     skip_unknown_operators: bool = False
@@ -34,5 +34,5 @@ class ParseOptions:
         for name, lens in self.map_input_dims.items():
             if any(n < 0 for n in lens):
                 raise ModelError(
-                    f"map_input_dims: {name!r} has {list(lens)}; expected no negatives"
+                    f"map_input_dims: {name!r} has {list(lens)}; expected no negative lengths"
                 )

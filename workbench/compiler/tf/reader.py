@@ -1,4 +1,4 @@
-"""From a path or bytes to a GraphDef that is known to be one; its messages are TensorBoard's."""
+"""Reading a path or bytes into a checked GraphDef; its message classes are TensorBoard's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from workbench.compiler.errors import ModelError
 
 Message: TypeAlias = "Any"
-"""A message of TensorFlow's protocol buffers, which come without types."""
+"""A message of TensorFlow's protocol buffers, which have no type stubs."""
 
 MAX_FILE_BYTES = 1 << 31
-"""What a protocol buffer can be at most."""
+"""The largest size of a protocol buffer."""
 
 _MAGIC = {
     b"version https://git-lfs": "a Git LFS pointer; run `git lfs pull` to get the graph itself",
@@ -30,7 +30,7 @@ def messages() -> Any:
     """The module of GraphDef.
 
     Raises:
-        ModelError: The package that brings it is not installed.
+        ModelError: The package that provides it is not installed.
     """
     try:
         return import_module("tensorboard.compat.proto.graph_pb2")
@@ -45,7 +45,7 @@ def read(model: str | Path | bytes) -> Message:
     """Read a frozen graph.
 
     Raises:
-        ModelError: It cannot be read, is damaged, or is no GraphDef.
+        ModelError: The graph cannot be read, is damaged, or is not a GraphDef.
     """
     if isinstance(model, bytes | bytearray | memoryview):
         return _parsed(bytes(model))
@@ -85,7 +85,7 @@ def _parsed(data: bytes) -> Message:
     graph = messages().GraphDef()
     try:
         graph.ParseFromString(data)
-    except Exception as error:  # protobuf's own errors are of no public class here
+    except Exception as error:  # protobuf's errors have no public class here
         raise ModelError(f"not a GraphDef, or a damaged one: {error}") from error
     if not graph.node:
         raise ModelError(f"not a GraphDef: it has no nodes; if it is a SavedModel, {_FROZEN}")

@@ -1,4 +1,4 @@
-"""TensorProtos as arguments, their size checked before memory is taken."""
+"""TensorProtos as arguments; their size is checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ MAX_RANK = 32
 
 
 def element_type(code: int, where: str) -> DType:
-    """The element type that a TensorFlow type code stands for.
+    """The element type for a TensorFlow type code.
 
     Raises:
-        ModelError: There is none, as for strings.
+        ModelError: There is none, for example for strings.
     """
     if code not in TYPES:
         found = _NAMES.get(code, f"of code {code}")
@@ -80,7 +80,7 @@ def lens_of(shape: Message, where: str) -> tuple[int, ...]:
     """The lens of a TensorShapeProto whose dimensions are all known.
 
     Raises:
-        ModelError: One is not, or there are too many.
+        ModelError: A dimension is unknown, or there are too many.
     """
     lens = tuple(d.size for d in shape.dim)
     if shape.unknown_rank or any(n < 0 for n in lens):
@@ -91,7 +91,7 @@ def lens_of(shape: Message, where: str) -> tuple[int, ...]:
 
 
 def literal_shape(type: DType, lens: Sequence[int]) -> Shape:
-    """The shape of a literal: one element, with a dimension or without one, is a scalar."""
+    """The shape of a literal: one element of rank 0 or 1 is a scalar, except for double of rank 1."""
     if not lens or (tuple(lens) == (1,) and type is not DType.DOUBLE):
         return Shape.scalar(type)
     return Shape(type, lens)
@@ -131,7 +131,7 @@ def _values(tensor: Message, type: DType) -> Array:
 
 
 def _filled(values: Array, count: int, where: str, type: DType) -> Array:
-    """All elements, of which a file leaves out those that repeat the last one, or are zero."""
+    """All elements, including those that a file omits: repetitions of the last one, or zeros."""
     if values.size > count:
         raise ModelError(f"{where}: {values.size:,} values; expected at most {count:,}")
     if values.size == count:

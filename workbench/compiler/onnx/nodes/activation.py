@@ -11,7 +11,7 @@ from workbench.compiler.onnx.registry import onnx_op
 
 
 def _spread(node: NodeContext, x: Instruction, value: float) -> Instruction:
-    """A literal with the lens of ``x``."""
+    """A scalar literal broadcast to the lens of ``x``."""
     return node.multibroadcast(node.scalar(x.shape.type, value), node.lens(x))
 
 
@@ -60,7 +60,7 @@ def selu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Shrink")
 def shrink(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Zero near zero; ``bias`` nearer to zero elsewhere."""
+    """Zero within ``lambd`` of zero; elsewhere moved towards zero by ``bias``."""
     node.expect(inputs, 1)
     x, limit = inputs[0], node.number("lambd", 0.5)
     bias, low, high = (

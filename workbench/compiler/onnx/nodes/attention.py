@@ -1,4 +1,4 @@
-"""Fused attention operators of onnxruntime, taken apart."""
+"""Fused attention operators of onnxruntime, decomposed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Heads:
 
 
 def heads_first(node: NodeContext, value: Instruction) -> Instruction:
-    """(batch, length, heads, size) as (batch, heads, length, size), and the other way round."""
+    """(batch, length, heads, size) as (batch, heads, length, size), and vice versa."""
     return node.transpose(value, 0, 2, 1, 3)
 
 
@@ -62,8 +62,8 @@ def _attended(
     Args:
         node: The node.
         heads: Queries, keys and values.
-        biases: What is added to the scores.
-        before: The number of keys before that of the first query.
+        biases: The terms to add to the scores.
+        before: The number of keys before the key of the first query.
     """
     scores = scores_of(node, heads)
     for bias in biases:
@@ -76,7 +76,7 @@ def _attended(
 
 
 def _causal(node: NodeContext, scores: Instruction, before: Length) -> Instruction:
-    """The scores of the keys up to that of each query; minus infinity behind."""
+    """The scores with the keys after each query's own set to minus infinity."""
     lens = node.lens(scores)
     queries, keys = lens[-2:]
     places = node.multibroadcast(node.counted(DType.INT64, keys), lens)
@@ -90,7 +90,7 @@ def _causal(node: NodeContext, scores: Instruction, before: Length) -> Instructi
 def _padding_bias(
     node: NodeContext, mask: Instruction | None, lens: Lens, type: DType
 ) -> Instruction | None:
-    """Zero for keys that a mask keeps, and a large negative number for others."""
+    """A bias that is zero for keys that a mask keeps, and a large negative number for others."""
     if mask is None:
         return None
     hidden = node.multibroadcast(_hidden(node, mask, lens), lens)
@@ -125,7 +125,7 @@ def _counted(node: NodeContext, mask: Instruction, start: Length, batch: Length)
 
 @onnx_op("Attention", domain=MICROSOFT)
 def attention(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """Self-attention, the projection of its input included."""
+    """Self-attention, including the projection of its input."""
     node.expect(inputs, 2, 7)
     if node.flag("do_rotary"):
         raise node.fail("do_rotary=1 is not supported")
@@ -173,7 +173,7 @@ def _projected(node: NodeContext, inputs: list[Instruction]) -> list[Instruction
 
 
 def _split(node: NodeContext, parts: list[Instruction]) -> Heads:
-    """Queries, keys and values, (batch, length, width), with their heads apart."""
+    """Queries, keys and values, (batch, length, width), split into heads."""
     count, split = node.integer("num_heads"), list[Instruction]()
     for part in parts:
         batch, length, width = node.lens(part)
@@ -196,7 +196,7 @@ def multi_head_attention(node: NodeContext, inputs: list[Instruction]) -> list[I
 
 
 def _with_past(node: NodeContext, heads: Heads, inputs: list[Instruction]) -> Heads:
-    """With keys and values before those that are new, or written into a cache that has a length."""
+    """The heads with new keys and values appended to past ones, or written into a cache."""
     keys, values, length = (node.optional(inputs, i) for i in (6, 7, 8))
     if keys is None or values is None:
         return heads
@@ -228,7 +228,7 @@ def _unpacked(node: NodeContext, inputs: list[Instruction], count: int) -> Heads
         return Heads(*[heads_first(node, v) for v in (apart, *_parts(node, key, 2))])
     value = node.optional(inputs, 2)
     if value is None:
-        raise node.fail("the values are left out; expected them beside the keys")
+        raise node.fail("the values are omitted; expected them together with the keys")
     if key.shape.ndim == 4:
         _expect_lens(node, "keys", key, (batch, count, None, size))
         _expect_lens(node, "values", value, (batch, count, node.lens(key)[2], None))
@@ -248,7 +248,7 @@ def _expect_lens(
     if len(own) == len(wanted) and all(meet):
         return
     shown = ", ".join("any" if d is None else str(d) for d in wanted)
-    raise node.fail(f"{what} {value.shape}; expected {{{shown}}}, as the query and num_heads say")
+    raise node.fail(f"{what} {value.shape}; expected {{{shown}}}, from the query and num_heads")
 
 
 def _heads_apart(node: NodeContext, value: Instruction, count: int) -> Instruction:
@@ -259,7 +259,7 @@ def _heads_apart(node: NodeContext, value: Instruction, count: int) -> Instructi
 
 
 def _parts(node: NodeContext, packed: Instruction, count: int) -> list[Instruction]:
-    """The parts that are packed next to each other for every head."""
+    """The operands that are packed side by side for every head."""
     first = node.transpose(packed, 3, 0, 1, 2, 4)
     return [_part(node, first, i) for i in range(count)]
 

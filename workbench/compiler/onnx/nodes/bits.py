@@ -9,14 +9,14 @@ from workbench.compiler.onnx.registry import onnx_op
 
 @onnx_op("BitwiseNot")
 def bitwise_not(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The bits that are not set."""
+    """The complement of the bits."""
     node.expect(inputs, 1)
     return node.add("bitwise_not", inputs[0])
 
 
 @onnx_op("BitShift")
 def bit_shift(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Bits moved to the left or to the right."""
+    """Bits shifted to the left or to the right."""
     node.expect(inputs, 2)
     ops = {"LEFT": "shift_left", "RIGHT": "shift_right"}
     direction = node.text("direction")
@@ -27,6 +27,6 @@ def bit_shift(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("BitCast")
 def bit_cast(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The same bits as elements of another type of the same size."""
+    """The bits reinterpreted as another type of the same size."""
     node.expect(inputs, 1)
     return node.add("bit_cast", inputs[0], target_type=node.element_type("to"))

@@ -1,4 +1,4 @@
-"""Conversions between element types, those that programs hold in wider ones included."""
+"""Conversions between element types, including those that programs hold in wider types."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from workbench.compiler.onnx.sizes import dim_of, same
 from workbench.compiler.ops.collection import MAX_LENGTH
 
 MAX_ATTEMPTS = 5
-"""Imports of a loop's body until the shapes of its states settle."""
+"""The most imports of a loop's body until the shapes of its states settle."""
 
 
 @onnx_op("If")

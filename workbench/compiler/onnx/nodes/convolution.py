@@ -36,7 +36,7 @@ def convolve(
 
 
 def with_bias(node: NodeContext, result: Instruction, bias: Instruction | None) -> Instruction:
-    """A result plus a number for each channel."""
+    """A result plus an optional bias per channel."""
     if bias is None:
         return result
     return node.add("add", result, node.broadcast(bias, 1, node.lens(result)))
@@ -129,7 +129,7 @@ def _output_padding(
 def _trimmed(
     node: NodeContext, result: Instruction, begins: tuple[int, ...], ends: tuple[int, ...]
 ) -> Instruction:
-    """``result`` without its margins; a negative end adds zeros instead."""
+    """``result`` with its margins cut off; a negative end appends zeros instead."""
     lens = node.lens(result)[2:]
     axes = range(2, 2 + len(lens))
     if any(e < 0 for e in ends):
@@ -143,7 +143,7 @@ def _trimmed(
 
 @onnx_op("ConvInteger")
 def conv_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A convolution of integers, each less its zero point."""
+    """A convolution of integers minus their zero points."""
     node.expect(inputs, 2, 4)
     x, weights = inputs[:2]
     x_zero = _zero_point(node, x, node.optional(inputs, 2))
@@ -171,7 +171,7 @@ def _convolved(node: NodeContext, x: Instruction, weights: Instruction) -> Instr
 
 
 def _spread(node: NodeContext, zero: Instruction, value: Instruction) -> Instruction:
-    """A zero point with the lens of what it is of."""
+    """A zero point broadcast to the lens of its value."""
     if zero.shape.elements == 1:
         return node.multibroadcast(zero, node.lens(value))
     return node.broadcast(zero, 0, node.lens(value))
@@ -180,7 +180,7 @@ def _spread(node: NodeContext, zero: Instruction, value: Instruction) -> Instruc
 def _zero_point(
     node: NodeContext, value: Instruction, zero: Instruction | None
 ) -> Instruction | None:
-    """The zero point, unless a shift to int8 makes it 0."""
+    """The zero point, or None if the shift to int8 makes it 0."""
     type = value.shape.type
     if type not in {DType.INT8, DType.UINT8}:
         raise node.fail(f"element type {type.type_name}; expected int8 or uint8")
@@ -193,14 +193,14 @@ def _zero_point(
     known = node.constant(zero)
     if known is None or not bool(np.all(known == middle)):
         return zero
-    node.scalar(type, middle)  # MIGraphX's literal for it, of which nothing follows
+    node.scalar(type, middle)  # MIGraphX emits this unused literal
     return None
 
 
 def _shifted(
     node: NodeContext, value: Instruction | None, shift: Instruction
 ) -> Instruction | None:
-    """A uint8 value less 128, as int8."""
+    """A uint8 value minus 128, as int8."""
     if value is None or value.shape.type is not DType.UINT8:
         return value
     half = node.convert(value, DType.HALF)

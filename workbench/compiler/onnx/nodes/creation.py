@@ -1,4 +1,4 @@
-"""Operators that make values out of attributes, shapes and numbers."""
+"""Operators that create values from attributes, shapes and numbers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def constant_of_shape(node: NodeContext, inputs: list[Instruction]) -> Instructi
 
 @onnx_op("EyeLike")
 def eye_like(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Ones on a diagonal of a matrix as large as the input."""
+    """A matrix of the input's lens with ones on a diagonal."""
     node.expect(inputs, 1)
     x = inputs[0].shape
     if x.ndim != 2:
@@ -105,7 +105,7 @@ def eye_like(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def distances(node: NodeContext, rows: Length, columns: Length) -> Instruction:
-    """The distance of each element of a matrix to the right of its diagonal."""
+    """The column minus the row of each element of a matrix."""
     down = node.unsqueeze(node.counted(DType.INT64, rows), 1)
     return node.fit(node.common("sub", node.counted(DType.INT64, columns), down), (rows, columns))
 
@@ -120,7 +120,7 @@ def range_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     type = inputs[0].shape.type
     first, last, step = (node.element(v, "a bound or the step") for v in (start, limit, delta))
     if step == 0:
-        raise node.fail("a step of 0; expected another one")
+        raise node.fail("a step of 0; expected a nonzero step")
     count = max(0, math.ceil((float(last) - float(first)) / float(step)))
     if type.is_integral:
         count = max(0, -((int(first) - int(last)) // int(step)))
@@ -172,7 +172,7 @@ def size(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("OneHot")
 def one_hot(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Indices as rows with one element on."""
+    """One-hot rows for indices."""
     node.expect(inputs, 3)
     indices, depth, values = inputs
     axis, given = node.integer("axis", -1), node.constant(depth)
@@ -187,7 +187,7 @@ def one_hot(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def _one_hot_of(
     node: NodeContext, indices: Instruction, depth: Instruction, values: Instruction
 ) -> Instruction:
-    """Rows whose length a run knows."""
+    """One-hot rows whose length is known only at run time."""
     axis, spans = node.integer("axis", -1), node.spans(depth)
     depth, values = node.single(depth), node.expected(values, [Dim(2, 2)])
     made = node.add("onehot", indices, depth, values, axis=axis)

@@ -1,4 +1,4 @@
-"""Einsum, as transposes, matrix products and sums."""
+"""Einsum decomposed into transposes, matrix products and sums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.compiler.onnx.sizes import Length, same
 
 @dataclass
 class _Term:
-    """A value whose axes are all columns of the equation, in order; ``present`` are the real ones."""
+    """A value with an axis per column of the equation, in order; ``present`` are those not inserted."""
 
     value: Instruction
     present: set[int]
@@ -50,7 +50,7 @@ def einsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _is_plain(labels: Sequence[str], x: Instruction) -> bool:
-    """Whether MIGraphX's instructions are right for a term: fixed lengths, one diagonal, at the end."""
+    """Whether MIGraphX's instructions are correct for a term: static, at most one diagonal, at the end."""
     if x.shape.is_dynamic or not x.shape.elements or not _rank(x):
         return False
     repeated = [i for i, label in enumerate(labels) if labels.count(label) > 1]
@@ -60,7 +60,7 @@ def _is_plain(labels: Sequence[str], x: Instruction) -> bool:
 
 
 def _order(label: str) -> tuple[int, str]:
-    """Letters first, then the axes of the ellipsis."""
+    """A sort key: letters first, then the axes of the ellipsis."""
     return (len(label) > 1, label)
 
 
@@ -83,7 +83,9 @@ def _parsed(node: NodeContext, inputs: list[Instruction]) -> tuple[list[list[str
         once = sorted(x for x in set(known) if len(x) == 1 and known.count(x) == 1)
         output = [f"...{i:02}" for i in range(hidden)] + once
     if len(set(output)) != len(output) or not set(output) <= set(known):
-        raise node.fail(f"equation {equation!r}: the output's labels are not those of inputs, once")
+        raise node.fail(
+            f"equation {equation!r}: expected output labels that inputs have, each once"
+        )
     return terms, output
 
 
@@ -113,7 +115,7 @@ def _spread(node: NodeContext, x: Instruction, labels: list[str], columns: list[
 def _diagonal(
     node: NodeContext, x: Instruction, labels: list[str]
 ) -> tuple[Instruction, list[str]]:
-    """``x`` with one axis for each label: of axes with the same label, the diagonal is taken."""
+    """``x`` with one axis per label: axes with the same label are reduced to their diagonal."""
     while len(set(labels)) < len(labels):
         label = next(a for a in labels if labels.count(a) > 1)
         axes = [i for i, a in enumerate(labels) if a == label]
@@ -137,7 +139,7 @@ def _summed(node: NodeContext, term: _Term, columns: set[int]) -> _Term:
 
 
 def _product(node: NodeContext, left: _Term, right: _Term, later: set[int]) -> _Term:
-    """A batched matrix product over the columns that both have and nobody needs later."""
+    """A batched matrix product over the columns that both have and no later term needs."""
     if left.value.shape == Shape.scalar(left.value.shape.type):
         return _Term(node.add("mul", left.value, right.value), set())
     columns = range(left.value.shape.ndim)

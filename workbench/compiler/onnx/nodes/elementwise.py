@@ -1,4 +1,4 @@
-"""Operators that map to one operation, and element-wise ones that ONNX broadcasts."""
+"""Operators that map to one operation, and elementwise ones that ONNX broadcasts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _attributes(node: NodeContext, op: str) -> dict[str, Any]:
 
 @onnx_op(*UNARY)
 def unary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """One operation, its attributes those of the same names."""
+    """One operation, with the attributes of the same names."""
     node.expect(inputs, 1)
     op = UNARY[node.op_type]
     return node.add(op, inputs[0], **_attributes(node, op))
@@ -71,7 +71,7 @@ def binary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _placed(node: NodeContext, a: Instruction, b: Instruction) -> Instruction:
-    """The second input, along the axes of the first one that the node names; before opset 7."""
+    """The second input, placed along the axes of the first that the node names, as before opset 7."""
     axis = _explicit_axis(node, a, b)
     if axis is None:
         return b
@@ -80,12 +80,12 @@ def _placed(node: NodeContext, a: Instruction, b: Instruction) -> Instruction:
     axis = node.axis(axis, a.shape.ndim)
     if 1 not in node.lens(b):
         return node.broadcast(b, axis, node.lens(a))
-    after = a.shape.ndim - axis - b.shape.ndim  # its lens need not be those of the first input
+    after = a.shape.ndim - axis - b.shape.ndim  # its lens may differ from the first input's
     return node.unsqueeze(b, *range(b.shape.ndim, b.shape.ndim + after)) if after > 0 else b
 
 
 def _explicit_axis(node: NodeContext, a: Instruction, b: Instruction) -> int | None:
-    """The axis of the first input at which the second one lies, where the node says it."""
+    """The axis of the first input where the second is placed, if the node says so."""
     if node.flag("broadcast") and node.has("axis"):
         return node.integer("axis")
     if node.op_type != "PRelu" or node.version >= 7 or a.shape.is_dynamic or a.shape.ndim < 3:
@@ -131,7 +131,7 @@ def compared(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op(*NEGATED)
 def negated(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A comparison that is the opposite of another one; NaN compares as false to everything."""
+    """The negation of another comparison; any comparison with NaN is false."""
     node.expect(inputs, 2)
     floats = any(i.shape.type.is_float for i in inputs)
     if floats and not node.strict:
@@ -182,7 +182,7 @@ def bias_add(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Clip")
 def clip(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A value kept within bounds; the type's own where none are given."""
+    """A value clipped to bounds; the limits of its type by default."""
     node.expect(inputs, 1, 3)
     x = inputs[0]
     type = x.shape.type

@@ -1,4 +1,4 @@
-"""onnxruntime's attention in which several queries share a key, to a cache of keys and values."""
+"""onnxruntime's grouped-query attention: several queries share a key; keys and values are cached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.compiler.onnx.sizes import Length
 
 @onnx_op("GroupQueryAttention")
 def group_query_attention(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """Attention in which several queries share a key, to a cache of keys and values."""
+    """Grouped-query attention to a cache of keys and values: several queries share a key."""
     node.expect(inputs, 1, 12)
     query, key, value = _split(node, inputs)
     start = _start(node, inputs, query)
@@ -69,7 +69,7 @@ def _start(node: NodeContext, inputs: list[Instruction], query: Instruction) -> 
     """The position of the first new key of each sequence, (batch, 1)."""
     last, total = node.optional(inputs, 5), node.optional(inputs, 6)
     if last is None:
-        raise node.fail("input seqlens_k is left out; the operator requires it")
+        raise node.fail("input seqlens_k is omitted; the operator requires it")
     batch, _, length, _ = node.lens(query)
     last = node.reshape(last, batch, 1)
     type = last.shape.type
@@ -93,7 +93,7 @@ def _appended(
     start: Instruction,
     total: int | None,
 ) -> Instruction:
-    """A cache with new keys or values written at their places; longer, if it has to be."""
+    """A cache with new keys or values written at their positions, grown if necessary."""
     batch, groups, length, size = node.lens(new)
     room = 0 if past is None else node.lens(past)[2]
     missing = max(total or 0, length) - room
@@ -118,7 +118,7 @@ def _appended(
 
 
 def _repeated(node: NodeContext, value: Instruction, times: int) -> Instruction:
-    """Each head as often as queries share it."""
+    """Each head repeated for the queries that share it."""
     if times == 1:
         return value
     batch, groups, length, size = node.lens(value)
@@ -146,7 +146,7 @@ def _attended(
 
 
 def _hidden(node: NodeContext, lens: Lens, start: Instruction) -> Instruction:
-    """The keys that a query does not see: those after it, and those too far before it."""
+    """A mask of the keys that a query does not see: later ones, and those before its window."""
     batch, _, queries, keys = lens
     type = start.shape.type
     places = node.counted(type, keys)
@@ -162,7 +162,7 @@ def _hidden(node: NodeContext, lens: Lens, start: Instruction) -> Instruction:
 
 
 def _as_long(node: NodeContext, bias: Instruction, length: Length) -> Instruction:
-    """A bias for as many keys as there are; what is added belongs to keys that are hidden."""
+    """A bias with a column per key, cut or padded; padding belongs to hidden keys."""
     own = node.lens(bias)[3]
     if own >= length:
         return bias if own == length else node.slice(bias, [3], [0], [length])
@@ -170,7 +170,7 @@ def _as_long(node: NodeContext, bias: Instruction, length: Length) -> Instructio
 
 
 def _weights(node: NodeContext, scores: Instruction, sink: Instruction | None) -> Instruction:
-    """Softmax; with a sink, one more score for each head takes part that belongs to no key."""
+    """Softmax; a sink adds one score per head that belongs to no key."""
     batch, heads, queries, keys = node.lens(scores)
     if sink is None and not node.flag("smooth_softmax"):
         return node.add("softmax", scores, axis=3)

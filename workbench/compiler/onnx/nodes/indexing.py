@@ -22,14 +22,14 @@ REDUCTIONS = {"none", "add", "mul", "min", "max"}
 
 @onnx_op("GatherElements")
 def gather_elements(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """For each position, the element of an axis that the index there names."""
+    """For each position, the element along an axis that the index there selects."""
     node.expect(inputs, 2)
     return node.add("gather_elements", *inputs, axis=node.integer("axis", 0))
 
 
 @onnx_op("Scatter", "ScatterElements")
 def scatter_elements(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """For each position, an update of the element of an axis that the index there names."""
+    """For each position, an update of the element along an axis that the index there selects."""
     node.expect(inputs, 3)
     if not agree(*[dims_of(i.shape) for i in inputs[1:]]):
         shapes = "; ".join(str(i.shape) for i in inputs[1:])
@@ -53,14 +53,14 @@ def _reduction(node: NodeContext) -> str:
 
 @onnx_op("TensorScatter")
 def tensor_scatter(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A cache with an update written along an axis, from a place of its own for each sample."""
+    """A cache with an update written along an axis, from a start position per sample."""
     node.expect(inputs, 2, 3)
     cache, update, starts = inputs[0], inputs[1], node.optional(inputs, 2)
     mode, axis = node.text("mode", "linear"), node.axis(node.integer("axis", -2), cache.shape.ndim)
     if mode not in {"linear", "circular"}:
         raise node.fail(f"mode={mode!r}; expected 'linear' or 'circular'")
     if axis == 0:
-        raise node.fail("axis 0; expected another one, for that of the batch is the first")
+        raise node.fail("axis 0 is the batch; expected another axis")
     lens = node.lens(update)
     index = node.broadcast(node.counted(DType.INT64, lens[axis]), axis, lens)
     if starts is not None:
@@ -80,7 +80,7 @@ def _k(node: NodeContext, given: Instruction) -> Length:
 
 @onnx_op("TopK")
 def top_k(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The largest or smallest elements along an axis, and where they are."""
+    """The largest or smallest elements along an axis, and their indices."""
     node.expect(inputs, 1, 2)
     given = node.optional(inputs, 1)
     axis, largest = node.integer("axis", -1), node.flag("largest", True)
@@ -110,7 +110,7 @@ def trilu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _triangle(node: NodeContext, lens: Sequence[Length], given: Instruction | None) -> Instruction:
-    """The elements of a matrix on the side that is kept."""
+    """The mask of the elements that are kept."""
     upper, fixed = node.flag("upper", True), known(lens[-2:])
     diagonal = np.zeros(1) if given is None else node.constant(given)
     if diagonal is not None and fixed is not None:
@@ -163,7 +163,7 @@ def reverse_sequence(node: NodeContext, inputs: list[Instruction]) -> Instructio
 def _reversed_by_index(
     node: NodeContext, x: Instruction, lengths: Instruction, axes: tuple[int, int]
 ) -> Instruction:
-    """The element of each place taken from its mirror image, within the length of its sequence."""
+    """A gather of each element from its mirrored position within its sequence."""
     batch, time = axes
     lens = node.lens(x)
     places = node.unsqueeze(node.counted(DType.INT64, lens[time]), batch)

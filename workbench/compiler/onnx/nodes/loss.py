@@ -35,7 +35,7 @@ def cross_entropy(node: NodeContext, inputs: list[Instruction]) -> list[Instruct
         zero = node.multibroadcast(node.scalar(scores.shape.type, 0), node.lens(labels))
         weights = node.add("where", ignored, zero, weights)
     loss = node.add("mul", node.add("neg", picked), weights)
-    # An ignored label may point at an infinite loss, which a weight of zero does not take away.
+    # An ignored label may select an infinite loss, and infinity times a weight of zero is NaN.
     if ignored is not None:
         zero = node.multibroadcast(node.scalar(scores.shape.type, 0), node.lens(labels))
         loss = node.add("where", ignored, zero, loss)

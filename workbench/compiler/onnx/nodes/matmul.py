@@ -52,14 +52,14 @@ def matmul(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("MatMulInteger")
 def matmul_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A matrix product of integers, each less its zero point."""
+    """A matrix product of integers minus their zero points."""
     node.expect(inputs, 2, 4)
     a, b = inputs[:2]
     zeros = [_offset(node, v, node.optional(inputs, i)) for i, v in ((2, a), (3, b))]
     if all(zero is None for zero in zeros):
         return product(node, _signed(node, a), _signed(node, b), "quant_dot")
     if zeros[0] is not None and zeros[0].shape.elements > 1 and zeros[0].shape.ndim == 1:
-        zeros[0] = node.unsqueeze(zeros[0], 1)  # one for each row
+        zeros[0] = node.unsqueeze(zeros[0], 1)  # one per row
     wide = [node.convert(v, DType.INT32) for v in (a, b)]
     # In int8 the difference of a value and its zero point could wrap around.
     a, b = (v if z is None else node.common("sub", v, z) for v, z in zip(wide, zeros, strict=True))
@@ -67,7 +67,7 @@ def matmul_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _signed(node: NodeContext, value: Instruction) -> Instruction:
-    """A uint8 value less 128, as int8."""
+    """A uint8 value minus 128, as int8."""
     if value.shape.type is not DType.UINT8:
         return value
     half = node.convert(value, DType.HALF)
@@ -75,7 +75,7 @@ def _signed(node: NodeContext, value: Instruction) -> Instruction:
 
 
 def _offset(node: NodeContext, value: Instruction, zero: Instruction | None) -> Instruction | None:
-    """The zero point of an operand, or None where the operand can be taken as int8 without it."""
+    """The zero point of an operand, or None if a shift to int8 makes it 0."""
     type = value.shape.type
     if zero is None and type is DType.UINT8:
         return node.scalar(type, 0)
@@ -85,7 +85,7 @@ def _offset(node: NodeContext, value: Instruction, zero: Instruction | None) -> 
 def zero_point(
     node: NodeContext, value: Instruction, zero: Instruction | None
 ) -> Instruction | None:
-    """The zero point of 8-bit integers, or None where it is left out or the middle of its type."""
+    """The zero point of 8-bit integers, or None if it is omitted or the middle of its type."""
     type = value.shape.type
     if type not in {DType.INT8, DType.UINT8}:
         raise node.fail(f"element type {type.type_name}; expected int8 or uint8")
@@ -112,7 +112,7 @@ def matmul_integer_to_float(node: NodeContext, inputs: list[Instruction]) -> Ins
 def float_product(
     node: NodeContext, inputs: list[Instruction], zeros: list[Instruction | None]
 ) -> Instruction:
-    """A matrix product of two quantised matrices, their scales behind them, as floats."""
+    """A matrix product of two quantised matrices as floats; their scales follow them in ``inputs``."""
     _check_scales(node, inputs[2:4], node.optional(inputs, 6))
     operands: list[Instruction] = []
     for value, scale, zero in zip(inputs[:2], inputs[2:4], zeros, strict=True):
@@ -124,19 +124,21 @@ def float_product(
 
 
 def _check_scales(node: NodeContext, scales: list[Instruction], bias: Instruction | None) -> None:
-    """Refuse scales that are no list of floats, and what differs from them in type."""
+    """Refuse scales that are not lists of floats, and a bias of another type."""
     type = scales[0].shape.type
     for scale in scales:
         if type not in {DType.HALF, DType.FLOAT} or scale.shape.type is not type:
-            raise node.fail(f"scale {scale.shape}; expected scales of float or half, both alike")
+            raise node.fail(f"scale {scale.shape}; expected both scales float, or both half")
         if scale.shape.ndim > 1:
             raise node.fail(f"scale {scale.shape}; expected a scalar or a list")
     if bias is not None and (bias.shape.type is not type or bias.shape.ndim != 1):
-        raise node.fail(f"bias {bias.shape}; expected a list of {type.type_name}, as the scales")
+        raise node.fail(
+            f"bias {bias.shape}; expected a list of {type.type_name}, the type of the scales"
+        )
 
 
 def _blocks(node: NodeContext, value: Instruction, size: int, columns: int) -> Instruction:
-    """Each column repeated ``size`` times, cut to so many columns."""
+    """Each column repeated ``size`` times, cut to ``columns`` columns."""
     rows, count = node.lens(value)
     spread = node.multibroadcast(node.unsqueeze(value, 2), (rows, count, size))
     return _columns(node, node.reshape(spread, rows, -1), columns)
@@ -148,7 +150,7 @@ def _columns(node: NodeContext, value: Instruction, count: int) -> Instruction:
 
 @onnx_op("MatMulNBits")
 def matmul_n_bits(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A product with a matrix of weights of few bits, each block with a scale of its own."""
+    """A product with a matrix of weights of few bits, with a scale per block."""
     node.expect(inputs, 3, 6)
     a, packed, scales = inputs[:3]
     rows, inner = node.integer("N"), node.integer("K")
@@ -187,9 +189,7 @@ def _check_packed(
     rows, count, _ = lens
     packed, scales, zero = inputs[1], inputs[2], node.optional(inputs, 3)
     if dims_of(packed.shape) != tuple(Dim(n, n) for n in lens):
-        raise node.fail(
-            f"weights {packed.shape}; expected {list(lens)}, as N, K and block_size say"
-        )
+        raise node.fail(f"weights {packed.shape}; expected {list(lens)} from N, K and block_size")
     if node.count(scales) != rows * count:
         raise node.fail(f"scales {scales.shape}; expected {rows * count}, one for each block")
     if zero is None:
@@ -200,7 +200,7 @@ def _check_packed(
 
 
 def _codes(node: NodeContext, packed: Instruction, bits: int, columns: int) -> Instruction:
-    """The codes of few bits in the bytes of a matrix, cut to so many columns."""
+    """The codes of few bits in the bytes of a matrix, cut to ``columns`` columns."""
     if bits == 8:
         return _columns(node, packed, columns)
     codes = node.add("unpack_int4", packed)
@@ -232,12 +232,12 @@ NORMAL_FLOAT = [
 ]  # fmt: skip
 _TINY_FLOAT = [0.0, 0.0625 / 12, 8 / 12, 12 / 12, 4 / 12, 6 / 12, 2 / 12, 3 / 12]
 TINY_FLOAT = [*_TINY_FLOAT, *[-v for v in _TINY_FLOAT]]
-"""What the codes of the two kinds of 4-bit floats mean."""
+"""The values of the codes of the two kinds of 4-bit floats."""
 
 
 @onnx_op("MatMulBnb4")
 def matmul_bnb4(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A product with a matrix of 4-bit codes, each block with its largest absolute value."""
+    """A product with a matrix of 4-bit codes, with the largest absolute value per block."""
     rows, inner, kind = packed_lens(node, inputs)
     total = rows * inner
     pairs = node.reshape(node.add("unpack_int4", inputs[1]), -(-total // 2), 2)
@@ -250,7 +250,7 @@ def matmul_bnb4(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def packed_lens(node: NodeContext, inputs: list[Instruction]) -> tuple[int, int, int]:
-    """The rows and columns of a matrix of 4-bit codes, and their kind; what does not fit is refused."""
+    """The rows, the columns and the kind of a matrix of 4-bit codes; refuses inputs that do not fit."""
     node.expect(inputs, 3)
     rows, inner, block = node.integer("N"), node.integer("K"), node.integer("block_size")
     kind, total = node.integer("quant_type"), rows * inner
@@ -260,17 +260,15 @@ def packed_lens(node: NodeContext, inputs: list[Instruction]) -> tuple[int, int,
         )
     a, packed, largest = inputs
     if not a.shape.ndim or dims_of(a.shape)[-1] != Dim(inner, inner):
-        raise node.fail(
-            f"input {a.shape}; expected {inner} elements along its last axis, as K says"
-        )
+        raise node.fail(f"input {a.shape}; expected {inner} elements along its last axis, from K")
     for given, count in ((packed, -(-total // 2)), (largest, -(-total // block))):
         if dims_of(given.shape) != (Dim(count, count),):
-            raise node.fail(f"{given.shape}; expected a list of {count}, as N and K say")
+            raise node.fail(f"{given.shape}; expected a list of {count}, from N and K")
     return rows, inner, kind
 
 
 def block_scales(node: NodeContext, largest: Instruction, rows: int, columns: int) -> Instruction:
-    """A matrix of the numbers of blocks, each as often as the block has elements."""
+    """A matrix of block scales, each repeated for the elements of its block."""
     count, block = node.lens(largest)[0], node.integer("block_size")
     spread = node.multibroadcast(node.unsqueeze(largest, 1), (count, block))
     flat = node.reshape(spread, count * block)

@@ -18,7 +18,7 @@ _BLOCK = 32
 
 @onnx_op("MXFixNeuron", "MXQuantizeDequantize")
 def mx_quantize_dequantize(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The values as blocks of 4-bit floats hold them, each block times its scale."""
+    """The values rounded to blocks of 4-bit floats, each block times its scale."""
     node.expect(inputs, 1)
     x = inputs[0]
     _expect(node, block_size=_BLOCK, element_dtype="fp4_e2m1", rounding_mode=2)
@@ -45,7 +45,7 @@ def dynamic_scale(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _expect(node: NodeContext, **wanted: int | str) -> None:
-    """Refuse a node whose attributes have other values; all have these as defaults."""
+    """Refuse a node whose attributes have values other than these, which are the defaults."""
     for name, value in wanted.items():
         found = node.integer(name, value) if isinstance(value, int) else node.text(name, value)
         if found != value:
@@ -53,7 +53,7 @@ def _expect(node: NodeContext, **wanted: int | str) -> None:
 
 
 def _scales(node: NodeContext, x: Instruction, axis: int) -> Instruction:
-    """For each block of 32 elements along an axis, which the last one may not fill, its scale.
+    """The scale of each block of 32 elements along an axis; the last block may be incomplete.
 
     Returns:
         Scales with the axis split into blocks and one element each.

@@ -25,7 +25,7 @@ def unsupported(node: NodeContext, _: list[Instruction]) -> Instruction:
 
 
 def wide(node: NodeContext, x: Instruction) -> Instruction:
-    """Features as floats: doubles as they are."""
+    """Features as floats; doubles are not converted."""
     return x if x.shape.type is DType.DOUBLE else node.convert(x, DType.FLOAT)
 
 
@@ -71,7 +71,7 @@ def binarizer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Scaler")
 def scaler(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Features less an offset, times a scale."""
+    """Features minus an offset, times a scale."""
     node.expect(inputs, 1)
     x = node.convert(inputs[0], DType.FLOAT)
     for name, op in (("offset", "sub"), ("scale", "mul")):
@@ -84,13 +84,13 @@ def _per_feature(node: NodeContext, x: Instruction, values: Array) -> Instructio
     """A literal of one number, or of one for each feature."""
     features = width(node, x)
     if len(values) not in (1, features):
-        raise node.fail(f"{len(values)} numbers for {features} features; expected as many")
+        raise node.fail(f"{len(values)} numbers for {features} features; expected 1 or {features}")
     return node.literal(values)
 
 
 @onnx_op("Imputer")
 def imputer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Features in place of which others are put where they have a given value."""
+    """Features with a given value replaced by other values."""
     node.expect(inputs, 1)
     x = inputs[0]
     type = x.shape.type
@@ -111,7 +111,7 @@ def imputer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Normalizer")
 def normalizer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Each sample over its largest element, its sum or its length; as it is where that is 0."""
+    """Each sample over its largest element, its sum or its length; unchanged if that is 0."""
     node.expect(inputs, 1)
     x, norm = node.convert(inputs[0], DType.FLOAT), node.text("norm", "MAX")
     axis = x.shape.ndim - 1
@@ -150,13 +150,13 @@ def feature_vectorizer(node: NodeContext, inputs: list[Instruction]) -> Instruct
 
 @onnx_op("OneHotEncoder")
 def one_hot_encoder(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A new last axis with a 1 at the place of the category, if it is one."""
+    """A new last axis with a 1 at the index of the category, if it is known."""
     node.expect(inputs, 1)
     if node.has("cats_strings") and node.texts("cats_strings"):
         raise node.fail("attribute 'cats_strings': strings are not supported")
     categories = node.literal(np.array(node.integers("cats_int64s"), np.int64))
     x = node.convert(inputs[0], DType.INT64)
-    if not node.flag("zeros", True):  # what is no category is an error then
+    if not node.flag("zeros", True):  # then an unknown category is an error
         x = node.add("lookup", x, categories, categories)
     found = node.common("equal", node.unsqueeze(x, x.shape.ndim), categories)
     return node.convert(found, DType.FLOAT)
@@ -164,11 +164,11 @@ def one_hot_encoder(node: NodeContext, inputs: list[Instruction]) -> Instruction
 
 @onnx_op("LabelEncoder")
 def label_encoder(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value that stands with each key, or a default."""
+    """The value for each key, or a default."""
     node.expect(inputs, 1)
     keys, values = _listed(node, "keys"), _listed(node, "values")
     if keys.shape != values.shape:
-        raise node.fail(f"{keys.size} keys and {values.size} values; expected as many")
+        raise node.fail(f"{keys.size} keys and {values.size} values; expected one value per key")
     literals = [node.literal(v) for v in (keys, values, _default(node, values.dtype))]
     return node.add("lookup", node.convert(inputs[0], DType.of(keys.dtype)), *literals)
 
@@ -229,5 +229,5 @@ def linear_classifier(node: NodeContext, inputs: list[Instruction]) -> list[Inst
     if count == 1 and len(labels) == 2:
         return [scores.decided(node, found, 0.0, labels), scores.both(node, found, kind, True)]
     if count != len(labels):
-        raise node.fail(f"{count} scores for {len(labels)} labels; expected as many")
+        raise node.fail(f"{count} scores for {len(labels)} labels; expected one score per label")
     return [scores.chosen(node, found, labels), scores.transformed(node, found, kind)]

@@ -1,4 +1,4 @@
-"""Operators that move, cut and reorder elements."""
+"""Operators that move, slice and reorder elements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reshape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _reshaped_at_run_time(node: NodeContext, x: Instruction, shape: Instruction) -> Instruction:
-    """A reshape to lens that are computed, whose ranges are known as far as those of their parts."""
+    """A reshape to computed lens, with the ranges that are known of them."""
     spans, own = node.spans(shape), node.lens(x)
     if spans is None:
         raise node.fail(f"shape {shape.shape}; expected a list of known length")
@@ -96,13 +96,13 @@ def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     axes, x = axes_of(node, inputs), inputs[0]
     open_ = [d for d in x.shape.dims or () if d.min <= 1 <= d.max and not d.is_fixed]
     if open_ and not axes:
-        x = node.literal(node.required_constant(x, "a value whose axes of length 1 are to go"))
+        x = node.literal(node.required_constant(x, "a value to squeeze without axes"))
     return node.squeeze(node.standard(x), *axes)
 
 
 @onnx_op("Unsqueeze")
 def unsqueeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value with more axes of length 1."""
+    """The value with additional axes of length 1."""
     node.expect(inputs, 1, 2)
     axes = axes_of(node, inputs)
     if inputs[0].shape == Shape.scalar(inputs[0].shape.type) and len(axes) > 1:
@@ -112,7 +112,7 @@ def unsqueeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Flatten")
 def flatten(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A matrix: the axes before one, and the others."""
+    """A matrix: the axes before ``axis`` as rows, the others as columns."""
     node.expect(inputs, 1)
     return node.add("flatten", inputs[0], axis=node.integer("axis", 1))
 
@@ -126,13 +126,13 @@ def transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if not permutation and inputs[0].shape == Shape.scalar(inputs[0].shape.type):
         permutation = (0,)
     if sorted(permutation) != list(range(rank)):
-        raise node.fail(f"perm={list(permutation)}; expected an order of {rank} axes")
+        raise node.fail(f"perm={list(permutation)}; expected a permutation of {rank} axes")
     return node.transpose(inputs[0], *permutation)
 
 
 @onnx_op("Expand")
 def expand(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value broadcast with given lens."""
+    """The value and given lens broadcast to each other."""
     node.expect(inputs, 2)
     x, wanted = inputs[0], node.lengths_in(inputs[1], "shape")
     if any(d < 0 for d in wanted):
@@ -155,7 +155,7 @@ def tile(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         return x
     lens = node.lens(x)
     if len(repeats) != len(lens) or any(r < 0 for r in repeats):
-        raise node.fail(f"repeats {list(repeats)}; expected {len(lens)} numbers, none negative")
+        raise node.fail(f"repeats {list(repeats)}; expected {len(lens)} nonnegative numbers")
     split = node.unsqueeze(x, *range(0, 2 * len(lens), 2))
     pairs = [n for pair in zip(repeats, lens, strict=True) for n in pair]
     dims = [r * n for r, n in zip(repeats, lens, strict=True)]
@@ -164,7 +164,7 @@ def tile(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Concat")
 def concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The values one after the other; empty ones add nothing."""
+    """The values concatenated; static empty ones are left out."""
     node.expect(inputs, 1, len(inputs))
     if not any(i.shape.is_dynamic for i in inputs):
         inputs = [i for i in inputs if i.shape.elements] or inputs
@@ -180,7 +180,7 @@ def depth_to_space(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         raise node.fail(f"mode={mode!r}; expected 'DCR' or 'CRD'")
     n, c, h, w = _image(node, x)
     if block < 1 or c % block**2:
-        raise node.fail(f"blocksize={block} with {c} channels; expected a multiple of its square")
+        raise node.fail(f"blocksize={block} with {c} channels; expected its square to divide these")
     deep = c // block**2
     if mode == "DCR":
         dims, permutation = (n, block, block, deep, h, w), (0, 3, 4, 1, 5, 2)
@@ -218,7 +218,7 @@ _MODES = ("constant", "reflect", "edge", "wrap")
 
 @onnx_op("Pad")
 def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value with a margin, constant or taken from its elements."""
+    """The value with padding, constant or taken from its elements."""
     node.expect(inputs, 1, 4)
     x, mode = inputs[0], node.text("mode", "constant")
     if node.strict and mode != "constant" and x.shape.is_dynamic:
@@ -233,9 +233,9 @@ def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     value = node.number("value", 0.0)
     given = node.optional(inputs, 2)
     if mode == "constant" and given is not None and not node.is_empty(given):
-        known = node.required_constant(given, "the value of the margin")
+        known = node.required_constant(given, "the padding value")
         if known.size != 1:
-            raise node.fail(f"a margin of {known.size} values; expected 1")
+            raise node.fail(f"a padding value of {known.size} elements; expected 1")
         value = float(known.reshape(-1)[0])
     if len(pads) != 2 * x.shape.ndim:
         raise node.fail(f"{len(pads)} pads for rank {x.shape.ndim}; expected twice the rank")
@@ -244,7 +244,7 @@ def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _axes_of(node: NodeContext, inputs: list[Instruction]) -> Instruction | None:
-    """The list of axes: the last input, or the third one where only a list of axes makes sense there."""
+    """The list of axes: the last input, or the third if only a list of axes makes sense there."""
     axes = node.optional(inputs, 2)
     if len(inputs) != 3 or axes is None or node.text("mode", "constant") == "constant":
         return node.optional(inputs, 3)
@@ -256,7 +256,7 @@ def _axes_of(node: NodeContext, inputs: list[Instruction]) -> Instruction | None
 
 
 def _is_run_time(node: NodeContext, inputs: list[Instruction]) -> bool:
-    """Whether the pads, or the value of the margin, are computed by a run."""
+    """Whether the pads or the padding value are computed at run time."""
     return any(
         given is not None and node.constant(given) is None
         for given in (node.optional(inputs, 1), node.optional(inputs, 2))

@@ -20,7 +20,7 @@ def _check_floats(node: NodeContext, inputs: list[Instruction]) -> None:
 
 @onnx_op("BatchNormalization")
 def batch_normalization(node: NodeContext, inputs: list[Instruction]) -> Result:
-    """Batch normalisation with known statistics, or with those of the batch where it is trained."""
+    """Batch normalisation with given statistics, or with those of the batch in training mode."""
     node.expect(inputs, 5)
     if (inputs[0].shape.lens, inputs[0].shape.strides) == ((1,), (0,)):
         raise node.fail(f"input {inputs[0].shape} without dimensions; expected a batch")
@@ -54,7 +54,7 @@ def _trained_batch_normalization(
 
 @onnx_op("InstanceNormalization")
 def instance_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Each channel of each sample over its own deviation; in float where the input is half."""
+    """Normalisation of each channel of each sample; half inputs are computed in float."""
     node.expect(inputs, 3)
     _check_floats(node, inputs)
     type = inputs[0].shape.type
@@ -71,7 +71,7 @@ def instance_normalization(node: NodeContext, inputs: list[Instruction]) -> Inst
 
 
 def _along_channels(node: NodeContext, value: Instruction, x: Instruction) -> Instruction:
-    """A number for each channel of ``x``, which says its lens where those are ranges."""
+    """A value per channel broadcast to the lens of ``x``, which is an operand if these are dynamic."""
     if x.shape.is_dynamic and value.shape.ndim == 1 and not value.shape.is_dynamic:
         return node.add("broadcast", value, x, axis=1)
     return node.broadcast(value, 1, node.lens(x))
@@ -217,7 +217,7 @@ def group_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruc
 def _of_channels(
     node: NodeContext, value: Instruction, channels: Length, groups: int
 ) -> Instruction:
-    """A number for each channel; before opset 21 there was one for each group."""
+    """A value per channel; before opset 21 there was one per group."""
     own = dims_of(value.shape)
     if node.version >= 21 or own == (dim_of(channels),):
         return value
@@ -229,9 +229,9 @@ def _of_channels(
 
 @onnx_op("MeanVarianceNormalization")
 def mean_variance_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value less its mean, over its deviation."""
+    """The value minus its mean, over its deviation."""
     node.expect(inputs, 1)
     axes, rank = node.integers("axes", (0, 2, 3)), inputs[0].shape.ndim
     if node.strict and len(axes) != rank - 1:
-        raise node.fail(f"{len(axes)} axes for {rank} dimensions; expected all of them but one")
+        raise node.fail(f"{len(axes)} axes for {rank} dimensions; expected all dimensions but one")
     return compositions.mean_variance_normalization(node, inputs[0], axes)

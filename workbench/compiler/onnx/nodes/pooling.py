@@ -31,7 +31,7 @@ def pool(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("MaxPool")
 def max_pool(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The maximum of each window, and where it stands if that is asked for."""
+    """The maximum of each window, and its index if that output is used."""
     node.expect(inputs, 1)
     values = pooled(node, inputs[0], "max")
     return [values, _indices(node, inputs[0])] if node.uses_output(1) else [values]
@@ -55,7 +55,7 @@ def _indices(node: NodeContext, x: Instruction) -> Instruction:
 
 @onnx_op("MaxUnpool")
 def max_unpool(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Maxima put back where they stood, zeros elsewhere."""
+    """Maxima scattered back to their indices, zeros elsewhere."""
     node.expect(inputs, 2, 3)
     x, index, given = inputs[0], inputs[1], node.optional(inputs, 2)
     lengths = node.integers("kernel_shape")
@@ -120,10 +120,10 @@ def pooled(node: NodeContext, x: Instruction, mode: str) -> Instruction:
 
 
 def _at_run_time(node: NodeContext, made: Window, mode: str) -> Window:
-    """The window with its automatic padding left to a run, as MIGraphX has it for ranges of lengths.
+    """The window with automatic padding resolved at run time, as MIGraphX does for ranges of lengths.
 
     Raises:
-        ModelError: The padding has to be known at import.
+        ModelError: The padding must be known at import.
     """
     auto = node.text("auto_pad", "NOTSET").upper()
     if node.flag("count_include_pad"):
@@ -136,8 +136,8 @@ def _at_run_time(node: NodeContext, made: Window, mode: str) -> Window:
         return replace(made, begins=zeros, ends=zeros, mode=code)
     if mode != "max" and not made.is_symmetric:
         raise node.fail(
-            f"pads {list(made.padding)} with ranges of lengths; strict import expects as much on "
-            "both sides"
+            f"pads {list(made.padding)} with ranges of lengths; strict import expects the same "
+            "padding on both sides"
         )
     return made
 
@@ -168,7 +168,7 @@ def _pooling(
 
 
 def _trimmed(node: NodeContext, pooled: Instruction, lens: Sequence[Length]) -> Instruction:
-    """A pooling without last windows that begin in the padding."""
+    """A pooling without trailing windows that begin in the padding."""
     pairs = zip(lens, node.lens(pooled)[2:], strict=True)
     if all(isinstance(n, Size) or n == m for n, m in pairs):
         return pooled
@@ -178,7 +178,7 @@ def _trimmed(node: NodeContext, pooled: Instruction, lens: Sequence[Length]) -> 
 def _pooled_padded(
     node: NodeContext, x: Instruction, mode: str, lengths: tuple[int, ...], made: Window
 ) -> Instruction:
-    """The padding made explicit, so that it counts."""
+    """A pooling with an explicit pad, so that the padding counts."""
     value = _lowest(x.shape.type) if mode == "max" else 0.0
     pads = (0, 0, *made.begins, 0, 0, *made.ends)
     padded = node.add("pad", x, pads=pads, value=value)
@@ -194,7 +194,7 @@ def _lowest(type: DType) -> float:
 def _pooled_asymmetric(
     node: NodeContext, x: Instruction, mode: str, lengths: tuple[int, ...], made: Window
 ) -> Instruction:
-    """A pooling with as much padding on both sides, of which the surplus is cut off."""
+    """A pooling with equal padding on both sides; the surplus is cut off."""
     sides: list[int] = []
     starts: list[int] = []
     for begin, end, stride in zip(made.begins, made.ends, made.stride, strict=True):
@@ -213,7 +213,7 @@ def _lens(
 ) -> list[Length]:
     """The spatial lens of the pooling with its true padding.
 
-    A window that is as wide as a stride and the padding at the end never begins in that padding.
+    A window at least as wide as a stride plus the end padding never begins in that padding.
     """
     lens: list[Length] = []
     ceil = node.flag("ceil_mode")

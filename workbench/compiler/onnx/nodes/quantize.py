@@ -1,4 +1,4 @@
-"""Quantisation, and operators on quantised values: dequantised, computed as floats, quantised again."""
+"""Quantisation, and operators on quantised values: dequantise, compute in float, quantise again."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ def dequantize_linear(node: NodeContext, inputs: list[Instruction]) -> Instructi
 
 def _expect_like_scale(node: NodeContext, scale: Instruction, zero: Instruction | None) -> None:
     if zero is not None and dims_of(zero.shape) != dims_of(scale.shape):
-        raise node.fail(
-            f"scale {scale.shape} and zero point {zero.shape}; expected as many of both"
-        )
+        raise node.fail(f"scale {scale.shape} and zero point {zero.shape}; expected equal lens")
 
 
 @onnx_op("DynamicQuantizeLinear")
@@ -108,7 +106,7 @@ def _check(node: NodeContext, *values: Instruction) -> None:
 
 
 def _alike(node: NodeContext, x: Instruction, value: Instruction, axis: int) -> Instruction:
-    """A scale or zero point with the lens of ``x``: one for all of it, or one for each place on an axis."""
+    """A scale or zero point broadcast to the lens of ``x``: a single one, or one per index of an axis."""
     dims = dims_of(value.shape)
     if len(dims) != 1 or dims[0] == ONE:
         return node.multibroadcast(value, node.lens(x))
@@ -116,7 +114,7 @@ def _alike(node: NodeContext, x: Instruction, value: Instruction, axis: int) -> 
 
 
 def _from(node: NodeContext, inputs: list[Instruction], at: int, axis: int = 0) -> Instruction:
-    """The value at an index dequantised by the scale and zero point behind it."""
+    """The input at an index, dequantised by the scale and zero point that follow it."""
     x, zero = inputs[at], node.optional(inputs, at + 2)
     given = [inputs[at + 1]] if zero is None else [inputs[at + 1], zero]
     return node.add("dequantizelinear", x, *(_alike(node, x, v, axis) for v in given))
@@ -125,7 +123,7 @@ def _from(node: NodeContext, inputs: list[Instruction], at: int, axis: int = 0) 
 def requantized(
     node: NodeContext, value: Instruction, inputs: list[Instruction], at: int, like: DType
 ) -> Instruction:
-    """The value quantised by the scale at an index, and the zero point behind it."""
+    """The value quantised by the scale at an index and the zero point that follows it."""
     scale, zero = inputs[at], node.optional(inputs, at + 1)
     meet = common_type([value.shape.type, scale.shape.type])
     value, scale = node.convert(value, meet), node.convert(_alike(node, value, scale, 0), meet)
@@ -161,7 +159,7 @@ def qlinear_unary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("QLinearConcat")
 def qlinear_concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Quantised values one after the other, quantised alike."""
+    """Quantised values concatenated, with a common scale."""
     node.expect(inputs, 5, len(inputs))
     if len(inputs) % 3 != 2:
         raise node.fail(f"{len(inputs)} inputs; expected two, and three for each value")
@@ -201,7 +199,7 @@ def qlinear_matmul(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def qlinear_operands(
     node: NodeContext, inputs: list[Instruction]
 ) -> tuple[Instruction, Instruction]:
-    """Both matrices of a product, dequantised; their scales are for rows and for columns."""
+    """Both matrices of a product, dequantised; their scales are per row and per column."""
     node.expect(inputs, 8)
     _check(node, inputs[0], inputs[3])
     a = _from(node, inputs, 0, max(0, inputs[0].shape.ndim - 2))

@@ -1,4 +1,4 @@
-"""Operators that draw random numbers: the same ones in every import of a model."""
+"""Operators that draw random numbers; every import of a model draws the same ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def random(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, int(like))
     type = node.element_type("dtype", inputs[0].shape.type if like else DType.FLOAT)
     if not type.is_float or type.size < 2:
-        raise node.fail(f"element type {type.type_name}; expected a float of 16 bits at least")
+        raise node.fail(f"element type {type.type_name}; expected a float of at least 16 bits")
     lens = _lens(node, inputs[0]) if like else node.integers("shape")
     if not lens:
         return node.reshape(_drawn(node, (1,), type), 1)
@@ -45,13 +45,15 @@ def _drawn(node: NodeContext, lens: Sequence[int], type: DType) -> Instruction:
     names = ("mean", "scale") if is_normal else ("low", "high")
     a, b = node.number(names[0], 0.0), node.number(names[1], 1.0)
     if not math.isfinite(b - a) or (is_normal and b < 0):
-        raise node.fail(f"{names[0]}={a}, {names[1]}={b}; expected numbers to draw others by")
+        raise node.fail(
+            f"{names[0]}={a}, {names[1]}={b}; expected finite parameters of a distribution"
+        )
     drawn = generator.normal(a, b, lens) if is_normal else generator.uniform(a, b, lens)
     return node.literal(drawn.astype(type.numpy))
 
 
 def _seed(node: NodeContext) -> int:
-    """The node's seed; one made of its name if it has none."""
+    """The node's seed; without one, a hash of its name."""
     if not node.has("seed"):
         return zlib.crc32(node.source.encode())
     given = node.integer("seed") if node.op_type == "Dropout" else node.number("seed")
@@ -71,7 +73,7 @@ def bernoulli(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Dropout")
 def dropout(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The input unchanged, unless the model is being trained: some elements are 0 then."""
+    """The input unchanged; in training mode, some elements are set to 0."""
     node.expect(inputs, 1, 3)
     x, ratio, training = inputs[0], node.optional(inputs, 1), node.optional(inputs, 2)
     if training is not None and node.required_constant(training, "training_mode").any():
@@ -84,7 +86,7 @@ def dropout(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
 
 
 def _dropped(node: NodeContext, x: Instruction, ratio: Instruction) -> list[Instruction]:
-    """The scaled elements that are not dropped, and the mask of them."""
+    """The elements that are kept, scaled, and their mask."""
     drawn = _drawn(node, _lens(node, x), DType.DOUBLE)
     mask = node.add("not", node.convert(node.common("less", drawn, ratio), DType.BOOL))
     one = node.scalar(ratio.shape.type, 1)
@@ -114,7 +116,7 @@ def multinomial(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _room(node: NodeContext, x: Instruction, samples: int) -> Instruction:
-    """Floats to be drawn, so many for each row; a run measures rows whose number is a range."""
+    """A buffer for ``samples`` floats per row; a dynamic number of rows is read at run time."""
     if not x.shape.is_dynamic:
         return node.filled(DType.FLOAT, (x.shape.lens[0], samples), 0)
     rows = node.add("mul", node.add("dimensions_of", x, end=2), node.vector(DType.INT64, [1, 0]))

@@ -25,7 +25,7 @@ _DIRECTIONS = {"forward", "reverse", "bidirectional"}
 
 @onnx_op("RNN", "GRU", "LSTM")
 def recurrent(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """One operation for the network, and those that pick its last outputs."""
+    """One operation for the network, and operations that pick its last outputs."""
     kind = node.op_type
     count = 8 if kind == "LSTM" else 6
     node.expect(inputs, 3, count)
@@ -67,7 +67,7 @@ def _hidden_size(node: NodeContext, weights: Instruction) -> int:
 
 
 def _operands(node: NodeContext, inputs: list[Instruction], count: int) -> list[Instruction]:
-    """All operands, those left out as ``undefined``, with the sequence first."""
+    """All operands, omitted ones as ``undefined``, with the sequence axis first."""
     operands = list(inputs)
     if len(operands) < count:
         operands += [node.add("undefined")] * (count - len(operands))
@@ -97,7 +97,7 @@ def _activations(node: NodeContext, kind: str, directions: int) -> tuple[Operati
 
 
 def _scales(node: NodeContext, names: Sequence[str], scale: str) -> list[dict[str, float]]:
-    """For each activation its scale, as far as values are given: those that have one take them in turn."""
+    """The scale of each activation, if given: activations that have one take the values in turn."""
     values = node.numbers(f"activation_{scale}", ())
     takers = [scale in attribute_names(find(ACTIVATIONS[name])) for name in names]
     if len(values) > sum(takers):

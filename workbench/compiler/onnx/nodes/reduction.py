@@ -51,7 +51,7 @@ def _reduced_at_run_time(
         return node.add(op, x, node.vector(DType.INT64, every), axes=())
     if node.strict:
         return _reduced_by_choice(node, op, x, axes)
-    # All axes stand in for an empty list.
+    # An empty list means all axes.
     count, zero = node.lens(axes)[0], node.vector(DType.INT64, [0])
     is_empty = node.convert(node.add("equal", node.vector_of([count]), zero), DType.BOOL)
     rest = node.add("where", is_empty, node.vector(DType.INT64, [len(every)]), zero)
@@ -62,7 +62,7 @@ def _reduced_at_run_time(
 def _reduced_by_choice(
     node: NodeContext, op: str, x: Instruction, axes: Instruction
 ) -> Instruction:
-    """Both reductions, along the axes and along all, of which a run picks one."""
+    """Both reductions, along the axes and along all; the program picks one at run time."""
     some = node.add(op, x, axes, axes=())
     every = node.add(op, x, node.vector(DType.INT64, range(x.shape.ndim)), axes=())
     zero = node.scalar(DType.INT64, 0)
@@ -106,7 +106,7 @@ def reduce_log_sum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("ReduceLogSumExp")
 def reduce_log_sum_exp(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The logarithm of the sum of exponentials, each less the largest so that none overflows."""
+    """The logarithm of the sum of exponentials, shifted by the maximum so that none overflows."""
     node.expect(inputs, 1, 2)
     type = inputs[0].shape.type
     x = inputs[0] if type.is_float else node.convert(inputs[0], DType.DOUBLE)
@@ -126,7 +126,7 @@ def reduce_log_sum_exp(node: NodeContext, inputs: list[Instruction]) -> Instruct
 
 @onnx_op("Softmax", "LogSoftmax")
 def softmax(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Softmax along an axis; before opset 13, over that axis and all behind it together."""
+    """Softmax along an axis; before opset 13, over that axis and all later ones together."""
     node.expect(inputs, 1)
     x, op = inputs[0], node.op_type.lower()
     axis = node.integer("axis", -1 if node.version >= 13 else 1)
@@ -145,7 +145,7 @@ def softmax(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _is_pinned(x: Instruction) -> bool:
-    """Whether a cast to the type that a value has anyway says in which precision to go on.
+    """Whether a value comes from a cast to its own type, which fixes the precision of what follows.
 
     The body of Attention has such a cast before its softmax; other models have no use for one.
     """
@@ -182,7 +182,7 @@ def hardmax(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("LpNormalization")
 def lp_normalization(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value over its norm along an axis; a zero norm leaves it as it is."""
+    """The value over its norm along an axis; unchanged if the norm is zero."""
     node.expect(inputs, 1)
     x, p = inputs[0], node.integer("p", 2)
     axis = node.integer("axis", -1)

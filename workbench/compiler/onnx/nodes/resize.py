@@ -20,16 +20,16 @@ from workbench.compiler.onnx.sizes import Size
 from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
 
 _UNCHANGED = Axis(0, 0, 1.0)
-"""What becomes of an axis whose length only a run knows: nothing."""
+"""The resize of an axis whose length is known only at run time: none."""
 
 CROP = "tf_crop_and_resize"
 OURS = {CROP, "half_pixel_symmetric"}
-"""Coordinates that the operation ``resize`` does not know."""
+"""Coordinates that the operation ``resize`` does not support."""
 
 
 @onnx_op("Resize")
 def resize(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value sampled anew on a finer or coarser grid."""
+    """The value resampled on a finer or coarser grid."""
     node.expect(inputs, 1, 4)
     first = 1 if node.version < 11 or len(inputs) == 2 else 2
     sizes = node.optional(inputs, 3)
@@ -43,7 +43,7 @@ def resize(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Upsample")
 def upsample(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value sampled anew on a finer grid, each element where it was."""
+    """The value resampled on a finer grid, with asymmetric coordinates."""
     node.expect(inputs, 1, 2)
     if node.has("scales"):
         scales = node.vector(DType.FLOAT, node.numbers("scales"))
@@ -111,7 +111,7 @@ def _resized(
 
 
 def _leaves_axes(node: NodeContext, x: Instruction, given: Instruction, how: Interpolation) -> bool:
-    """Whether scales or sizes that are computed at run time are those of all axes, as they are."""
+    """Whether scales or sizes computed at run time apply to all axes, without rounding or a ratio to keep."""
     policy = node.text("keep_aspect_ratio_policy", "stretch")
     rounds = given.shape.type.is_float and how.coordinates == "align_corners"
     whole = agree(dims_of(given.shape), fixed(x.shape.ndim))
@@ -119,7 +119,7 @@ def _leaves_axes(node: NodeContext, x: Instruction, given: Instruction, how: Int
 
 
 def _dims(node: NodeContext, x: Instruction, given: Instruction) -> list[Dim]:
-    """The dimensions of what is resized by scales or sizes, as far as these are known."""
+    """The dimensions after a resize by scales or sizes, as far as these are known."""
     dims = list(dims_of(x.shape))
     if not given.shape.type.is_float:
         spans = node.spans(given)
@@ -140,7 +140,7 @@ def _scaled(dim: Dim, scale: np.float32) -> Dim:
 
 
 def _attributes(how: Interpolation) -> dict[str, Any]:
-    """Attributes of the operation ``resize``, those that matter to the mode."""
+    """Attributes of the operation ``resize`` that matter to the mode."""
     attributes: dict[str, Any] = {"coordinate_transformation_mode": how.coordinates}
     if how.mode == "nearest":
         return attributes | {"nearest_mode": how.nearest}
@@ -153,7 +153,7 @@ def _ratio(after: int, before: int) -> float:
 
 
 def _is_even(axes: list[Axis], how: Interpolation) -> bool:
-    """Whether it does not matter that new lengths were rounded."""
+    """Whether the rounding of new lengths does not affect the coordinates."""
     return how.coordinates != "align_corners" or all(a.length == a.after for a in axes)
 
 
@@ -180,7 +180,7 @@ def _axis(node: NodeContext, n: int, value: Any, kept: float | None, is_scales: 
     if not math.isfinite(value) or value < 0 or (value == 0 and (n or is_scales)):
         raise node.fail(f"a scale or size of {value}; expected a positive number")
     if is_scales and n * float(value) > MAX_TENSOR_BYTES:
-        raise node.fail(f"a scale of {value} for an axis of length {n} would take too much memory")
+        raise node.fail(f"a scale of {value} for an axis of length {n} takes too much memory")
     if is_scales:
         return Axis(n, int(np.float32(n) * np.float32(value)), float(value))
     if value and not n:
@@ -191,10 +191,12 @@ def _axis(node: NodeContext, n: int, value: Any, kept: float | None, is_scales: 
 
 
 def _kept_scale(node: NodeContext, lens: Sequence[int], sizes: Array) -> float | None:
-    """The one scale that keeps the aspect ratio, where the node asks for that."""
+    """The scale that keeps the aspect ratio, if the node asks for that."""
     policy = node.text("keep_aspect_ratio_policy", "stretch")
     if policy not in {"stretch", "not_larger", "not_smaller"}:
-        raise node.fail(f"keep_aspect_ratio_policy={policy!r}; expected a known one")
+        raise node.fail(
+            f"keep_aspect_ratio_policy={policy!r}; expected stretch, not_larger or not_smaller"
+        )
     if policy == "stretch":
         return None
     ratios = [_ratio(int(s), n) for s, n in zip(sizes, lens, strict=True)]
@@ -202,7 +204,7 @@ def _kept_scale(node: NodeContext, lens: Sequence[int], sizes: Array) -> float |
 
 
 def _cropped(node: NodeContext, axes: list[Axis], roi: Instruction | None) -> list[Axis]:
-    """The axes with the parts that are kept of them: all starts, then all ends."""
+    """The axes with the regions to crop them to; ``roi`` lists all starts, then all ends."""
     if roi is None:
         return axes
     bounds = [float(v) for v in node.required_constant(roi, "the region").reshape(-1)]
@@ -220,7 +222,7 @@ def _cropped(node: NodeContext, axes: list[Axis], roi: Instruction | None) -> li
 def _sampled(
     node: NodeContext, x: Instruction, axes: list[Axis], how: Interpolation
 ) -> Instruction:
-    """One axis after the other: the elements around each place, summed by their weights."""
+    """Resample one axis after the other: sum the elements around each position by their weights."""
     type = x.shape.type
     wide = type if how.mode == "nearest" or type is DType.DOUBLE else DType.FLOAT
     value = node.convert(x, wide)
@@ -253,7 +255,7 @@ def _weighted(
 def _extrapolated(
     node: NodeContext, x: Instruction, axis: int, outside: Array, value: Instruction
 ) -> Instruction:
-    """The value with another one where the axis' places lie outside of the region."""
+    """The value with elements outside the region along an axis replaced by ``value``."""
     if not outside.any():
         return x
     lens = node.lens(x)

@@ -1,4 +1,4 @@
-"""Positions as rotations: pairs of elements turned by an angle that grows with the position."""
+"""Rotary position embedding: pairs of elements rotated by an angle that grows with the position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.onnx.sizes import Length
 
 @onnx_op("RotaryEmbedding", domain=MICROSOFT)
 def rotary_embedding(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Pairs of elements turned by an angle that grows with the position."""
+    """Rotary position embedding, which rotates pairs of elements by an angle."""
     node.expect(inputs, 4)
     if node.flag("is_packed_batching"):
         raise node.fail("is_packed_batching=1 is not supported")
@@ -31,7 +31,7 @@ def rotary_embedding(node: NodeContext, inputs: list[Instruction]) -> Instructio
 
 
 def _check(node: NodeContext, inputs: list[Instruction]) -> None:
-    """Refuse what MIGraphX refuses: lens that do not fit, and one of two attributes."""
+    """Refuse what MIGraphX refuses: lens that do not match, and one of two attributes without the other."""
     heads, width = node.integer("num_heads", 0), node.integer("rotary_embedding_dim", 0)
     if node.number("scale", 1.0) != 1:
         raise node.fail(f"scale={node.number('scale')}; expected 1")
@@ -60,14 +60,14 @@ def turned(
     *,
     interleaved: bool,
 ) -> Instruction:
-    """``x`` (batch, heads, length, size) with pairs of its first elements turned.
+    """``x`` (batch, heads, length, size) with pairs of its first elements rotated.
 
     Args:
         node: The node.
-        x: What is turned; the tables say how many of its elements.
-        positions: One for each element of each sequence, or where each or every sequence starts.
+        x: The value; the tables determine how many of its elements are rotated.
+        positions: One per element of each sequence, or the start of each sequence, or of all.
         tables: Cosines and sines, (position, half of the elements).
-        interleaved: Whether pairs are side by side; else they are half of the elements apart.
+        interleaved: Whether pairs are side by side; otherwise half of the elements apart.
     """
     size, width = node.lens(x)[3], 2 * node.lens(tables[0])[-1]
     if width > size:
@@ -98,7 +98,7 @@ def turned(
 def _positions(
     node: NodeContext, positions: Instruction, batch: Length, length: Length
 ) -> Instruction:
-    """A position for each element of each sequence."""
+    """The position of each element of each sequence."""
     if positions.shape.ndim == 2 and node.lens(positions) == (batch, length):
         return positions
     start = node.reshape(positions, node.count(positions), 1)

@@ -19,7 +19,7 @@ from workbench.compiler.onnx.registry import onnx_op
 _CUBIC = -0.75
 
 Taps: TypeAlias = "Callable[[_Grid, Instruction], list[tuple[Instruction, Instruction]]]"
-"""Makes the whole coordinates around a point along an axis, each with its weight."""
+"""Builds the integer coordinates around a point along an axis, each with its weight."""
 
 
 @dataclass
@@ -53,7 +53,9 @@ def grid_sample(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     rank = x.shape.ndim
     fits = agree(dims_of(points.shape)[-1:], fixed(rank - 2))
     if rank < 3 or points.shape.ndim != rank or not fits:
-        raise node.fail(f"image {x.shape} and grid {points.shape}; expected lens that fit")
+        raise node.fail(
+            f"image {x.shape} and grid {points.shape}; expected equal ranks, one coordinate per axis"
+        )
     mode = node.text("mode", "linear")
     border = node.text("padding_mode", "zeros")
     if border not in {"zeros", "border", "reflection"}:
@@ -62,7 +64,7 @@ def grid_sample(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     channels_last = node.transpose(x, 0, *range(2, rank), 1)
     grid = _Grid(node, channels_last, border, node.flag("align_corners"))
     last = rank - 1
-    places = [  # the first coordinate is that of the last axis
+    places = [  # the first coordinate is the last axis'
         _unnormalized(grid, node.squeeze(node.slice(points, [last], [i], [i + 1]), last), size)
         for i, size in zip(reversed(range(rank - 2)), grid.lens, strict=True)
     ]
@@ -79,7 +81,7 @@ def grid_sample(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("AffineGrid")
 def affine_grid(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The places of an image's elements, from −1 to 1, moved by a matrix for each image."""
+    """The coordinates of an image's elements, from −1 to 1, transformed by a matrix per image."""
     node.expect(inputs, 2)
     theta, lens = inputs[0], node.constant_ints(inputs[1], "the images' lens")
     rank, batch = len(lens) - 2, lens[0] if lens else 0
@@ -102,7 +104,7 @@ def _centres(length: int, *, align: bool) -> Array:
 
 
 def _unnormalized(grid: _Grid, points: Instruction, size: int) -> Instruction:
-    """Coordinates from −1…1 to pixels."""
+    """Coordinates converted from −1…1 to pixels."""
     raised = grid.op("add", points, 1.0)
     if grid.align:
         return grid.op("mul", raised, (size - 1) / 2)
@@ -110,7 +112,7 @@ def _unnormalized(grid: _Grid, points: Instruction, size: int) -> Instruction:
 
 
 def _inside(grid: _Grid, places: Instruction, size: int) -> Instruction:
-    """Coordinates moved into the image, as the border asks for it."""
+    """Coordinates moved into the image as ``padding_mode`` says."""
     if grid.border == "reflection":
         places = _reflected(grid, places, size)
     low, high = grid.number(places, 0.0), grid.number(places, size - 1.0)
@@ -131,7 +133,7 @@ def _reflected(grid: _Grid, places: Instruction, size: int) -> Instruction:
 
 
 def _at(grid: _Grid, places: Sequence[Instruction]) -> Instruction:
-    """The elements at whole coordinates, of which there is one an axis."""
+    """The elements at integer coordinates, given as one value per axis."""
     node = grid.node
     batch, channels = grid.node.lens(grid.image)[0], grid.node.lens(grid.image)[-1]
     lens, last = grid.node.lens(places[0]), len(places) + 1
@@ -153,7 +155,7 @@ def _at(grid: _Grid, places: Sequence[Instruction]) -> Instruction:
 
 
 def _weighted(grid: _Grid, places: list[Instruction], make: Taps) -> Instruction:
-    """The sum of the elements around each point, each by the product of its weights."""
+    """The sum of the elements around each point, weighted by the product of their weights per axis."""
     if grid.border != "zeros" and make is _linear_taps:
         places = [_inside(grid, p, n) for p, n in zip(places, grid.lens, strict=True)]
     parts: list[Instruction] = []

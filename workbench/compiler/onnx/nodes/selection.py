@@ -1,4 +1,4 @@
-"""Operators that choose elements; how many there are is only known when they run."""
+"""Operators that select elements; the number of results is known only at run time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.onnx.registry import onnx_op
 
 @onnx_op("NonZero")
 def non_zero(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The indices of elements that are not zero; a value of rank 0 has none, but a count."""
+    """The indices of nonzero elements; for a value of rank 0, columns without rows."""
     node.expect(inputs, 1)
     x = inputs[0]
     found = _places(node, x, is_exact=node.importer.options.use_dyn_output)
@@ -21,7 +21,7 @@ def non_zero(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _places(node: NodeContext, x: Instruction, *, is_exact: bool) -> Instruction:
-    """Indices of elements that are not zero, a column an element; padded with zeros unless exact."""
+    """Indices of nonzero elements, a column per element; padded with zeros unless exact."""
     known = node.constant(x)
     if known is not None:
         return node.literal(np.array(np.nonzero(known), np.int64))
@@ -50,7 +50,7 @@ def compress(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Unique")
 def unique(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The distinct elements or slices, where they first are, and how often."""
+    """The distinct elements or slices, with their first indices, inverse indices and counts."""
     node.expect(inputs, 1)
     x, sorted_ = inputs[0], node.flag("sorted", True)
     if node.has("axis"):
@@ -63,7 +63,7 @@ def unique(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
 
 @onnx_op("Unique", domain="com.microsoft")
 def unique_in_order(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The distinct elements in the order of their first places, where each element went, and counts."""
+    """The distinct elements in order of first occurrence, the inverse indices, and counts."""
     node.expect(inputs, 1)
     values, _, inverse, counts = node.elements(node.add("unique", inputs[0], sorted=False), 4)
     return [values, inverse, counts]

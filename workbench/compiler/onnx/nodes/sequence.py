@@ -1,4 +1,4 @@
-"""Sequences and optional values; where it is known what they hold, nothing of them is left in the program."""
+"""Sequences and optional values; if their elements are known, they vanish from the program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.ops.collection import SplitToSequence, split_sizes
 
 
 def _known(value: Instruction) -> list[Instruction] | None:
-    """The elements of a sequence or optional, if they are known one by one."""
+    """The elements of a sequence or optional, if they are known at import."""
     known = value.op.name in {"sequence_construct", "optional"}
     return list(value.inputs) if known else None
 
@@ -54,7 +54,7 @@ def sequence_insert(node: NodeContext, inputs: list[Instruction]) -> Instruction
 
 @onnx_op("SequenceErase")
 def sequence_erase(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A sequence with one element less."""
+    """A sequence without one of its elements."""
     node.expect(inputs, 1, 2)
     parts, position = _known(inputs[0]), _position(node, inputs, 1, -1)
     if parts is None or position is None:
@@ -110,7 +110,7 @@ def split_to_sequence(node: NodeContext, inputs: list[Instruction]) -> Instructi
 
 @onnx_op("ConcatFromSequence")
 def concat_from_sequence(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The elements one after the other, or stacked."""
+    """The elements concatenated or stacked."""
     node.expect(inputs, 1)
     axis, new_axis = node.integer("axis"), node.flag("new_axis")
     parts = _known(inputs[0])

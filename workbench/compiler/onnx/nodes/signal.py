@@ -1,4 +1,4 @@
-"""Operators on signals and on matrices of them."""
+"""Operators on signals, and determinants."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def dft(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("STFT")
 def stft(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Fourier transforms of frames of a signal, which may overlap, each times a window."""
+    """Fourier transforms of the windowed, possibly overlapping frames of a signal."""
     node.expect(inputs, 2, 4)
     signal, window, given = inputs[0], node.optional(inputs, 2), node.optional(inputs, 3)
     if signal.shape.ndim == 2:
@@ -57,7 +57,9 @@ def stft(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if given is not None:
         length = _number(node, given, "the frame length")
     if not isinstance(total, int) or not isinstance(length, int):
-        raise node.fail(f"signal {signal.shape}; expected a fixed length, and one of the window")
+        raise node.fail(
+            f"signal {signal.shape}; expected fixed lengths of the signal and the window"
+        )
     if step < 1 or not 1 <= length <= total:
         raise node.fail(f"frames of {length} at a step of {step} in a signal of {total}")
     if window is not None and node.lens(window) != (length,):
@@ -93,7 +95,7 @@ def mel_weight_matrix(node: NodeContext, inputs: list[Instruction]) -> Instructi
 
 
 def _triangles(marks: Array, count: int) -> Array:
-    """A column for each three marks: from 0 at the first to 1 at the second, and back to 0."""
+    """A column per three adjacent marks: a ramp from 0 at the first to 1 at the second, and back to 0."""
     left, centre, right = marks[:-2], marks[1:-1], marks[2:]
     rows: Array = np.arange(count)[:, None]
     with np.errstate(all="ignore"):

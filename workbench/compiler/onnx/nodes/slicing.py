@@ -35,7 +35,7 @@ def slice_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     cut, operands = _read(node, inputs)
     missing = [n for n in ("starts", "ends") if getattr(cut, n) is None and n not in operands]
     if missing:
-        raise node.fail(f"{' and '.join(missing)} left out; the operator requires them")
+        raise node.fail(f"{' and '.join(missing)} omitted; the operator requires them")
     if [] in (cut.starts, cut.ends):
         return inputs[0]
     if cut.axes is None and "axes" not in operands:
@@ -61,7 +61,7 @@ def slice_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def _dims(
     node: NodeContext, inputs: list[Instruction], cut: _Cut, operands: dict[str, Instruction]
 ) -> list[Dim]:
-    """The dimensions of a slice, by what is known of its bounds."""
+    """The dimensions of a slice, as far as its bounds are known."""
 
     def spans(name: str, known: list[int] | None) -> Sequence[Span]:
         found = None if name not in operands else node.spans(operands[name])
@@ -108,9 +108,9 @@ def _read(node: NodeContext, inputs: list[Instruction]) -> tuple[_Cut, dict[str,
 def _check(node: NodeContext, cut: _Cut) -> None:
     counts = {len(v) for v in (cut.starts, cut.ends, cut.axes, cut.steps or None) if v is not None}
     if len(counts) > 1:
-        raise node.fail("starts, ends, axes and steps are of different lengths")
+        raise node.fail("starts, ends, axes and steps have different lengths")
     if 0 in cut.steps:
-        raise node.fail("a step of 0; expected another one")
+        raise node.fail("a step of 0; expected a nonzero step")
 
 
 def _turn(node: NodeContext, x: Instruction, cut: _Cut) -> list[int]:
@@ -138,7 +138,9 @@ def split(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     sizes = _sizes(node, inputs, length)
     known = all(isinstance(n, int) for n in (length, *sizes))
     if (known and sum(sizes) != length) or any(n < 0 for n in sizes):
-        raise node.fail(f"pieces of {list(sizes)} of a length of {length}; expected that sum")
+        raise node.fail(
+            f"pieces of {list(sizes)} of a length of {length}; expected sizes that sum to the length"
+        )
     pieces: list[Instruction] = []
     start: Length = 0
     computed = not known and node.optional(inputs, 1) is not None
@@ -150,7 +152,7 @@ def split(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
 
 
 def _rest(module: Module, x: Instruction, axis: int, start: Length, size: Length) -> Instruction:
-    """All that is left, which a run refuses to be of another size."""
+    """The rest of an axis; a run fails if it is not of this size."""
     lens = list(lengths(module, x))
     left = sliced(module, x, [axis], [start], [lens[axis]])
     lens[axis] = size

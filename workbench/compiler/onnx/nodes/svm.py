@@ -14,7 +14,7 @@ from workbench.compiler.onnx.nodes.ml import rows, width
 from workbench.compiler.onnx.registry import onnx_op
 
 _LEAST = 1e-7
-"""How near to 0 or 1 the probability of a pair may come."""
+"""The least distance of a pair's probability from 0 and 1."""
 
 
 def _kernel(node: NodeContext, x: Instruction, vectors: Array) -> Instruction:
@@ -42,10 +42,10 @@ def _kernel(node: NodeContext, x: Instruction, vectors: Array) -> Instruction:
 
 
 def _matrix(node: NodeContext, name: str, count: int) -> Array:
-    """A list of floats as a matrix with so many rows."""
+    """A list of floats as a matrix with ``count`` rows."""
     values = np.array(node.numbers(name), np.float32)
     if count < 1 or values.size % count:
-        raise node.fail(f"{values.size} {name} in {count} rows; expected equally many in each")
+        raise node.fail(f"{values.size} {name} in {count} rows; expected a multiple")
     return values.reshape(count, -1)
 
 
@@ -63,7 +63,7 @@ def _weighted(node: NodeContext, x: Instruction, weights: Array) -> Instruction:
 
 @onnx_op("SVMRegressor")
 def svm_regressor(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A regression, or with ``one_class`` whether a sample is like those that were learned."""
+    """A regression; with ``one_class``, whether a sample is like the training samples."""
     node.expect(inputs, 1)
     x = rows(node, node.convert(inputs[0], DType.FLOAT))
     count = node.integer("n_supports", 0)
@@ -81,7 +81,9 @@ def svm_regressor(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 def _expect_width(node: NodeContext, x: Instruction, vectors: Array) -> None:
     if vectors.shape[1] != width(node, x):
-        raise node.fail(f"support vectors of {vectors.shape[1]} features; {x.shape} has others")
+        raise node.fail(
+            f"support vectors of {vectors.shape[1]} features for {x.shape}; expected as many features"
+        )
 
 
 @onnx_op("SVMClassifier")
@@ -125,7 +127,7 @@ def _of_pairs(node: NodeContext, sizes: tuple[int, ...]) -> Array:
 
 
 def _votes(node: NodeContext, found: Instruction, classes: int) -> Instruction:
-    """The number of pairs that each class wins: the first of a pair where the score is above 0."""
+    """The number of pairs that each class wins: the first class of a pair if its score is above 0."""
     pairs = np.array(list(combinations(range(classes), 2)))
     first, second = (np.eye(classes, dtype=np.float32)[pairs[:, side]] for side in (0, 1))
     above = node.convert(node.common("greater", found, node.scalar(DType.FLOAT, 0)), DType.FLOAT)

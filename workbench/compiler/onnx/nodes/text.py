@@ -14,7 +14,7 @@ from workbench.compiler.onnx.registry import onnx_op
 
 @onnx_op("TfIdfVectorizer")
 def tf_idf_vectorizer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The counts of n-grams in rows of tokens, their weights where they occur, or the product."""
+    """The counts of n-grams in rows of tokens, their weights if they occur, or the product."""
     node.expect(inputs, 1)
     if node.has("pool_strings") and node.texts("pool_strings"):
         raise node.fail("attribute 'pool_strings': strings are not supported")
@@ -44,11 +44,15 @@ def _check(
         or not starts
         or not 0 <= starts[0] <= starts[-1] <= len(pool)
     ):
-        raise node.fail(f"ngram_counts {list(starts)}; expected places in a pool of {len(pool)}")
+        raise node.fail(
+            f"ngram_counts {list(starts)}; expected ascending positions in a pool of {len(pool)}"
+        )
     ends = (*starts[1:], len(pool))
     grams = sum((b - a) // n for n, (a, b) in enumerate(zip(starts, ends, strict=True), 1))
     if len(columns) != grams or not columns or min(columns) < 0:
-        raise node.fail(f"{len(columns)} ngram_indexes for {grams} n-grams; expected one for each")
+        raise node.fail(
+            f"{len(columns)} ngram_indexes for {grams} n-grams; expected one per n-gram"
+        )
 
 
 def _weighted(node: NodeContext, counts: Instruction, columns: tuple[int, ...]) -> Instruction:
@@ -56,9 +60,11 @@ def _weighted(node: NodeContext, counts: Instruction, columns: tuple[int, ...]) 
     if mode not in {"TF", "IDF", "TFIDF"}:
         raise node.fail(f"mode={mode!r}; expected TF, IDF or TFIDF")
     if weights and len(weights) != len(columns):
-        raise node.fail(f"{len(weights)} weights for {len(columns)} n-grams; expected as many")
+        raise node.fail(
+            f"{len(weights)} weights for {len(columns)} n-grams; expected one per n-gram"
+        )
     if weights and len(set(columns)) != len(columns):
-        raise node.fail("weighted n-grams that share a column; expected a column for each")
+        raise node.fail("weighted n-grams that share a column; expected one column per n-gram")
     if mode == "IDF":
         counts = node.common("min", counts, node.scalar(DType.FLOAT, 1))
     if mode == "TF" or not weights:

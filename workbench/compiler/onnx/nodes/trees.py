@@ -1,4 +1,4 @@
-"""Ensembles of decision trees: TreeEnsemble, and the two operators that came before it."""
+"""Ensembles of decision trees: TreeEnsemble, and the two older operators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Trees:
     missing: list[bool] = field(default_factory=list[bool])
 
     def apply(self, node: NodeContext, x: Instruction, votes: Array, aggregate: str) -> Instruction:
-        """Append the operation; ``votes`` has a row for each leaf, of NaN where there is no vote."""
+        """Append the operation; ``votes`` has a row per leaf, with NaN for no vote."""
         if aggregate not in _AGGREGATES:
             raise node.fail(f"aggregate_function={aggregate!r}; expected {', '.join(_AGGREGATES)}")
         type = x.shape.type.numpy
@@ -92,7 +92,7 @@ def tree_ensemble(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _of_nodes(node: NodeContext, leaves: int) -> _Trees:
-    """The tables of nodes whose branches are told apart from leaves by flags."""
+    """The tables of nodes whose branches and leaves are distinguished by flags."""
     modes = [int(m) for m in node.tensor("nodes_modes").numpy().reshape(-1)]
     count = len(modes)
     features = node.integers("nodes_featureids")
@@ -123,14 +123,16 @@ def _of_nodes(node: NodeContext, leaves: int) -> _Trees:
 
 
 def _unroll_members(node: NodeContext, trees: _Trees) -> None:
-    """Tests for membership as chains of tests for equality, one for each member."""
+    """Unroll tests for membership into chains of tests for equality."""
     places = [i for i, mode in enumerate(trees.modes) if mode == _MEMBER]
     if not places:
         return
     given = node.tensor("membership_values").numpy().reshape(-1).astype(np.float64)
     ends = np.flatnonzero(np.isnan(given))
     if len(ends) != len(places):
-        raise node.fail(f"{len(ends)} lists of members for {len(places)} nodes; expected as many")
+        raise node.fail(
+            f"{len(ends)} lists of members for {len(places)} nodes; expected one per node"
+        )
     for place, members in zip(places, np.split(given, ends + 1), strict=False):
         _unroll(trees, place, members[:-1].tolist() or [np.nan])
 
@@ -153,14 +155,14 @@ def _unroll(trees: _Trees, place: int, members: list[float]) -> None:
 
 
 def _numbers(node: NodeContext, name: str) -> list[float]:
-    """Floats that may be given as a list or as a tensor."""
+    """Floats, given as a list or as a tensor."""
     if node.has(f"{name}_as_tensor"):
         return [float(v) for v in node.tensor(f"{name}_as_tensor").numpy().reshape(-1)]
     return list(node.numbers(name, ()))
 
 
 def _of_ids(node: NodeContext, what: str, targets: int) -> tuple[_Trees, Array]:
-    """The tables of nodes that are known by the ids of a tree and of a node; and their votes."""
+    """The tables and votes of nodes that are identified by a tree id and a node id."""
     owners, ids = node.integers("nodes_treeids"), node.integers("nodes_nodeids")
     names = list(zip(owners, ids, strict=False))
     place = {name: i for i, name in enumerate(names)}
@@ -178,7 +180,9 @@ def _of_ids(node: NodeContext, what: str, targets: int) -> tuple[_Trees, Array]:
     def branch(i: int, side: Sequence[int]) -> int:
         found = place.get((owners[i], side[i]))
         if found is None:
-            raise node.fail(f"node {ids[i]} of tree {owners[i]} leads to {side[i]}, which is none")
+            raise node.fail(
+                f"node {ids[i]} of tree {owners[i]} leads to {side[i]}, which does not exist"
+            )
         return code[found]
 
     unknown = next((m for m in modes if m != "LEAF" and m not in _MODES), None)
@@ -207,7 +211,7 @@ def _cast_votes(
     _in_range(node, what, targets, votes.shape[1])
     for owner, name, target, weight in zip(owners, ids, targets, weights, strict=True):
         if (owner, name) not in leaves:
-            raise node.fail(f"votes of node {name} of tree {owner}, which is no leaf")
+            raise node.fail(f"votes of node {name} of tree {owner}, which is not a leaf")
         row = votes[leaves[owner, name]]
         row[target] = weight if np.isnan(row[target]) else row[target] + weight
 
@@ -234,7 +238,7 @@ def tree_ensemble_regressor(node: NodeContext, inputs: list[Instruction]) -> Ins
 
 @onnx_op("TreeEnsembleClassifier")
 def tree_ensemble_classifier(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The class that most leaves vote for, and the votes; votes for one class stand for two."""
+    """The class with the most votes, and the votes; for two classes, only one may have votes."""
     node.expect(inputs, 1)
     x = wide(node, rows(node, inputs[0]))
     labels, kind = scores.labels_of(node), scores.transform_of(node)

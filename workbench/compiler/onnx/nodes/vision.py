@@ -1,4 +1,4 @@
-"""Images: regions of interest, suppression of boxes, deformable convolution, columns put together."""
+"""Images: regions of interest, box suppression, deformable convolution, columns to images."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def deform_conv(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @onnx_op("Col2Im")
 def col_to_im(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Columns of blocks put back into an image; where blocks overlap, their elements are summed."""
+    """Columns of blocks summed into an image; overlapping elements are added."""
     node.expect(inputs, 3)
     x = inputs[0]
     image = node.constant_ints(inputs[1], "the image's lens")
@@ -126,7 +126,7 @@ def _block_places(
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """For each tap of a block and each block, its place in the padded image, flattened."""
+    """The flat index in the padded image of each tap of each block."""
     starts = [
         node.counting(range(0, n - (k - 1) * d, s))
         for n, k, s, d in zip(lens, block, stride, dilation, strict=True)

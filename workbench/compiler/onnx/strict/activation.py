@@ -1,4 +1,4 @@
-"""Activations by their formulas as they stand, which overflow where the exponential does."""
+"""Activations computed by their plain formulas, which overflow where the exponential does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ALPHA, _GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
 @strict_op("Selu")
 def selu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Both branches in one: the sign picks what is left of each."""
+    """Both branches in one formula: the sign selects the branch."""
     node.expect(inputs, 1)
     x = inputs[0]
     type, lens = x.shape.type, node.lens(x)
@@ -28,7 +28,7 @@ def selu(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @strict_op("Shrink")
 def shrink(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The values below, and those neither below nor between, each multiplied by its mask."""
+    """The values below and the values above the limits, each multiplied by its mask."""
     node.expect(inputs, 1)
     x, limit = inputs[0], node.number("lambd", 0.5)
     bias, low, high = (

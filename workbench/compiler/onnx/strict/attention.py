@@ -1,4 +1,4 @@
-"""Attention of onnxruntime as MIGraphX takes it apart, which adds masks before it scales."""
+"""Attention of onnxruntime as MIGraphX decomposes it, which adds masks before it scales."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def expect_plain(node: NodeContext, inputs: Sequence[Instruction]) -> None:
             raise node.fail(f"{name}={node.integer(name)} is not supported by strict import")
     for index, what in enumerate(("a past", "a bias of the scores", "a length of the past"), 4):
         if index < len(inputs):
-            raise node.fail(f"{what} is not supported by strict import; leave input {index} out")
+            raise node.fail(f"{what} is not supported by strict import; omit input {index}")
 
 
 def expect_projection(node: NodeContext, inputs: Sequence[Instruction]) -> None:
@@ -30,13 +30,13 @@ def expect_projection(node: NodeContext, inputs: Sequence[Instruction]) -> None:
         raise node.fail(f"weights {weights.shape}; expected {hidden} rows of {x.shape.type}")
     width = node.lens(weights)[1]
     if not node.has("qkv_hidden_sizes") and width % 3:
-        raise node.fail(f"weights {weights.shape} have a width that 3 does not divide")
+        raise node.fail(f"weights {weights.shape} have a width that is not a multiple of 3")
     if bias is not None and (node.lens(bias) != (width,) or bias.shape.type is not x.shape.type):
         raise node.fail(f"bias {bias.shape}; expected {width} elements of {x.shape.type}")
 
 
 def expect_key_mask(node: NodeContext, mask: Instruction, lens: Sequence[Length]) -> None:
-    """Refuse any mask but one of int32 with a number for each key."""
+    """Refuse a mask that is not int32 with a number per key."""
     wanted = (lens[0], lens[3])
     if mask.shape.type is not DType.INT32 or node.lens(mask) != wanted:
         raise node.fail(f"mask {mask.shape}; expected int32_type, {list(wanted)}")
@@ -45,7 +45,7 @@ def expect_key_mask(node: NodeContext, mask: Instruction, lens: Sequence[Length]
 def masked(
     node: NodeContext, mask: Instruction, lens: Sequence[Length], type: DType
 ) -> Instruction:
-    """``mask_filter_value`` for keys whose number is 0, and 0 for others; the lens of the scores."""
+    """``mask_filter_value`` for keys whose number is 0, and 0 for others, with the lens of the scores."""
     keep, hide = (node.vector(type, [v]) for v in (0, node.number("mask_filter_value", -10000.0)))
     keep, hide = node.multibroadcast(keep, lens), node.multibroadcast(hide, lens)
     rows = node.add("reshape", mask, dims=node.fixed((lens[0], 1, 1, lens[3]), "a mask"))

@@ -11,7 +11,7 @@ from workbench.compiler.onnx.registry import strict_op
 
 @strict_op("Einsum")
 def einsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Sums of products over named axes; of fixed lengths, those that the macro takes."""
+    """Sums of products over named axes; static ones must be supported by the macro."""
     node.expect(inputs, 1, len(inputs))
     if any(i.shape.is_dynamic for i in inputs):
         return general.einsum(node, inputs)

@@ -14,15 +14,15 @@ from workbench.compiler.onnx.registry import strict_op
 
 @strict_op("GatherElements")
 def gather_elements(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """For each position, the element of an axis that the index there names; none may be negative.
+    """For each position, the element along an axis that the index there selects; none may be negative.
 
-    Positions in the flat data are moved by what the indices differ from their own coordinates.
+    Positions in the flat data are shifted by the difference of the indices and their own coordinates.
     """
     node.expect(inputs, 2)
     x, indices = inputs
     if x.shape.is_dynamic or indices.shape.is_dynamic or x.shape.ndim != indices.shape.ndim:
         shapes = f"{x.shape} and {indices.shape}"
-        raise node.fail(f"{shapes}; expected fixed dimensions, and as many of both")
+        raise node.fail(f"{shapes}; expected fixed dimensions and equal ranks")
     axis, type = node.axis(node.integer("axis", 0), x.shape.ndim), indices.shape.type
     lens = indices.shape.lens
     x, indices = node.standard(x), node.standard(indices)

@@ -15,14 +15,14 @@ from workbench.compiler.onnx.nodes.sampling import grid_sample
 from workbench.compiler.onnx.registry import strict_op
 
 MAX_NEAREST = 4096
-"""The most samples of a nearest-neighbour grid: MIGraphX has a literal for each, and for each channel."""
+"""The most samples of a nearest-neighbour grid: MIGraphX has a literal per sample and channel."""
 
 
 class FlatSampler:
     """Samples of an image at the points of a grid, all of them in one row."""
 
     def __init__(self, node: NodeContext, image: Instruction, grid: Instruction) -> None:
-        """Split the grid into coordinates of pixels, moved as the border asks for it."""
+        """Split the grid into pixel coordinates, moved into the image as ``padding_mode`` says."""
         self.node, self.image, self.type = node, image, grid.shape.type
         self.border = node.text("padding_mode", "zeros")
         self.align = node.flag("align_corners")
@@ -66,7 +66,7 @@ class FlatSampler:
         return node.common("where", is_even, there, back)
 
     def linear(self) -> Instruction:
-        """The elements of the four corners around each point, by their nearness."""
+        """The elements at the four corners around each point, weighted by their proximity."""
         node = self.node
         left, top = node.common("floor", self.x), node.common("floor", self.y)
         right, bottom = node.common("add", left, self.one), node.common("add", top, self.one)
@@ -95,7 +95,7 @@ class FlatSampler:
         return self._image(reduce(partial(node.add, "add"), parts))
 
     def nearest(self) -> Instruction:
-        """The element that is nearest to each point."""
+        """The element nearest to each point."""
         node = self.node
         x, y = node.common("nearbyint", self.x), node.common("nearbyint", self.y)
         channels, rows, pairs = self.lens[3], list[Instruction](), list[Instruction]()
@@ -129,7 +129,7 @@ class FlatSampler:
         return np.ascontiguousarray(found[:, :3]), np.ascontiguousarray(found[:, [0, 3]])
 
     def _validated(self, at: Instruction, most: Instruction) -> tuple[Instruction, Instruction]:
-        """Coordinates within the image, and whether they were."""
+        """Coordinates clipped to the image, and whether they were inside."""
         inside = self.node.common("clip", at, self.zero, most)
         return inside, self.node.common("equal", at, inside)
 
@@ -150,7 +150,7 @@ class FlatSampler:
 def flat_sample(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """An image sampled at the points of a grid.
 
-    Bicubic samples, and nearest ones of large grids, are those of the other handler.
+    Bicubic samples, and nearest ones of large grids, are left to the other handler.
     """
     node.expect(inputs, 2)
     image, grid = inputs

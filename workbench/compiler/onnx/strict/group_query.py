@@ -1,4 +1,4 @@
-"""GroupQueryAttention as MIGraphX composes it: scores of the whole cache, hidden step by step."""
+"""GroupQueryAttention as MIGraphX composes it: scores of the whole cache, masked step by step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Lens = tuple[int, int, int, int]
 
 @strict_op("GroupQueryAttention")
 def group_query_attention(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """Attention in which several queries share a key, to a cache of keys and values."""
+    """Grouped-query attention to a cache of keys and values: several queries share a key."""
     node.expect(inputs, 7, 11)
     if node.number("softcap", 0.0):
-        raise node.fail("softcap is not supported by strict import; leave it out")
+        raise node.fail("softcap is not supported by strict import; omit it")
     count, groups = node.integer("num_heads"), node.integer("kv_num_heads")
     if groups < 1 or count < 1 or count % groups:
         raise node.fail(f"num_heads={count}, kv_num_heads={groups}; expected a divisor")
@@ -44,7 +44,7 @@ def group_query_attention(node: NodeContext, inputs: list[Instruction]) -> list[
 def _split(
     node: NodeContext, inputs: list[Instruction], count: int, groups: int
 ) -> tuple[Instruction, Instruction, Instruction]:
-    """Queries, keys and values with heads first, turned by their positions where that is asked for."""
+    """Queries, keys and values with heads first, rotated by their positions if ``do_rotary`` is set."""
     packed, every = inputs[0], count + 2 * groups
     if inputs[1].shape.ndim > 1:
         packed = node.add("concat", *inputs[:3], axis=2)
@@ -67,7 +67,7 @@ def _split(
 
 
 def _repeated(node: NodeContext, both: list[Instruction], count: int) -> list[Instruction]:
-    """Each head of keys and values as often as queries share it."""
+    """Each head of keys and values repeated for the queries that share it."""
     batch, groups, room, size = both[0].shape.lens
     if groups == count:
         return both
@@ -80,7 +80,7 @@ def _repeated(node: NodeContext, both: list[Instruction], count: int) -> list[In
 def _masked(
     node: NodeContext, scores: Instruction, places: Instruction, lens: Lens, scale: float
 ) -> Instruction:
-    """Scaled scores; those of keys after the query, outside its window or of no sequence are lowest."""
+    """Scaled scores; minus infinity for keys after the query, outside its window or of no sequence."""
     batch, count, steps, room = lens
     type, whole = scores.shape.type, places.shape.type
 

@@ -1,4 +1,4 @@
-"""Losses from probabilities, the weights negated beforehand."""
+"""Losses from probabilities, with the weights negated first."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _has_more_axes(lens: tuple[int, ...]) -> bool:
 
 
 def _checked(node: NodeContext, inputs: list[Instruction], reduction: str) -> tuple[int, ...]:
-    """The lens of the scores, where everything fits together."""
+    """The lens of the scores; refuses inputs that do not match."""
     scores, labels = inputs[:2]
     if reduction not in _REDUCTIONS:
         raise node.fail(f"reduction={reduction!r}; expected one of {', '.join(_REDUCTIONS)}")
@@ -56,7 +56,7 @@ def _checked(node: NodeContext, inputs: list[Instruction], reduction: str) -> tu
     if labels.shape.type not in {DType.INT32, DType.INT64}:
         raise node.fail(f"inputs {shapes}; expected labels of int32_type or int64_type")
     if own != lens[:1] + lens[2:]:
-        raise node.fail(f"inputs {shapes}; expected a label for each place")
+        raise node.fail(f"inputs {shapes}; expected a label per position")
     given = node.optional(inputs, 2)
     if given is None:
         return lens
@@ -72,7 +72,7 @@ def _weights(
     count: int,
     ignored: Instruction | None,
 ) -> Instruction:
-    """Negated weights of classes, that of the ignored one zero."""
+    """The negated weights of classes, with zero for the ignored one."""
     type = scores.shape.type
     ones = node.multibroadcast(node.scalar(type, 1), (count,))
     weights = node.add("neg", ones if given is None else given)
@@ -119,7 +119,7 @@ def _reduced(
 def _without(
     node: NodeContext, loss: Instruction, labels: Instruction, index: Instruction
 ) -> Instruction:
-    """The loss, zero where a label is to be ignored."""
+    """The loss, with zero for ignored labels."""
     lens = node.fixed(node.lens(labels), "lengths of labels")
     spread = node.multibroadcast(index, lens)
     wide = node.add("convert", labels, target_type=DType.INT64)

@@ -1,4 +1,4 @@
-"""Expand and DepthToSpace as MIGraphX composes them where lengths are known to a run alone."""
+"""Expand and DepthToSpace as MIGraphX composes them for dynamic lengths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.onnx.registry import strict_op
 
 @strict_op("Expand")
 def expand(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value broadcast with given lens, of whatever length each may be."""
+    """The value and given lens broadcast to each other; the lens may be computed at run time."""
     node.expect(inputs, 2)
     x = inputs[0]
     if node.constant(inputs[1]) is None:
@@ -25,7 +25,7 @@ def expand(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @strict_op("DepthToSpace")
 def depth_to_space(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Channels as blocks of pixels, by reshapes to buffers whose lens a run computes."""
+    """Channels as blocks of pixels, by reshapes to buffers whose lens are computed at run time."""
     if not inputs or not inputs[0].shape.is_dynamic:
         return movement.depth_to_space(node, inputs)
     x, block, mode = inputs[0], node.integer("blocksize"), node.text("mode", "DCR")
@@ -33,7 +33,7 @@ def depth_to_space(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         raise node.fail(f"mode={mode!r} of input {x.shape}; expected DCR or CRD and rank 4")
     n, c, h, w = dims_of(x.shape)
     if not c.is_fixed or block < 1 or c.min % block**2:
-        raise node.fail(f"blocksize={block} with {c} channels; expected a multiple of its square")
+        raise node.fail(f"blocksize={block} with {c} channels; expected its square to divide these")
     side, deep = Dim(block, block), Dim(c.min // block**2, c.min // block**2)
     blocks = node.scalar(DType.INT64, block)
     count, *sides = (node.add("dimensions_of", x, start=i, end=i + 1) for i in (0, 2, 3))

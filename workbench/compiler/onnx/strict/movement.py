@@ -1,4 +1,4 @@
-"""Reshapes and pieces whose lens only a run knows."""
+"""Reshapes, squeezes and splits with dynamic lens."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from workbench.compiler.onnx.nodes import movement, slicing
 from workbench.compiler.onnx.registry import strict_op
 
 _ALL = (1 << 63) - 1
-"""An end behind every element."""
+"""An end beyond every element."""
 
 
 @strict_op("Reshape")
 def reshape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Other lens for the same elements; lens that are computed go through a buffer of these.
+    """Other lens for the same elements; computed lens are passed as a buffer with these lens.
 
-    There is no buffer of −1 or copied lens: such ones are reshaped as they are without strict import.
+    A buffer cannot have lens of −1 or copied ones; those are reshaped as in an import that is not strict.
     """
     if node.has("shape") or len(inputs) != 2 or node.constant(inputs[1]) is not None:
         return movement.reshape(node, inputs)
@@ -28,7 +28,7 @@ def reshape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _standard(node: NodeContext, x: Instruction) -> Instruction:
-    """The value laid out row by row; what has ranges is copied as well."""
+    """The value in row-major order; dynamic values are copied, too."""
     is_plain = not x.shape.is_tensor or (not x.shape.is_dynamic and x.shape.standard)
     return x if is_plain else node.add("contiguous", x)
 
@@ -42,7 +42,7 @@ def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @strict_op("Unsqueeze")
 def unsqueeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value with more axes of length 1."""
+    """The value with additional axes of length 1."""
     node.expect(inputs, 1, 2)
     if not inputs[0].shape.is_dynamic:
         return movement.unsqueeze(node, inputs)
@@ -51,14 +51,14 @@ def unsqueeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @strict_op("Split")
 def split(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """Pieces of a value along an axis; of a length that is a range, equal ones and a rest."""
+    """Pieces of a value along an axis; for a dynamic length, equal ones and a rest."""
     node.expect(inputs, 1, 2)
     x = inputs[0]
     axis = node.axis(node.integer("axis", 0), x.shape.ndim)
     if isinstance(node.lens(x)[axis], int):
         return slicing.split(node, inputs)
     if node.has("split") or node.optional(inputs, 1) is not None:
-        raise node.fail(f"sizes of pieces of axis {axis} of {x.shape}; expected a fixed length")
+        raise node.fail(f"sizes for axis {axis} of {x.shape}; expected a fixed length")
     pieces = slicing.piece_count(node)
     length = node.add("dimensions_of", x, start=axis, end=axis + 1)
     count, more = node.scalar(DType.INT64, pieces), node.scalar(DType.INT64, pieces - 1)

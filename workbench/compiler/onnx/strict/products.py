@@ -1,4 +1,4 @@
-"""Products of quantised matrices as MIGraphX composes them, in int8 or with its reading of 4-bit codes."""
+"""Products of quantised matrices as MIGraphX composes them, in int8 or with its values of 4-bit codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.compiler.onnx.registry import strict_op
 
 @strict_op("MatMulInteger")
 def matmul_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A matrix product of int8; zero points are subtracted in int8, and one that is missing is the middle."""
+    """A matrix product of int8; zero points are subtracted in int8, and an omitted one is the middle."""
     node.expect(inputs, 2, 4)
     if any(i.shape.is_dynamic for i in inputs[:2]):
         shapes = " and ".join(str(i.shape) for i in inputs[:2])
@@ -34,7 +34,7 @@ def matmul_integer(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _as_int8(node: NodeContext, value: Instruction, zero: Instruction | None) -> Instruction:
-    """A value less its zero point; uint8 ones less 128 first, in half, which holds every difference."""
+    """A value minus its zero point; uint8 minus 128 first, in half, which is exact."""
     if value.shape.type is DType.UINT8:
         shift = node.scalar(DType.HALF, -128)
 
@@ -48,7 +48,7 @@ def _as_int8(node: NodeContext, value: Instruction, zero: Instruction | None) ->
 
 @strict_op("MatMulIntegerToFloat")
 def matmul_integer_to_float(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A matrix product less a bias; zero points in the middle of their type count as none."""
+    """A matrix product minus a bias; zero points in the middle of their type are ignored."""
     node.expect(inputs, 4, 7)
     given = [node.optional(inputs, i) for i in (4, 5)]
     zeros = [None if z is not None and is_middle(node, z) else z for z in given]
@@ -76,7 +76,7 @@ def matmul_bnb4(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @strict_op("QLinearMatMul")
 def qlinear_matmul(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A product of quantised matrices; of two vectors, a vector of one element."""
+    """A product of quantised matrices; for two vectors, a vector of one element."""
     a, b = qlinear_operands(node, inputs)
     left, right = a.shape.ndim == 1, b.shape.ndim == 1
     a = node.unsqueeze(a, 0) if left else a

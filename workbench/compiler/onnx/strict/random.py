@@ -1,4 +1,4 @@
-"""Random numbers as the standard library of C++ draws them; without a seed, others in every import."""
+"""Random numbers as the C++ standard library draws them; without a seed, they differ in every import."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TYPES = {DType.FLOAT, DType.HALF, DType.DOUBLE}
 
 @strict_op("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 def random(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Random numbers, drawn once at import; of the shape that is given, or else of the input's."""
+    """Random numbers, drawn once at import, with the given shape or else the input's."""
     is_listed = node.has("shape") and not node.op_type.endswith("Like")
     node.expect(inputs, 0 if is_listed else 1, 1)
     default = DType.FLOAT if is_listed else inputs[0].shape.type
@@ -51,7 +51,7 @@ def _uniform(twister: np.random.RandomState, count: int) -> Array:
 
 
 def _normal(twister: np.random.RandomState, count: int) -> Array:
-    """Normal numbers by the polar method: two of each point that falls into the circle, y first."""
+    """Normal numbers by the polar method: two per point within the circle, y first."""
     found: list[Array] = []
     missing = count
     while missing > 0:

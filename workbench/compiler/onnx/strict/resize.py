@@ -16,7 +16,7 @@ _PLACES = sorted(COORDINATES - {"tf_crop_and_resize", "half_pixel_symmetric"})
 
 @strict_op("Resize")
 def resize(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value sampled anew, by scales or sizes; the first that is given counts."""
+    """The value resampled by scales or sizes, whichever is given first."""
     node.expect(inputs, 1, 4)
     if node.flag("exclude_outside"):
         raise node.fail("exclude_outside=1; expected 0")
@@ -29,7 +29,7 @@ def resize(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @strict_op("Upsample")
 def upsample(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value sampled anew, as by Resize with its defaults."""
+    """The value resampled, as by Resize with its defaults."""
     node.expect(inputs, 1, 3)
     if node.has("scales"):
         return _resized(node, inputs[0], node.vector(DType.FLOAT, node.numbers("scales")))
@@ -37,7 +37,7 @@ def upsample(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def _given(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The scales or sizes, behind the region that may stand before them."""
+    """The scales or sizes, after the optional region."""
     for value in inputs[2 if len(inputs) > 2 else 1 :]:
         if not is_absent(value) and not node.is_empty(value):
             return value
@@ -61,7 +61,7 @@ def _resized(node: NodeContext, x: Instruction, given: Instruction) -> Instructi
 
 
 def _attributes(node: NodeContext) -> dict[str, Any]:
-    """Attributes of the operation ``resize``, those that matter to the mode."""
+    """Attributes of the operation ``resize`` that matter to the mode."""
     mode = _word(node, "mode", "nearest", _MODES)
     places = _word(node, "coordinate_transformation_mode", "half_pixel", _PLACES)
     made: dict[str, Any] = {"coordinate_transformation_mode": places}

@@ -1,4 +1,4 @@
-"""Scan: a graph of its own first, whose scanned inputs then become slices of what is outside."""
+"""Scan as MIGraphX composes it: a module whose scanned inputs become slices of outer values."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _body(
 
 
 def _check(node: NodeContext, values: dict[str, Instruction]) -> None:
-    """Refuse values of other lens than the body declares for them."""
+    """Refuse values with lens other than the body declares."""
     for declared in node.graph("body").input:
         kind, found = declared.type.tensor_type, values[declared.name].shape
         if not kind.HasField("shape") or found.is_dynamic:
@@ -101,7 +101,7 @@ def _check(node: NodeContext, values: dict[str, Instruction]) -> None:
 
 
 def _arrange(module: Module, slices: Sequence[Instruction], initializers: int) -> None:
-    """Parameters before literals, and slices before the literals that were initialisers."""
+    """Move parameters before literals, and slices before the literals that were initialisers."""
     literals = [i for i in module if i.literal is not None]
     kept = literals[len(literals) - initializers :] if initializers else []
     for parameter in list(module.parameters.values()):
@@ -111,7 +111,7 @@ def _arrange(module: Module, slices: Sequence[Instruction], initializers: int) -
 
 
 def _placed(node: NodeContext, value: Instruction, axis: int) -> Instruction:
-    """The value with its first axis at another place."""
+    """The value with its first axis moved to ``axis``."""
     rank = value.shape.ndim
     permutation = [*range(1, rank)]
     permutation.insert(node.axis(axis, rank), 0)

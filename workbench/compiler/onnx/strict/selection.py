@@ -14,14 +14,14 @@ from workbench.compiler.onnx.sizes import known
 
 @strict_op("Where")
 def where(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A choice between two values; lens that are ranges have to agree as they are."""
+    """A choice between two values; dynamic lens must be equal without broadcasting."""
     node.expect(inputs, 3)
     dynamic = [i.shape.is_dynamic for i in inputs]
     if all(dynamic):
         return node.add("where", *inputs)
     if any(dynamic):
         shapes = "; ".join(str(i.shape) for i in inputs)
-        raise node.fail(f"inputs {shapes}; expected all of them with ranges, or none")
+        raise node.fail(f"inputs {shapes}; expected all of them dynamic, or none")
     lens = broadcast_lens(*[i.shape.lens for i in inputs])
     return node.add("where", *[node.fit(i, lens) for i in inputs])
 

@@ -1,8 +1,8 @@
-"""Algebraic simplification: rules of arithmetic, and the pass that applies them with the linear ones.
+"""Algebraic simplification: arithmetic rules, and the pass that applies them with the linear rules.
 
 Rules for floats hold up to rounding: sums and products are regrouped, as any optimising compiler does.
-They never turn a NaN or an infinity into an ordinary number, but for ``log(exp(x))``: it is x even
-where exp overflows.
+They never turn a NaN or an infinity into a finite number, with one exception: ``log(exp(x))`` becomes x
+even where exp overflows.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def find_double_add_lit_broadcast(
     if not all(isinstance(i.op, Broadcast) and is_broadcast(i) for i in (a, c)):
         total = b("add", a, c)
     elif a.op != c.op or a.inputs[0].shape.lens != c.inputs[0].shape.lens:
-        return Decline(f"#{a.id} and #{c.id} are laid out differently")
+        return Decline(f"#{a.id} and #{c.id} are broadcast differently")
     else:
         total = b(a.op, b("add", a.inputs[0], c.inputs[0]))
     return b("add", b("add", x, y), total)
@@ -99,7 +99,7 @@ def find_mul_lit_broadcast(
 ) -> Instruction | Decline:
     """mul(mul(x, a), b) → mul(x, mul(a, b)), for constants a and b"""
     if not _finite_product(a, c):
-        return Decline("the product of the constants overflows or vanishes")
+        return Decline("the product of the constants overflows or underflows")
     return b("mul", x, b("mul", a, c))
 
 
@@ -107,7 +107,7 @@ _FEW = 1024
 
 
 def _finite_product(a: Instruction, c: Instruction) -> bool:
-    """Whether no product of two literals leaves the range of its type; others are not looked at."""
+    """Whether no product of elements of two literals leaves the range of its type; true if not literals."""
     x, y = behind_broadcasts(a).literal, behind_broadcasts(c).literal
     if (
         x is None
@@ -143,7 +143,7 @@ def find_mul_weights(b: Rewriter, w: Instruction, a: Instruction, c: Instruction
 
 
 def _added(instruction: Instruction) -> bool:
-    """Whether a term can take a factor: a constant, or a convolution whose weights take it."""
+    """Whether a term can absorb a factor: a constant, or a convolution with constant weights."""
     if instruction.constant:
         return True
     return (
@@ -172,7 +172,7 @@ def find_mul_add(
 
 
 def _finite(constant: Instruction) -> bool:
-    """Whether a constant is finite everywhere; one of many elements is taken to be."""
+    """Whether a constant is finite everywhere; a large one is assumed to be."""
     value = behind_broadcasts(constant)
     if not value.shape.type.is_float or value.shape.elements > _FEW:
         return True
@@ -202,7 +202,7 @@ def find_unit_ops(b: Rewriter) -> Instruction:
 
 
 def _has_negatives(instruction: Instruction) -> bool:
-    """Whether values can be negated; for bools, ``a - b`` is no sum with a negation."""
+    """Whether values can be negated; for bools, ``a - b`` is not ``a + neg(b)``."""
     return instruction.shape.type is not DType.BOOL
 
 
@@ -230,7 +230,7 @@ _ZERO = literal("zero", lambda i: uniform(i, 0))
 def eliminate_zero_point(b: Rewriter, x: Instruction, scale: Instruction) -> Instruction | Decline:
     """quantizelinear(x, scale, 0) → quantizelinear(x, scale)"""
     if b.root.shape.type is DType.BOOL:
-        return Decline("out_type cannot say bool_type: its code, 0, stands for none")
+        return Decline("out_type cannot be bool_type: its code, 0, means none")
     if isinstance(b.root.op, Dequantizelinear):
         return b(b.root.op, x, scale)
     return b("quantizelinear", x, scale, out_type=b.root.shape.type)
@@ -262,14 +262,14 @@ def find_div_const(b: Rewriter, x: Instruction, c: Instruction) -> Instruction |
 
 
 def _right_after(b: Rewriter, c: Instruction) -> Rewriter:
-    """A builder right after a constant; before the root where that is in another module."""
+    """A rewriter that inserts right after a constant, or before the root if that is in another module."""
     near = Rewriter(b.root)
     near.before = c.following if c.module is b.module else b.root
     return near
 
 
 def _has_recip(c: Instruction) -> bool:
-    """Whether the reciprocal of a literal overflows nowhere; other constants are not looked at."""
+    """Whether no reciprocal of a literal's elements overflows; true for other constants."""
     found = behind_broadcasts(c).literal
     if found is None:
         return True
@@ -297,7 +297,7 @@ def find_log_exp(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
 
 
 def _exponential(instruction: Instruction) -> bool:
-    """Whether a value is positive by its making: an exp, or a sum of such, perhaps repeated."""
+    """Whether a value is positive by construction: an exp, or a sum of exps, perhaps broadcast."""
     if isinstance(instruction.op, Multibroadcast) and isinstance(
         instruction.inputs[0].op, ReduceSum
     ):
@@ -372,7 +372,7 @@ class SimplifyAlgebra(RewritePass):
     )
 
     def apply(self, program: Program) -> None:
-        """Apply the rules; those that look at all users of a value again, as one of several may have gone."""
+        """Apply the rules, and the split rules again: they match all users of a value, which change."""
         self.drive(program, self.rules)
         while self.drive(program, SPLIT_RULES):
             self.drive(program, self.rules)

@@ -1,4 +1,4 @@
-"""A pad as an attribute of the window operation that reads it."""
+"""Folding a pad into the padding attribute of the window operation that reads it."""
 
 from __future__ import annotations
 
@@ -47,29 +47,29 @@ def _not_padding(pad: Pad, padding_mode: int) -> str:
         return "it pads the batch or the channels"
     if min(pad.pads) < 0:
         return "it crops"
-    return "what reads it chooses its padding itself" if padding_mode else ""
+    return "its reader computes its own padding (padding_mode)" if padding_mode else ""
 
 
 def _not_of_values(reader: Instruction, pad: Pad) -> str:
-    """The reason why the padding of ``reader`` would have other values than the pad's."""
+    """The reason why the padding of ``reader`` would have values other than the pad's."""
     kernel = reader.op
     if not isinstance(kernel, Pooling) or kernel.mode is PoolingMode.LPNORM:
         return "" if pad.value == 0 else "the pad's value is not 0"
     if kernel.dyn_global:
         return "the window is the whole input, whatever its size"
     if kernel.mode is PoolingMode.AVERAGE:
-        return "means count what a pad adds, but no padding"
+        return "a mean counts the elements of a pad, but not padding"
     if pad.value == -np.inf:
         return ""
     if pad.value != 0:
-        return "a maximum takes padding for -∞, and the pad's value is neither that nor 0"
+        return "a maximum treats padding as -∞, and the pad's value is neither that nor 0"
     if not _is_never_negative(reader.inputs[0].inputs[0]):
-        return "a maximum takes padding for -∞; 0 is the same only where no element is negative"
+        return "a maximum treats padding as -∞; 0 is the same only where no element is negative"
     return "" if _always_reach(kernel, pad) else "some windows may have nothing but padding"
 
 
 def _always_reach(pool: Pooling, pad: Pad) -> bool:
-    """Whether no window lies wholly within the padding, the pad's and its own."""
+    """Whether no window lies entirely in padding, the pad's and the pooling's own together."""
     rank = len(pool.lengths)
     own = doubled(pool.padding, rank)
     total = [p + q for p, q in zip(pad.pads[2 : 2 + rank] + pad.pads[-rank:], own, strict=True)]
@@ -99,7 +99,7 @@ def _keeps_sign(value: Instruction) -> bool:
 
 @register
 class EliminatePad(RewritePass):
-    """A pad as the padding of the convolution, maximum or norm that reads it."""
+    """Fold a pad into the padding of the convolution, maximum or norm that reads it."""
 
     name = "eliminate_pad"
     rules = (find_pad,)

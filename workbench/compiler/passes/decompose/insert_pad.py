@@ -1,4 +1,4 @@
-"""Uneven padding of a window operation as a pad before it."""
+"""Moving uneven padding of a window operation into a pad before it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def find_uneven_padding(b: Rewriter) -> Instruction | Decline:
     kernel, value = b.root.op, 0.0
     padding: Ints = tuple(kernel.attributes()["padding"])
     if kernel.attributes()["padding_mode"]:
-        return Decline("it chooses its padding itself")
+        return Decline("it computes its own padding (padding_mode)")
     if isinstance(kernel, Pooling):
         if kernel.mode is PoolingMode.AVERAGE:
-            return Decline("means would count what a pad adds")
+            return Decline("a mean would count the elements of the pad")
         if kernel.dyn_global:
-            return Decline("the window is the whole input, and padding does not count")
+            return Decline("the window is the whole input, without padding")
         value = -np.inf if kernel.mode is PoolingMode.MAX else 0.0
     rank = len(padding) // 2
     pads = (0, 0, *padding[:rank], 0, 0, *padding[rank:])
@@ -43,10 +43,10 @@ def find_uneven_padding(b: Rewriter) -> Instruction | Decline:
 
 @register
 class InsertPad(RewritePass):
-    """Uneven padding as a pad of its own, for kernels that pad evenly.
+    """Move uneven padding into a separate pad, for kernels that only pad evenly.
 
     Attributes:
-        ops: Names of the operations whose padding is taken out; ``quant_convolution`` may be one.
+        ops: Names of the operations whose padding is moved; ``quant_convolution`` is allowed too.
     """
 
     name = "insert_pad"
@@ -54,10 +54,10 @@ class InsertPad(RewritePass):
     ops: tuple[str, ...] = ("convolution", "pooling", "im2col")
 
     def apply(self, program: Program) -> None:
-        """Apply the rule to these operations.
+        """Apply the rule to the operations in ``ops``.
 
         Raises:
-            OperationError: One of them has no padding.
+            OperationError: One of ``ops`` is not a window operation.
         """
         names = frozenset(self.ops)
         if unknown := sorted(names.difference(WINDOWS)):

@@ -1,4 +1,4 @@
-"""The cells of recurrent networks, written out for one step at a time."""
+"""The cells of recurrent networks, expanded step by step."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from workbench.compiler.ops.recurrent import Gru, Lstm, Recurrent, Rnn
 from workbench.compiler.rewrite import Rewriter
 
 States: TypeAlias = tuple[Instruction, ...]
-"""The hidden state ``[B, H]``; of an lstm, the cell state too."""
+"""The hidden state ``[B, H]``, followed for an lstm by the cell state."""
 
 
 class Cell:
     """The values that the steps of one direction share, and the state after the last one.
 
     Args:
-        b: Where to build.
+        b: The rewriter to build with.
         network: The network's operation.
         index: The direction.
         w: The weights ``[1, G · H, I]`` of the input.
@@ -41,7 +41,7 @@ class Cell:
         peephole: Instruction | None,
         initial: list[Instruction],
     ) -> None:
-        """Write out what comes before the first step."""
+        """Build what precedes the first step."""
         self.b = b
         self.network = network
         self.size = network.hidden_size
@@ -92,7 +92,7 @@ class RnnCell(Cell):
     """``h = f(x · Wᵀ + b + h · Rᵀ)``."""
 
     def step(self, x: Instruction) -> States:
-        """One product each, one activation."""
+        """A product with the input, one with the state, and an activation."""
         b, (f,) = self.b, self.functions
         fed, kept = b("dot", x, self.w), b("dot", self.states[0], self.r)
         if self.biased:
@@ -120,7 +120,7 @@ class GruCell(Cell):
         self.bias_kept, self.bias_new = self._laid(gates, 2), self._laid(new, 1)
 
     def step(self, x: Instruction) -> States:
-        """The gates, the new state, and the mean of old and new that z weighs."""
+        """The gates, the candidate, and the mean of candidate and old state, weighted by z."""
         b, (f, g), h = self.b, self.functions, self.states[0]
         fed, kept = b("dot", x, self.w), b("dot", h, self.r)
         if self.biased:
@@ -135,7 +135,7 @@ class GruCell(Cell):
         return self.states
 
     def _reset(self, r: Instruction, h: Instruction) -> Instruction:
-        """The part of the state that the reset gate lets through, before or after the product."""
+        """The product of the state with its weights, with the reset gate applied before or after it."""
         assert isinstance(self.network, Gru)
         after = self.network.linear_before_reset
         value = self.b("dot", h if after else self.b("mul", r, h), self.r_new)

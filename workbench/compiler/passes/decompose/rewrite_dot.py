@@ -1,4 +1,4 @@
-"""Convolutions that are products of matrices."""
+"""Convolutions with a 1 × 1 kernel as matrix products."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _not_product(root: Instruction, w: Instruction) -> str:
     kernel = root.op
     assert isinstance(kernel, Convolution)
     if not w.constant:
-        return f"its weights, {w.name} #{w.id}, are not known before a run"
+        return f"its weights, {w.name} #{w.id}, are not constant"
     if kernel.group != 1:
         return f"it has {kernel.group} groups"
     if set(kernel.stride) != {1} or any(kernel.padding):
@@ -42,7 +42,7 @@ def _not_product(root: Instruction, w: Instruction) -> str:
 
 
 def _channels_last(b: Rewriter, x: Instruction, w: Instruction) -> Instruction:
-    """The product with the channels as the last axis, as they lie in memory."""
+    """The product with the channels as the last axis, which is their order in memory."""
     rank = x.shape.ndim
     rows = b("transpose", x, permutation=(0, *range(2, rank), 1))
     turned = b("transpose", w, permutation=(1, 0))
@@ -52,8 +52,8 @@ def _channels_last(b: Rewriter, x: Instruction, w: Instruction) -> Instruction:
 
 @register
 class RewriteDot(RewritePass):
-    """Convolutions with one tap as products of matrices."""
+    """Rewrite convolutions with a 1 × 1 kernel as matrix products."""
 
     name = "rewrite_dot"
-    apart = "it pays on some devices only. In `gpu` and `optimize_rewrite` with `rewrite_dot=True`."
+    apart = "it is faster on some devices only. In `gpu` and `optimize_rewrite` with `rewrite_dot=True`."
     rules = (find_1x1_convolution,)

@@ -1,4 +1,4 @@
-"""GELU by one exponential."""
+"""GELU with a single exponential."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workbench.compiler.rewrite import (
 
 
 def about(value: float) -> Pattern:
-    """A literal whose elements are ``value`` as well as their type tells."""
+    """A pattern for a literal whose elements are ``value`` up to rounding."""
 
     def near(instruction: Instruction) -> bool:
         found = behind_broadcasts(instruction).literal
@@ -37,7 +37,7 @@ def about(value: float) -> Pattern:
 
 
 def _tolerance(type: DType, value: float) -> float:
-    """The tolerance of a literal that stands for a constant: some rounding, in float at most."""
+    """The tolerance for a literal that stands for ``value``: a few roundings, in float for wider types."""
     eps = (type if type.size < 4 else DType.FLOAT).format.epsilon
     if type.size < 4:
         return eps * abs(value) / 2
@@ -101,12 +101,12 @@ def _sigmoid_form(b: Rewriter, x: Instruction) -> Instruction:
 
 @register
 class RewriteGelu(RewritePass):
-    """GELU by one exponential instead of an error function or a hyperbolic tangent.
+    """Compute GELU with one exponential instead of an error function or a hyperbolic tangent.
 
-    The tanh form is rewritten without loss; the erf form only for half, whose rounding hides the difference.
+    The tanh form is rewritten exactly; the erf form only for half, whose rounding hides the difference.
 
     Attributes:
-        fast_math: Only where the type is half; otherwise the tanh form in any type, and never the erf form.
+        fast_math: Rewrite both forms, for half only. Without it, rewrite the tanh form in any type.
     """
 
     name = "rewrite_gelu"
@@ -115,5 +115,5 @@ class RewriteGelu(RewritePass):
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
-        """The rules for half, or the one that loses nothing."""
+        """The rules for half, or the exact rule."""
         return (find_tanh_gelu_half, find_erf_gelu) if self.fast_math else (find_tanh_gelu,)

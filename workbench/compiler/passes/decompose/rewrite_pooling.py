@@ -1,4 +1,4 @@
-"""Pooling and normalisation over neighbours, by operations that backends have kernels for."""
+"""Pooling and local response normalisation, rewritten to operations that backends have kernels for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints: TypeAlias = tuple[int, ...]
 
 _REDUCE = {PoolingMode.AVERAGE: "reduce_mean", PoolingMode.MAX: "reduce_max"}
 _MOST_GATHERED = 100_000
-"""Elements of an input above which literals of indices, and what they gather, would take too much room."""
+"""The largest input, in elements, for which index literals and gathered windows are worth their memory."""
 
 
 def _is_dilated(instruction: Instruction) -> bool:
@@ -50,16 +50,16 @@ def find_dilated_pooling(b: Rewriter, x: Instruction) -> Instruction | Decline:
     pool, rank = b.root.op, x.shape.ndim - 2
     assert isinstance(pool, Pooling)
     if pool.padding_mode is not PaddingMode.DEFAULT:
-        return Decline("it chooses its padding itself")
+        return Decline("it computes its own padding (padding_mode)")
     padding = doubled(pool.padding, rank)
     if any(padding) and pool.mode is PoolingMode.AVERAGE:
-        return Decline("means would count what a pad adds")
+        return Decline("a mean would count the elements of the pad")
     if x.shape.elements > _MOST_GATHERED:
         return Decline(f"{x.shape.elements} elements; at most {_MOST_GATHERED} are gathered")
     lens = [n + p + q for n, p, q in zip(x.shape.lens[2:], padding, padding[rank:], strict=False)]
     taps = [_taps(pool, i, n) for i, n in enumerate(lens)]
     if [len(t) for t in taps] != list(b.root.shape.lens[2:]):
-        return Decline("rounding up makes windows that reach beyond the input")
+        return Decline("ceil_mode makes windows that reach beyond the input")
     value = _padded(b, x, padding, pool.mode)
     for i, tap in enumerate(taps):
         value = b("gather", value, b.literal(tap.reshape(-1)), axis=i + 2)
@@ -110,10 +110,10 @@ def _number(b: Rewriter, value: float, type: DType) -> Instruction:
 
 @register
 class RewritePooling(RewritePass):
-    """Pooling over the whole input as a reduction, and over dilated windows as pooling of gathered elements.
+    """Rewrite pooling over the whole input as a reduction, and over dilated windows as gather and pooling.
 
     Attributes:
-        rewrite_lrn: Also normalisation over neighbouring channels, as pooling along them.
+        rewrite_lrn: Also rewrite lrn, normalisation over neighbouring channels, as pooling along them.
     """
 
     name = "rewrite_pooling"
@@ -122,5 +122,5 @@ class RewritePooling(RewritePass):
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
-        """All rules, or all but that of normalization across channels."""
+        """All rules, or all but that of lrn."""
         return tuple(one for one in self.rules if self.rewrite_lrn or one is not find_lrn)

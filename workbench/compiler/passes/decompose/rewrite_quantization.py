@@ -1,4 +1,4 @@
-"""Quantization written out as arithmetic."""
+"""Quantization rewritten as arithmetic."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def find_dequantizelinear(b: Rewriter) -> Instruction:
 
 
 def _in(b: Rewriter, value: Instruction, type: DType) -> Instruction:
-    """A value in another type, if it has not that type."""
+    """A value converted to a type, unless it already has it."""
     return value if value.shape.type is type else b("convert", value, target_type=type)
 
 
 def _work_type(scale: DType) -> DType:
-    """The type that quantization computes in: float at least, as the operations themselves do."""
+    """The type that quantization computes in: at least float, as in the operations themselves."""
     return scale if scale is DType.DOUBLE else DType.FLOAT
 
 
 def _is_exact(type: DType, scale: DType, has_zero: bool) -> bool:
-    """Whether elements less a zero point are exact in the scale's type, or that is wide anyway."""
+    """Whether elements minus a zero point are exact in the scale's type, or that type is wide."""
     if scale in (DType.FLOAT, DType.DOUBLE):
         return True
     return keeps_values(type, scale) and (not has_zero or type in (DType.INT8, DType.UINT8))
@@ -60,11 +60,11 @@ def _is_exact(type: DType, scale: DType, has_zero: bool) -> bool:
 
 @register
 class RewriteQuantization(RewritePass):
-    """Quantization as the divisions, roundings, sums and products that it is made of."""
+    """Rewrite quantization as divisions, roundings, sums and products."""
 
     name = "rewrite_quantization"
     apart = (
-        "kernels and NumPy quantize as it stands. For devices that cannot, by "
+        "kernels and NumPy implement quantization. For devices that do not, by "
         "`compile(passes=...)`."
     )
     rules = (find_quantizelinear, find_dequantizelinear)

@@ -1,4 +1,4 @@
-"""Softmax and means as sums, maxima and elementwise work."""
+"""Softmax and means rewritten as sums, maxima and elementwise work."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _is_narrow_softmax(division: Instruction) -> bool:
 
 
 def _can_widen(instruction: Instruction) -> bool:
-    """Whether an operation on floats does the same on wider ones, without rounding of its own."""
+    """Whether an operation on floats computes the same on wider floats, without rounding of its own."""
     op, kinds = instruction.op, [i.shape.type for i in instruction.inputs]
     moves = op.rearranges is not None or isinstance(op, Concat | Pad)
     known = moves or op.monoid is not None or op.pointwise
@@ -92,7 +92,7 @@ def _can_widen(instruction: Instruction) -> bool:
 
 
 def _dot_behind(x: Instruction) -> Instruction | None:
-    """The product of matrices that a value is computed from, past what does no more than scale or mask."""
+    """The matrix product that a value is computed from, through operations that only scale or mask it."""
     current: Instruction | None = x
     while current is not None and not isinstance(current.op, Dot):
         if not _can_widen(current) or current.module is not x.module:
@@ -105,7 +105,7 @@ def _dot_behind(x: Instruction) -> Instruction | None:
 
 
 def _between(start: Instruction, end: Instruction) -> list[Instruction]:
-    """The instructions that depend on ``start`` and are needed for ``end``, ``end`` included, in order."""
+    """The instructions on paths from ``start`` to ``end``, with ``end`` but not ``start``, in order."""
     reaches = {start: True}
     stack = [end]
     while stack:
@@ -130,12 +130,14 @@ def find_narrow_softmax(b: Rewriter) -> Instruction | Decline:
     if rigid := [i for i in region if not _can_widen(i)]:
         dot, region = None, _between(x, b.root)
         if rigid := [i for i in region if not _can_widen(i)]:
-            return Decline(f"{rigid[0].name} #{rigid[0].id} in the softmax has other types")
+            return Decline(
+                f"{rigid[0].name} #{rigid[0].id} in the softmax cannot be computed in float"
+            )
     return _widened(b, region)
 
 
 def _widened(b: Rewriter, region: Sequence[Instruction]) -> Instruction:
-    """Compute a region in float; what others use of it is converted back right after it."""
+    """Compute a region in float; convert its values with users outside back right after them."""
     wide: dict[Instruction, Instruction] = {}
     narrow: dict[Instruction, Instruction] = {}
     inside = set(region)
@@ -158,7 +160,7 @@ def _in_float(b: Rewriter, value: Instruction, wide: dict[Instruction, Instructi
 
 
 def _hand_over(old: Instruction, new: Instruction, keep: set[Instruction]) -> None:
-    """Let ``new`` stand for ``old`` everywhere but in ``keep``, which goes away."""
+    """Replace ``old`` by ``new`` in all users but those in ``keep``, which become dead code."""
     old.module.program.tell_replaced(old, new)
     for user in old.users:
         if user not in keep and user is not new:
@@ -196,19 +198,19 @@ def _is_too_narrow(kind: DType, count: int) -> bool:
 
 
 def _fits(kind: DType, work: DType, count: int) -> bool:
-    """Whether sums in ``work`` are those that a mean is made of, which are kept in 64 bits."""
+    """Whether sums in ``work`` equal the 64-bit sums of a mean: they do not overflow."""
     low, high = kind.format.limits
     return work.size == 8 or count * max(-low, high) <= work.format.limits[1]
 
 
 @register
 class RewriteReduce(RewritePass):
-    """Softmax and means as the sums, maxima and elementwise work that they are made of.
+    """Rewrite softmax and means as sums, maxima and elementwise work.
 
-    A softmax of a type narrower than float is computed in float, and so is what scales and masks the product
-    of matrices before it, and a mean where the type is too narrow for its terms. A variance keeps its two
-    passes over the data: mean(x²) - mean(x)² cancels where the mean is large. Reshapes that this leaves
-    behind, and equal values, are for ``simplify_reshapes`` and ``eliminate_common_subexpression``.
+    A softmax of a type narrower than float is computed in float, together with the scaling and masking of
+    the matrix product before it. So is a mean whose type is too narrow for its terms. A variance keeps its
+    two passes over the data: mean(x²) - mean(x)² cancels where the mean is large. ``simplify_reshapes`` and
+    ``eliminate_common_subexpression`` remove the reshapes and duplicates that this pass leaves.
     """
 
     name = "rewrite_reduce"
@@ -220,7 +222,7 @@ class RewriteReduce(RewritePass):
     )
 
     def apply(self, program: Program) -> None:
-        """Take softmax apart everywhere before its parts are widened, and means last."""
+        """Decompose every softmax before widening its parts; rewrite means last."""
         split = (find_logsoftmax, find_softmax)
         for rules in (split, (find_narrow_softmax,), (find_reduce_mean,)):
             drive(program, [one for one in self.active if one in rules])

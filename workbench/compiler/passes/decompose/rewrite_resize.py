@@ -1,4 +1,4 @@
-"""Resizing by gathered elements, whose places are known."""
+"""Resizing rewritten as a gather at constant indices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _scales(root: Instruction) -> list[float]:
 
 
 def is_affine(root: Instruction) -> bool:
-    """Whether whole numbers of elements become one, or one becomes a whole number of equal ones."""
+    """Whether every axis shrinks by an integer factor or, for nearest, may also grow by one."""
     resize, lens = root.op, root.inputs[0].shape.lens
     assert isinstance(resize, Resize)
     pairs = list(zip(lens, root.shape.lens, strict=True))
@@ -48,7 +48,7 @@ def find_resize(b: Rewriter, x: Instruction) -> Instruction | Decline:
     if not b.root.shape.elements:
         return Decline("it has no elements")
     if x.shape.elements > np.iinfo(np.int32).max:
-        return Decline(f"{x.shape.elements} elements; places of 32 bits do not reach that far")
+        return Decline(f"{x.shape.elements} elements; 32-bit indices cannot address them")
     try:
         if resize.mode == "nearest":
             return _nearest(b, x, resize)
@@ -62,19 +62,21 @@ def find_resize(b: Rewriter, x: Instruction) -> Instruction | Decline:
     if resize.mode != "linear":
         return Decline(f"mode {resize.mode}; expected nearest or linear")
     if not x.shape.type.is_float:
-        return Decline(f"distances are fractions, which {x.shape.type.type_name} has not")
+        return Decline(
+            f"linear weights are fractions, which {x.shape.type.type_name} cannot represent"
+        )
     return _linear(b, x, where)
 
 
 def _nearest(b: Rewriter, x: Instruction, resize: Resize) -> Instruction:
-    """The elements at the places where resizing their numbers finds these."""
+    """A gather at the indices that resizing the element numbers gives."""
     places = resize.compute(np.arange(x.shape.elements, dtype=np.int32).reshape(x.shape.lens))
     flat = b("reshape", x, dims=(x.shape.elements,))
     return b("gather", flat, b.literal(places), axis=0)
 
 
 def _linear(b: Rewriter, x: Instruction, where: dict[int, Array]) -> Instruction:
-    """Both neighbours along every resized axis, then one axis after the other between them."""
+    """Gather both neighbours along every resized axis, then interpolate axis by axis."""
     lens, kind = b.root.shape.lens, x.shape.type.numpy
     flat = b("reshape", x, dims=(x.shape.elements,))
     data = b("gather", flat, b.literal(_neighbours(x.shape.lens, lens, where)), axis=0)
@@ -91,7 +93,7 @@ def _linear(b: Rewriter, x: Instruction, where: dict[int, Array]) -> Instruction
 
 
 def _neighbours(lens: Sequence[int], out: Sequence[int], where: dict[int, Array]) -> Array:
-    """Places of lower and upper neighbours: a block along the first axis for each choice of these."""
+    """Indices of neighbours: a block along the first axis for each choice of lower or upper per axis."""
     blocks: list[Array] = []
     for choice in range(1 << len(where)):
         index = [np.arange(m) for m in out]
@@ -104,10 +106,10 @@ def _neighbours(lens: Sequence[int], out: Sequence[int], where: dict[int, Array]
 
 @register
 class RewriteResize(RewritePass):
-    """Resizing as gathered elements, and means of them.
+    """Rewrite resizing as a gather, with weighted means for linear interpolation.
 
     Attributes:
-        affine_only: Only where lengths divide, and linear resizing makes no axis longer.
+        affine_only: Rewrite only where lengths divide, and linear resizing lengthens no axis.
     """
 
     name = "rewrite_resize"
@@ -115,7 +117,7 @@ class RewriteResize(RewritePass):
     affine_only: bool = False
 
     def apply(self, program: Program) -> None:
-        """Apply the rule where the option allows it."""
+        """Apply the rule, to affine resizes only if the option says so."""
         rules = self.active
         if self.affine_only:
             rules = tuple(replace(r, pattern=r.pattern.when(_is_affine_call)) for r in rules)

@@ -1,4 +1,4 @@
-"""Recurrent networks step by step: products of matrices, gates, and the states put together."""
+"""Recurrent networks unrolled: matrix products and gates for each step, and the states concatenated."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def find_recurrent(b: Rewriter) -> Instruction | Decline:
     network = b.root.op
     assert isinstance(network, Recurrent)
     if network.clip:
-        return Decline(f"clip={network.clip:g} bounds what goes into its activations")
+        return Decline(f"clip={network.clip:g} bounds the inputs of its activations")
     if isinstance(network, Lstm) and network.input_forget:
         return Decline("its input and forget gates are coupled (input_forget)")
     lens = _operand(b.root, _LENS)
     if lens is not None and not lens.shape.type.is_integral:
-        return Decline(f"the lens of its sequences, #{lens.id}, are no integers")
+        return Decline(f"the lens of its sequences, #{lens.id}, are not integers")
     if lens is not None and is_large(lens):
         return Decline(f"the lens of its sequences, #{lens.id}, are too large to be computed here")
     steps = _steps(b.root, lens)
@@ -42,7 +42,7 @@ def find_recurrent(b: Rewriter) -> Instruction | Decline:
 
 
 def _operand(root: Instruction, index: int) -> Instruction | None:
-    """An operand that is there."""
+    """An operand, or None if it is missing or empty."""
     found = root.inputs[index] if index < len(root.inputs) else None
     return None if found is None or not found.shape.elements else found
 
@@ -52,7 +52,7 @@ def _most(root: Instruction) -> int:
 
 
 def _steps(root: Instruction, lens: Instruction | None) -> int | None:
-    """The number of steps of all sequences; None if they differ or are known only during a run."""
+    """The number of steps of all sequences; None if they differ or are known only at run time."""
     if lens is None:
         return _most(root)
     if not lens.constant:
@@ -73,7 +73,7 @@ class _Track:
 
 @dataclass
 class _Unrolled:
-    """One network being written out; ``lens`` is given where sequences differ in length."""
+    """One network being unrolled; ``lens`` is given if sequences differ in length."""
 
     b: Rewriter
     network: Recurrent
@@ -99,7 +99,7 @@ class _Unrolled:
         return states[0]
 
     def _give(self, user: Instruction, value: Instruction, picked: bool) -> None:
-        """Let the last states stand for ``user``: as they are, or picked from those after all steps."""
+        """Replace ``user`` by the last states: ``value``, or picked from the states after all steps."""
         if not picked:
             assert self.lens is not None
             name, direction = "rnn_var_sl_last_output", self.network.direction
@@ -109,7 +109,7 @@ class _Unrolled:
     # Steps
 
     def _tracks(self, wants_cells: bool) -> list[_Track]:
-        """Every direction, written out."""
+        """Every direction, unrolled."""
         b, network, root = self.b, self.network, self.b.root
         w, r = (self._split(root.inputs[i]) for i in (1, 2))
         bias = self._optional(_BIAS)
@@ -127,7 +127,7 @@ class _Unrolled:
         return found
 
     def _run(self, track: _Track, cell: Cell, sequence: Instruction, wants_cells: bool) -> None:
-        """All steps; cell states are kept only where somebody asks for them."""
+        """Unroll all steps; cell states are kept only if they are used."""
         b = self.b
         for i in range(self.steps):
             t = self.steps - 1 - i if track.backwards else i
@@ -143,7 +143,7 @@ class _Unrolled:
                 track.before = tuple(self._after(track, *pair) for pair in pairs)
 
     def _after(self, track: _Track, before: Instruction, last: Instruction) -> Instruction:
-        """States, and those after one more step, in the order of the sequence."""
+        """States followed by those of one more step, in the order of the sequence."""
         pair = (last, before) if track.backwards else (before, last)
         return self.b("concat", *pair, axis=0)
 
@@ -194,7 +194,7 @@ class _Unrolled:
         return self._after(track, track.before[state], track.last[state])
 
     def _padded(self, hidden: Instruction) -> Instruction:
-        """Zeros beyond the end of sequences that are all shorter than there is room for."""
+        """Hidden states padded with zeros to the length of the input, if all sequences are shorter."""
         lens = self.b.root.shape.lens
         if self.steps == lens[0]:
             return hidden
@@ -202,7 +202,7 @@ class _Unrolled:
         return self.b("concat", hidden, self.b.literal(zero), axis=0)
 
     def _shifted(self, states: Sequence[Instruction]) -> list[Instruction]:
-        """States where their steps are in the sequence, and zeros beyond each end."""
+        """States moved to the positions of their steps in the sequence, with zeros beyond each end."""
         assert self.lens is not None
         name, direction = "rnn_var_sl_shift_output", self.network.direction
         pairs = zip(states, ("hidden_states", "cell_outputs"), strict=False)
@@ -214,7 +214,7 @@ class _Unrolled:
 
 @register
 class RewriteRnn(RewritePass):
-    """Recurrent networks as products of matrices, sums and activations, step by step."""
+    """Unroll recurrent networks into matrix products, sums and activations, step by step."""
 
     name = "rewrite_rnn"
     rules = (find_recurrent,)

@@ -1,4 +1,4 @@
-"""The largest elements of long axes, found in parts."""
+"""Top-k along long axes, computed in parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FACTORS = (2, 3, 5, 7, 11)
 
 
 def large_topk(threshold: int) -> Rule:
-    """The rule for axes of at least so many elements."""
+    """The rule for axes of at least ``threshold`` elements."""
 
     @rule(op("topk", var("x")).when(lambda i: _length(i) >= threshold))
     def find_large_topk(b: Rewriter, x: Instruction) -> Instruction | Decline:
@@ -31,20 +31,20 @@ def large_topk(threshold: int) -> Rule:
         if groups < 2:
             return Decline(f"{length} elements do not split into parts of at most {most}")
         if length // groups < topk.k:
-            return Decline(f"parts of {length // groups} elements have no {topk.k} largest ones")
+            return Decline(f"parts of {length // groups} elements are too short for k={topk.k}")
         return _in_parts(b, x, topk, groups)
 
     return find_large_topk
 
 
 def _length(root: Instruction) -> int:
-    """The elements along the axis, of a static input."""
+    """The length of the axis, or 0 if the input is not static."""
     x, topk = root.inputs[0].shape, root.op
     return x.lens[topk.axis] if isinstance(topk, TopK) and x.dims is None else 0
 
 
 def split_factor(length: int, most: int) -> int:
-    """Into how many equal parts to cut so that none has more than ``most`` elements, as far as it divides."""
+    """The number of equal parts with at most ``most`` elements each, or the nearest that divides."""
     parts = 1
     while length // parts > most:
         factor = next((f for f in _FACTORS if length // parts % f == 0), None)
@@ -68,10 +68,10 @@ def _in_parts(b: Rewriter, x: Instruction, topk: TopK, groups: int) -> Instructi
 
 @register
 class RewriteTopk(RewritePass):
-    """The largest elements of long axes by way of the largest of their parts.
+    """Compute top-k along long axes from the top-k of their parts.
 
     Attributes:
-        split_threshold: The length from which on an axis is split.
+        split_threshold: The smallest length of an axis that is split.
     """
 
     name = "rewrite_topk"

@@ -1,4 +1,4 @@
-"""Operations for lengths that a run tells, made those for known lengths where these are known after all."""
+"""Operations on dynamic lengths, replaced by static ones where the lengths are known."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from workbench.compiler.run.constants import MAX_FOLDED_BYTES, evaluate_constant
 
 
 def static(name: str) -> Pattern:
-    """A tensor whose lengths are all known."""
+    """A pattern variable for a tensor whose lengths are all known."""
     return var(name).when(lambda i: i.shape.is_tensor and i.shape.dims is None)
 
 
 def known(instruction: Instruction) -> list[Any]:
-    """The numbers in a constant."""
+    """The elements of a constant."""
     return evaluate_constant(instruction).reshape(-1).tolist()
 
 
@@ -55,10 +55,12 @@ def find_resize_static(b: Rewriter, x: Instruction, target: Instruction) -> Inst
     lens = given if is_sizes else [int(n * s) for n, s in zip(x.shape.lens, given, strict=True)]
     if min(lens, default=0) < 0:
         return Decline(
-            f"{target.name} #{target.id} asks for the lens {list(lens)}: a run refuses them"
+            f"{target.name} #{target.id} gives the lens {list(lens)}, which fail at run time"
         )
     if any(m and not n for n, m in zip(x.shape.lens, lens, strict=True)):
-        return Decline(f"{x.name} #{x.id} is {x.shape}: no elements to make {list(lens)} of")
+        return Decline(
+            f"{x.name} #{x.id} is {x.shape}, empty: it cannot be resized to {list(lens)}"
+        )
     attributes: dict[str, Any] = before.attributes() | {"sizes": (), "scales": ()}
     attributes["sizes" if is_sizes else "scales"] = tuple(given)
     return b(Resize(**attributes), x)
@@ -71,7 +73,7 @@ def find_static_dimensions_of(b: Rewriter) -> Instruction | Decline:
     assert isinstance(before, DimensionsOf)
     dims = dims_of(x.shape)[before.start : before.end]
     if ranges := [d for d in dims if not d.is_fixed]:
-        return Decline(f"{x.name} #{x.id}: a length of {ranges[0]} is known in a run only")
+        return Decline(f"{x.name} #{x.id}: a length of {ranges[0]} is known only at run time")
     return b.literal(np.array([d.min for d in dims], np.int64))
 
 
@@ -84,9 +86,11 @@ def find_const_alloc_reshapes(b: Rewriter, x: Instruction) -> Instruction | Decl
 def _reshaped(b: Rewriter, x: Instruction, dims: Sequence[int]) -> Instruction | Decline:
     copied = [n for i, n in enumerate(dims) if not n and x.shape.lens[i : i + 1] != (0,)]
     if copied:
-        return Decline("a length of 0 would be that of the operand, as an attribute")
+        return Decline("a length of 0 as an attribute would mean the operand's length")
     if x.shape.dims is None and prod(dims) != prod(x.shape.lens):
-        return Decline(f"{x.name} #{x.id} is {x.shape}: not as many elements as {list(dims)}")
+        return Decline(
+            f"{x.name} #{x.id} is {x.shape}, with a different number of elements than {list(dims)}"
+        )
     return b("reshape", x, dims=tuple(dims))
 
 
@@ -147,7 +151,7 @@ def find_static_onehot(b: Rewriter) -> Instruction | Decline:
     before, (index, *depths, values) = b.root.op, b.root.inputs
     assert isinstance(before, OneHot)
     if depths and not depths[0].is_constant:
-        return Decline(f"the depth, {depths[0].name} #{depths[0].id}, is known in a run only")
+        return Decline(f"the depth, {depths[0].name} #{depths[0].id}, is known only at run time")
     depth = known(depths[0])[0] if depths else before.depth
     if reason := _inexact(index, values, depth or 0):
         return Decline(reason)
@@ -167,7 +171,7 @@ def find_static_onehot(b: Rewriter) -> Instruction | Decline:
 
 
 def _inexact(index: Instruction, values: Instruction, depth: int) -> str:
-    """The reason why off + (on - off) is not on, or there is nothing to scatter; empty if neither."""
+    """The reason why off + (on - off) may not equal on, or why nothing is scattered; empty if neither."""
     if not index.shape.elements or not depth:
         return f"{index.name} #{index.id} of {index.shape} and a depth of {depth}: no elements"
     if index.shape.type.is_float or values.shape.type is DType.BOOL:
@@ -180,7 +184,7 @@ def _inexact(index: Instruction, values: Instruction, depth: int) -> str:
     return ""
 
 
-# Our own operations
+# Operations that MIGraphX does not have
 
 
 @rule(op("reshape_with_dims", static("x"), constant("dims")), dynamic=True)
@@ -192,7 +196,7 @@ def find_static_reshape_with_dims(
     try:
         lens = b.root.op.compute(like, evaluate_constant(dims)).shape
     except EvaluationError as error:
-        return Decline(f"a run fails: {error}")
+        return Decline(f"it would fail at run time: {error}")
     return _reshaped(b, x, lens)
 
 
@@ -225,27 +229,27 @@ def find_static_dynamic_range(
     return b.literal(b.root.op.compute(*map(evaluate_constant, (start, limit, delta))))
 
 
-# Modules of which one is selected
+# select_module
 
 
 @rule(op("select_module"), dynamic=True)
 def simplify_select_module_output_shape(b: Rewriter) -> Instruction | Decline:
-    """select_module[output_dyn_shapes](x) → the same with the shapes that its modules give"""
+    """select_module[output_dyn_shapes](x) → the same with the shapes that its modules return"""
     root = b.root
     before = root.op
     assert isinstance(before, SelectModule)
     given = [[o.shape for o in m.outputs] for m in root.modules]
     shapes = [_joined(each) for each in zip(*given, strict=True)]
     if None in shapes:
-        return Decline("its modules give values of other types or numbers of dimensions")
+        return Decline("its modules return values that differ in type or rank")
     found = Shape.tuple_of(s for s in shapes if s is not None)
     if not before.output_dyn_shapes.is_tuple or found == before.output_dyn_shapes:
-        return Decline("its shapes are those that its modules give")
+        return Decline("its shapes already are those that its modules return")
     return b(SelectModule(found), *root.inputs, modules=root.modules)
 
 
 def _joined(shapes: Sequence[Shape]) -> Shape | None:
-    """The shape that has room for all of these: the least and the greatest length of each axis."""
+    """The shape that covers all of these: each axis ranges from its least to its greatest length."""
     first = shapes[0]
     if any(s.subs is not None or (s.type, s.ndim) != (first.type, first.ndim) for s in shapes):
         return None
@@ -257,7 +261,7 @@ def _joined(shapes: Sequence[Shape]) -> Shape | None:
 
 @register
 class SimplifyDynOps(RewritePass):
-    """Simplify operations on lengths that a run tells, where these lengths are known."""
+    """Replace operations on dynamic lengths by static ones where the lengths are known."""
 
     name = "simplify_dyn_ops"
     rules = (

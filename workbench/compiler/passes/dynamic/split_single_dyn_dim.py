@@ -1,4 +1,4 @@
-"""A module of known lengths for each length of a dimension, one of which is selected in a run."""
+"""A static module for each length of a dimension; one of them is selected at run time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from workbench.compiler.rewrite import Decline, change
 from workbench.compiler.rewrite.bodies import prune_all, unused_name
 
 MOST_LENGTHS = 64
-"""How many lengths a range may have: there is a copy of the whole program for each."""
+"""The most lengths that a range may have: each makes a copy of the whole program."""
 
 
 @register
 class SplitSingleDynDim(Pass):
-    """Make a module for each length of the one dimension of the inputs that is a range."""
+    """Make a static module for each length of the only input dimension that is a range."""
 
     name = "split_single_dyn_dim"
     rests = True
 
     def apply(self, program: Program) -> None:
-        """Split the main module; the others get their lengths from those who call them."""
+        """Split the main module; called modules get their lengths from their callers."""
         main = program.main
         ranged = [p for p in main.parameters.values() if p.shape.dims is not None]
         if ranged and main.last is not None:
@@ -48,7 +48,7 @@ def split(last: Instruction, ranged: list[Instruction]) -> Decline | None:
             f"the range has {len(sizes)} lengths; at most {MOST_LENGTHS} modules are made"
         )
     if dim.sym is not None and dim.sym not in dim.sym.symbols:
-        return Decline(f"the dimension {dim} is no single symbol")
+        return Decline(f"the dimension {dim} is not a single symbol")
     for size in sizes:
         if reason := _refused(main, size, _values(dim, size)):
             return Decline(f"a length of {size}: {reason}")
@@ -69,7 +69,7 @@ def _values(dim: Dim, size: int) -> Mapping[Expr, int]:
 
 
 def _refused(main: Module, size: int, values: Mapping[Expr, int]) -> str:
-    """The objection of an operation to a length; those behind a call show only in the copy."""
+    """The reason why an operation rejects a length. The check stops at the first call of a module."""
     shapes: dict[Instruction, Shape] = {}
     rules = main.program.shape_rules
     for instruction in main:
@@ -96,7 +96,7 @@ def _with_length(shape: Shape, size: int, values: Mapping[Expr, int]) -> Shape:
 
 
 def _single_range(ranged: list[Instruction]) -> Dim | str:
-    """The one range that parameters have; or why there is none."""
+    """The only range among the parameters' dimensions; or the reason why there is none."""
     found: dict[Dim, Instruction] = {}
     for parameter in ranged:
         ranges = [d for d in parameter.shape.dims or () if not d.is_fixed]
@@ -108,9 +108,7 @@ def _single_range(ranged: list[Instruction]) -> Dim | str:
         found.setdefault(ranges[0], parameter)
     if len(found) > 1:
         (one, a), (other, b), *_ = found.items()
-        return (
-            f"parameters {a.parameter!r} and {b.parameter!r} have other ranges: {one} and {other}"
-        )
+        return f"parameters {a.parameter!r} and {b.parameter!r} have different ranges: {one} and {other}"
     return next(iter(found))
 
 
@@ -132,7 +130,7 @@ def _copy_body(
     inner: dict[Instruction, Instruction],
     values: Mapping[Expr, int],
 ) -> dict[Instruction, Instruction]:
-    """Copy what is not known yet; literals and parameters come to the front, one after another."""
+    """Copy the instructions that are not in ``inner`` yet; literals and parameters go to the front."""
     for instruction in source:
         if instruction not in inner:
             with source.program.source(*instruction.sources):
@@ -164,7 +162,7 @@ def _called(
     inner: Mapping[Instruction, Instruction],
     values: Mapping[Expr, int],
 ) -> Module:
-    """A called module for a copy of its caller: the same, or a copy where it captures what was copied."""
+    """A called module for a copy of its caller: the same, or a copy if it captures copied values."""
     if not any(i in inner for i in captured(module)):
         return module
     program = module.program
@@ -177,7 +175,7 @@ def _called(
 
 
 def _select(main: Module, modules: list[Module]) -> None:
-    """Let the main module return what the module of the right length gives."""
+    """Make the main module return the results of the module for the actual length."""
     outputs, last = main.outputs, main.last
     inputs = [p for _, p in sorted(main.parameters.items())]
     shapes = Shape.tuple_of(o.shape for o in outputs)
@@ -196,7 +194,7 @@ def _select(main: Module, modules: list[Module]) -> None:
 
 
 def _remove_uncalled(program: Program) -> None:
-    """Remove modules that nobody calls, and those that only they called."""
+    """Remove modules that nobody calls, and then those that only they called."""
     while True:
         called = {m for i in program.instructions for m in i.modules}
         unused = [m for m in program.modules.values() if m is not program.main and m not in called]

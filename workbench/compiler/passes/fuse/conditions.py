@@ -38,26 +38,28 @@ def obstacle(producer: Instruction, user: Instruction) -> str:
 
 def _no_kernel(one: Instruction) -> str:
     if one.module.bypass:
-        return f"{who(one)} is in the body {one.module.name!r} of a kernel already"
+        return f"{who(one)} is already in the body {one.module.name!r} of a kernel"
     for does, name in ((is_wrappable, "fuse_pointwise"), (is_reduction, "fuse_reduce")):
         if does(one):
-            constant = "it is constant, to be folded" if one.is_constant else f"{name} has not run"
+            constant = (
+                "it is constant, and will be folded" if one.is_constant else f"{name} has not run"
+            )
             return f"{who(one)} is not in a kernel: {constant}"
     return f"{who(one)} is neither elementwise work nor a reduction"
 
 
 def _apart(producer: Instruction, user: Instruction) -> str:
-    """The reason why two kernels of which neither reads the other stay two."""
+    """The reason why two kernels, neither of which reads the other, stay separate."""
     if user.module is producer.module and user.order < producer.order:
         return f"{who(user)} comes before {who(producer)}"
     if last := _last_before(producer, user):
-        return f"{who(user)} needs {who(producer)}, but {who(last)} lies between"
+        return f"{who(user)} depends on {who(producer)} through {who(last)}, which is between them"
     shared = next((i for i in user.inputs if i in producer.inputs), None)
     if shared is None:
-        return f"{who(user)} does not depend on {who(producer)}, nor do they share an input"
+        return f"{who(user)} neither depends on {who(producer)} nor shares an input with it"
     if not isinstance(producer.op, PointwiseModule) or not isinstance(user.op, PointwiseModule):
         kinds = f"{producer.name} and {user.name}"
-        return f"{who(user)} does not depend on {who(producer)}; {kinds} that only share an input stay two"
+        return f"{who(user)} does not depend on {who(producer)}; {kinds} sharing only an input stay separate"
     return outputs_obstacle(producer, user)
 
 

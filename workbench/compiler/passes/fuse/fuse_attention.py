@@ -1,4 +1,4 @@
-"""Fusion of attention: two products of matrices, and the softmax between them, as one group."""
+"""Fusion of attention: two matrix products and the softmax between them as one group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.rewrite import Rule, drive, law
 
 @law
 def sort_modules(module: Module) -> None:
-    """instructions → the order in which results need them"""
+    """instructions → the same, sorted by dependence"""
     module.sort()
 
 
@@ -24,16 +24,16 @@ find_flash_decoding = flash_decoding(Splitting())
 class FuseAttention(RewritePass):
     """Attention becomes one group: scores, their softmax and the product with the values.
 
-    A softmax must have been rewritten by ``rewrite_reduce`` before. Modules are sorted, so that what a
-    group needs stands right before it.
+    ``rewrite_reduce`` must have decomposed softmax before. Modules are sorted, so that a group's producers
+    stand right before it.
 
     Attributes:
-        attn_enabled: Fuse attention without a cache, too.
-        flash_decoding_enabled: Split attention to many keys into parts, worked on side by side.
-        flash_decoding_num_splits: The number of parts; 0 finds one for each length.
-        flash_decoding_threshold: Keys from which on they are split, where a number is found.
-        flash_decoding_max_splits: Parts at which no more are made.
-        flash_decoding_min_chunk_size: Keys of a part that are not divided any more.
+        attn_enabled: Also fuse attention without a cache.
+        flash_decoding_enabled: Split attention to many keys into parts that run in parallel.
+        flash_decoding_num_splits: The number of parts; 0 chooses one for each length.
+        flash_decoding_threshold: The fewest keys that are split, if the number of parts is chosen.
+        flash_decoding_max_splits: Stop splitting at this number of parts.
+        flash_decoding_min_chunk_size: Stop splitting at parts of this many keys or fewer.
     """
 
     name = "fuse_attention"
@@ -51,13 +51,13 @@ class FuseAttention(RewritePass):
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
-        """The rules of the steps that the options ask for."""
+        """The rules that the options select."""
         split = self.flash_decoding_enabled or self.flash_decoding_num_splits > 0
         switched = {"find_attention": self.attn_enabled, "find_flash_decoding": split}
         return tuple(r for r in self.rules if switched.get(r.name, True))
 
     def apply(self, program: Program) -> None:
-        """Fuse attention with a cache, then without, then split it, as far as wanted."""
+        """Fuse attention with a cache, then without, then split it, as the options say."""
         program.numbers.clear()
         for one in self.rules:
             if one in self.active:

@@ -1,4 +1,4 @@
-"""Fusion of concatenations with the elementwise work that makes their pieces and that follows them."""
+"""Fusion of concatenations with the elementwise work before and after them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, op, ru
 from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
 _AROUND, _BEFORE = "noop around", "noop before"
-"""Series of numbers of modules that do nothing: odd ones with work after, even ones without."""
+"""Number series for noop bodies: odd numbers with work after the concat, even ones without."""
 
 
 def obstacle(producer: Instruction, user: Instruction) -> str:
@@ -22,22 +22,20 @@ def obstacle(producer: Instruction, user: Instruction) -> str:
     if isinstance(user.op, Concat):
         return _obstacle(producer, user)
     if not isinstance(producer.op, Concat) or not isinstance(user.op, PointwiseModule):
-        return (
-            f"{producer.name} #{producer.id} and {user.name} #{user.id} are no concat and its work"
-        )
+        return f"{producer.name} #{producer.id} and {user.name} #{user.id} are not a concat and its work"
     return _obstacle_after(producer, user)
 
 
 def _pieces(concat: Instruction) -> list[Instruction]:
-    """Inputs of a concatenation that are elementwise work for it alone."""
+    """Inputs of a concatenation that are elementwise work without other users."""
     return [i for i in dict.fromkeys(concat.inputs) if not _obstacle(i, concat)]
 
 
 def _obstacle(piece: Instruction, concat: Instruction) -> str:
-    """The reason why the work that makes a piece cannot join the concatenation; empty if it can."""
+    """The reason why the work that computes a piece cannot join the concatenation; empty if it can."""
     who = f"{piece.name} #{piece.id}"
     if not isinstance(piece.op, PointwiseModule) or not piece.shape.is_tensor:
-        return f"{who} is no pointwise kernel with one result"
+        return f"{who} is not a pointwise kernel with one result"
     if piece.module is not concat.module:
         return f"{who} is in module {piece.module.name!r}, its user in {concat.module.name!r}"
     if rest := [u for u in piece.users if u is not concat]:
@@ -98,7 +96,7 @@ def find_pointwise_concat(b: Rewriter, root: Instruction) -> Instruction | Decli
     left = len(root.inputs) - len(pieces)
     if left > (most := max(1, len(root.inputs) // 4)):
         return Decline(
-            f"{left} of {len(root.inputs)} pieces are no elementwise work; at most {most}"
+            f"{left} of {len(root.inputs)} pieces are not elementwise work; at most {most}"
         )
     return _fused(b, root, None, [], _BEFORE)
 
@@ -135,7 +133,7 @@ def _noop(program: Program, stem: str, series: str, shape: Shape, parameter: str
 class FuseConcat(RewritePass):
     """A concatenation becomes one kernel with the elementwise work before it, and after it.
 
-    A piece that is no elementwise work passes through a body that does nothing.
+    A piece that is not elementwise work passes through an empty body.
     """
 
     name = "fuse_concat"

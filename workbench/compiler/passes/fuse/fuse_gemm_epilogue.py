@@ -22,24 +22,24 @@ PRODUCTS = names_where(lambda cls: cls.contraction)
 _CHEAP = (Param, Literal, Return, Dequantizelinear)
 
 _NAMED = 3
-"""Users that a reason names; of more, it gives the number."""
+"""The most users that a reason names; it counts the rest."""
 
 # From a product to its user
 
 
 def is_product(instruction: Instruction) -> bool:
-    """Whether it is a product of matrices or a convolution."""
+    """Whether an instruction is a matrix product or a convolution."""
     return instruction.op.contraction is not None
 
 
 def _tag(product: Instruction) -> str:
-    """The tag of the group that a product becomes the heart of."""
+    """The tag of the group around a product."""
     assert product.op.contraction is not None
     return product.op.contraction.tag
 
 
 def _ways(user: Instruction) -> Iterator[list[Instruction]]:
-    """Each way to an input of ``user``: what is no view, and the views after it."""
+    """Each path to an input of ``user``: the producer that is not a view, and the views after it."""
     for value in dict.fromkeys(user.inputs):
         way = [value]
         while is_relaid(way[0]):
@@ -56,12 +56,12 @@ def _follows_product(user: Instruction) -> bool:
 
 
 def is_attention(instruction: Instruction) -> bool:
-    """Whether it is a group with all of attention in its body."""
+    """Whether an instruction is a group with all of attention in its body."""
     return isinstance(instruction.op, Group) and instruction.op.is_attention
 
 
 def _is_closed(producer: Instruction) -> bool:
-    """Whether it is the group of a product with no work after it."""
+    """Whether a producer is the group of a product without work after it."""
     if not isinstance(producer.op, Group) or is_attention(producer):
         return False
     return is_product(producer.modules[0].outputs[0])
@@ -76,14 +76,14 @@ def obstacle(producer: Instruction, user: Instruction) -> str:
         before = dict(_work_before(user, through_views=True))
         if producer in before:
             return _why_outside(producer, before[producer], user)
-        return f"{user.name} #{user.id} does not use {who}, or not only through views"
+        return f"{user.name} #{user.id} does not read {who} directly or through views alone"
     if not (is_product(producer) or _is_closed(producer)):
-        return f"{who} is none of {', '.join(PRODUCTS)}"
+        return f"{who} is not one of {', '.join(PRODUCTS)}"
     if not isinstance(user.op, PointwiseModule):
-        return f"{user.name} #{user.id} is no pointwise kernel"
+        return f"{user.name} #{user.id} is not a pointwise kernel"
     way = next((w for w in _ways(user) if w[0] is producer), None)
     if way is None:
-        return f"{user.name} #{user.id} does not use {who}, or not only through views"
+        return f"{user.name} #{user.id} does not read {who} directly or through views alone"
     return _obstacle(way, user)
 
 
@@ -135,14 +135,14 @@ def _numbered(program: Program, producer: Instruction) -> str:
 
 
 def _take_operand_views(body: Body, producer: Instruction) -> None:
-    """Take the views on a product's operands that only it uses; its operands come in their order."""
+    """Take the views on a product's operands that only it uses, in the order of the operands."""
     _take_all(body, {i: _own_views(i, producer)[0] for i in producer.inputs})
 
 
 def _take_all(body: Body, views_of: dict[Instruction, list[Instruction]]) -> None:
     """Take the views that lead to operands; an operand without any becomes a parameter."""
     for operand, views in views_of.items():
-        # Work that was taken before may read a view, too: that is an input then.
+        # Work that was taken before may also read a view: that view is an input then.
         start = max((i + 1 for i, v in enumerate(views) if body.knows(v)), default=0)
         for view in views[start:]:
             body.take(view)
@@ -166,7 +166,7 @@ def _views_behind(operand: Instruction) -> Iterator[Instruction]:
 
 
 def _own_views(operand: Instruction, user: Instruction) -> tuple[list[Instruction], str]:
-    """The views to an operand that only its user needs, the outermost first; why there are no more."""
+    """The views on an operand that only its user needs, outermost first; and why there are no more."""
     views: list[Instruction] = []
     for view in _views_behind(operand):
         if reason := _view_obstacle(view, user):
@@ -177,7 +177,7 @@ def _own_views(operand: Instruction, user: Instruction) -> tuple[list[Instructio
 
 
 def _view_obstacle(view: Instruction, user: Instruction) -> str:
-    """The reason why a view does not go into the kernel of its user; empty if it does."""
+    """The reason why a view cannot go into the kernel of its user; empty if it can."""
     who = f"{view.name} #{view.id}"
     if view.module is not user.module:
         return f"{who} is in module {view.module.name!r}, its user in {user.module.name!r}"
@@ -194,7 +194,7 @@ def _other_users(value: Instruction, user: Instruction) -> str:
 
 
 def _copies(view: Instruction) -> bool:
-    """Whether a view moves elements in memory, as a reshape of what is not row-major does."""
+    """Whether a view copies elements, as a reshape of a value that is not row-major does."""
     moves = view.op.alias is None and not view.inputs[0].shape.standard
     return moves and not view.constant
 
@@ -211,7 +211,7 @@ def _reads_views(root: Instruction) -> bool:
 
 
 def _wanted_views(root: Instruction) -> dict[Instruction, list[Instruction]] | Decline:
-    """The views to each operand that go into the kernel of an operation; or why none do."""
+    """The views on each operand that go into the kernel of an operation; or the reason why none do."""
     found = {i: _own_views(i, root) for i in dict.fromkeys(root.inputs)}
     wanted = {i: views if _is_wanted(root, views) else [] for i, (views, _) in found.items()}
     if any(wanted.values()):
@@ -253,7 +253,7 @@ def find_view_gemm(b: Rewriter, root: Instruction) -> Instruction | Decline:
 def _work_before(
     root: Instruction, through_views: bool
 ) -> Iterator[tuple[Instruction, list[Instruction]]]:
-    """Elementwise work on operands, each with the views that lead from it to ``root``."""
+    """Elementwise work on operands, each with the views between it and ``root``."""
     for value in dict.fromkeys(root.inputs):
         views = [*_views_behind(value)][::-1] if through_views else []
         source = views[0].inputs[0] if views else value
@@ -279,7 +279,7 @@ def _obstacle_before(source: Instruction, views: list[Instruction], root: Instru
             return reason
     cheap = all(isinstance(i.op, _CHEAP) for i in source.modules[0])
     if len(source.inputs) > 1 and not cheap:
-        return f"{who} reads {len(source.inputs)} inputs, and each part of a product would read them again"
+        return f"{who} reads {len(source.inputs)} inputs, and every tile of a product would read them again"
     return ""
 
 
@@ -322,9 +322,9 @@ class FuseGemmEpilogue(RewritePass):
     """Products and convolutions become one kernel with the elementwise work after and before them.
 
     Bias, residual, activation and dequantisation go into the kernel of the product that they follow; so do
-    views on its operands, and elementwise work on one input. Attention takes views on its operands, too.
-    What has a second user stays outside. A product on its own stays as it is, unless a reshape would copy
-    an operand for it: its kernel reads the elements where they are.
+    views on its operands, and elementwise work on one input. Attention also takes views on its operands. A
+    value with a second user stays outside. A product without such work is left alone, unless a reshape
+    would copy one of its operands: a fused kernel reads the elements in place.
     """
 
     name = "fuse_gemm_epilogue"
@@ -336,7 +336,7 @@ class FuseGemmEpilogue(RewritePass):
     )
 
     def apply(self, program: Program) -> None:
-        """Take the work after products into their kernels, then what is left of the work before."""
+        """Fuse the work after products into their kernels, then the remaining work before them."""
         program.numbers.clear()
         after = [one for one in self.active if one is find_gemm_pointwise]
         before = [one for one in self.active if one is not find_gemm_pointwise]

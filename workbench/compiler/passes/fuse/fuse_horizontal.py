@@ -1,4 +1,4 @@
-"""Horizontal fusion: lookups in several tables become one lookup in all of them, one below the other."""
+"""Horizontal fusion: lookups in several tables become one lookup in the concatenated table."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from workbench.compiler.rewrite import Rewriter, change
 from workbench.compiler.run.constants import evaluate_constant
 
 _FEWEST = 4
-"""Lookups that are worth a concatenation of their tables."""
+"""The fewest lookups that are worth concatenating their tables."""
 
 Key = tuple[object, ...]
 
 
 def _key(gather: Instruction) -> Key | None:
-    """The properties that lookups must share to become one; None for one that cannot."""
+    """The properties that lookups must share to be merged; None for a lookup that cannot be."""
     if not isinstance(gather.op, Gather) or gather.shape.is_dynamic:
         return None
     table, index = (i.shape for i in gather.inputs)
@@ -34,7 +34,7 @@ def _key(gather: Instruction) -> Key | None:
 
 
 def groups_of(module: Module) -> list[list[Instruction]]:
-    """Lookups of a module that may become one: alike, and none computed from another."""
+    """Groups of lookups of a module that may be merged: alike, and none computed from another."""
     found: dict[Key, list[Instruction]] = defaultdict(list)
     numbers: dict[Key, int] = {}
     behind: dict[Instruction, int] = {}  # a bit for each group that an instruction depends on
@@ -54,7 +54,7 @@ def groups_of(module: Module) -> list[list[Instruction]]:
 
 
 def _fits(group: list[Instruction]) -> bool:
-    """Whether the index type counts all rows."""
+    """Whether the index type can address all rows."""
     rows = sum(g.inputs[0].shape.lens[0] for g in group)
     return rows <= np.iinfo(group[0].inputs[1].shape.type.numpy).max
 
@@ -98,7 +98,7 @@ def _users_before(group: list[Instruction]) -> list[Instruction]:
 
 
 def _moved(b: Rewriter, index: Instruction, start: int, rows: int, negative: bool) -> Instruction:
-    """An index into a table of so many rows, as one into all tables, where this one starts at ``start``."""
+    """An index into a table as an index into the merged one, where the table's rows begin at ``start``."""
     type, lens = index.shape.type, index.shape.lens
     if negative and _may_be_negative(index):
         zero, low, high = (
@@ -118,7 +118,7 @@ def _may_be_negative(index: Instruction) -> bool:
         return True
     try:
         return bool(np.any(evaluate_constant(index) < 0))
-    except EvaluationError:  # it fails, or is too large: a run will say so, if it gets there
+    except EvaluationError:  # it fails or is too large: a run reports it if it gets there
         return True
 
 
@@ -127,8 +127,8 @@ class FuseHorizontal(Pass):
     """Four or more lookups in constant tables of one width become one lookup.
 
     Attributes:
-        negative_indices: Whether indices that are not known may be negative, and so count from the end of
-            their own table. False leaves out the arithmetic for it, and is right for a model's ids.
+        negative_indices: Whether indices that are not constant may be negative, counting from the end of
+            their own table. False leaves out that arithmetic, and is right for a model's token ids.
     """
 
     name = "fuse_horizontal"

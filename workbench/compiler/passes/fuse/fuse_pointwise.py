@@ -1,4 +1,4 @@
-"""Fusion of elementwise work: every operation in a body of its own, then bodies joined along chains."""
+"""Fusion of elementwise work: each operation gets a body, then bodies are merged along chains."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _SERIES = "pointwise"
 
 
 def is_wrappable(instruction: Instruction) -> bool:
-    """Whether an instruction is elementwise work that goes into a body (a ``layout`` does not)."""
+    """Whether an instruction is elementwise work that goes into a body; a ``layout`` does not."""
     op = instruction.op
     return op.pointwise and bool(instruction.inputs)
 
 
 def scalar_constant(value: Instruction) -> Argument | None:
-    """The one element that a constant repeats, as a scalar; None for anything else."""
+    """The element of a one-element constant, perhaps broadcast, as a scalar; otherwise None."""
     source = behind_broadcasts(value)
     shape = source.shape
     if shape.dims is not None or not shape.elements:
@@ -62,7 +62,7 @@ def scalar_constant(value: Instruction) -> Argument | None:
     try:
         found = evaluate_constant(source, source.module.program.evaluated)
         element = np.asarray(found).reshape(-1)[:1]
-    except EvaluationError:  # it fails, or is too large: the run will say so, if it gets there
+    except EvaluationError:  # it fails or is too large: a run reports it if it gets there
         return None
     return Argument(Shape.scalar(shape.type), element)
 
@@ -86,9 +86,9 @@ def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
 
 
 def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -> bool:
-    """Whether a body sees its inputs in the layouts that they have outside: none is broadcast.
+    """Whether a body sees its inputs in the layouts that they have outside: none may be broadcast.
 
-    Constants of one element count as broadcast in the body, so they must be so outside.
+    Constants of one element are broadcast in the body, so they must be scalars outside.
     """
     return x.shape.dims is None and all(
         i.shape.is_scalar if constant else not i.shape.broadcasted for i, constant in inputs.items()
@@ -122,7 +122,7 @@ def _between_pointwise(instruction: Instruction) -> bool:
 
 
 def follows_pointwise(instruction: Instruction, reader: type[Operation]) -> bool:
-    """Whether an instruction takes elementwise work to a kernel of a kind."""
+    """Whether an instruction's first input is elementwise work and one of its users is a ``reader``."""
     inputs, users = instruction.inputs, instruction.users
     return (
         bool(inputs)
@@ -141,7 +141,7 @@ def broadcast_inputs(b: Rewriter, root: Instruction) -> Instruction | Decline:
 
 
 def broadcast_first(b: Rewriter, root: Instruction) -> Instruction | Decline:
-    """A broadcast of elementwise work as work on what is broadcast; or who else needs one of the two."""
+    """A broadcast of elementwise work as work on broadcast inputs; or the other users of either."""
     inner, *like = root.inputs
     if not inner.shape.is_tensor:
         return Decline(f"{who(inner)} has several results")
@@ -156,16 +156,17 @@ JOINS = (fuse_chain, fuse_shared, fuse_siblings)
 
 @register
 class FusePointwise(RewritePass):
-    """Elementwise operations become bodies of ``pointwise`` kernels, one kernel a chain of them.
+    """Elementwise operations become bodies of ``pointwise`` kernels, one kernel per chain.
 
-    A value with several users is computed once, so it ends a kernel, unless a kernel may have several
+    A value with several users is computed once: it ends its kernel, unless kernels may have several
     results. Scalar constants go into the body.
 
     Attributes:
-        enable_rewrite_reshapes: Also fuse across reshapes and transposes, by doing work in dimensions
-            that the values on both sides can be reshaped to.
-        enable_rewrite_broadcasts: Also fuse across a ``multibroadcast``, by broadcasting what lies before it.
-        enable_multi_output: Also fuse kernels that share what they read, and what others read too, into
+        enable_rewrite_reshapes: Also fuse across reshapes and transposes, by working in common dimensions
+            that both sides can be reshaped to.
+        enable_rewrite_broadcasts: Also fuse across a ``multibroadcast``, by broadcasting the inputs of
+            the work before it.
+        enable_multi_output: Also fuse kernels that share an input, and producers with other users, into
             kernels with several results.
     """
 
@@ -180,7 +181,7 @@ class FusePointwise(RewritePass):
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
-        """The rules that the options switch on, and those that they do not concern."""
+        """The rules that the options switch on, and those that no option controls."""
         switched = {
             rewrite_pointwise_reshapes: self.enable_rewrite_reshapes,
             broadcast_inputs: self.enable_rewrite_broadcasts,
@@ -190,7 +191,7 @@ class FusePointwise(RewritePass):
         return tuple(r for r in self.rules if switched.get(r, True))
 
     def apply(self, program: Program) -> None:
-        """Wrap every elementwise operation, then join the bodies."""
+        """Wrap every elementwise operation, then merge the bodies."""
         drive(program, (find_identity,))
         program.numbers.clear()
         with Sweeps(program, [r for r in self.active if r is wrap_pointwise]) as wrapping:

@@ -45,7 +45,7 @@ def wrap_reduce(b: Rewriter, x: Instruction) -> Instruction | Decline:
 
 
 def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:
-    """A fused operation that uses what one of another kind gives, perhaps behind a broadcast."""
+    """A pattern for a fused operation that reads the result of another kind, perhaps through a broadcast."""
     return Pattern(
         frozenset({root.name}),
         binding="root",
@@ -55,7 +55,7 @@ def _rooted(root: type[Operation], kind: type[Operation]) -> Pattern:
 
 
 def _chosen(root: Instruction, kind: type[Operation]) -> Link | Decline:
-    """The first link to a producer of a kind along which fusion is possible, or why there is none."""
+    """The first link to a producer of a kind along which fusion is possible, or the reasons against all."""
     reasons: list[str] = []
     for link in links(root, kind):
         if reason := link_obstacle(root, link):
@@ -66,7 +66,7 @@ def _chosen(root: Instruction, kind: type[Operation]) -> Link | Decline:
 
 
 def _open(link: Link) -> Body:
-    """The producer's body, opened, with the broadcast behind its result."""
+    """The producer's body, reopened, with the broadcast after its result."""
     body = Body(link.producer.modules[0], link.producer.inputs)
     body.know(link.producer, body.results[0])
     _take_broadcast(body, link)
@@ -74,7 +74,7 @@ def _open(link: Link) -> Body:
 
 
 def _take_broadcast(body: Body, link: Link) -> None:
-    """Drop the contiguous ones, and take the broadcast into the body."""
+    """Drop the contiguous instructions, and take the broadcast into the body."""
     for one in link.dropped:
         one.module.replace(one, one.inputs[0])
     if link.broadcast is not None:
@@ -142,8 +142,8 @@ def broadcast_reduced(b: Rewriter, root: Instruction) -> Instruction | Decline:
 class FuseReduce(RewritePass):
     """Reductions and the elementwise work around them become bodies of ``fused_reduce`` kernels.
 
-    A layer normalisation or a softmax becomes one kernel: what one reduction gives may be broadcast
-    over the reduced axes and used with the whole input again.
+    A layer normalisation or a softmax becomes one kernel: the result of one reduction may be broadcast over
+    the reduced axes and combined with the whole input again.
 
     Attributes:
         enable_rewrite_reshapes: Also fuse across reshapes and transposes.
@@ -160,7 +160,7 @@ class FuseReduce(RewritePass):
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
-        """The rules that the options switch on, and those that they do not concern."""
+        """The rules that the options switch on, and those that no option controls."""
         switched = {
             rewrite_reduce_reshapes: self.enable_rewrite_reshapes,
             broadcast_reduced: self.enable_rewrite_broadcasts,
@@ -168,7 +168,7 @@ class FuseReduce(RewritePass):
         return tuple(r for r in self.rules if switched.get(r, True))
 
     def apply(self, program: Program) -> None:
-        """Wrap every reduction, then join bodies."""
+        """Wrap every reduction, then merge the bodies."""
         program.numbers.clear()
         with Sweeps(program, [r for r in self.active if r is wrap_reduce]) as wrapping:
             wrapping.once()

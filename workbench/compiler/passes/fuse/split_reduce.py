@@ -1,4 +1,4 @@
-"""Large sums split among blocks: the sums alone in a kernel, and the work around them beside it."""
+"""Large sums split among blocks: the sums get a kernel of their own, without the work around them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, drive, rule
 from workbench.compiler.rewrite.bodies import Body, needed_for, unused_name
 
 SPLIT_SIZE = 8192
-"""Elements for each result from which a sum is split."""
+"""The fewest elements per result for which a sum is split."""
 
 
 def sums_to_split(kernel: Instruction, split_size: int = SPLIT_SIZE) -> list[Instruction] | str:
-    """The one or two sums in a ``fused_reduce`` that are split, or why they are not."""
+    """The one or two sums in a ``fused_reduce`` that are split, or the reason why none are."""
     found = [i for i in kernel.modules[0] if is_reduction(i)]
     if not found:
         return f"{who(kernel)} has no reduction"
@@ -29,13 +29,13 @@ def sums_to_split(kernel: Instruction, split_size: int = SPLIT_SIZE) -> list[Ins
         where = f"{who(first)} in {who(kernel)}"
         return f"{where} reduces {size} elements to one; sums of at least {split_size} are split"
     if other := next((i for i in found if not _is_sum(i)), None):
-        return f"{who(other)} is no reduce_sum: partial results could not be added up"
+        return f"{who(other)} is not a reduce_sum: partial results could not be added"
     if len(found) > 2:
         return f"{who(kernel)} has {len(found)} sums; one or two are split"
     if other := next((i for i in found if i.shape.type not in (DType.FLOAT, DType.HALF)), None):
         return f"{who(other)} is {other.shape.type.type_name}; float and half are split"
     if len(found) > 1 and first in needed_for(found[1:]):
-        return f"{who(found[1])} needs {who(first)}, so they cannot be split together"
+        return f"{who(found[1])} depends on {who(first)}, so they cannot be split together"
     return found
 
 
@@ -75,7 +75,7 @@ def _split(b: Rewriter, root: Instruction, split_size: int = SPLIT_SIZE) -> Inst
 def _live_after(
     work: list[Instruction], sums: list[Instruction], result: Instruction
 ) -> list[Instruction]:
-    """The values computed before the last sum and needed after it, which have to be kept."""
+    """The values that are live after the last sum."""
     last = work.index(sums[-1])
     needed = needed_for(sums)
     later = set(work[last + 1 :])
@@ -89,7 +89,7 @@ def _live_after(
 
 
 def _move_out(b: Rewriter, work: list[Instruction], outer: dict[Instruction, Instruction]) -> None:
-    """Let instructions of the body stand before its kernel."""
+    """Move instructions out of the body, before its kernel."""
     for one in work:
         b.module.take(one, [outer.get(i, i) for i in one.inputs])
         b.module.reinfer(one)
@@ -105,7 +105,7 @@ def _insert_split(
     before: list[Instruction],
     outer: dict[Instruction, Instruction],
 ) -> list[Instruction]:
-    """The kernel of sums, before the one that it is split off; its results."""
+    """Insert the kernel of the sums before the root; its results."""
     name = unused_name(b.program, f"{root.modules[0].name}_split")
     body = Body(b.program.create_module(name, bypass=True))
     read = {i for one in work for i in one.inputs}
@@ -133,12 +133,12 @@ def _insert_split(
 
 @register
 class SplitReduce(RewritePass):
-    """Large sums become kernels of their own, in which blocks add up parts of them.
+    """Large sums become kernels of their own, in which each block adds up a part.
 
-    What a ``fused_reduce`` computes before and after its sums goes back to where it stood.
+    The work of a ``fused_reduce`` before and after its sums goes back into the module.
 
     Attributes:
-        split_size: From how many elements a result it pays.
+        split_size: The fewest elements per result for which a sum is split.
     """
 
     name = "split_reduce"

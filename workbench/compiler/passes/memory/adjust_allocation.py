@@ -1,4 +1,4 @@
-"""Buffers laid out as the results that are written into them."""
+"""Buffers in the layout of the results that are written into them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.compiler.rewrite import change
 
 @register
 class AdjustAllocation(Pass):
-    """Give each result that is written into a buffer of another layout a buffer of its own layout.
+    """Replace a buffer whose layout differs from the result written into it by one that matches.
 
     Args:
         model: How the target allocates.
@@ -24,7 +24,7 @@ class AdjustAllocation(Pass):
     model: AllocationModel = AllocationModel()
 
     def apply(self, program: Program) -> None:
-        """Look at each operation that writes into a buffer, in order."""
+        """Check each operation that writes into a buffer, in order."""
         for module in open_modules(program):
             for instruction in module:
                 op = instruction.op
@@ -51,7 +51,7 @@ def _buffer(instruction: Instruction) -> Instruction:
 
 @change
 def adjust_buffer(written: Instruction, model: AllocationModel) -> Instruction:
-    """f(x, allocate[shape=A]) → f(x, allocate[shape=B]), where f gives the layout B"""
+    """f(x, allocate[shape=A]) → f(x, allocate[shape=B]), where f returns the layout B"""
     module, old = written.module, aliased(written)
     buffer = module.insert(written, model.allocate(written.shape))
     module.set_inputs(written, [buffer if i is old else i for i in written.inputs])
@@ -62,7 +62,7 @@ def adjust_buffer(written: Instruction, model: AllocationModel) -> Instruction:
 
 @change
 def adjust_copy(written: Instruction, parameter: Instruction, model: AllocationModel) -> None:
-    """f(x, parameter) → copy(f(x, allocate), parameter), where f gives another layout"""
+    """f(x, parameter) → copy(f(x, allocate), parameter), where f returns another layout"""
     module = written.module
     users = written.users
     buffer = module.insert(written, model.allocate(written.shape))

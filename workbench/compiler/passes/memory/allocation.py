@@ -1,4 +1,4 @@
-"""Allocations: what makes them, and how they become parts of one memory."""
+"""Allocations: the operations that make them, and placing them in one arena."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.rewrite import Decline, change
 
 BACKEND = (
-    "buffers, arenas and streams as instructions are MIGraphX's; targets plan memory as they lower. "
+    "instructions for buffers, arenas and streams are MIGraphX's; targets plan memory as they lower. "
     "In the pipeline `backend`."
 )
 """Why passes on buffers are in no target's pipeline."""
@@ -25,7 +25,7 @@ class AllocationModel:
         name: The operation that makes a buffer of its ``shape``.
         copy: The operation that copies its first input into its second.
         preallocate: The operation that makes a buffer before a run, of ``shape`` and with an ``id``.
-        needs_out_params: Whether results are written into buffers that the caller gives.
+        needs_out_params: Whether results are written into buffers that the caller provides.
     """
 
     name: str = "allocate"
@@ -43,20 +43,20 @@ class AllocationModel:
 
 
 def buffer_shape(shape: Shape) -> Shape:
-    """The shape of a buffer for a result: row-major where the result's strides repeat elements.
+    """The shape of a buffer for a result: row-major if the result's strides repeat elements.
 
-    Some operations keep the strides of a broadcast operand although their results do not repeat.
+    Some operations keep the strides of a broadcast operand although their elements differ.
     """
     return shape.as_standard() if repeats(shape) else shape
 
 
 def repeats(shape: Shape) -> bool:
-    """Whether strides give several elements one place."""
+    """Whether strides place several elements at one address."""
     return shape.element_space < shape.elements
 
 
 def static_allocations(module: Module, name: str) -> list[Instruction]:
-    """The allocations of a module whose size is known; the others are told as near misses."""
+    """The allocations of a module whose size is known; the others are reported as near misses."""
     found: list[Instruction] = []
     for instruction in module:
         if instruction.name == name:
@@ -70,16 +70,16 @@ def static_allocations(module: Module, name: str) -> list[Instruction]:
 @change
 def _leave(instruction: Instruction) -> Decline:
     """allocate → load(memory)"""
-    return Decline(f"the size of {instruction.shape} is not known before a run")
+    return Decline(f"the size of {instruction.shape} is known only at run time")
 
 
 def gather_allocations(
     allocations: list[Instruction], offsets: list[int], size: int, name: str
 ) -> None:
-    """Make allocations of one module parts of one memory.
+    """Place the allocations of one module in one arena.
 
-    The memory of the main module is a parameter ``name``. That of another module is one allocation:
-    its parameters are bound by those who call it.
+    The arena of the main module is a parameter ``name``. That of another module is one allocation, because
+    its callers bind its parameters.
     """
     module = allocations[0].module
     is_main = module is module.program.main
@@ -94,7 +94,7 @@ def gather_allocations(
 @change
 def _decline_name(instruction: Instruction, name: str) -> Decline:
     """allocate → load(memory)"""
-    return Decline(f"module {instruction.module.name!r} has a parameter {name!r} already")
+    return Decline(f"module {instruction.module.name!r} already has a parameter {name!r}")
 
 
 @change

@@ -1,4 +1,4 @@
-"""Allocations one after another in one memory."""
+"""Allocations placed one after another in an arena."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from workbench.compiler.passes.memory.allocation import (
 
 @register
 class EliminateAllocation(Pass):
-    """Give each allocation its own place in one memory, the parameter ``memory``.
+    """Give each allocation its own place in an arena, the parameter ``memory``.
 
     Args:
         allocation_op: Name of the operation that allocates.
-        alignment: Bytes that every place is a multiple of.
+        alignment: The alignment of every place in bytes.
     """
 
     name = "eliminate_allocation"

@@ -1,4 +1,4 @@
-"""Concatenations that need no work, as their operands are written into parts of their result."""
+"""Concatenations without copies: the operands are written directly into parts of the result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ConcatModel:
     non_packed_input: bool = False
 
     def buffer_of(self, instruction: Instruction) -> Instruction | None:
-        """The allocation that an instruction fills, if its result is all that is in there."""
+        """The allocation that an instruction fills, if its result takes all of it."""
         made = aliased(instruction)
         fills = isinstance(instruction.op, Written | Identity)
         allocates = made.name == self.allocate or isinstance(made.op, Allocate)
@@ -44,10 +44,10 @@ class ConcatModel:
 
 @register
 class EliminateConcat(Pass):
-    """Let the operands of a concatenation be written into its buffer, part by part.
+    """Write the operands of a concatenation directly into its buffer, part by part.
 
     Args:
-        model: What the target's operations can do.
+        model: The capabilities of the target's operations.
     """
 
     name = "eliminate_concat"
@@ -56,7 +56,7 @@ class EliminateConcat(Pass):
     model: ConcatModel = ConcatModel()
 
     def apply(self, program: Program) -> None:
-        """Look at each concatenation that writes into a buffer, in order."""
+        """Check each concatenation that writes into a buffer, in order."""
         for module in open_modules(program):
             for instruction in module:
                 if isinstance(instruction.op, Write) and isinstance(instruction.op.op, Concat):
@@ -86,7 +86,7 @@ def join_parts(root: Instruction, model: ConcatModel) -> Decline | None:
 
 
 def _place(given: Instruction, part: Instruction, model: ConcatModel) -> None:
-    """Let an operand be written into a part of the buffer, or be copied there."""
+    """Write an operand into a part of the buffer, or copy it there."""
     module, own = given.module, model.buffer_of(given)
     writes = part.shape.packed or model.non_packed_output
     if own is not None and writes and given.only_user is not None:
@@ -104,11 +104,11 @@ def _obstacle(
 ) -> str:
     """The reason why the operands cannot be written into the buffer; empty if they can."""
     if len(set(inputs)) < len(inputs):
-        return f"{root.name} #{root.id} takes an operand twice"
+        return f"{root.name} #{root.id} has an operand twice"
     if outside := [i for i in (*inputs, buffer) if i.module is not root.module]:
-        return f"{outside[0].name} #{outside[0].id} is of another module"
+        return f"{outside[0].name} #{outside[0].id} is in another module"
     if buffer.only_user is not root:
-        return f"the buffer {buffer.name} #{buffer.id} is used elsewhere, too"
+        return f"the buffer {buffer.name} #{buffer.id} has other users"
     axis = _axis(root)
     copies = [i for i in inputs if not _is_direct(i, axis, model)]
     if len(copies) > 1:
@@ -131,7 +131,7 @@ def _late_buffer(inputs: Sequence[Instruction], buffer: Instruction, model: Conc
 def _reader_of_gaps(
     root: Instruction, inputs: Sequence[Instruction], axis: int, model: ConcatModel
 ) -> str:
-    """A user of an operand that would have to read the part that it is copied to, and cannot."""
+    """The reason why a user of an operand cannot read the part that it is copied to; empty if it can."""
     packed = all(n == 1 for n in root.shape.lens[:axis])
     for given in inputs:
         others = [u for u in given.users if u is not root]
@@ -141,7 +141,7 @@ def _reader_of_gaps(
 
 
 def _is_direct(given: Instruction, axis: int, model: ConcatModel) -> bool:
-    """Whether an operand is written into an allocation that a part of the buffer can stand for."""
+    """Whether an operand is written into an allocation that a part of the buffer can replace."""
     if model.buffer_of(given) is None:
         return False
     shape = given.shape

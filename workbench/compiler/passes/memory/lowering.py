@@ -1,4 +1,4 @@
-"""Work with its buffers written out: each result goes into an allocation of its own."""
+"""Explicit buffers: each result is written into an allocation of its own."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from workbench.compiler.rewrite import change
 
 @register
 class Lowering(Pass):
-    """Let each operation write its result into a buffer; the passes on allocations then share buffers.
+    """Make each operation write its result into a buffer; passes on allocations then share the buffers.
 
-    What a run has no buffer for stays as it is: views, tuples, lengths that only a run tells,
-    branches and loops.
+    Views, tuples, values of dynamic lengths, branches and loops get no buffer and stay unchanged.
 
     Args:
-        results: Give buffers to what the main module returns, and to nothing else.
+        results: Give buffers only to the results of the main module.
     """
 
     name = "lowering"
     rests = True
     apart = (
-        "a target makes places for results as it lowers. In `gpu` where the caller gives the "
+        "a target places results as it lowers. In `gpu` where the caller provides the "
         "buffers (`offload_copy=False`), and in the pipeline `backend`."
     )
     results: bool = False

@@ -1,4 +1,4 @@
-"""Allocations that share one memory, by colouring the graph of those that are kept together."""
+"""Allocations that share an arena, by colouring their interference graph."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from workbench.compiler.passes.memory.allocation import (
 
 @register
 class MemoryColoring(Pass):
-    """Give each allocation a place in one memory, ``scratch``; those that are never kept together share.
+    """Place allocations in an arena, ``scratch``; those whose lifetimes do not overlap share memory.
 
     Args:
         allocation_op: Name of the operation that allocates.
-        verify: Whether to check that no two allocations that are kept together overlap.
+        verify: Whether to check that no two allocations with overlapping lifetimes overlap in memory.
     """
 
     name = "memory_coloring"

@@ -1,4 +1,4 @@
-"""A parameter that stands for memory, made before a run."""
+"""An arena parameter, allocated before a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.compiler.rewrite import Decline, change
 
 @register
 class PreallocateParam(Pass):
-    """Let the target make the memory that a parameter stands for, such as ``scratch``.
+    """Replace an arena parameter such as ``scratch`` by memory that the target allocates.
 
     Args:
         param: The parameter's name.
@@ -39,7 +39,7 @@ def preallocate(parameter: Instruction, model: AllocationModel) -> Decline | Non
     if module is not module.program.main:
         return Decline(f"module {module.name!r} is called with an input for {name!r}")
     if parameter.shape.dims is not None:
-        return Decline(f"the size of {parameter.shape} is not known before a run")
+        return Decline(f"the size of {parameter.shape} is known only at run time")
     op = make(model.preallocate, shape=parameter.shape, id=f"{module.name}:{name}")
     made = module.insert(parameter, op)
     for user in parameter.users:

@@ -1,4 +1,4 @@
-"""Allocations as a target makes them; those of results become parameters."""
+"""Allocations by the target's operation; those of results become parameters."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from workbench.compiler.rewrite import Decline, change
 
 @register
 class ReplaceAllocate(Pass):
-    """Make buffers of results parameters, and every other allocation one of the target's.
+    """Make the buffers of results parameters, and replace other allocations by the target's operation.
 
-    A result that is a view is copied into a buffer of its own first. Branches of an ``if`` get the
-    buffers of their results from it; other called modules allocate their own.
+    A result that is a view is copied into a buffer of its own first. Branches of an ``if`` get the buffers
+    of their results from it; other called modules allocate their own.
 
     Args:
         model: How the target allocates.
-        offload_copy: Whether the main module allocates its own results, as they are copied out.
+        offload_copy: Whether the main module allocates its own results, which are copied out.
     """
 
     name = "replace_allocate"
     rests = True
     apart = (
-        "follows `lowering`. In `gpu` where the caller gives the buffers (`offload_copy=False`), "
+        "follows `lowering`. In `gpu` where the caller provides the buffers (`offload_copy=False`), "
         "and in the pipeline `backend`."
     )
     model: AllocationModel = AllocationModel()
     offload_copy: bool = False
 
     def apply(self, program: Program) -> None:
-        """Called modules first, so that those who call them know what buffers they need."""
+        """Replace allocations in called modules first, so that their callers know which buffers they need."""
         made: set[str] = set()
         callers = _callers(program)
         for module in open_modules(program):
@@ -51,7 +51,7 @@ class ReplaceAllocate(Pass):
                     self._replace(instruction, names, made)
 
     def _gives_buffers(self, module: Module, callers: Collection[Instruction]) -> bool:
-        """Whether those who call a module give it the buffers of its results."""
+        """Whether the callers of a module provide the buffers of its results."""
         if not self.model.needs_out_params:
             return False
         if module is module.program.main:
@@ -113,7 +113,7 @@ def give_buffer(allocation: Instruction, name: str) -> Decline | None:
     """@return(f(x, allocate)) → @return(f(x, a parameter))"""
     module = allocation.module
     if name in module.parameters:
-        return Decline(f"module {module.name!r} has a parameter {name!r} already")
+        return Decline(f"module {module.name!r} already has a parameter {name!r}")
     module.replace(allocation, module.add_parameter(name, allocation.shape))
     return None
 

@@ -1,4 +1,4 @@
-"""Work spread over streams that run at the same time: an order, marks for streams and events, conflicts."""
+"""Work spread over concurrent streams: its order, marks for streams and events, and conflicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.compiler.passes.memory.streams import Streams
 from workbench.compiler.rewrite import Decline, change
 
 _LIGHT = 2
-"""The weight up to which a branch stays on the stream of what needs it."""
+"""The largest weight of a branch that stays on the stream of its user."""
 
 _Entry: TypeAlias = tuple[int, int, Instruction]
 
@@ -31,7 +31,7 @@ class ScheduleModel:
     """The concurrency of a target, and the duration of its operations.
 
     Args:
-        streams: How many streams there are.
+        streams: The number of streams.
         weights: The weight of operations, by name.
         default: The weight of all other operations that compute something.
     """
@@ -62,11 +62,11 @@ class ScheduleModel:
 
 @register
 class Schedule(Pass):
-    """Order the work and spread it over streams; mark what waits for what, and what must not share memory.
+    """Order the work, spread it over streams, and mark waits and values that must not share memory.
 
     Args:
-        model: How many streams there are, and the weights of operations.
-        enable: Whether to do anything.
+        model: The number of streams, and the weights of operations.
+        enable: Whether to schedule at all.
     """
 
     name = "schedule"
@@ -112,7 +112,7 @@ def needed(instruction: Instruction) -> list[Instruction]:
 def _totals(
     needs: dict[Instruction, list[Instruction]], weights: dict[Instruction, int]
 ) -> dict[Instruction, int]:
-    """The weight of each instruction and of all that it needs; what is read twice counts twice."""
+    """The weight of each instruction and of all its producers; a value that is read twice counts twice."""
     totals: dict[Instruction, int] = {}
     for instruction, read in needs.items():
         totals[instruction] = weights[instruction] + sum(totals[i] for i in read)
@@ -129,7 +129,7 @@ def _ordered(
     weights: dict[Instruction, int],
     totals: dict[Instruction, int],
 ) -> list[Instruction]:
-    """Instructions in an order in which heavy work comes early; made from the last one backwards."""
+    """Instructions in an order that puts heavy work early, built from the last one backwards."""
     step = totals[last] // (len(module) + 1) + 1
     waiting = dict.fromkeys(module, 0)
     for read in needs.values():
@@ -159,7 +159,7 @@ def _release(
     entry: Callable[[Instruction], _Entry],
     queue: list[_Entry],
 ) -> None:
-    """Queue what nobody but instructions that have their place needs."""
+    """Queue the operands of ``done`` whose users all have their place."""
     for i in dict.fromkeys(needs[done]):
         waiting[i] -= 1
         if not waiting[i]:
@@ -206,7 +206,7 @@ def _partitions(
     needs: dict[Instruction, list[Instruction]],
     totals: dict[Instruction, int],
 ) -> tuple[list[Instruction], list[list[list[Instruction]]]]:
-    """The critical path with what is light on it; and, for each branching, the other branches."""
+    """The critical path with its light branches; and, for each branching, the other branches."""
     critical: list[Instruction] = []
     sides: list[list[list[Instruction]]] = []
     seen: set[Instruction] = set()
@@ -245,7 +245,7 @@ def _by_total(
 @change
 def _leave(last: Instruction) -> Decline:
     """a list of instructions → the same with streams"""
-    return Decline(f"module {last.module.name!r} is scheduled already")
+    return Decline(f"module {last.module.name!r} is already scheduled")
 
 
 @change
@@ -265,5 +265,5 @@ def mark(instruction: Instruction, streams: Streams) -> None:
 
 @change
 def keep_apart(instruction: Instruction, others: Sequence[Instruction]) -> None:
-    """f(x) → f(x), then identity(f(x), what may run at the same time)"""
+    """f(x) → f(x), then identity(f(x), work that may run at the same time)"""
     instruction.module.insert(instruction.following, "identity", instruction, *others)

@@ -1,4 +1,4 @@
-"""Dependences of work on streams: waits, and what may run at the same time."""
+"""Dependences between streams: waits, and work that may run concurrently."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from workbench.compiler.ir.module import Instruction
 
 
 class Streams:
-    """An order of instructions, the streams of those that work, and what follows from both.
+    """An order of instructions, the streams of those that do work, and the waits that follow from both.
 
-    A stream works in the order of the list. Across streams, work waits for what it needs, and for
-    nothing else.
+    A stream runs its work in the order of the list. Across streams, work waits only for its producers.
 
     Args:
         ordered: The instructions in order.
-        needs: What each of them reads.
-        found: The stream of each one that works; the others are views, constants and buffers.
+        needs: The operands of each instruction.
+        found: The stream of each instruction that does work; the others are views, constants and buffers.
     """
 
     def __init__(
@@ -25,19 +24,19 @@ class Streams:
         needs: Mapping[Instruction, Sequence[Instruction]],
         found: Mapping[Instruction, int],
     ) -> None:
-        """Work out what each instruction needs of work before it."""
+        """Find the work that each instruction depends on."""
         self.ordered = ordered
         self.found = found
         self.producers = _producers(ordered, needs, found)
         self.marked = -1
-        """The stream that the last mark has set."""
+        """The stream that the last mark set."""
         self.events: dict[Instruction, int] = {}
-        """The events that are recorded, by the instructions that they follow."""
+        """The recorded events, by the instructions that they follow."""
         self._waited: dict[int, int] = {}
         self._known: dict[Instruction, int] = {}
 
     def awaited(self, instruction: Instruction) -> list[Instruction]:
-        """The last work on each other stream that an instruction needs, by stream."""
+        """The last work on each other stream that an instruction depends on, by stream."""
         own, latest = self.found[instruction], dict[int, Instruction]()
         for one in self.producers[instruction]:  # in the order of the list
             if self.found[one] != own:
@@ -45,7 +44,7 @@ class Streams:
         return [latest[s] for s in sorted(latest)]
 
     def waits(self, instruction: Instruction) -> list[Instruction]:
-        """Those of the awaited that the instruction's stream does not know to be done yet."""
+        """The awaited work that the instruction's stream has not waited for yet, directly or indirectly."""
         stream = self.found[instruction]
         waited = self._waited.get(stream, 0)
         found: list[Instruction] = []
@@ -58,9 +57,9 @@ class Streams:
         return found
 
     def conflicts(self) -> dict[Instruction, list[Instruction]]:
-        """For each instruction that works, earlier work whose memory it must not take.
+        """For each instruction that does work, earlier work whose memory it must not reuse.
 
-        That is work that may run at the same time, and what such work reads.
+        That is work that may run concurrently, and the values that such work reads.
         """
         numbers = {i: k for k, i in enumerate(self.found_in_order())}
         work = list(numbers)
@@ -77,11 +76,11 @@ class Streams:
         return found
 
     def found_in_order(self) -> list[Instruction]:
-        """The instructions that work, in order."""
+        """The instructions that do work, in order."""
         return [i for i in self.ordered if i in self.found]
 
     def _before(self, work: Sequence[Instruction], numbers: Mapping[Instruction, int]) -> list[int]:
-        """For each work, as bits, the work that is done before it begins."""
+        """For each item of work, as bits, the work that is done before it begins."""
         before: list[int] = []
         latest: dict[int, int] = {}
         for k, instruction in enumerate(work):
@@ -102,7 +101,7 @@ def _producers(
     needs: Mapping[Instruction, Sequence[Instruction]],
     found: Mapping[Instruction, int],
 ) -> dict[Instruction, tuple[Instruction, ...]]:
-    """The work that each instruction needs, directly or through what does not work; in order."""
+    """The work that each instruction depends on, directly or through views and constants; in order."""
     places = {i: k for k, i in enumerate(ordered)}
     producers: dict[Instruction, tuple[Instruction, ...]] = {}
     for instruction in ordered:
@@ -119,7 +118,7 @@ def _bits(numbers: Iterator[int]) -> int:
 
 
 def _ones(bits: int) -> Iterator[int]:
-    """The places of the ones in a number."""
+    """The positions of the set bits in a number."""
     while bits:
         low = bits & -bits
         yield low.bit_length() - 1

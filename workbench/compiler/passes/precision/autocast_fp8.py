@@ -1,4 +1,4 @@
-"""Parameters and results of 8-bit floats, given and returned in another type."""
+"""Parameters and results of 8-bit floats, passed and returned in another type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AutocastFp8(Pass):
 
     name = "autocast_fp8"
     rests = True
-    apart = "a model's own 8-bit inputs stay as they are. Run by `autocast_fp8` of the drop-in."
+    apart = "a model's own 8-bit inputs keep their type. Run by `autocast_fp8` of the drop-in."
     target_type: str = "float"
 
     def __post_init__(self) -> None:
@@ -29,7 +29,7 @@ class AutocastFp8(Pass):
         object.__setattr__(self, "target_type", type_text(self.target_type))
 
     def apply(self, program: Program) -> None:
-        """Look at the parameters of the main module in their order, then at what it returns."""
+        """Convert the parameters of the main module in their order, then its results."""
         target, main = DType.of(self.target_type), program.main
         for instruction in list(main):
             if instruction.parameter is not None and instruction.shape.type in FP8:

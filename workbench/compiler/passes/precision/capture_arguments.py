@@ -26,7 +26,7 @@ class CaptureArguments(Pass):
     """
 
     name = "capture_arguments"
-    once = "what is captured is captured again, under another number"
+    once = "a second run captures the arguments again, under other numbers"
     apart = "it is for calibration. Run by `wb.quantize`."
     ins_names: tuple[str, ...] = ()
 
@@ -46,7 +46,7 @@ class CaptureArguments(Pass):
                     index += count
 
     def _is_meant(self, op: Operation) -> bool:
-        """Whether arguments are captured; a state of a network is read off the network itself."""
+        """Whether an operation's arguments are captured; last states are read from the network itself."""
         return op.name in self.ins_names and not isinstance(op, Convert | LastState)
 
 

@@ -1,4 +1,4 @@
-"""Element types that a device does not compute in, replaced by one that it does."""
+"""Element types that a device does not support, replaced by one that it does."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _SKIPPED = (Convert, GetTupleElem, If, Loop, RoiAlign, NonMaxSuppression, Scatte
 
 @register
 class EliminateDataType(Pass):
-    """Compute in another element type what a device cannot compute in its own.
+    """Compute operations in another element type if a device does not support theirs.
 
     Attributes:
         unsupported_types: Names of the types to replace; by default the floats narrower than half,
             and bfloat16.
         target_type: Name of the type to compute in.
-        unsupported_ops: Names of the operations that lack them, or ``all``: every operation but those
-            whose inputs of such types are indices or conditions, and those are meant if they are named.
+        unsupported_ops: Names of the operations that lack these types, or ``all``: all operations except
+            those that read the types as indices or conditions, unless these are named too.
     """
 
     name = "eliminate_data_type"
@@ -55,7 +55,7 @@ class EliminateDataType(Pass):
         target = DType.of(self.target_type)
         if target in types:
             raise OperationError(
-                f"eliminate_data_type: target_type {self.target_type!r} is unsupported itself"
+                f"eliminate_data_type: target_type {self.target_type!r} is itself in unsupported_types"
             )
         for module in open_modules(program):
             for instruction in module:
@@ -78,7 +78,7 @@ def names_of(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def type_text(type: object) -> str:
-    """The name of an element type, however it was given; a name stays as it is."""
+    """The name of an element type in any form; a name is returned unchanged."""
     return type if isinstance(type, str) else DType.of(type).type_name
 
 
@@ -103,7 +103,7 @@ def _replace(instruction: Instruction, types: frozenset[DType], target: DType) -
 
 
 def _general(instruction: Instruction) -> Operation:
-    """The operation that does the same for any type."""
+    """The operation that computes the same for any type."""
     op = instruction.op
     if op.contraction is None or not op.contraction.general or len(instruction.inputs) != 2:
         return op
@@ -113,9 +113,9 @@ def _general(instruction: Instruction) -> Operation:
 def _refusal(
     instruction: Instruction, op: Operation, types: frozenset[DType], target: DType
 ) -> str:
-    """The reason why an instruction cannot compute in another type; empty where it can."""
+    """The reason why an instruction cannot compute in another type; empty if it can."""
     if isinstance(op, BitCast | Quantizelinear):  # of converted inputs, other numbers
-        return f"{op.name}: its input's type says what it does"
+        return f"{op.name}: its meaning depends on the type of its input"
     if instruction.modules:
         return f"{op.name}: its body is written for the types of its inputs"
     picked = all(isinstance(u.op, GetTupleElem) for u in instruction.users)

@@ -1,4 +1,4 @@
-"""Products of OCP's 8-bit floats, for devices that know the fnuz types alone."""
+"""Products of OCP's 8-bit floats, for devices that support only the fnuz types."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from workbench.compiler.rewrite import change, scalar_argument
 
 @register
 class Fp8OcpToFnuz(Pass):
-    """Products of dequantized ``fp8e4m3fn`` as those of ``fp8e4m3fnuz``, for devices without the former.
+    """Rewrite products of dequantized ``fp8e4m3fn`` in ``fp8e4m3fnuz``, for devices without the former.
 
-    The bits stay and stand for half the value, so scales are doubled. Codes that mean something else in
-    the other type, -0 and NaN, are replaced.
+    The bits stay and mean half the value, so scales are doubled. Codes that mean something else in the
+    other type, -0 and NaN, are replaced.
     """
 
     name = "fp8_ocp_to_fnuz"
     rests = True
     apart = (
-        "every target computes in both families of 8-bit floats. For devices that know fnuz "
-        "alone, by `compile(passes=...)`."
+        "every target computes in both families of 8-bit floats. For devices with only the "
+        "fnuz types, by `compile(passes=...)`."
     )
 
     def apply(self, program: Program) -> None:
-        """Look at both operands of every product and convolution; each dequantized value is cast once."""
+        """Cast both operands of every product and convolution; each dequantized value is cast once."""
         for module in open_modules(program):
             for instruction in list(module):
                 if isinstance(instruction.op, Dot | Convolution):
@@ -84,7 +84,7 @@ def _repeated(before: Instruction, value: Instruction, like: Instruction) -> Ins
 
 
 def _recoded(before: Instruction, x: Instruction, codes: dict[int, Instruction]) -> Instruction:
-    """The bits of x as fnuz: -0 becomes 0, and either NaN the only one there is."""
+    """The bits of x as fnuz: -0 becomes 0, and both NaNs become the only NaN."""
     insert = before.module.insert
     value = insert(before, BitCast(target_type=DType.FP8E4M3FNUZ), x)
     nan, first, second, zero = (_repeated(before, c, x) for c in codes.values())
@@ -94,7 +94,7 @@ def _recoded(before: Instruction, x: Instruction, codes: dict[int, Instruction])
 
 
 def _laid(one: Operand, index: int, value: Instruction) -> Instruction:
-    """A new scale or zero point, repeated as the old one is."""
+    """A new scale or zero point, broadcast like the old one."""
     repeated, steps = one.source.inputs[index], list[Instruction]()
     while repeated is not one.parameter(index):
         steps.append(repeated)

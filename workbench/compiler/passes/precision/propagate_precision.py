@@ -1,4 +1,4 @@
-"""Chains of narrow floats, computed in the widest type around them."""
+"""Chains of narrow floats, computed in the widest adjacent type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.compiler.rewrite.bodies import prune_all
 # Chains
 
 _ARITHMETIC = frozenset(t for t in DType if t.is_float and t.format.bits > 8)
-"""Types between which a conversion only rounds; fp8 is what quantised values are kept in."""
+"""Types between which a conversion only rounds; fp8 is left out, as it stores quantised values."""
 
 
 def _is_rounding(instruction: Instruction) -> bool:
@@ -48,7 +48,7 @@ def _relevant(instruction: Instruction) -> Instruction | None:
 
 @dataclass
 class _Walk:
-    """Chains in one direction from conversions; none is walked twice for the same type."""
+    """Chains in one direction from conversions; none is visited twice for the same type."""
 
     sizes: dict[Instruction, int] = field(default_factory=dict[Instruction, int])
 
@@ -86,7 +86,7 @@ class _Walk:
 
 
 def _chains(module: Module) -> dict[Instruction, DType]:
-    """The instructions to compute in a wider type, with the type, in the order of the module."""
+    """The instructions to compute in a wider type, with that type, in module order."""
     found: dict[Instruction, DType] = {}
     up, down = _Walk(), _Walk()
     for convert in filter(_is_rounding, module):
@@ -117,7 +117,7 @@ class _Widening:
     )
 
     def operand(self, user: Instruction, value: Instruction, type: DType) -> Instruction:
-        """A value in a wider type, without the rounding that it went through."""
+        """A value in a wider type, without the roundings before it."""
         if value.shape.type is type:
             return value
         while _is_rounding(value) or (isinstance(value.op, Convert) and _source(value).is_integral):
@@ -153,14 +153,14 @@ def widen(instruction: Instruction, type: DType, widening: _Widening) -> None:
 
 @register
 class PropagatePrecision(Pass):
-    """Chains of elementwise operations and reductions in the wider type of the conversion at either end.
+    """Compute chains of elementwise operations and reductions in the wider type of an adjacent conversion.
 
-    Only floats are widened: integers wrap where wider ones would not, bool is no number, and fp8 values are
-    what a quantised model means. Rounding between two widened operations goes away.
+    Only floats are widened: integers wrap where wider ones would not, bool is not a number, and rounding to
+    fp8 is part of a quantised model. Rounding between two widened operations is removed.
     """
 
     name = "propagate_precision"
-    once = "what a widened value is converted back for could be widened in its turn"
+    once = "the user that a widened value is converted back for could itself be widened"
 
     def apply(self, program: Program) -> None:
         """Find all chains of a module, then widen them in order."""

@@ -1,4 +1,4 @@
-"""Fake quantization to int8 or fp8 of what was captured, by what was learnt of its range."""
+"""Fake quantization of captured values to int8 or fp8, by their calibrated ranges."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ _TARGETS = (DType.INT8, DType.UINT8, *FP8)
 
 @register
 class Quantize8bits(Pass):
-    """Round what was captured to 8 bits: ``quantizelinear`` and ``dequantizelinear`` in place of a capture.
+    """Replace each capture by ``quantizelinear`` and ``dequantizelinear``: rounding to 8 bits.
 
     Attributes:
         precision: Name of the type to round to.
-        quant_params: For each captured argument by number, what its values are multiplied by, and the
-            zero point.
+        quant_params: The multiplier and the zero point of each captured argument, by its number.
     """
 
     name = "quantize_8bits"
     rests = True
-    apart = "precision is asked for. Run by `wb.quantize`."
+    apart = "lower precision is the user's choice. Run by `wb.quantize`."
     precision: str = "int8"
     quant_params: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
-        """Keep pairs of numbers as tuples; an OperationError where the type has no 8 bits."""
+        """Keep pairs of numbers as tuples; raise OperationError unless the type has 8 bits."""
         pairs = tuple((float(scale), float(shift)) for scale, shift in self.quant_params)
         object.__setattr__(self, "quant_params", pairs)
         object.__setattr__(self, "precision", type_text(self.precision))

@@ -1,4 +1,4 @@
-"""Passes that change the type in which a program computes."""
+"""Computing in a 16-bit float type instead of float."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _KEPT = (Convert, GetTupleElem, If, Loop, Undefined, Unknown)
 
 @register
 class QuantizeFloat(Pass):
-    """Compute in half or bfloat16 what was computed in float; parameters and results keep their type."""
+    """Compute float operations in half or bfloat16; parameters and results keep their type."""
 
     name = "quantize_float"
-    apart = "precision is asked for. Run by `compile(precision=...)`, before all others."
+    apart = (
+        "lower precision is the user's choice. Run by `compile(precision=...)`, before all others."
+    )
     type: str = "fp16"
 
     def apply(self, program: Program) -> None:
@@ -63,7 +65,9 @@ def narrow(
     inputs = [_converted(i, instruction, to_narrow, narrowed) for i in instruction.inputs]
     half = module.insert(instruction, instruction.op, *inputs)
     wide = module.insert(instruction, to_wide, half)
-    program.tell_replaced(instruction, half)  # the same value, rounded: what compare() measures
+    program.tell_replaced(
+        instruction, half
+    )  # the same value, rounded: compare() measures the difference
     module.replace(instruction, wide)
     narrowed[wide] = half
 

@@ -34,10 +34,10 @@ class QuantizeInt4(Pass):
 
     name = "quantize_int4"
     rests = True
-    apart = "precision is asked for. Run by `wb.quantize`."
+    apart = "lower precision is the user's choice. Run by `wb.quantize`."
 
     def apply(self, program: Program) -> None:
-        """Look at every product and convolution."""
+        """Pack the weights of every product and convolution."""
         for module in open_modules(program):
             for instruction in list(module):
                 if is_packable(instruction.op):
@@ -46,7 +46,7 @@ class QuantizeInt4(Pass):
 
 @dataclass(frozen=True)
 class Weight:
-    """A constant operand, and how it is rounded: ``round(value / scale) + zero``, from 0 to 15."""
+    """A constant operand, and its rounding to 0..15: ``round(value / scale) + zero``."""
 
     operand: int
     value: Array
@@ -68,7 +68,7 @@ def pack_weights(instruction: Instruction) -> Decline | None:
 
 
 def weights_of(instruction: Instruction) -> list[Weight] | str:
-    """The operands of a product that go into four bits, or why there are none."""
+    """The operands of a product that fit into four bits, or the reasons why none does."""
     found = [_weight(instruction, i) for i in range(len(instruction.inputs))]
     weights = [w for w in found if isinstance(w, Weight)]
     return weights or "; ".join(f"input {i} {reason}" for i, reason in enumerate(found))
@@ -85,12 +85,12 @@ def _weight(instruction: Instruction, operand: int) -> Weight | str:
         return f"is {shape}; expected no broadcast, and a last axis of even length"
     value = value_of(given)
     if value is None:
-        return "is too large to be evaluated before a run"
+        return "is too large to be evaluated at compile time"
     return _rounded(operand, value.numpy())
 
 
 def _rounded(operand: int, value: Array) -> Weight | str:
-    """The 16 values that hold 0 and lie between the least and the largest of all."""
+    """The rounding to 16 values that span 0, the least and the largest element."""
     values: Any = value.astype(np.float32)
     if not np.isfinite(values).all():
         return "has elements that are NaN or infinite"
@@ -98,7 +98,7 @@ def _rounded(operand: int, value: Array) -> Weight | str:
     with np.errstate(over="ignore"):
         scale = np.float32((high - low) / np.float32(_STEPS))
     if not np.isfinite(scale):
-        return f"has a range, {low:g} to {high:g}, that float does not hold"
+        return f"has a range, {low:g} to {high:g}, that float cannot represent"
     zero = 0 if scale == 0 else int(np.floor(np.float64(-low / scale) + 0.5))
     return Weight(operand, value, float(scale), zero)
 
@@ -112,7 +112,7 @@ def _packed(instruction: Instruction, weight: Weight) -> Instruction:
 
 
 def _parameters(instruction: Instruction, weight: Weight) -> list[Instruction]:
-    """Scale and zero point, repeated to the lens of the weight."""
+    """Scale and zero point, broadcast to the lens of the weight."""
     module, lens = instruction.module, instruction.inputs[weight.operand].shape.lens
     made: list[Instruction] = []
     for value, type in ((weight.scale, instruction.shape.type), (weight.zero, DType.UINT8)):

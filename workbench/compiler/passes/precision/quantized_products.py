@@ -1,4 +1,4 @@
-"""Convolutions and matrix products of dequantized values, as products of the quantized ones."""
+"""Convolutions and matrix products of dequantized values, rewritten as products of quantized values."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _SCALED = _QUANTIZED | {DType.UINT8, DType.FLOAT}
 
 
 def all_zero(instruction: Instruction) -> bool:
-    """Whether a constant is known to have elements, all of them 0."""
+    """Whether a constant is known to have elements that are all 0."""
     value = value_of(behind_broadcasts(instruction))
     return value is not None and value.shape.elements > 0 and not np.any(value.numpy())
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An input of a product: a dequantized value, and what lays it out for the product.
+    """An input of a product: a dequantized value, and the steps that lay it out for the product.
 
     Attributes:
         source: The ``dequantizelinear``.
-        between: What stands between it and the product, the first to be applied first.
+        between: The instructions between it and the product, in order of application.
     """
 
     source: Instruction
@@ -48,11 +48,11 @@ class Operand:
         return self.source.inputs[0]
 
     def parameter(self, index: int) -> Instruction:
-        """The scale (1) or the zero point (2), before it is repeated."""
+        """The scale (1) or the zero point (2), before it is broadcast."""
         return behind_broadcasts(self.source.inputs[index])
 
     def laid(self, b: Rewriter, value: Instruction) -> Instruction:
-        """A value of the elements' lens, laid out for the product, but in its own type."""
+        """A value with the lens of the elements, laid out for the product without changing its type."""
         b.before = self.source
         for step in self.between:
             if not isinstance(step.op, Convert):
@@ -61,9 +61,9 @@ class Operand:
         return value
 
     def lies_along(self, index: int, axis: int) -> bool:
-        """Whether a scale or zero point, as the product sees it, differs along one axis at most.
+        """Whether a scale or zero point, as the product reads it, varies along ``axis`` at most.
 
-        Its elements are numbered, and the numbers laid out as the elements are.
+        Its elements are numbered, and the numbers laid out like the elements.
         """
         repeated, given = self.source.inputs[index], self.parameter(index)
         count = given.shape.elements
@@ -81,7 +81,7 @@ class Operand:
 
 
 def _counts_along(places: Array, axis: int, count: int) -> bool:
-    """Whether an array holds 0, 1, 2… along one axis, and nothing else along the others."""
+    """Whether an array is 0, 1, 2… along one axis and constant along the others."""
     if places.shape[axis] != count:
         return False
     line = np.arange(count).reshape([count if i == axis else 1 for i in range(places.ndim)])
@@ -92,7 +92,7 @@ def _counts_along(places: Array, axis: int, count: int) -> bool:
 
 
 def operand(value: Instruction, inputs: int) -> Operand | None:
-    """The dequantized value that an input of a product is, if it is one with that many inputs."""
+    """The dequantized value behind an input of a product, if its instruction has ``inputs`` inputs."""
     between: list[Instruction] = []
     while isinstance(value.op, _BETWEEN) and len(value.inputs) == 1:
         between.append(value)
@@ -124,7 +124,7 @@ def _operands(instruction: Instruction, inputs: int) -> tuple[Operand, Operand] 
 
 
 def _not_quantizable(root: Instruction, first: Operand, second: Operand) -> str:
-    """The reason why a product of dequantized values stays one; empty where it need not."""
+    """The reason why a product of dequantized values cannot be quantized; empty if it can."""
     for one in (first, second):
         type = one.quantized.shape.type
         if type not in _QUANTIZED:
@@ -136,7 +136,7 @@ def _not_quantizable(root: Instruction, first: Operand, second: Operand) -> str:
 
 
 def _differing(root: Instruction, first: Operand, second: Operand) -> str:
-    """The types of the operands, or of operand and result, that do not go together."""
+    """The mismatch between types of the operands, or of an operand and the result; empty if none."""
     a, b = first.quantized.shape.type, second.quantized.shape.type
     if a is not b:
         return f"the operands are {a.type_name} and {b.type_name}; expected one type"
@@ -147,12 +147,14 @@ def _differing(root: Instruction, first: Operand, second: Operand) -> str:
     if found is DType.DOUBLE and a.is_float:
         return f"products of {a.type_name} are summed in float, and the result is double_type"
     if scales[0] is not found and (scales[0], found) != (DType.FLOAT, DType.HALF):
-        return f"a value in {scales[0].type_name} is converted to {found.type_name} in between"
+        return (
+            f"a value in {scales[0].type_name} is converted to {found.type_name} before the product"
+        )
     return ""
 
 
 def _misplaced(root: Instruction, first: Operand, second: Operand) -> str:
-    """The scale or zero point that varies along an axis that is summed over."""
+    """The reason why a scale or zero point does not factor out of the sum; empty if all do."""
     axes = (None, 0) if isinstance(root.op, Convolution) else (-2, -1)
     for one, axis in zip((first, second), axes, strict=True):
         for index, what in ((1, "scale"), (2, "zero point")):
@@ -169,7 +171,7 @@ def _named(instruction: Instruction) -> str:
 
 
 class _Product:
-    """A product of quantized operands, and its scales and zero points laid out beside it."""
+    """A product of quantized operands, with its scales and zero points."""
 
     def __init__(self, b: Rewriter, first: Operand, second: Operand) -> None:
         self.b = b
@@ -186,13 +188,13 @@ class _Product:
         return isinstance(self.b.root.op, Convolution)
 
     def along_result(self, which: int, index: int) -> Instruction:
-        """A scale, repeated to the lens of the product."""
+        """A scale, broadcast to the lens of the product."""
         rank = self.value.shape.ndim
         axis = 1 if self._is_convolution else rank - 2 + which
         return _repeated(self.b, self.operands[which].parameter(index), self.value.shape.lens, axis)
 
     def _along_operand(self, which: int) -> Instruction:
-        """A zero point, repeated to the lens of its operand."""
+        """A zero point, broadcast to the lens of its operand."""
         lens = self.inputs[which].shape.lens
         axis = 1 - which if self._is_convolution else len(lens) - 2 + which
         return _repeated(self.b, self.operands[which].parameter(2), lens, axis)
@@ -216,7 +218,7 @@ class _Product:
 
 
 def _repeated(b: Rewriter, value: Instruction, lens: Sequence[int], axis: int) -> Instruction:
-    """One value everywhere, or several along an axis."""
+    """A broadcast of one value to all elements, or of several along an axis."""
     shape = value.shape
     if shape.elements == 1:
         value = value if shape.ndim <= len(lens) else b("reshape", value, dims=(1,))

@@ -1,4 +1,4 @@
-"""Squares in narrow floats that are divided before they overflow."""
+"""Squares in narrow floats, divided before they overflow."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _SQUARE = either(op("mul", var("x"), var("x")), op("pow", var("x"), literal("two
 def find_pow2_div(b: Rewriter, x: Instruction, n: Instruction) -> Instruction | Decline:
     """div(x², n) → mul(div(x, n), x), for half, in which x² may be infinite"""
     if is_large(value := behind_broadcasts(n)):
-        return Decline(f"the divisor #{n.id} is too large to be looked at")
+        return Decline(f"the divisor #{n.id} is too large to be evaluated")
     if not np.all(np.abs(evaluate_constant(value)) >= 1):
-        return Decline("it divides by less than 1, so x / n may be infinite where x² / n is not")
+        return Decline("a divisor is less than 1, so x / n may overflow where x² / n does not")
     return b("mul", b("div", x, n), x)
 
 
 @register
 class RewriteLowPrecision(RewritePass):
-    """Squares divided by a constant, divided before they overflow."""
+    """Divide squares by a constant before they overflow, not after."""
 
     name = "rewrite_low_precision"
     rules = (find_pow2_div,)

@@ -1,4 +1,4 @@
-"""Fake quantization made real, or removed."""
+"""Fake quantization replaced by quantized operations, or removed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_zero_point(
     return b(b.root.op, x, scale)
 
 
-# Integers of 4 bits
+# 4-bit integers
 
 _SHAPES = (Unsqueeze, Broadcast, Multibroadcast, Contiguous, Transpose, Reshape, Convert)
 
@@ -76,7 +76,7 @@ def find_int4_pair(b: Rewriter) -> Instruction | Decline:
             f"quantizelinear #{codes.id} is {shape.type.type_name}; expected int8 or uint8"
         )
     if not shape.lens or shape.lens[-1] % 2:
-        return Decline(f"the last axis of quantizelinear #{codes.id} is odd, {shape}: no pairs")
+        return Decline(f"the last axis of quantizelinear #{codes.id}, {shape}, has odd length")
     return b(b.root.op, b("unpack_int4", b("pack_int4", codes)), *rest)
 
 
@@ -86,7 +86,7 @@ _BETWEEN = (PackFp4, UnpackFp4, Broadcast, Slice, Reshape, ReshapeLazy, Pad)
 
 
 def _quantized(instruction: Instruction) -> Instruction | None:
-    """The ``quantizelinear`` that a ``dequantizelinear`` takes back, if there is one."""
+    """The ``quantizelinear`` that a ``dequantizelinear`` undoes, or None."""
     value = instruction.inputs[0]
     while isinstance(value.op, _BETWEEN) and len(value.inputs) == 1:
         value = value.inputs[0]
@@ -104,9 +104,11 @@ def find_qdq_pair(b: Rewriter) -> Instruction | Decline:
 
 @rule(_PAIR)
 def find_lone_qdq_pair(b: Rewriter) -> Instruction | Decline:
-    """dequantizelinear(quantizelinear(x, s, z), s, z) → x, unless it would be made again"""
+    """dequantizelinear(quantizelinear(x, s, z), s, z) → x, unless another rule would restore it"""
     if _is_reused(b.root):
-        return Decline("its quantizelinear has another user, and it stands right after it")
+        return Decline(
+            "its quantizelinear has another user: find_reused_quantization would restore it"
+        )
     return _without_pair(b)
 
 
@@ -121,12 +123,12 @@ def _without_pair(b: Rewriter) -> Instruction | Decline:
     if reason := _other_parameters(quantized, b.root):
         return Decline(reason)
     if not _keeps_places(quantized, b.root.inputs[0]):
-        return Decline("what is between the two moves elements")
+        return Decline("the instructions between the two move elements")
     return x
 
 
 def _other_parameters(one: Instruction, other: Instruction) -> str:
-    """The difference between the scales and zero points of a pair; empty where they are equal."""
+    """The difference between the scales and zero points of a pair; empty if they are equal."""
     if len(one.inputs) != len(other.inputs):
         return "only one of the two has a zero point"
     for what, a, b in zip(
@@ -138,7 +140,7 @@ def _other_parameters(one: Instruction, other: Instruction) -> str:
 
 
 def _same_value(a: Instruction, b: Instruction) -> bool:
-    """Whether two values are one, or equal constants, or one number repeated."""
+    """Whether two values are identical: the same instruction, equal constants, or equal expressions."""
     if a is b:
         return True
     numbers = [_only_value(behind_broadcasts(i)) for i in (a, b)]
@@ -156,7 +158,7 @@ def _same_value(a: Instruction, b: Instruction) -> bool:
 
 
 def _only_value(instruction: Instruction) -> float | None:
-    """The number that all elements of a constant are, or None."""
+    """The value of all elements of a constant, or None if they differ."""
     value: Argument | None = value_of(instruction)
     if value is None or not value.shape.elements:
         return None
@@ -166,9 +168,9 @@ def _only_value(instruction: Instruction) -> float | None:
 
 
 def _keeps_places(start: Instruction, end: Instruction) -> bool:
-    """Whether what stands between two values leaves every element at its place.
+    """Whether the instructions between two values keep every element in place.
 
-    Elements are numbered from 1, and the numbers go the same way; 0 is what a pad adds.
+    Elements are numbered from 1 and the numbers moved the same way; a pad adds 0.
     """
     steps: list[Instruction] = []
     while end is not start:
@@ -188,17 +190,17 @@ def _keeps_places(start: Instruction, end: Instruction) -> bool:
     return bool(np.array_equal(places.reshape(-1), numbers))
 
 
-# Quantized values used again
+# Reuse of quantized values
 
 
 def _is_shared(quantized: Instruction) -> bool:
-    """Whether a quantized value has one user, and what was quantized one other."""
+    """Whether a quantized value has one user, and its source one user besides ``quantizelinear``."""
     return quantized.only_user is not None and len(quantized.inputs[0].users) == 2
 
 
 @rule(op("quantizelinear").when(_is_shared))
 def find_reused_quantization(b: Rewriter) -> Instruction | Decline:
-    """f(x), where quantizelinear(x) is used → f(dequantizelinear(quantizelinear(x))), up to rounding"""
+    """f(x) beside quantizelinear(x) → f(dequantizelinear(quantizelinear(x))), up to rounding"""
     quantized, (x, *parameters) = b.root, b.root.inputs
     other = next(u for u in x.users if u is not quantized)
     if not _reads_floats(other):
@@ -218,7 +220,7 @@ def _reads_floats(user: Instruction) -> bool:
 
 
 def _is_reused(dequantized: Instruction) -> bool:
-    """Whether ``find_reused_quantization`` would make a pair again, in its place."""
+    """Whether ``find_reused_quantization`` would restore the pair at the same place."""
     quantized, user = dequantized.inputs[0], dequantized.only_user
     return (
         isinstance(quantized.op, Quantizelinear)
@@ -255,11 +257,11 @@ def find_concat_quantization(b: Rewriter) -> Instruction | Decline:
 
 @register
 class SimplifyQdq(RewritePass):
-    """Products of fake-quantized values as products of integers or fp8; what is left of the pairs goes.
+    """Rewrite products of fake-quantized values as products of integers or fp8; remove remaining pairs.
 
     Attributes:
-        remove_qdq_only: Only remove pairs, so that all is computed in float.
-        use_mx_quant: Also multiply values with scales of blocks, as devices for MX types do.
+        remove_qdq_only: Only remove pairs, so that everything is computed in float.
+        use_mx_quant: Also multiply values with block scales, as devices with MX types do.
     """
 
     name = "simplify_qdq"
@@ -279,13 +281,13 @@ class SimplifyQdq(RewritePass):
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
-        """The rules of the steps that the options ask for."""
+        """The rules that the options select."""
         if self.remove_qdq_only:
             return (find_zero_scale, find_qdq_pair)
         left_out = {find_qdq_pair} if self.use_mx_quant else {find_qdq_pair, find_mx_quantizable}
         return tuple(r for r in self.rules if r not in left_out)
 
     def apply(self, program: Program) -> None:
-        """Rule after rule, each until it rests."""
+        """Apply the rules one by one, each until it no longer matches."""
         for one in self.active:
             self.drive(program, (one,))

@@ -1,4 +1,4 @@
-"""Float arithmetic in a narrower type: what MIGraphX calls quantization to fp16 and bf16."""
+"""Float arithmetic in a narrower type; MIGraphX calls it quantization to fp16 and bf16."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _WIDE = (DType.FLOAT, DType.DOUBLE)
 
 @register
 class TruncateFloat(Pass):
-    """Compute in a narrower type what is computed in float or double; every result keeps its type.
+    """Compute float and double operations in a narrower type; every result keeps its type.
 
     Attributes:
-        ins_names: Names of the operations that are meant, or ``all``.
+        ins_names: Names of the operations to compute in that type, or ``all``.
         float_type: Name of the type to compute in.
     """
 
     name = "truncate_float"
-    once = "conversions stay where they are, and what is between them is float again"
-    apart = "precision is asked for. Run by `wb.quantize`."
+    once = "conversions stay, and values between them are float, which a second run truncates again"
+    apart = "lower precision is the user's choice. Run by `wb.quantize`."
     ins_names: tuple[str, ...] = ("all",)
     float_type: str = "float"
 
     def __post_init__(self) -> None:
-        """Keep names as a tuple; an OperationError where the type is no float."""
+        """Keep names as a tuple; raise OperationError unless the type is a float."""
         object.__setattr__(self, "ins_names", names_of(self.ins_names))
         object.__setattr__(self, "float_type", type_text(self.float_type))
         type = DType.of(self.float_type)
         if not type.is_float or type is DType.FP4X2:
             found = self.float_type
             raise OperationError(
-                f"truncate_float: float_type {found!r}; expected a float type that is computed in"
+                f"truncate_float: float_type {found!r}; expected a float type with arithmetic"
             )
 
     def apply(self, program: Program) -> None:
@@ -62,7 +62,7 @@ class TruncateFloat(Pass):
 
 
 def _is_empty(shape: Shape) -> bool:
-    """Whether a tensor has no elements, as ``undefined`` has none."""
+    """Whether a tensor has no elements, like ``undefined``."""
     return shape.is_tensor and shape.dims is None and not shape.elements
 
 
@@ -79,7 +79,9 @@ def truncate(instruction: Instruction, target: DType) -> Decline | None:
         for i in instruction.inputs
     ]
     narrow = module.insert(instruction, instruction.op, *inputs, modules=instruction.modules)
-    program.tell_replaced(instruction, narrow)  # the same value, rounded: what compare() measures
+    program.tell_replaced(
+        instruction, narrow
+    )  # the same value, rounded: compare() measures the difference
     if made.is_tuple:
         for user in instruction.users:
             _take_apart(user, instruction, narrow)
@@ -87,7 +89,7 @@ def truncate(instruction: Instruction, target: DType) -> Decline | None:
     for user in instruction.users:
         if isinstance(user.op, LastState):
             _take_state(user, narrow)
-    if program.find(instruction.id) is None:  # its states were all that was used of it
+    if program.find(instruction.id) is None:  # only its states were used
         return None
     wide = narrow
     if not instruction.modules and instruction.shape.type is not DType.FP4X2:
@@ -97,7 +99,7 @@ def truncate(instruction: Instruction, target: DType) -> Decline | None:
 
 
 def _retyped(instruction: Instruction, target: DType) -> Shape | str:
-    """The shape of an operation on converted inputs, or why it stays as it is."""
+    """The shape of an operation on converted inputs, or the reason why it is not converted."""
     op, shape = instruction.op, instruction.shape
     shapes = [
         i.shape.with_type(target) if i.shape.type in _WIDE else i.shape for i in instruction.inputs
@@ -107,16 +109,14 @@ def _retyped(instruction: Instruction, target: DType) -> Shape | str:
     if not shape.is_tensor and not shape.is_tuple:
         return f"{op.name}: a {shape.kind} is not converted"
     if isinstance(op, LastState):
-        return (
-            f"{op.name}: it goes with the network whose state it reads, #{instruction.inputs[0].id}"
-        )
+        return f"{op.name}: it is converted with the network that it reads, #{instruction.inputs[0].id}"
     rules = instruction.module.program.shape_rules
     try:
         made = op.shape_by(rules, shapes, instruction.modules)
     except ShapeError as error:
         return str(error)
     if shape.is_tuple and not instruction.users:
-        return f"{op.name}: nobody takes its results apart"
+        return f"{op.name}: its tuple has no users"
     if shape.is_tuple and made != shape and not all(map(_picks, instruction.users)):
         return f"{op.name}: its results are used together"
     return made
@@ -127,7 +127,7 @@ def _picks(user: Instruction) -> bool:
 
 
 def _take_apart(user: Instruction, old: Instruction, narrow: Instruction) -> None:
-    """Let a user of a tuple read the tuple of narrower values."""
+    """Make a user of a tuple read the tuple of narrower values."""
     module = old.module
     if not _picks(user):
         user.module.set_inputs(user, [narrow if i is old else i for i in user.inputs])
@@ -139,7 +139,7 @@ def _take_apart(user: Instruction, old: Instruction, narrow: Instruction) -> Non
 
 
 def _take_state(user: Instruction, narrow: Instruction) -> None:
-    """Read the last state off the narrower network: its value carries it, a converted one does not."""
+    """Read the last state from the narrower network: a converted value does not hold it."""
     module = user.module
     state = module.insert(user, user.op, narrow)
     module.program.tell_replaced(user, state)
@@ -147,9 +147,9 @@ def _take_state(user: Instruction, narrow: Instruction) -> None:
 
 
 def stand_in(old: Instruction, new: Instruction) -> None:
-    """Replace an instruction; where it is its module's last, an identity of the new one ends it.
+    """Replace an instruction; if it is its module's last, end the module with an identity of the new one.
 
-    ``Module.replace`` moves the new one to the end if it can; this is how MIGraphX's text has it.
+    ``Module.replace`` would move the new instruction to the end if it can; MIGraphX prints an identity.
     """
     module = old.module
     if old is module.last:

@@ -1,4 +1,4 @@
-"""Every value put in row-major order in memory."""
+"""Making every value row-major in memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from workbench.compiler.rewrite import change
 
 @register
 class AutoContiguous(Pass):
-    """Put every value in row-major order, for kernels that know no other."""
+    """Copy every value to row-major order, for kernels that support no other."""
 
     name = "auto_contiguous"
     rests = True
     apart = (
-        "kernels read any layout. In the pipeline `backend`, for what knows row-major order alone."
+        "kernels read any layout. In the pipeline `backend`, for kernels that need row-major order."
     )
 
     def apply(self, program: Program) -> None:
-        """First what operations demand of their inputs, from the end; then every result, in order."""
+        """First copy inputs that must be row-major, from the end; then every other result, in order."""
         for module in open_modules(program):
             for instruction in list(reversed(module)):
                 wanting = [i for i in instruction.inputs if not isinstance(i.op, Contiguous)]
@@ -34,7 +34,7 @@ class AutoContiguous(Pass):
 
 
 def _is_scattered(instruction: Instruction) -> bool:
-    """Whether a value that is used lies otherwise than in row-major order."""
+    """Whether a value with users, or a result, is not in row-major order."""
     shape, users = instruction.shape, instruction.users
     if isinstance(instruction.op, Layout | Return) or not shape.is_tensor or shape.is_dynamic:
         return False

@@ -1,4 +1,4 @@
-"""Copies in row-major order removed where nothing needs them."""
+"""Removal of copies to row-major order that no reader needs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from workbench.compiler.rewrite import change
 
 @register
 class EliminateContiguous(Pass):
-    """Remove copies to row-major order where the operations that read them take any order.
+    """Remove copies to row-major order if the operations that read them accept any order.
 
-    What comes after must stay in row-major order or as it was. A copy of a constant becomes a literal.
+    Later values must stay row-major or keep their layout. A copy of a constant becomes a literal.
 
     Attributes:
         op_name: The operation that copies.
@@ -28,11 +28,11 @@ class EliminateContiguous(Pass):
 
     name = "eliminate_contiguous"
     rests = True
-    apart = "removes what `auto_contiguous` adds beyond need. In the pipeline `backend`."
+    apart = "removes copies of `auto_contiguous` that are not needed. In the pipeline `backend`."
     op_name: str = "contiguous"
 
     def apply(self, program: Program) -> None:
-        """Twice over each module: slices of a value with other users only the second time."""
+        """Visit each module twice: slices of a value with other users only the second time."""
         for module in open_modules(program):
             remove_contiguous(module, self.op_name)
 
@@ -54,7 +54,7 @@ def _is_shared_slice(instruction: Instruction) -> bool:
 
 
 def _read_sources(instruction: Instruction, op_name: str, kept: dict[Instruction, None]) -> None:
-    """Let an instruction read what its inputs copy; ``kept`` collects constants that it cannot."""
+    """Make an instruction read the sources of copies; ``kept`` collects copies of constants that stay."""
     unused = not instruction.users and instruction is not instruction.module.last
     if unused or isinstance(instruction.op, Return):
         return
@@ -76,9 +76,9 @@ def read_source(instruction: Instruction, copy: Instruction) -> None:
 
 
 def _takes(instruction: Instruction, copy: Instruction, shape: Shape) -> bool:
-    """Whether an instruction, and what follows, can do with another shape of one input.
+    """Whether an instruction and its users accept another shape of one input.
 
-    What follows is asked in the order of the program, each instruction once.
+    Users are visited transitively in module order, each once.
     """
     shapes = {copy: shape}
     waiting = [(instruction.order, instruction.id, instruction)]

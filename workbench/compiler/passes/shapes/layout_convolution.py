@@ -1,4 +1,4 @@
-"""In which order convolutions find the axes of their operands in memory."""
+"""The order in memory of the axes of convolution operands."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _CHANNELS_FIRST, _CHANNELS_LAST = (0, 1, 2, 3), (0, 2, 3, 1)
 
 @register
 class LayoutConvolution(Pass):
-    """Give the operands of all two-dimensional convolutions one order of axes in memory.
+    """Give the operands of all two-dimensional convolutions the same memory layout.
 
-    What lies between convolutions follows their order; results of a module keep theirs.
+    Values between convolutions follow this layout; results of a module keep theirs.
 
     Attributes:
-        channels_last: Channels as the fastest axis, but for convolutions in groups; otherwise row-major.
+        channels_last: Make channels the fastest axis, except for grouped convolutions; otherwise row-major.
     """
 
     name = "layout_convolution"
@@ -29,7 +29,7 @@ class LayoutConvolution(Pass):
     channels_last: bool = False
 
     def apply(self, program: Program) -> None:
-        """Copies around convolutions first; then those that nobody needs go."""
+        """Insert copies around convolutions, then remove those that no reader needs."""
         for module in open_modules(program):
             found = [i for i in module if _is_plane(i)]
             if any(map(self._is_laid_otherwise, found)):
@@ -53,7 +53,7 @@ class LayoutConvolution(Pass):
 
 
 def _is_plane(instruction: Instruction) -> bool:
-    """Whether an instruction is a convolution of known lens along two axes."""
+    """Whether an instruction is a two-dimensional convolution of known lens."""
     return (
         isinstance(instruction.op, Convolution | QuantConvolution)
         and len(instruction.inputs) == 2
@@ -94,7 +94,7 @@ def lay_out(instruction: Instruction, order: tuple[int, ...]) -> None:
 
 
 def _is_idle(instruction: Instruction) -> bool:
-    """Whether a layout's input has the wanted order already."""
+    """Whether a layout's input already has the wanted order."""
     op = instruction.op
     assert isinstance(op, Layout)
     return _has_order(instruction.inputs[0].shape, op.permutation)

@@ -49,16 +49,16 @@ def _changes_nothing(instruction: Instruction) -> bool:
     if instruction.op.monoid is not None:
         same = (source.type, source.lens) == (instruction.shape.type, instruction.shape.lens)
         if source.broadcasted and source.strides != instruction.shape.strides:
-            return False  # it, or a slice of it, would be a scalar to unsqueeze
+            return False  # unsqueeze would treat it, or a slice of it, as a scalar
         return same and len(instruction.inputs) == 1
     if isinstance(instruction.op, Pad) and any(instruction.op.pads):
-        return False  # it crops at one end what it adds at the other
+        return False  # it crops at one end and adds as much at the other
     return source == instruction.shape
 
 
 @rule(Pattern(binding="x", kind=_may_change_nothing, structure=_changes_nothing))
 def find_nop_reshapes(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG001
-    """f(x) → x where f keeps the shape: strides too, or, of a reduction, the lens"""
+    """f(x) → x where f keeps the shape, strides included; for a reduction, type and lens"""
     return x.inputs[0]
 
 
@@ -66,18 +66,18 @@ def find_nop_reshapes(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG0
 def find_flatten(b: Rewriter, root: Instruction, x: Instruction) -> Instruction | Decline:
     """flatten(x) → reshape(x)"""
     if 0 in root.shape.lens:
-        return Decline("a length is 0, which a reshape would take for the input's own length")
+        return Decline("a length is 0, which in a reshape means the input's own length")
     return b("reshape", x, dims=root.shape.lens)
 
 
 @register
 class SimplifyReshapes(RewritePass):
-    """Any chain of reshapes, transposes and broadcasts becomes canonical; slices and concats cancel.
+    """Rewrite chains of reshapes, transposes and broadcasts to canonical form; cancel slices and concats.
 
     Args:
         without: Names of rules to leave out.
-        depth: 0 leaves all but the rules of gathers out; any other number applies them until they rest.
-        enable_op_shape_transform_op: Whether work moves across the chain that parts it from other work.
+        depth: With 0, apply only the rules on gathers; with any other number, all, until none applies.
+        enable_op_shape_transform_op: Whether work moves across the chain that separates it from other work.
         enable_gather_rewrite: Whether gathers by constant indices become slices and transposes.
     """
 
@@ -109,7 +109,7 @@ class SimplifyReshapes(RewritePass):
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
-        """The rules that the options switch on, and those that they do not concern."""
+        """The rules that the options switch on, and those that no option controls."""
         switched = {
             find_gather: self.enable_gather_rewrite,
             find_op_shape_transform_op: self.enable_op_shape_transform_op,
@@ -119,12 +119,12 @@ class SimplifyReshapes(RewritePass):
         return tuple(r for r in found if r in _GATHERS or not gathers_only)
 
     def apply(self, program: Program) -> None:
-        """Apply the rules of gathers, then the others."""
+        """Apply the rules on gathers, then the others."""
         for one in _GATHERS:
             self.drive(program, (one,))
         rules = [r for r in self.active if r not in _GATHERS]
         while rules and self.drive(program, rules):
-            pass  # some look at all users of a value, and may apply when one of several has gone
+            pass  # some match on all users of a value, and may apply when one is gone
 
 
 _GATHERS = (find_gather_scalar, find_gather)

@@ -18,7 +18,7 @@ class DeadCodeElimination(Pass):
     rests = True
 
     def apply(self, program: Program) -> None:
-        """Remove what is unused; then modules that lost their last call, and what only they used."""
+        """Remove unused instructions, then modules without callers and instructions that only they used."""
         _sweep(program)
         while lost := unreachable(program):
             for module in lost:
@@ -37,9 +37,9 @@ def _sweep(program: Program) -> None:
 
 
 def _stays(instruction: Instruction) -> bool:
-    """Whether an instruction is there for something else than its value.
+    """Whether an instruction is kept although its value is unused.
 
-    Parameters and remarks are, and what has no dimensions, as it is done for its effect.
+    Parameters and comments are, and operations without dimensions, which run for their effect.
     """
     shape, op = instruction.shape, instruction.op
     if isinstance(op, Param | Comment):
@@ -61,7 +61,7 @@ def remove_module() -> None:
 
 
 def unreachable(program: Program) -> list[Module]:
-    """Modules that cannot be reached from main, those that are called before those that call them."""
+    """Modules that main does not reach, called modules before their callers."""
     reached = set(program.reachable_modules())
     found: dict[Module, None] = {}
 

@@ -1,4 +1,4 @@
-"""Equal computations made once."""
+"""Merging of equal computations."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _LARGEST_COMPARED = 1 << 20
 
 @register
 class EliminateCommonSubexpression(Pass):
-    """Let equal instructions on equal inputs be one, literals of equal bytes too.
+    """Merge equal instructions on equal inputs, and literals with equal bytes.
 
-    Literals of more than 1 MiB are equal only if they share their memory: comparing all weights of a
-    model would cost more than it saves.
+    Literals of more than 1 MiB count as equal only if they share memory: comparing all weights of a model
+    would cost more than it saves.
     """
 
     name = "eliminate_common_subexpression"
     rests = True
 
     def apply(self, program: Program) -> None:
-        """One walk a module: when an instruction is met, its inputs are merged already."""
+        """Visit each module once, in order: the inputs of an instruction are already merged."""
         for module in open_modules(program):
             share(module)
 
 
 def share(module: Module) -> None:
-    """Let equal instructions of a module on equal inputs be one."""
+    """Merge equal instructions of a module on equal inputs."""
     seen: dict[Hashable, list[Instruction]] = {}
     for instruction in module:
         if instruction.is_used and _is_shareable(instruction):
@@ -47,7 +47,7 @@ def share(module: Module) -> None:
 
 
 def _is_shareable(instruction: Instruction) -> bool:
-    """Whether an equal instruction gives the same; two buffers that are written to are two."""
+    """Whether an equal instruction may replace it; buffers are written to, so they stay separate."""
     if isinstance(instruction.op, Allocate) and not instruction.inputs:
         return False
     return instruction.parameter is None and instruction.op.context_free
@@ -60,7 +60,7 @@ def merge(later: Instruction, earlier: Instruction) -> None:
 
 
 def _key(instruction: Instruction) -> Hashable:
-    """Equal for instructions that may be equal, and for few others."""
+    """A hash key: the same for equal instructions, and for few others."""
     if instruction.literal is not None:
         return instruction.shape, _fingerprint(instruction.literal)
     inputs = [i.id for i in instruction.inputs]

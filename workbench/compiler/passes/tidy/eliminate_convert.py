@@ -1,4 +1,4 @@
-"""Removal of conversions that change no value."""
+"""Removal of conversions that do not change values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.compiler.rewrite import Decline, Rewriter, op, rule, var
 
 @rule(op("convert", op("convert", var("x"), name="inner")), dynamic=True)
 def find_nested_convert(b: Rewriter, x: Instruction, inner: Instruction) -> Instruction | Decline:
-    """convert(convert(x)) → convert(x), where the inner one loses nothing"""
+    """convert(convert(x)) → convert(x), where the inner one is exact"""
     if not keeps_values(x.shape.type, inner.shape.type):
         lost, kept = x.shape.type.type_name, inner.shape.type.type_name
         return Decline(f"the inner conversion from {lost} to {kept} can change values")
@@ -24,7 +24,7 @@ def find_nop_convert(b: Rewriter, x: Instruction) -> Instruction:  # noqa: ARG00
 
 
 def keeps_values(source: DType, target: DType) -> bool:
-    """Whether every value of one element type has its exact like in another one."""
+    """Whether a type represents every value of another type exactly."""
     if source is target or source is DType.BOOL:
         return True
     if source.is_float:
@@ -39,7 +39,7 @@ def keeps_values(source: DType, target: DType) -> bool:
 
 
 def _limits(type: DType) -> tuple[int, float, float]:
-    """Of a float type: bits of the fraction, the largest and the least positive number."""
+    """The fraction bits, the largest and the least positive number of a float type."""
     format = type.format
     return format.mantissa, format.largest, format.value(1)
 
@@ -51,7 +51,7 @@ def _float_fits(source: DType, target: DType) -> bool:
 
 @register
 class EliminateConvert(RewritePass):
-    """Remove conversions to the type that a value has, and merge nested ones where nothing is lost."""
+    """Remove conversions to the type that a value already has, and merge nested exact ones."""
 
     name = "eliminate_convert"
     rules = (find_nop_convert, find_nested_convert)

@@ -13,7 +13,7 @@ def find_identity(b: Rewriter, x: Instruction) -> Instruction | Decline:
     root = b.root
     shared = x.parameter is not None or x.only_user is not root or x.module is not root.module
     if root is root.module.last and shared:
-        return Decline("it is the module's last instruction, and its input is used elsewhere too")
+        return Decline("it is the module's last instruction, and its input has other users")
     return x
 
 

@@ -1,4 +1,4 @@
-"""Branches whose condition is known."""
+"""Inlining of branches whose condition is constant."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from workbench.compiler.run.constants import evaluate_constant
 
 @rule(op("if"), dynamic=True)
 def find_known_branch(b: Rewriter) -> Instruction | Decline:
-    """if(c, …) → what is in the branch that c chooses"""
+    """if(c, …) → the body of the branch that c chooses"""
     condition, *values = b.root.inputs
     if not condition.constant:
-        return Decline(
-            f"the condition, {condition.name} #{condition.id}, is not known before a run"
-        )
+        return Decline(f"the condition, {condition.name} #{condition.id}, is not constant")
     if not b.root.users:
         return Decline("none of its values is used")
     if not all(isinstance(u.op, GetTupleElem) for u in b.root.users):
-        return Decline("the tuple itself is used, not only its values")
+        return Decline("its tuple is used as a whole, not only by element")
     chosen = b.root.modules[0 if evaluate_constant(condition).any() else 1]
     if calls := _calls(chosen) - 1:
-        return Decline(f"module {chosen.name} is called in {calls} more places")
+        return Decline(f"module {chosen.name} has other calls: {calls}")
     names = sorted({name for m in b.root.modules for name in m.parameters})
     results = _inline(b.root, chosen, dict(zip(names, values, strict=True)))
     users = [(u, u.op.index) for u in b.root.users if isinstance(u.op, GetTupleElem)]
@@ -38,12 +36,12 @@ def find_known_branch(b: Rewriter) -> Instruction | Decline:
 
 
 def _calls(module: Module) -> int:
-    """The number of calls that take a module."""
+    """The number of calls of a module."""
     return sum(i.modules.count(module) for i in module.callers)
 
 
 def _inline(call: Instruction, branch: Module, values: dict[str, Instruction]) -> list[Instruction]:
-    """Move what is in a branch before its call; what it returns."""
+    """Move the instructions of a branch before its call; the branch's results."""
     known = {p: values[name] for name, p in branch.parameters.items()}
     results = [known.get(o, o) for o in branch.outputs]
     if branch.has_return and (end := branch.last) is not None:
@@ -61,7 +59,7 @@ def _inline(call: Instruction, branch: Module, values: dict[str, Instruction]) -
 
 
 def _remove_uncalled(program: Program) -> None:
-    """Remove modules that are called no more, and what only they used."""
+    """Remove modules without callers, and the values that only they used."""
     lost = unreachable(program)
     outer = [value for module in lost for value in captured(module)]
     for module in lost:
@@ -71,7 +69,7 @@ def _remove_uncalled(program: Program) -> None:
 
 @register
 class InlineModule(RewritePass):
-    """Branches whose condition is known, in place of the ``if`` that chooses between them."""
+    """Replace an ``if`` with a constant condition by the branch that it takes."""
 
     name = "inline_module"
     rules = (find_known_branch,)

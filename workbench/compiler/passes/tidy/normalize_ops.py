@@ -1,4 +1,4 @@
-"""Attributes made normal: no negative axis, open slice or short padding is left."""
+"""Normalisation of attributes: no negative axes, open slices or short paddings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NormalizeOps(Pass):
     rests = True
 
     def apply(self, program: Program) -> None:
-        """Replace every operation whose attributes are not normal yet."""
+        """Replace every operation whose attributes are not yet normal."""
         for module in open_modules(program):
             for instruction in module:
                 if instruction.inputs and not instruction.modules:

@@ -1,4 +1,4 @@
-"""Constants evaluated before a run."""
+"""Constant folding."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from workbench.compiler.run.constants import evaluate_constant, is_large
 
 @register
 class PropagateConstant(Pass):
-    """Evaluate what depends on literals only; broadcasts stay, so that literals do not grow."""
+    """Fold instructions that depend only on literals; broadcasts stay, so that literals do not grow."""
 
     name = "propagate_constant"
     rests = True
     skip_ops: tuple[str, ...] = ()
 
     def apply(self, program: Program) -> None:
-        """Evaluate the outermost constants of every module, and what they share once."""
+        """Fold the outermost constants of every module; shared operands are evaluated once."""
         for module in open_modules(program):
             evaluator = _Evaluator()
             for instruction in self._outermost(module):
@@ -55,7 +55,7 @@ class PropagateConstant(Pass):
     def _folds(
         self, instruction: Instruction, known: dict[Instruction, bool], large: set[Instruction]
     ) -> bool:
-        """Whether to evaluate it; ``large`` collects the constants that are too large for that."""
+        """Whether to fold an instruction; ``large`` collects the constants that are too large to fold."""
         if instruction.is_constant and (
             is_large(instruction) or large.intersection(instruction.inputs)
         ):
@@ -74,12 +74,12 @@ class PropagateConstant(Pass):
 
 
 def _is_settled(last: Instruction) -> bool:
-    """Whether a module ends with an identity of a literal, as this pass leaves it."""
+    """Whether a module's last instruction is already an identity of literals, which this pass leaves."""
     return isinstance(last.op, Identity) and all(i.literal is not None for i in last.inputs)
 
 
 def stays(instruction: Instruction) -> bool:
-    """Whether evaluating a constant only makes it larger: it is a broadcast, or a view of one."""
+    """Whether folding a constant only makes it larger: it is a broadcast, or a view of one."""
     while True:
         op, shape = instruction.op, instruction.shape
         if isinstance(op, UnpackInt4 | UnpackFp4 | Undefined) or not shape.elements:
@@ -99,13 +99,13 @@ def fold(instruction: Instruction, value: Argument) -> None:
     """f(c) → its value"""
     module = instruction.module
     new = module.add_literal(value)
-    if instruction is module.last:  # a literal is no result: a module ends with an identity of it
+    if instruction is module.last:  # a literal cannot be a module's result: an identity of it can
         new = module.insert(None, "identity", new)
     module.replace(instruction, new)
 
 
 def value_of(instruction: Instruction) -> Argument | None:
-    """The value of a constant, as a literal would hold it; None where it is too large, or fails."""
+    """The value of a constant in a literal's shape; None if it is too large or its evaluation fails."""
     if instruction.literal is not None:
         return instruction.literal
     if (
@@ -151,5 +151,5 @@ class _Evaluator:
 
 
 def literal_shape(shape: Shape) -> Shape:
-    """The shape of a literal for values of ``shape``: packed, axes in the same order in memory."""
+    """The shape of a literal for values of ``shape``: packed, with the same axis order in memory."""
     return shape if shape.packed else shape.with_lens(shape.lens)

@@ -9,7 +9,7 @@ from workbench.compiler.tf.context import NodeContext
 from workbench.compiler.tf.registry import tf_op
 
 KCXY = (3, 2, 0, 1)
-"""From TensorFlow's kernels ``[H, W, in, out]`` to ours."""
+"""The permutation from TensorFlow's kernels ``[H, W, in, out]`` to ``[out, in, H, W]``."""
 
 Ints = tuple[int, ...]
 
@@ -22,7 +22,9 @@ def spatial(node: NodeContext, name: str) -> Ints:
     found = values[1:3] if node.is_nhwc else values[2:]
     rest = (values[0], values[3] if node.is_nhwc else values[1])
     if rest != (1, 1) or min(found) < 1:
-        raise node.fail(f"{name} {list(values)}; expected 1 for batch and channels, and no zeros")
+        raise node.fail(
+            f"{name} {list(values)}; expected 1 for batch and channels, and positive values"
+        )
     return found
 
 
@@ -42,7 +44,7 @@ def padding(node: NodeContext, x: Instruction, kernel: Ints, stride: Ints, dilat
 def _explicit(node: NodeContext) -> Ints:
     values = node.integers("explicit_paddings", ())
     if len(values) != 8 or min(values) < 0:
-        raise node.fail(f"explicit_paddings {list(values)}; expected 8 values, none negative")
+        raise node.fail(f"explicit_paddings {list(values)}; expected 8 nonnegative values")
     pairs = list(zip(values[::2], values[1::2], strict=True))
     found = pairs[1:3] if node.is_nhwc else pairs[2:]
     if any(map(any, (p for p in pairs if p not in found))):
@@ -51,7 +53,7 @@ def _explicit(node: NodeContext) -> Ints:
 
 
 def image(node: NodeContext, value: Instruction) -> Instruction:
-    """An input of rank 4, channels in front."""
+    """An input of rank 4, with channels first."""
     if value.shape.ndim != 4:
         raise node.fail(f"input {value.shape}; expected rank 4")
     return node.to_nchw(value)
@@ -68,14 +70,16 @@ def _kernel(node: NodeContext, value: Instruction, *permutation: int) -> Instruc
 
 @tf_op("Conv2D")
 def conv2d(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A convolution, perhaps in groups."""
+    """A convolution, perhaps grouped."""
     node.expect(inputs, 2)
     stride, dilation = spatial(node, "strides"), spatial(node, "dilations")
     x = image(node, inputs[0])
     weights = _kernel(node, inputs[1], *KCXY)
     channels, wanted = node.lens(x)[1], node.lens(weights)[1]
     if wanted == 0 or channels % wanted:
-        raise node.fail(f"{channels} channels and a kernel for {wanted}; expected a multiple of it")
+        raise node.fail(
+            f"{channels} channels and a kernel for {wanted}; expected a multiple of the kernel's"
+        )
     made = node.add(
         "convolution",
         x,
@@ -90,12 +94,12 @@ def conv2d(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("DepthwiseConv2dNative")
 def depthwise(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A convolution of each channel by itself, into as many channels as the multiplier says."""
+    """A convolution of each channel separately, into as many channels as the multiplier."""
     node.expect(inputs, 2)
     stride, dilation = spatial(node, "strides"), spatial(node, "dilations")
     x = image(node, inputs[0])
     height, width, channels, multiplier = node.lens(inputs[1])
-    # Results lie channel by channel; with one each, MIGraphX's order of the axes comes to the same.
+    # Results are ordered by channel; with a multiplier of 1, MIGraphX's axis order is equivalent.
     weights = _kernel(node, inputs[1], *(KCXY if multiplier == 1 else (2, 3, 0, 1)))
     pads = padding(node, x, (height, width), stride, dilation)
     if pads[:2] == pads[2:]:
@@ -117,7 +121,7 @@ def depthwise(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Conv2DBackpropInput")
 def conv2d_backprop_input(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A transposed convolution, cut or filled up to the lens that are asked for."""
+    """A transposed convolution, cut or padded to the given lens."""
     node.expect(inputs, 3)
     stride, dilation = spatial(node, "strides"), spatial(node, "dilations")
     sizes = node.constant_ints(inputs[0], "the lens of the result")
@@ -142,7 +146,7 @@ def _front(node: NodeContext, lens: Ints, kernel: Ints, stride: Ints, dilation: 
 
 
 def _totals(lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> list[int]:
-    """The total padding that gives as many windows as strides begin."""
+    """The total padding that gives one window per started stride."""
     return [
         max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
         for n, k, s, d in zip(lens, kernel, stride, dilation, strict=True)
@@ -150,7 +154,7 @@ def _totals(lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> list[int]
 
 
 def _cut(node: NodeContext, made: Instruction, begins: Ints, wanted: Ints) -> Instruction:
-    """The part of a full result that starts at ``begins``, with zeros behind where it is too short."""
+    """The part of a full result that starts at ``begins``, padded with zeros if it is too short."""
     lens = node.lens(made)[2:]
     missing = [max(0, b + w - n) for b, w, n in zip(begins, wanted, lens, strict=True)]
     if any(missing):
@@ -178,7 +182,7 @@ def batch_norm(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Batch normalisation with a known mean and variance."""
     node.expect(inputs, 5)
     if node.flag("is_training", default=False):
-        raise node.fail("is_training is set; expected a graph for inference: freeze it as one")
+        raise node.fail("is_training is set; expected a graph frozen for inference")
     x = image(node, inputs[0])
     small = node.scalar(x.shape.type, node.number("epsilon", 1e-4))
     scale, bias, mean, variance = (node.unsqueeze(v, 1, 2) for v in _vectors(node, inputs[1:]))

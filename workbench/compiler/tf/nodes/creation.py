@@ -1,4 +1,4 @@
-"""Constants, and values that follow from lens: shapes, ranges, fills."""
+"""Constants, and values computed from lens: shapes, ranges, fills."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def const(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Shape")
 def shape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The lens of a value, a constant."""
+    """The lens of a value, as a constant."""
     node.expect(inputs, 1)
     return whole(node, node.lens(inputs[0]))
 
 
 def whole(node: NodeContext, values: tuple[int, ...]) -> Instruction:
-    """A literal of lens, in the type that the node asks for."""
+    """A literal of lens, in the node's output type."""
     type = node.element_type("out_type", DType.INT32)
     return node.literal(np.asarray(values, np.int64).astype(type.numpy))
 
@@ -59,7 +59,7 @@ def count(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("OneHot")
 def one_hot(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Rows of a matrix that is "on" on its diagonal, chosen by indices; along another axis if need be."""
+    """Rows of a matrix that is "on" on its diagonal, selected by indices, placed along ``axis``."""
     node.expect(inputs, 4)
     depth = node.constant_int(inputs[1], "the depth")
     on, off = (
@@ -82,7 +82,7 @@ def one_hot(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 
 def indices_of(node: NodeContext, value: Instruction) -> Instruction:
-    """Indices for a gather, which drops the axis for a scalar: one of rank 1 must not be one."""
+    """Indices for a gather, which drops the axis for a scalar shape: rank 1 must not have that shape."""
     is_scalar = value.shape == Shape.scalar(value.shape.type)
     if node.rank(value) == 1 and is_scalar:
         return node.reshape(value, 1)
@@ -102,7 +102,7 @@ def range_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     )
     type = inputs[0].shape.type
     if step == 0:
-        raise node.fail("a delta of 0; expected another one")
+        raise node.fail("a delta of 0; expected a nonzero delta")
     if type.is_integral:
         length = max(0, -((int(first) - int(last)) // int(step)))
     else:
@@ -115,7 +115,7 @@ def range_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Fill")
 def fill(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """One value everywhere."""
+    """A tensor of one repeated value."""
     node.expect(inputs, 2)
     lens = node.constant_ints(inputs[0], "the lens")
     if not lens:
@@ -129,7 +129,7 @@ def fill(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def filled(node: NodeContext, type: DType, lens: tuple[int, ...], value: object) -> Instruction:
     """A literal whose elements are all equal, without memory for each."""
     if any(n < 0 for n in lens):
-        raise node.fail(f"lens {list(lens)}; expected no negative one")
+        raise node.fail(f"lens {list(lens)}; expected no negative length")
     made = Shape(type, lens) if lens else Shape.scalar(type)
     check_size(made, described(node.node), MAX_FILLED_BYTES)
     one = np.asarray(value).astype(type.numpy).reshape(())
@@ -139,7 +139,7 @@ def filled(node: NodeContext, type: DType, lens: tuple[int, ...], value: object)
 
 @tf_op("ZerosLike", "OnesLike")
 def alike(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Zeros or ones, of the lens of a value."""
+    """Zeros or ones, with the lens of a value."""
     node.expect(inputs, 1)
     value = 1 if node.op_type == "OnesLike" else 0
     return filled(node, inputs[0].shape.type, node.lens(inputs[0]), value)

@@ -1,4 +1,4 @@
-"""Operators element by element, which also broadcast."""
+"""Elementwise operators, which also broadcast."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ BINARY = {
 }  # fmt: skip
 COMPARED = {"Equal": "equal", "Greater": "greater", "Less": "less"}
 MANY = 5
-"""From so many summands on, they are joined and reduced."""
+"""The fewest summands that are concatenated and reduced instead of added."""
 
 
 def each(node: NodeContext, inputs: Sequence[Instruction]) -> list[Instruction]:
-    """Inputs that broadcast as TensorFlow has it, images with their channels in front.
+    """Inputs that broadcast as in TensorFlow, images with channels first.
 
-    A smaller rank is raised first: its axes are the last ones in TensorFlow's layout.
+    Smaller ranks are raised first: their axes are the last ones in TensorFlow's layout.
     """
     rank = max(map(node.rank, inputs))
     if not node.is_nhwc or rank != 4:
@@ -66,7 +66,7 @@ def unary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op(*UNCHANGED)
 def unchanged(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value itself; a constant stays one that a convolution may take."""
+    """The value itself; a constant remains usable as the kernel of a convolution."""
     node.expect(inputs, 1)
     laid_out = node.importer.laid_out.get(inputs[0])
     made = node.add("identity", node.to_nchw(laid_out or inputs[0]))
@@ -92,7 +92,7 @@ def binary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("FloorDiv")
 def floor_div(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A quotient, rounded down: what is left of the dividend without the remainder, divided."""
+    """A quotient, rounded down: the dividend minus the remainder, divided."""
     node.expect(inputs, 2)
     a, b = each(node, inputs)
     if a.shape.type.is_float:
@@ -131,7 +131,7 @@ def bias_add(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Relu6")
 def relu6(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value kept between 0 and 6."""
+    """The value clipped between 0 and 6."""
     node.expect(inputs, 1)
     x = node.to_nchw(inputs[0])
     low, high = (node.scalar(x.shape.type, bound) for bound in (0.0, 6.0))
@@ -140,7 +140,7 @@ def relu6(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("ClipByValue")
 def clip_by_value(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value kept between two bounds."""
+    """The value clipped between two bounds."""
     node.expect(inputs, 3)
     return back(node, node.common("clip", *each(node, inputs)), inputs)
 
@@ -165,7 +165,7 @@ def square(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Softplus", "Softsign", "Selu", "Expm1", "Log1p", "Erfc")
 def composed(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Functions that are made of a few operations."""
+    """Functions that are composed of a few operations."""
     node.expect(inputs, 1)
     x = node.to_nchw(inputs[0])
     one = node.scalar(x.shape.type, 1.0)
@@ -212,7 +212,7 @@ def compared(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("LessEqual", "GreaterEqual")
 def or_equal(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A comparison, as bool; one that only an assertion takes is not made."""
+    """A comparison, as bool; one that only an assertion reads is not computed."""
     node.expect(inputs, 2)
     if not node.is_needed:
         return node.to_nhwc(node.add("identity", *map(node.to_nchw, inputs)))
@@ -232,7 +232,7 @@ def not_equal(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("IsNan", "IsInf")
 def special(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Whether elements are no numbers, or infinite."""
+    """Whether elements are NaN, or infinite."""
     node.expect(inputs, 1)
     made = node.add(node.op_type.lower(), inputs[0])
     return node.like(node.convert(made, DType.BOOL), inputs)
@@ -240,7 +240,7 @@ def special(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("LogicalAnd", "LogicalOr")
 def logical(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A connection of bools."""
+    """A logical operation on two inputs."""
     node.expect(inputs, 2)
     op = "logical_and" if node.op_type == "LogicalAnd" else "logical_or"
     return back(node, node.common(op, *each(node, inputs)), inputs)
@@ -248,14 +248,14 @@ def logical(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("LogicalNot")
 def logical_not(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The opposite of bools."""
+    """The logical negation."""
     node.expect(inputs, 1)
     return node.like(node.add("not", inputs[0]), inputs)
 
 
 @tf_op("Select", "SelectV2")
 def select(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Elements of one value or of another; the old operator chooses whole rows by a vector."""
+    """Elements of one value or of another; the old operator selects whole rows by a vector."""
     node.expect(inputs, 3)
     chosen, a, b = inputs
     if node.op_type == "Select" and node.rank(chosen) == 1 and node.rank(a) > 1:

@@ -1,4 +1,4 @@
-"""Operators on images and boxes: resizing, and the choice of boxes that do not overlap."""
+"""Operators on images and boxes: resizing and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.compiler.tf.registry import tf_op
 
 @tf_op("ResizeNearestNeighbor", "ResizeBilinear")
 def resize(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The image sampled anew on a finer or coarser grid."""
+    """The image resampled on a finer or coarser grid."""
     node.expect(inputs, 2)
     size = node.constant_ints(inputs[1], "the size")
     if len(size) != 2 or min(size) < 1:
@@ -19,7 +19,7 @@ def resize(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     is_nearest = node.op_type == "ResizeNearestNeighbor"
     if inputs[0].shape.ndim != 4:
         raise node.fail(f"input {inputs[0].shape}; expected rank 4")
-    x = node.transpose(inputs[0], *NHWC_TO_NCHW)  # the operator knows no other layout
+    x = node.transpose(inputs[0], *NHWC_TO_NCHW)  # the operator has no other layout
     wide = x if is_nearest else node.convert(x, DType.FLOAT)
     where = "align_corners" if corners else "half_pixel" if centres else "asymmetric"
     if is_nearest and centres and not corners:
@@ -37,7 +37,7 @@ def resize(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("NonMaxSuppressionV2", "NonMaxSuppressionV3")
 def non_max_suppression(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The indices of the best boxes that do not overlap; how many there are follows from the data."""
+    """The indices of the best boxes that do not overlap; their number depends on the data."""
     is_v3 = node.op_type == "NonMaxSuppressionV3"
     node.expect(inputs, 5 if is_v3 else 4)
     most = node.convert(inputs[2], DType.INT64)

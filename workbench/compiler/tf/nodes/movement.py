@@ -1,4 +1,4 @@
-"""Operators that move elements about: reshapes, joins, transposes, padding, gathers."""
+"""Operators that move elements: reshapes, concatenations, transposes, padding, gathers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def expand_dims(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Squeeze")
 def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Axes of length 1 left out: those named, or all."""
+    """The value without axes of length 1: those named, or all."""
     node.expect(inputs, 1)
     axes = node.integers("squeeze_dims", ()) or node.integers("axis", ())
     if not axes:
@@ -54,7 +54,7 @@ def pack(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Unpack")
 def unpack(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The parts of a value along an axis, which they lose."""
+    """The parts of a value along an axis, without that axis."""
     node.expect(inputs, 1)
     lens = node.lens(inputs[0])
     axis = node.axis(node.integer("axis", 0), len(lens))
@@ -66,7 +66,7 @@ def unpack(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
 
 @tf_op("ConcatV2")
 def concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The values one after the other."""
+    """The values concatenated."""
     node.expect(inputs, 2, len(inputs))
     axis = node.constant_int(inputs[-1], "the axis")
     return node.add("concat", *inputs[:-1], axis=axis)
@@ -74,7 +74,7 @@ def concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Concat")
 def old_concat(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """As ConcatV2, with the axis in front."""
+    """The values concatenated, as in ConcatV2, with the axis as first input."""
     node.expect(inputs, 2, len(inputs) or 2)
     return node.add("concat", *inputs[1:], axis=node.constant_int(inputs[0], "the axis"))
 
@@ -89,13 +89,13 @@ def transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Pad", "PadV2")
 def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The value with zeros, or another constant, around it."""
+    """The value padded with zeros or another constant."""
     node.expect(inputs, 3 if node.op_type == "PadV2" else 2)
     x = node.to_nchw(inputs[0])
     rank = x.shape.ndim
     given = node.constant_ints(inputs[1], "the padding")
     if len(given) != 2 * rank or min(given) < 0:
-        raise node.fail(f"padding {list(given)}; expected {2 * rank} numbers, none negative")
+        raise node.fail(f"padding {list(given)}; expected {2 * rank} nonnegative numbers")
     order = (0, 3, 1, 2) if node.is_nhwc and rank == 4 else range(rank)
     pads = (*(given[2 * i] for i in order), *(given[2 * i + 1] for i in order))
     more = {}
@@ -107,7 +107,7 @@ def pad(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("GatherV2", "Gather")
 def gather(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Parts of a value along an axis, chosen by indices."""
+    """Parts of a value along an axis, selected by indices."""
     node.expect(inputs, 2, 3)
     if node.integer("batch_dims", 0):
         raise node.fail(f"batch_dims={node.integer('batch_dims')}; expected 0")
@@ -120,7 +120,7 @@ def gather(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("GatherNd")
 def gather_nd(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Parts of a value, each chosen by a row of indices."""
+    """Parts of a value, each selected by a row of indices."""
     node.expect(inputs, 2)
     x, indices = inputs
     chosen = node.lens(indices)[-1] if node.rank(indices) else 1
@@ -143,7 +143,7 @@ def tile(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     x, repeats = inputs[0], node.constant_ints(inputs[1], "the numbers of repeats")
     lens = node.lens(x)
     if len(repeats) != len(lens) or any(r < 1 for r in repeats):
-        raise node.fail(f"repeats {list(repeats)}; expected {len(lens)} numbers, 1 or more")
+        raise node.fail(f"repeats {list(repeats)}; expected {len(lens)} positive numbers")
     if prod(repeats) == 1:
         return x
     split = node.unsqueeze(x, *range(0, 2 * len(lens), 2))
@@ -162,7 +162,7 @@ def reverse(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("DepthToSpace", "SpaceToDepth")
 def blocks(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Channels as blocks of pixels, or the other way round."""
+    """Channels as blocks of pixels, or vice versa."""
     node.expect(inputs, 1)
     size = node.integer("block_size")
     x = inputs[0] if node.is_nhwc else node.transpose(inputs[0], 0, 2, 3, 1)
@@ -186,7 +186,7 @@ def blocks(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("SpaceToBatchND", "BatchToSpaceND")
 def batches(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Blocks of pixels as images of their own, after padding; or the other way round, before cutting."""
+    """Padded images split into blocks that become separate images; or vice versa, with a final crop."""
     node.expect(inputs, 3)
     block = node.constant_ints(inputs[1], "the block")
     rest = node.constant_ints(inputs[2], "the padding")

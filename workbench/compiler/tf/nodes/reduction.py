@@ -17,7 +17,7 @@ REDUCED = {
 
 @tf_op(*REDUCED)
 def reduced(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """One value for all along some axes, which vanish unless they are kept."""
+    """A reduction along some axes, which are removed unless ``keep_dims`` is set."""
     node.expect(inputs, 2)
     axes = node.constant_ints(inputs[1], "the axes")
     if not axes:
@@ -30,7 +30,7 @@ def reduced(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("All")
 def all_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Whether all are true along some axes; what only an assertion takes is not made."""
+    """Whether all are true along some axes; not computed if only an assertion reads it."""
     node.expect(inputs, 2)
     if not node.is_needed:
         return node.to_nhwc(node.add("identity", *map(node.to_nchw, inputs)))
@@ -45,7 +45,7 @@ def all_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("ArgMax", "ArgMin")
 def arg_of(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The index along an axis of the largest or the smallest element."""
+    """The index of the largest or the smallest element along an axis."""
     node.expect(inputs, 2)
     axis = node.constant_int(inputs[1], "the axis")
     node.axis(axis, node.rank(inputs[0]))
@@ -66,7 +66,7 @@ def softmax(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def matmul(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """A matrix product, of transposed matrices if need be; leading dimensions broadcast."""
+    """A matrix product, of transposed matrices if requested; leading dimensions broadcast."""
     node.expect(inputs, 2)
     names = (("transpose_a", "adj_x"), ("transpose_b", "adj_y"))
     a, b = (
@@ -84,7 +84,7 @@ def matmul(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("Einsum")
 def einsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """Products summed along the letters that the result does not have."""
+    """Products summed over the labels that the result does not have."""
     node.expect(inputs, 1, max(len(inputs), 1))
     equation = node.text("equation")
     made = macros.expand(node.module, None, "einsum", inputs, {"equation": equation})[0]
@@ -100,7 +100,7 @@ def _turned(node: NodeContext, value: Instruction) -> Instruction:
 
 @tf_op("Cumsum")
 def cumsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
-    """The sums of what comes before."""
+    """The cumulative sums along an axis."""
     node.expect(inputs, 2)
     axis = node.axis(node.constant_int(inputs[1], "the axis"), node.rank(inputs[0]))
     kind = {"exclusive": node.flag("exclusive"), "reverse": node.flag("reverse")}
@@ -109,7 +109,7 @@ def cumsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 @tf_op("TopKV2")
 def top_k(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
-    """The largest elements of the last axis, and where they are."""
+    """The largest elements of the last axis, and their indices."""
     node.expect(inputs, 2)
     k = node.constant_int(inputs[1], "k")
     both = node.add("topk", inputs[0], k=k, axis=node.rank(inputs[0]) - 1, largest=True)

@@ -1,4 +1,4 @@
-"""Operators that cut parts out of a value."""
+"""Operators that slice a value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def slice_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         raise node.fail(f"begin {list(starts)} and size {list(sizes)}; expected {len(lens)} each")
     ends = tuple(n if m == -1 else s + m for s, m, n in zip(starts, sizes, lens, strict=True))
     if any(not 0 <= s <= e <= n for s, e, n in zip(starts, ends, lens, strict=True)):
-        raise node.fail(f"begin {list(starts)} and size {list(sizes)} reach out of {list(lens)}")
+        raise node.fail(
+            f"begin {list(starts)} and size {list(sizes)} are out of range for {list(lens)}"
+        )
     x = node.standard(inputs[0])
     if not lens:
         return x
@@ -62,7 +64,7 @@ def _given_parts(node: NodeContext, value: Instruction, length: int) -> list[int
     if parts.count(-1) == 1:
         parts[parts.index(-1)] = length - sum(parts) - 1
     if not parts or min(parts) < 0 or sum(parts) != length:
-        raise node.fail(f"parts of {parts}; expected them to make up {length}")
+        raise node.fail(f"parts of {parts}; expected them to sum to {length}")
     return parts
 
 
@@ -75,9 +77,9 @@ class _Cut:
     ends: list[int] = field(default_factory=list[int])
     steps: dict[int, int] = field(default_factory=dict[int, int])
     dropped: list[int] = field(default_factory=list[int])
-    """Axes that vanish: a single index was given."""
+    """Axes that are removed, because a single index was given."""
     added: list[int] = field(default_factory=list[int])
-    """Places of new axes, in the result."""
+    """Positions of new axes in the result."""
 
 
 @tf_op("StridedSlice")
@@ -124,7 +126,7 @@ def _read(
     steps: tuple[int, ...],
     lens: tuple[int, ...],
 ) -> _Cut:
-    """The entries one after the other: new axes, the ellipsis, single indices, ranges."""
+    """The effect of all entries in order: new axes, the ellipsis, single indices, ranges."""
     masks = {
         name: node.integer(f"{name}_mask", 0)
         for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
@@ -154,7 +156,7 @@ def _entry(
     entry: tuple[int, int, int],
     is_set: dict[str, bool],
 ) -> bool:
-    """Note what one entry says about an axis; returns whether the axis vanishes."""
+    """Record the effect of one entry on an axis; returns whether the axis is removed."""
     start, end, step = entry
     cut.axes.append(axis)
     if is_set["shrink_axis"]:

@@ -1,4 +1,4 @@
-"""The rule that makes one operation of several that are concatenated."""
+"""The rule that merges equal operations whose results are concatenated."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def find_concat_op(b: Rewriter, root: Instruction) -> Instruction | Decline:
             operands = zip(*(i.inputs for i in run), strict=True)
             args.append(b(op, *[b("concat", *o, axis=inner) for o in operands]))
     if len(args) == len(root.inputs):
-        return Decline(reason or "no two neighbours do the same")
+        return Decline(reason or "no two neighbours are the same operation")
     return args[0] if len(args) == 1 else b(root.op, *args)
 
 
 def _joined(run: Sequence[Instruction], axis: int) -> tuple[Operation, int] | str:
-    """The operation on the joined operands of a run, and the axis to join these along; or why not."""
+    """The operation on the concatenated operands of a run, and their concat axis; or the reason why not."""
     first = run[0]
     if len(run) < 2:
         return ""
     shown = f"{first.name} #{first.id}"
     if not _joins(first) or isinstance(first.op, Quantizelinear):
-        return f"{shown} and its neighbour do the same, but no elementwise operation"
+        return f"{shown} and its neighbour are the same operation, but not elementwise"
     if first.only_user is None:
         return f"{shown} has other users"
     moving = max(sum(not i.constant for i in one.inputs) for one in run)
@@ -74,7 +74,7 @@ def _joined(run: Sequence[Instruction], axis: int) -> tuple[Operation, int] | st
 
 
 def _spread(run: Sequence[Instruction], axis: int) -> tuple[Operation, int] | str:
-    """The operation of a run with the lens of all together, and the axis of what it is done on."""
+    """The operation with the output lens of the whole run, and the concat axis of its operands."""
     op = run[0].op
     if not isinstance(op, Broadcast | Multibroadcast):
         return op, axis
@@ -107,10 +107,13 @@ def _not_joined(operands: Sequence[Instruction], axis: int) -> str:
             m != n for i, (m, n) in enumerate(zip(shape.lens, first.lens, strict=True)) if i != axis
         ):
             return (
-                f"operands #{operands[0].id} and #{operand.id} differ in type, or off axis {axis}"
+                f"operands #{operands[0].id} and #{operand.id} differ in type, "
+                f"or in an axis other than {axis}"
             )
     scalars = all(o.shape.is_scalar for o in operands)
     repeated = next((o for o in operands if o.constant and not o.shape.strides[axis]), None)
     if repeated is not None and not scalars:
-        return f"constant #{repeated.id} repeats along axis {axis}: joined, it would take memory"
+        return (
+            f"constant #{repeated.id} is broadcast along axis {axis}: concat would store every copy"
+        )
     return ""

@@ -1,4 +1,4 @@
-"""Rules about one convolution: factors of its channels go into its weights, a repeated input is read once."""
+"""Rules about one convolution: factors per channel move into its weights, a broadcast input shrinks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _of_channels(factor: Instruction) -> bool:
         op("convolution", moving("x"), constant("w"), name="conv").once,
         var("a")
         .when(is_broadcast)
-        .where(_of_channels, "it varies along another axis than the channels"),
+        .where(_of_channels, "it varies along an axis other than the channels"),
     )
 )
 def find_mul_conv(
@@ -93,32 +93,32 @@ def _not_per_channel(cut: Instruction, a: Instruction) -> str:
     """The reason why a factor of a slice is not one factor per channel."""
     found = slice_of(cut)
     if found is None or found.axes != (1,):
-        return f"{cut.name} #{cut.id} cuts another axis than the channels"
+        return f"{cut.name} #{cut.id} slices an axis other than the channels"
     if not isinstance(a.op, Broadcast) or a.op.axis != 1 or a.inputs[0].shape.ndim != 1:
-        return f"{a.name} #{a.id} is not laid along the channels alone"
+        return f"{a.name} #{a.id} is not a vector along the channels"
     return ""
 
 
 def _slices_in_the_way(conv: Instruction, cut: Instruction) -> str:
-    """The reason why one slice's channels of a convolution cannot take a factor of their own."""
+    """The reason why the channels of one slice cannot be scaled apart from the others."""
     start, end = _channels(cut)
     for other in conv.users:
         if other is cut:
             continue
         found = slice_of(other) if isinstance(other.op, Slice) else None
         if found is None or other.module is not conv.module:
-            return f"{conv.name} #{conv.id} has users that are no slices"
+            return f"{conv.name} #{conv.id} has users that are not slices"
         if other.order < cut.order:
             return f"{other.name} #{other.id} comes before {cut.name} #{cut.id}"
         if found.axes != (1,):
-            return f"{other.name} #{other.id} cuts another axis than the channels"
+            return f"{other.name} #{other.id} slices an axis other than the channels"
         if max(start, found.starts[0]) < min(end, found.ends[0]):
             return f"{other.name} #{other.id} overlaps {cut.name} #{cut.id}"
     return ""
 
 
 def _whole(conv: Instruction) -> bool:
-    """Whether a convolution has one group and says its padding itself."""
+    """Whether a convolution has one group and explicit padding."""
     op = conv.op
     return isinstance(op, Convolution) and op.group == 1 and op.padding_mode is PaddingMode.DEFAULT
 
@@ -178,7 +178,7 @@ def _bordered(
     w: Instruction,
     pads: list[tuple[int, int]],
 ) -> Instruction | Decline:
-    """The convolution of one window's worth, its middle repeated as far as no padding is seen."""
+    """A convolution of a window-sized input, its middle result repeated for all windows without padding."""
     attributes = conv.op.attributes()
     if set(attributes["stride"]) | set(attributes["dilation"]) != {1}:
         return Decline("it is padded, and has strides or is dilated")
@@ -197,7 +197,7 @@ def _bordered(
 def _stretched(
     b: Rewriter, value: Instruction, axis: int, before: int, after: int, count: int
 ) -> Instruction:
-    """A value with its middle element on an axis repeated."""
+    """A value with its middle element along an axis repeated ``count`` times."""
 
     def piece(start: int, end: int) -> Instruction:
         return b("slice", value, axes=(axis,), starts=(start,), ends=(end,))

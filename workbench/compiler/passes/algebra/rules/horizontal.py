@@ -1,4 +1,4 @@
-"""Rules that make one dot or convolution of several: of one input, added up, or side by side."""
+"""Rules that merge several dots or convolutions: of one input, added, or concatenated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def find_add_convs(
 
 
 def _strides_apart(one: Instruction, two: Instruction) -> tuple[int, int] | str:
-    """The strides over both inputs that make two convolutions one; or the reason why none do."""
+    """The steps over both inputs with which two convolutions merge; or the reason why they do not."""
     a, c = one.op.attributes(), two.op.attributes()
     if a["group"] != 1 or c["group"] != 1:
         return "the convolutions are grouped"
@@ -68,12 +68,10 @@ def _steps(
         or len(set(t)) != 1
         or max(s[0], t[0]) % min(s[0], t[0])
     ):
-        return "the strides differ, and cannot be stepped over: kernels are not 1 × 1 or strides no multiples"
+        return "the strides differ, and the kernels are not 1 × 1 or the strides not multiples"
     first, second = max(1, s[0] // t[0]), max(1, t[0] // s[0])
     left, right = [-(-k // first) for k in m], [-(-k // second) for k in n]
-    return (
-        (first, second) if left == right else "the inputs differ in size once they are stepped over"
-    )
+    return (first, second) if left == right else "the inputs differ in size after the step"
 
 
 def _stepped(b: Rewriter, value: Instruction, step: int) -> Instruction:
@@ -82,14 +80,14 @@ def _stepped(b: Rewriter, value: Instruction, step: int) -> Instruction:
 
 
 def _others_of_its_input(root: Instruction) -> bool:
-    """Whether a dot or convolution by constants shares its input with others."""
+    """Whether another dot or convolution by constants reads the same input."""
     if len(root.inputs) != 2 or not root.inputs[1].constant or root.inputs[0].constant:
         return False
     return any(u is not root and _product_of(root, u) for u in root.inputs[0].users)
 
 
 def _product_of(root: Instruction, user: Instruction) -> bool:
-    """Whether ``user`` is the same operation as ``root`` on its input, by constants."""
+    """Whether ``user`` is the same operation as ``root`` on the same input, by constants."""
     return (
         user.op == root.op
         and user.inputs[0] is root.inputs[0]
@@ -116,13 +114,15 @@ def find_conv_dot_horiz_fusion(
     members = [u for u in x.users if _product_of(root, u)]
     members = [u for u in members if _off_axis(u.inputs[1], across) == wanted]
     if len(members) < 2:
-        return Decline(f"the weights of others on #{x.id} differ off axis {across}")
+        return Decline(
+            f"the weights of other users of #{x.id} differ in lens outside axis {across}"
+        )
     with b.program.source(*dict.fromkeys(s for u in members for s in u.sources)):
         return _merged(b, members, along, across)
 
 
 def _merged(b: Rewriter, members: list[Instruction], along: int, across: int) -> Instruction:
-    """One operation on joined weights in place of several; the part of it that stands for the root."""
+    """Replace several operations by one on concatenated weights; the slice that replaces the root."""
     x, weights = b.root.inputs[0], [u.inputs[1] for u in members]
     here = x.module is b.module
     place = b.before = x if here else min(members, key=lambda u: u.order)
@@ -140,7 +140,7 @@ def _off_axis(weights: Instruction, axis: int) -> tuple[int, ...]:
 
 
 def _move_ahead(value: Instruction, place: Instruction, done: set[Instruction]) -> None:
-    """Move a constant, and what it is made of, right before ``place``, as far as users allow."""
+    """Move a constant and its producers right before ``place``, unless a user comes earlier."""
     if value in done or value.module is not place.module:
         return
     done.add(value)
@@ -152,7 +152,7 @@ def _move_ahead(value: Instruction, place: Instruction, done: set[Instruction]) 
 
 
 def _sliced(b: Rewriter, whole: Instruction, members: list[Instruction], axis: int) -> Instruction:
-    """Each member replaced by its part of the whole; the part of the root."""
+    """Replace each member by its slice of the whole; the root's slice."""
     start, answer = 0, whole
     for member in members:
         end = start + member.shape.lens[axis]
@@ -167,7 +167,7 @@ def _sliced(b: Rewriter, whole: Instruction, members: list[Instruction], axis: i
 
 
 def _side_by_side(concat: Instruction) -> bool:
-    """Whether what is joined are two or more convolutions."""
+    """Whether a concat joins two or more convolutions."""
     return len(concat.inputs) > 1 and all(isinstance(i.op, Convolution) for i in concat.inputs)
 
 
@@ -176,7 +176,7 @@ def find_concat_conv(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """concat(convolution(x, w), convolution(y, v)…) → convolution(concat(x, y…), concat(w, v…))"""
     axis, first = axis_of(root), root.inputs[0]
     if axis != 1:
-        return Decline(f"it joins along axis {axis}, not along the channels")
+        return Decline(f"it concatenates along axis {axis}, not along the channels")
     for one in root.inputs:
         if one.only_user is None:
             return Decline(f"convolution #{one.id}: its value has other users")

@@ -1,4 +1,4 @@
-"""Rules about broadcast operands: what is computed from repeated values is computed once, then repeated."""
+"""Rules about broadcast operands: compute first, then broadcast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, is_pointwise,
 
 
 def _repeats(instruction: Instruction) -> bool:
-    """Whether every input of an operation is a value repeated by a broadcast."""
+    """Whether every input of an operation is the broadcast of a smaller value."""
     size = instruction.shape.elements
     return all(is_broadcast(i) and i.inputs[0].shape.elements < size for i in instruction.inputs)
 
@@ -50,7 +50,7 @@ def _innermost(broadcast: Instruction) -> Instruction:
 
 
 def _alike(inputs: Sequence[Instruction], lead: Instruction) -> bool:
-    """Whether all inputs are single elements, or from ``lead`` on laid out by its operation."""
+    """Whether each input is one element or, from ``lead`` on, broadcast by the same operation as ``lead``."""
     at, wanted = inputs.index(lead), _innermost(lead).shape.lens
 
     def fits(place: int, broadcast: Instruction) -> bool:
@@ -65,7 +65,7 @@ def _alike(inputs: Sequence[Instruction], lead: Instruction) -> bool:
 
 
 def _repeated_alike(broadcast: Instruction) -> bool:
-    """Whether broadcasts of broadcasts are together what the outer one is of the innermost value."""
+    """Whether nested broadcasts equal the outer one applied to the innermost value."""
     inner, shape = _innermost(broadcast), broadcast.shape
     if inner is broadcast.inputs[0]:
         return True
@@ -80,19 +80,19 @@ def _repeated_alike(broadcast: Instruction) -> bool:
 
 
 def _squeezed(b: Rewriter, broadcast: Instruction, value: Instruction) -> Instruction:
-    """One element of several dimensions as one of one dimension; made before its broadcast."""
+    """A one-element value squeezed to one dimension, before its broadcast."""
     if value.shape.elements != 1 or value.shape.ndim == 1:
         return value
     return _ahead(b, broadcast)("squeeze", value)
 
 
 def _ahead(b: Rewriter, broadcast: Instruction) -> Rewriter:
-    """A builder before a broadcast; before the root where that is in another module."""
+    """A rewriter that inserts before a broadcast, or before the root if that is in another module."""
     return Rewriter(broadcast) if broadcast.module is b.module else Rewriter(b.root)
 
 
 def _narrowed(b: Rewriter) -> Instruction | Decline:
-    """The operation on the axes along which some input varies, then repeated along the others."""
+    """The operation on the axes along which some input varies, then broadcast along the others."""
     inputs, lens = b.root.inputs, b.root.shape.lens
     for broadcast in inputs:
         inside = broadcast.inputs[0]
@@ -113,7 +113,7 @@ def _narrowed(b: Rewriter) -> Instruction | Decline:
 
 
 def _on_axes(b: Rewriter, broadcast: Instruction, inner: Sequence[int]) -> Instruction:
-    """The broadcast value, laid along those of the axes ``inner`` that it has."""
+    """The input of a broadcast, laid out on those of the axes ``inner`` that it has."""
     value, lens = broadcast.inputs[0], broadcast.shape.lens
     if value.shape.elements == 1:
         return _squeezed(b, broadcast, value)
@@ -131,7 +131,7 @@ def _on_axes(b: Rewriter, broadcast: Instruction, inner: Sequence[int]) -> Instr
 
 
 def _leading_repeats(dot: Instruction) -> int:
-    """The number of leading axes along which both inputs of a dot only repeat."""
+    """The number of leading axes along which both inputs of a dot are broadcast."""
     count = 0
     for one, other in zip(*[i.shape.strides[:-2] for i in dot.inputs], strict=True):
         if one or other:

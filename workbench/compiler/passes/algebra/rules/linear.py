@@ -33,7 +33,7 @@ def _too_large(weights: Instruction) -> str:
 
 
 def from_int4(value: Instruction) -> bool:
-    """Whether weights are kept in 4 bits, which only a run should unpack."""
+    """Whether weights are stored in 4 bits; folding them would unpack them."""
     stack, seen = [value], {value}
     while stack:
         found = stack.pop()
@@ -59,7 +59,7 @@ def find_mul_dot(
     """mul(dot(x, y), a) → dot(mul(x, a), y) or dot(x, mul(y, a)), on the constant side"""
     rank, axes = b.root.shape.ndim, varying_axes(a)
     if axes not in ([], [rank - 1], [rank - 2]):
-        return Decline("the factor varies along other axes than the rows or the columns")
+        return Decline("the factor varies along an axis other than the rows or the columns")
     left = axes == [rank - 2] or (not axes and x.constant)
     side = x if left else y
     if not side.constant:
@@ -73,7 +73,7 @@ def find_mul_dot(
 
 
 def _sides(dot: Instruction, name: str) -> tuple[Instruction, Instruction] | None:
-    """An input of a dot that is a ``name``, and the other one, if that is constant."""
+    """The input of a dot that is a ``name``, and the other input if that is constant."""
     x, y = dot.inputs
     if x.name == name and y.constant and not x.constant:
         return x, y
@@ -109,7 +109,7 @@ def _not_a_factor(mul: Instruction, x: Instruction, a: Instruction, summed: int)
     if mul.only_user is None:
         return f"mul #{mul.id}: its value has other users"
     if set(varying_axes(a)) - {summed}:
-        return f"the factor varies along another axis than {summed}, the one summed over"
+        return f"the factor varies along an axis other than {summed}, the one summed over"
     return ""
 
 
@@ -137,7 +137,7 @@ def find_dot_add(b: Rewriter) -> Instruction | Decline:
 
 
 def _first(b: Rewriter, value: Instruction, axes: Sequence[int]) -> Instruction:
-    """A value that does not vary along ``axes``, with length 1 there: one row says it all."""
+    """A value that does not vary along ``axes``, sliced to length 1 there."""
     axes = tuple(a for a in axes if value.shape.lens[a] > 1)
     if not axes:
         return value

@@ -1,4 +1,4 @@
-"""Rules about splits: slices that lie side by side and together are all of a value."""
+"""Rules about splits: adjacent slices that together cover a value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.compiler.text.printing import instruction_text
 
 
 def splits_of(value: Instruction) -> list[Instruction] | str:
-    """All slices of a value in order, if they lie side by side and are all of it; or why not."""
+    """All slices of a value in order, if they are adjacent and cover it; or the reason why not."""
     cuts = {u: cut for u in value.users if isinstance(u.op, Slice) and (cut := slice_of(u))}
     if len(cuts) < 2:
         return f"{value.name} #{value.id} has no second slice"
@@ -31,7 +31,7 @@ def splits_of(value: Instruction) -> list[Instruction] | str:
             return f"slice #{following.id} does not begin where slice #{one.id} ends"
     whole = tuple(value.shape.lens[a] for a in first.axes)
     if any(first.starts) or last.ends != whole:
-        return f"the slices of {value.name} #{value.id} are not all of it"
+        return f"the slices of {value.name} #{value.id} do not cover it"
     return slices
 
 
@@ -45,12 +45,12 @@ def _is_first_split(instruction: Instruction) -> bool:
 
 
 def elementwise(instruction: Instruction) -> bool:
-    """Whether an operation makes each element of the elements at its place, and nothing else."""
+    """Whether each result element depends only on the operands' elements at the same index."""
     return instruction.op.pointwise or isinstance(instruction.op, Layout | PointwiseModule)
 
 
 def _joins(instruction: Instruction) -> bool:
-    """Whether an operation on each split may be one on the whole."""
+    """Whether an operation on each split may become one on the whole value."""
     few = len(instruction.inputs) in (1, 2) or isinstance(instruction.op, PointwiseModule)
     return (few and elementwise(instruction)) or isinstance(instruction.op, Reduction)
 
@@ -86,10 +86,10 @@ def find_splits(b: Rewriter, root: Instruction, x: Instruction) -> Instruction |
 
 
 def _groups(splits: Sequence[Instruction]) -> list[list[Instruction]] | str:
-    """For each user of one split, the first users of all splits that do the same; or why there are none."""
+    """Groups of equal operations, one member per split; or the reason why there are none."""
     groups: list[list[Instruction]] = []
     taken: set[Instruction] = set()
-    reason = "no operation is done on every split"
+    reason = "no operation is applied to every split"
     for one in min(splits, key=lambda s: len(s.users)).users:
         if isinstance(one.op, Slice):
             continue
@@ -100,13 +100,13 @@ def _groups(splits: Sequence[Instruction]) -> list[list[Instruction]] | str:
         if len(set(group)) < len(group):
             reason = f"{one.name} #{one.id} uses several splits"
         elif _depends(group, group):
-            reason = f"the {one.name} of one split needs that of another one"
+            reason = f"the {one.name} of one split depends on that of another"
         else:
             groups.append(group)
             taken.update(group)
     for group in groups:
         if _depends(group, [m for other in groups if other is not group for m in other]):
-            return f"the {group[0].name} of the splits needs other operations on them"
+            return f"the {group[0].name} of the splits depends on other operations on them"
     return groups or reason
 
 
@@ -129,7 +129,7 @@ def _body(instruction: Instruction) -> list[str]:
 
 
 def _depends(group: Sequence[Instruction], on: Sequence[Instruction]) -> bool:
-    """Whether some of a group are computed from some of ``on``, all of one module."""
+    """Whether a member of a group depends on one of ``on``; all are in one module."""
     if not on:
         return False
     wanted, module = set(on), group[0].module
@@ -154,7 +154,7 @@ def _needed(instruction: Instruction) -> list[Instruction]:
 def _joined_reason(
     x: Instruction, splits: Sequence[Instruction], group: Sequence[Instruction]
 ) -> str:
-    """The reason why an operation on every split is not one on the whole, whatever its operands."""
+    """The reason why operations on the splits cannot be one on the whole, whatever their operands."""
     first = group[0]
     if any(i.module is not x.module for i in group):
         return f"{first.name} #{first.id} and {x.name} #{x.id} are in different modules"
@@ -162,7 +162,7 @@ def _joined_reason(
         reduced = set(reduced_axes(first))
         cut = slice_of(splits[0]) or Slice()
         if not reduced or reduced & set(cut.axes):
-            return f"{first.name} #{first.id} is along an axis of the slices"
+            return f"{first.name} #{first.id} reduces an axis of the slices"
         return ""
     if not elementwise(first):
         return f"{first.name} #{first.id} is neither elementwise nor a reduction"
@@ -181,7 +181,7 @@ def _operands(
     index = next(k for k, i in enumerate(first.inputs) if i in splits)
     alike = all(m.inputs[index] in splits for m in group)
     if not alike and not first.op.commutative:
-        return f"the splits are different operands of {first.name} #{first.id} and its like"
+        return f"the splits are different operands of {first.name} #{first.id} and its counterparts"
     index = index if alike else 0
     others: list[Instruction] = []
     for member, split in zip(group, splits, strict=True):
@@ -194,14 +194,14 @@ def _operands(
     if len((slice_of(splits[0]) or Slice()).axes) > 1:
         return f"slice #{splits[0].id} is along several axes, so the operands cannot be joined"
     if len({o.shape.type for o in others}) > 1:
-        return f"the operands of {first.name} #{first.id} and its like differ in type"
+        return f"the operands of {first.name} #{first.id} and its counterparts differ in type"
     if any(x in (i, *_before(i, x)) for i in others):
         return f"an operand is computed from {x.name} #{x.id}"
     return index, others
 
 
 def _before(value: Instruction, place: Instruction) -> list[Instruction]:
-    """The producers of a value that are not before a place; needed ones last."""
+    """The producers of a value, transitively, that are not before ``place``."""
     found: dict[Instruction, None] = {}
     stack = [value]
     while stack:
@@ -221,7 +221,7 @@ def _join(
     index: int,
     others: Sequence[Instruction],
 ) -> None:
-    """One operation on the whole, and a slice of it for each member of the group."""
+    """Replace a group by one operation on the whole value, and a slice of that for each member."""
     inputs = [x]
     if others:
         move_before(x, others)
@@ -244,12 +244,12 @@ def _join(
 
 
 def come_from(made: Instruction, group: Iterable[Instruction]) -> None:
-    """Let an instruction come from the source nodes of all that it stands for."""
+    """Give an instruction the source nodes of all instructions that it replaces."""
     made.module.set_sources(made, (s for i in group for s in (*made.sources, *i.sources)))
 
 
 def move_before(place: Instruction, values: Iterable[Instruction]) -> None:
-    """Move values, and what they are computed from, before a place that none of them needs."""
+    """Move values and their producers before ``place``, which none of them depends on."""
     module = place.module
     late = [v for v in dict.fromkeys(values) if v.module is module and v.order > place.order]
     moved = dict.fromkeys(i for v in late for i in (v, *_before(v, place)))
@@ -284,7 +284,7 @@ def find_split_concat(b: Rewriter, root: Instruction) -> Instruction | Decline:
 def _place_of_splits(
     x: Instruction, root: Instruction, args: Sequence[Instruction]
 ) -> tuple[int, int] | str:
-    """From where to where all splits of a value are among a concat's arguments; or why they are not."""
+    """The range of a concat's arguments that are all splits of a value; or the reason why there is none."""
     splits = splits_of(x)
     if isinstance(splits, str):
         return splits
@@ -339,7 +339,7 @@ Reshaped = tuple[tuple[int, ...], int, list[tuple[int, int]]]
 def _split_reshape(
     root: Instruction, cut: Instruction, axis: int, alike: Sequence[Instruction]
 ) -> Reshaped | str:
-    """The lens of the whole reshape, the axis along which it is sliced, and the slices; or why not."""
+    """The lens of the whole reshape, the axis to slice it along, and the slices; or the reason why not."""
     x, lens = cut.inputs[0], root.shape.lens
     inner = prod(x.shape.lens[axis + 1 :])
     tail = cut.shape.lens[axis] * inner
@@ -349,7 +349,7 @@ def _split_reshape(
     step = prod(lens[at + 1 :])
     length = x.shape.lens[axis] * inner
     if length % step:
-        return f"{length} elements from axis {axis} on are no multiple of {step}"
+        return f"{length} elements from axis {axis} on are not a multiple of {step}"
     bounds: list[tuple[int, int]] = []
     for one in alike:
         own = slice_of(one.inputs[0].inputs[0]) or Slice()
@@ -376,7 +376,7 @@ def find_split_transpose(
     for split in splits:
         user = split.only_user
         if user is None or user.op != root.op:
-            return Decline(f"slice #{split.id} is not only transposed like this one")
+            return Decline(f"slice #{split.id} has users other than a transpose like this one")
         if user.module is not x.module:
             return Decline(f"transpose #{user.id} is in another module")
         turned.append(user)

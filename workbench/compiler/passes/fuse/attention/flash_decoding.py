@@ -1,4 +1,4 @@
-"""Flash decoding: attention to parts of the keys side by side, joined by their log-sum-exp."""
+"""Flash decoding: attention to parts of the keys in parallel, combined by their log-sum-exp."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KNOWN = (Param, Literal, Return, Dot, Multibroadcast)
 
 
 def number_of_parts(length: int, min_chunk_size: int, max_splits: int) -> int:
-    """Into how many equal parts a length is divided until they are small or many enough."""
+    """The number of equal parts of a length: divided until the parts are small or many enough."""
     parts = 1
     while length > min_chunk_size and parts < max_splits:
         factor = next((f for f in _FACTORS if length % f == 0), None)
@@ -36,7 +36,7 @@ def number_of_parts(length: int, min_chunk_size: int, max_splits: int) -> int:
 
 @dataclass(frozen=True)
 class Splitting:
-    """Options of flash decoding, as ``fuse_attention`` has them."""
+    """Options of flash decoding; ``fuse_attention`` documents them."""
 
     num_splits: int = 0
     threshold: int = 32
@@ -44,18 +44,20 @@ class Splitting:
     min_chunk_size: int = 32
 
     def parts(self, length: int) -> int | Decline:
-        """Into how many parts so many keys are split, or why they are not."""
+        """The number of parts that ``length`` keys are split into, or the reason why they are not."""
         parts = self.num_splits
         if parts == 1:
             return Decline("flash_decoding_num_splits=1 splits nothing")
         if not parts and length < self.threshold:
-            return Decline(f"{length} keys; keys are split from {self.threshold} on")
+            return Decline(f"{length} keys; fewer than the threshold, {self.threshold}")
         parts = parts or number_of_parts(length, self.min_chunk_size, self.max_splits)
         if parts == 1:
-            return Decline(f"{length} keys have no equal parts of {self.min_chunk_size} or more")
+            return Decline(
+                f"{length} keys do not divide into equal parts of {self.min_chunk_size} or more"
+            )
         if length % parts:
             return Decline(
-                f"{length} keys make no {parts} equal parts, and padded keys would count"
+                f"{length} keys do not divide into {parts} equal parts, and padding would change the sums"
             )
         return parts
 
@@ -87,11 +89,11 @@ Operands = tuple[Instruction, Instruction, Instruction]
 
 
 def _operands(root: Instruction) -> Operands | Decline:
-    """The parameters of a group that are its queries, keys and values."""
+    """The queries, keys and values among a group's parameters, or the reason why it is not split."""
     body = root.modules[0]
     products = [i for i in body if isinstance(i.op, Dot)]
     if not root.shape.is_tensor:
-        return Decline("the group gives its log-sum-exp already")
+        return Decline("the group already returns its log-sum-exp")
     if len(products) != 2:
         return Decline(f"{len(products)} products in {body.name!r}; expected two")
     first, second = products
@@ -99,35 +101,35 @@ def _operands(root: Instruction) -> Operands | Decline:
     for value in found:
         who = f"{value.name} #{value.id}"
         if value.parameter is None:
-            return Decline(f"{who} is made in {body.name!r}; expected a parameter")
+            return Decline(f"{who} is computed in {body.name!r}; expected a parameter")
         if value.only_user is None:
-            return Decline(f"{who} of {body.name!r} is used for more than its product")
+            return Decline(f"{who} of {body.name!r} has users other than its product")
     if len(set(found)) < 3 or len(body.parameters) > 3:
-        return Decline("the group has other inputs than queries, keys and values, each once")
+        return Decline("the group has inputs other than one each of queries, keys and values")
     if found[0].shape.ndim < 3:
-        return Decline(f"queries {found[0].shape} have no batch")
+        return Decline(f"queries {found[0].shape} have no batch axis")
     strange = _strange(body, first, second)
     return Decline(strange) if strange else found
 
 
 def _strange(body: Module, first: Instruction, second: Instruction) -> str:
-    """An operation of the body other than scores, their softmax and the second product; empty if none."""
+    """The reason why a body is more than scores, their softmax and the second product; empty if it is not."""
     weights = second.inputs[0]
     weights = weights.inputs[0] if isinstance(weights.op, Convert) else weights
     if softmax_input(weights) is None or body.outputs != (second,):
-        return f"the result of {body.name!r} is no product of a softmax"
+        return f"the result of {body.name!r} is not a product of a softmax"
     if len([i for i in body if isinstance(i.op, ReduceMax | ReduceSum)]) != 2:
         return f"{body.name!r} has reductions besides those of the softmax"
     for one in body:
         wide = one.literal is not None and one.shape.elements != 1
         if wide or isinstance(one.op, Where):
-            return f"{one.name} #{one.id} may hide all keys of a part, whose softmax would be NaN"
+            return f"{one.name} #{one.id} may mask all keys of a part: its softmax would be NaN"
         if isinstance(one.op, ReduceMax | ReduceSum):
             axes = one.op.attributes()["axes"]
             if tuple(axes) not in ((-1,), (one.shape.ndim - 1,)):
                 return f"{one.name} #{one.id} reduces axes {list(axes)}, not the last one"
         elif isinstance(one.op, Multibroadcast) and one.shape.lens != first.shape.lens:
-            return f"multibroadcast #{one.id} has other lens than the scores"
+            return f"multibroadcast #{one.id} has lens other than the scores'"
         elif not (one.op.pointwise or isinstance(one.op, _KNOWN)):
             return f"{one.name} #{one.id} is neither elementwise nor part of a softmax"
     return ""
@@ -177,7 +179,7 @@ def _split_inputs(
 
 
 def _rebuild(new: Module, old: Module, shapes: dict[Instruction, Shape]) -> None:
-    """The old body for the new shapes; it also returns the logarithm of the sum of the exponentials."""
+    """Rebuild the old body for the new shapes; it also returns the log-sum-exp."""
     made = {p: new.add_parameter(p.parameter or "", s) for p, s in shapes.items()}
     queries, keys, _ = shapes.values()
     scores = (*queries.lens[:-1], keys.lens[-1])
@@ -197,7 +199,7 @@ def _rebuild(new: Module, old: Module, shapes: dict[Instruction, Shape]) -> None
 
 
 def _joined(b: Rewriter, output: Instruction, total: Instruction) -> Instruction:
-    """The sum of the outputs of all parts, each weighed by its share of the exponentials."""
+    """The sum of the outputs of all parts, each weighted by its share of the exponentials."""
     axis = output.shape.ndim - 3
     top = spread(b, b("reduce_max", total, axes=(axis,)), total.shape.lens)
     power = b("exp", b("sub", total, top))

@@ -1,4 +1,4 @@
-"""Attention to a cache of keys and values, as generation of text step by step has it."""
+"""Attention to a cache of keys and values, as in step-by-step text generation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from workbench.compiler.rewrite import Decline, Rewriter, op, rule
 from workbench.compiler.run.constants import evaluate_constant
 
 _LAST_AXIS_ONLY = (0, 0, 0, 1)
-"""Strides of a vector that four axes repeat along all but the last."""
+"""Strides of a vector broadcast to four axes, along all but the last."""
 
 
 def _cache_behind(value: Instruction) -> bool:
@@ -44,26 +44,26 @@ def _cache_behind(value: Instruction) -> bool:
 
 
 def _product(reshape: Instruction) -> Instruction | None:
-    """The second product of attention that a reshape ends, perhaps after a transpose."""
+    """The second product of the attention that a reshape ends, perhaps behind a transpose."""
     value = reshape.inputs[0]
     value = value.inputs[0] if isinstance(value.op, Transpose) else value
     return value if isinstance(value.op, Dot) else None
 
 
 def _takes_cache(reshape: Instruction) -> bool:
-    """Whether a reshape ends attention whose values are a cache."""
+    """Whether a reshape ends an attention whose values are a cache."""
     product = _product(reshape)
     return product is not None and _cache_behind(product.inputs[1])
 
 
 def _scores(product: Instruction) -> Instruction | None:
-    """The scores of which attention takes the softmax."""
+    """The scores whose softmax the product multiplies."""
     softmax = softmax_behind(product.inputs[0])
     return None if softmax is None else softmax_input(softmax)
 
 
 def _length(scores: Instruction) -> Instruction | None:
-    """With which the places of keys are compared: the length of each sequence, as the mask has it."""
+    """The length of each sequence, which the mask compares key positions with; None without a mask."""
     for value in look_through(scores, is_reshape):
         if isinstance(value.op, Where):
             mask = look_through(value.inputs[0], is_shaped)
@@ -79,11 +79,11 @@ def find_kv_cache_attention(b: Rewriter, root: Instruction) -> Instruction | Dec
     scores = None if second is None else _scores(second)
     first = None if scores is None else product_behind(scores)
     if second is None or scores is None or first is None:
-        return Decline("what multiplies the cache of values is no softmax of a product")
+        return Decline("the cache of values is not multiplied by a softmax of a product")
     if not _cache_behind(first.inputs[1]):
-        return Decline(f"the keys of dot #{first.id} are no cache, as the values are")
+        return Decline(f"the keys of dot #{first.id} are not a cache, but the values are")
     if (length := _length(scores)) is None:
-        return Decline(f"no mask hides keys behind the length of the sequence from dot #{first.id}")
+        return Decline(f"no mask on dot #{first.id} hides keys beyond the length of the sequence")
     members = _members(root, (first, second), length)
     if first not in members:
         return Decline(_why_left_out(scores, members))
@@ -96,19 +96,19 @@ def find_kv_cache_attention(b: Rewriter, root: Instruction) -> Instruction | Dec
 
 
 def _why_left_out(scores: Instruction, members: Members) -> str:
-    """The other users of the instructions from the first product to the scores."""
+    """The users outside the group of the instructions from the first product to the scores."""
     way = look_through(scores, is_reshape)
     used = [i for i in way if i not in members and any(u in members for u in i.users)]
     return "; ".join(others(i, members) for i in used if used_outside(i, members))
 
 
 def _is_cheap(instruction: Instruction) -> bool:
-    """Whether it does not matter that an instruction is computed twice."""
+    """Whether an instruction is cheap enough to compute twice."""
     return instruction.constant or instruction.op.pointwise or is_shaped(instruction)
 
 
 def _members(root: Instruction, products: tuple[Instruction, ...], length: Instruction) -> Members:
-    """The instructions that depend on the length, and those that only the group needs of them."""
+    """The instructions from the length to the root, and those that only they use."""
 
     def allowed(instruction: Instruction) -> bool:
         op = instruction.op
@@ -121,7 +121,7 @@ def _members(root: Instruction, products: tuple[Instruction, ...], length: Instr
     waiting: list[tuple[int, int, Instruction]] = []
     _wait(waiting, members)
     queued = set(members)
-    while waiting:  # users come before what they use
+    while waiting:  # users come before their operands
         value = heapq.heappop(waiting)[2]
         if value in queued or not allowed(value) or value.module is not root.module:
             continue
@@ -139,7 +139,7 @@ def _wait(waiting: list[tuple[int, int, Instruction]], users: Members | list[Ins
 
 
 def _shorten_vectors(body: Module) -> None:
-    """Constants of four axes that only vary along the last become vectors that are repeated."""
+    """Replace constants of four axes that vary only along the last by broadcast vectors."""
     for value in list(body):
         if not value.constant or value.shape.strides != _LAST_AXIS_ONLY:
             continue

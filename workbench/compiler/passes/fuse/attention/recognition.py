@@ -1,4 +1,4 @@
-"""Attention: how it is recognised between two products, and how it becomes one group."""
+"""Attention: recognising it between two products, and enclosing it in one group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workbench.compiler.rewrite.bodies import Body, numbered_name
 Members = set[Instruction]
 
 _FARTHEST = 64
-"""Elementwise operations that are looked through in search of a product; attention has a few."""
+"""The most instructions that a search for a product visits; attention has a few."""
 
 
 def is_relaid(value: Instruction) -> bool:
@@ -44,7 +44,7 @@ def is_shaped(value: Instruction) -> bool:
 
 
 def softmax_input(value: Instruction) -> Instruction | None:
-    """Of what ``value`` is the softmax, as ``rewrite_reduce`` writes it; None if it is none."""
+    """The x if ``value`` is softmax(x) in the form that ``rewrite_reduce`` writes; otherwise None."""
     if not isinstance(value.op, Div):
         return None
     power, total = value.inputs[0], behind_broadcasts(value.inputs[1])
@@ -62,12 +62,12 @@ def softmax_input(value: Instruction) -> Instruction | None:
 
 
 def softmax_behind(value: Instruction) -> Instruction | None:
-    """The softmax that elementwise work makes ``value`` of, such as a conversion or a guard against NaN."""
+    """The softmax behind ``value``, through elementwise work such as a conversion or a guard against NaN."""
     return next((i for i in look_through(value) if softmax_input(i) is not None), None)
 
 
 def product_behind(scores: Instruction) -> Instruction | None:
-    """The first ``dot`` that elementwise work and reshapes make ``scores`` of."""
+    """The first ``dot`` behind ``scores``, through elementwise work and reshapes."""
     return next((i for i in look_through(scores, is_reshape) if isinstance(i.op, Dot)), None)
 
 
@@ -77,11 +77,11 @@ def is_reshape(value: Instruction) -> bool:
 
 
 def look_through(value: Instruction, through: Predicate | None = None) -> Iterator[Instruction]:
-    """A value and what elementwise work makes it of; depth first, without constants.
+    """A value and the values behind it, through elementwise work; depth first, without constants.
 
     Args:
-        value: The value.
-        through: What else is looked through.
+        value: The value to start from.
+        through: Whether to look through an operation that is not elementwise; by default never.
     """
     seen: set[Instruction] = set()
     stack = [value]
@@ -95,16 +95,16 @@ def look_through(value: Instruction, through: Predicate | None = None) -> Iterat
             stack += reversed(current.inputs)
 
 
-# What belongs to it
+# Members of the group
 
 
 def between(first: Instruction, last: Instruction, allowed: Predicate | None = None) -> Members:
     """The instructions on the paths from ``first`` to ``last``, both included.
 
     Args:
-        first: Where the ways begin.
-        last: Where they end.
-        allowed: What ways may lead through; everything, by default.
+        first: The start of the paths.
+        last: The end of the paths.
+        allowed: Whether a path may pass an instruction; by default every one.
     """
     cone = {last}
     stack = [last]
@@ -138,12 +138,12 @@ def with_constants(members: Members) -> Members:
 
 
 def used_outside(instruction: Instruction, members: Collection[Instruction]) -> list[Instruction]:
-    """Users that are no members."""
+    """Users that are not members."""
     return [u for u in instruction.users if u not in members]
 
 
 def others(instruction: Instruction, members: Collection[Instruction]) -> str:
-    """Words for an instruction's users that are no members."""
+    """A reason that names an instruction's users outside the members."""
     listed = ", ".join(f"{u.name} #{u.id}" for u in used_outside(instruction, members))
     return f"{instruction.name} #{instruction.id} has other users: {listed}"
 
@@ -154,9 +154,9 @@ def others(instruction: Instruction, members: Collection[Instruction]) -> str:
 def enclose(
     members: Iterable[Instruction], results: Sequence[Instruction], stem: str, tag: str
 ) -> Instruction:
-    """Move members into the body of a group, which stands right behind the first of its results.
+    """Move members into the body of a group, which is inserted right after the first of its results.
 
-    What others use as well is copied. What the group needs moves before it.
+    Members with users outside are copied. The group's inputs move before it.
     """
     program, module = results[0].module.program, results[0].module
     inside = set(members)
@@ -176,7 +176,7 @@ def enclose(
 
 
 def needed_outside(members: Members, results: Collection[Instruction]) -> Members:
-    """Members, other than results, that others use, with what those are computed from."""
+    """Members, results aside, with users outside the group, and the members that they are computed from."""
     found: Members = set()
     for member in reversed(in_order(members)):
         if member not in results and any(u in found or u not in members for u in member.users):
@@ -200,7 +200,7 @@ def _copy(body: Body, member: Instruction) -> None:
 def lift(
     module: Module, needed: Sequence[Instruction], place: Instruction | None
 ) -> Instruction | None:
-    """Move instructions, and what they are computed from, before a place; gives the place."""
+    """Move instructions and their producers before a place; returns the place."""
     if place is None:
         return None
     late: set[Instruction] = set()
@@ -229,11 +229,11 @@ def find_attention(b: Rewriter, root: Instruction) -> Instruction | Decline:  # 
     scores = None if softmax is None else softmax_input(softmax)
     first = None if scores is None else product_behind(scores)
     if first is None or first.module is not root.module:
-        return Decline("the softmax is of no product of matrices: queries by keys")
+        return Decline("the softmax is not of a matrix product, queries by keys")
     members = between(first, root)
     if strange := [i for i in in_order(members) if not _belongs(i, first, root)]:
         one = strange[0]
-        return Decline(f"{one.name} #{one.id} between the two products is no elementwise work")
+        return Decline(f"{one.name} #{one.id} between the two products is not elementwise")
     results = _results(members, root)
     if isinstance(results, Decline):
         return results
@@ -247,7 +247,7 @@ def _belongs(instruction: Instruction, first: Instruction, last: Instruction) ->
 
 
 def _results(members: Members, root: Instruction) -> list[Instruction] | Decline:
-    """The members that others use: the last product, perhaps with the log-sum-exp, which joins them."""
+    """The members with users outside: the last product, perhaps the log-sum-exp, which becomes a member."""
     used = [i for i in in_order(members) if i is not root and used_outside(i, members)]
     if not used:
         return [root]
@@ -257,7 +257,7 @@ def _results(members: Members, root: Instruction) -> list[Instruction] | Decline
     log = next((u for u in used_outside(total, members) if isinstance(u.op, Log)), None)
     add = None if log is None else log.only_user
     if log is None or add is None or not isinstance(add.op, Add) or set(add.inputs) != {log, top}:
-        return Decline(f"{others(total, members)}; of it, only max + log(sum) can be a result")
+        return Decline(f"{others(total, members)}; only max + log(sum) can be a second result")
     members |= {log, add}
     if left := [i for i in (top, total) if used_outside(i, members)]:
         return Decline("; ".join(others(i, members) for i in left))

@@ -1,7 +1,7 @@
-"""Kernels with reshapes, transposes and broadcasts between them, done in dimensions common to both.
+"""Kernels separated by reshapes, transposes and broadcasts, moved to dimensions common to both.
 
-The dimensions on both sides are joins of common ones. Inputs of the first kernel and the other inputs
-of the second are brought to these; then nothing lies between the two any more, and they can be fused.
+Each dimension on either side is a product of common ones. Inputs of the first kernel and the other inputs
+of the second are reshaped to these. Then nothing is left between the two kernels, and they can be fused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from workbench.compiler.rewrite.bodies import parameter_name, unused_name
 
 
 def base_lens(kernel: Instruction) -> Ints:
-    """The lens that a kernel works in: those of its result, or of the largest input of a reduction."""
+    """The lens that a kernel iterates over: those of its result, or of a reduction's largest input."""
     if isinstance(kernel.op, FusedReduce):
         return max((i.shape for i in kernel.inputs), key=lambda s: s.elements).lens
     return kernel.shape.lens
@@ -60,7 +60,7 @@ def base_lens(kernel: Instruction) -> Ints:
 def chain_between(
     value: Instruction, producer: Instruction | None = None
 ) -> tuple[list[Instruction], Instruction] | None:
-    """The transforms that lead from a kernel (this one) to ``value``, and it; None where no reshape is."""
+    """The transforms from a kernel, ``producer`` if given, to ``value``; None if none is a reshape."""
     if not is_link(value):
         return None
     chain = chain_to(value)
@@ -86,7 +86,7 @@ def space_obstacle(producer: Instruction, user: Instruction) -> str:
 def _common_space(
     user: Instruction, chain: list[Instruction], producer: Instruction
 ) -> CommonSpace | str:
-    """The common dimensions of a kernel and the one behind a chain, or why they have none."""
+    """The common dimensions of a kernel and the one before a chain, or the reason why there are none."""
     if reason := _obstacle(user, chain, producer):
         return reason
     source, result = base_lens(producer), base_lens(user)
@@ -94,7 +94,7 @@ def _common_space(
     space = _space(producer.shape.lens, steps, source, result, chain[-1].shape.lens)
     if space is None:
         ways = f"from {list(source)} to {list(result)}"
-        return f"{listed(chain)} between {who(producer)} and its user leads {ways}: no common dimensions"
+        return f"{listed(chain)} between {who(producer)} and its user goes {ways}: no common dimensions"
     return space
 
 
@@ -110,7 +110,7 @@ def _obstacle(user: Instruction, chain: list[Instruction], producer: Instruction
     if prod(source) != prod(result) or prod(value) != prod(result):
         return (
             f"{who(producer)} works in {list(source)}, its user in {list(result)}, and "
-            f"{who(chain[-1])} between them gives {list(value)}: not as many elements"
+            f"{who(chain[-1])} between them has {list(value)}: the numbers of elements differ"
         )
     if (parts := lines(producer.modules[0], user.modules[0])) > LARGEST_BODY:
         return f"{who(producer)} and its user would make a body of {parts} lines; at most {LARGEST_BODY}"
@@ -135,7 +135,7 @@ def _space(
     if whole != space.dims or _lens_after(result, space.from_destination(result)) != space.dims:
         return None
     spread = (Transform("multibroadcast", space.dims),)
-    # The proof: through the space, values arrive where the chain brings them, and come back as they went.
+    # The proof: the path through the space equals the chain, and the way there and back is the identity.
     if _same(lens, (*there, *spread, *back), steps) and _same(end, (*from_end, *back), ()):
         return space
     return None
@@ -160,26 +160,26 @@ def _apply(b: Rewriter, value: Instruction, steps: Iterable[Transform]) -> Instr
 
 
 class _Plan(NamedTuple):
-    """The plan of two kernels in their common dimensions."""
+    """A plan to run two kernels in their common dimensions."""
 
     value: Instruction
-    """The input of the second through which it reads the first."""
+    """The input through which the second kernel reads the first."""
     producer: Instruction
     dims: Ints
     axes: tuple[Ints, Ints]
     """The axes that each reduces, in the common space."""
     there: dict[Instruction, Transforms]
-    """What brings the first one's inputs there."""
+    """The transforms that bring the first kernel's inputs to the common space."""
     others: dict[Instruction, Transforms]
-    """What brings the second one's other inputs there."""
+    """The transforms that bring the second kernel's other inputs to the common space."""
     back: Transforms
 
 
 def _plan(user: Instruction, value: Instruction) -> _Plan | str:
-    """Plan a kernel and an input's kernel in common dimensions, or say why they have none."""
+    """Plan a kernel and the kernel of an input in common dimensions, or say why there are none."""
     found = chain_between(value)
     if found is None:
-        return f"{who(value)} leads to no kernel through a reshape or transpose"
+        return f"{who(value)} reads no kernel through a reshape or transpose"
     elementwise = all(isinstance(k.op, PointwiseModule) for k in (found[1], user))
     if elementwise and user.shape.elements == 1:
         return _plan_of_one(user, value, *found)
@@ -205,7 +205,7 @@ def _plan(user: Instruction, value: Instruction) -> _Plan | str:
 def _plan_of_one(
     user: Instruction, value: Instruction, chain: list[Instruction], producer: Instruction
 ) -> _Plan | str:
-    """The plan where there is one element only, which any reshape brings to any place."""
+    """The plan for one element, which any reshape keeps."""
     if reason := _obstacle(user, chain, producer):
         return reason
     lens = user.shape.lens
@@ -216,7 +216,7 @@ def _plan_of_one(
 def _plan_before(
     user: Instruction, value: Instruction, chain: list[Instruction], producer: Instruction
 ) -> _Plan | None:
-    """The plan to work before the chain, if there are no common dimensions, but no other operand either."""
+    """The plan to move the user before the chain: without common dimensions, but without other operands."""
     if set(user.inputs) != {value} or any(
         isinstance(i.op, Broadcast | Multibroadcast) for i in chain
     ):
@@ -236,7 +236,7 @@ def _plan_before(
 
 
 def _answer(b: Rewriter, root: Instruction, kinds: Kinds) -> Instruction | Decline:
-    """Work in the common space with the first producer of one of these kinds for which there is one."""
+    """Move the root and the first producer of these kinds that has a common space with it into that space."""
     reasons: list[str] = []
     for value in dict.fromkeys(root.inputs):
         found = chain_between(value)
@@ -266,7 +266,7 @@ def _in_space(b: Rewriter, root: Instruction, plan: _Plan) -> Instruction:
 
 
 def _mapped(kernel: Instruction, axes: Axes) -> Ints:
-    """The axes that a kernel reduces, in the common space."""
+    """The axes of the common space that a kernel reduces."""
     return tuple(sorted(new for axis in axes_of(kernel) for new in axes[axis]))
 
 
@@ -289,7 +289,7 @@ def _body_obstacle(kernel: Instruction, axes: Ints, dims: Ints) -> str:
             return f"{who(one)} in {who(kernel)} has lens {list(one.shape.lens)}, not {list(base)}"
         if isinstance(one.op.monoid, Choice) and sum(dims[a] != 1 for a in axes) > 1:
             return (
-                f"{who(one)} in {who(kernel)} counts along axes that would be split: {list(axes)}"
+                f"{who(one)} in {who(kernel)} returns an index along axes to be split: {list(axes)}"
             )
     return ""
 
@@ -371,12 +371,12 @@ def rewrite_reduce_reshapes(b: Rewriter, root: Instruction) -> Instruction | Dec
 
 
 def join_kernels(program: Program, joins: Sequence[Rule], across: Sequence[Rule]) -> None:
-    """Join neighbouring kernels, and clear the way between others, in turns, until nothing is joined.
+    """Merge adjacent kernels, and remove what separates others, in turns, until nothing is merged.
 
     Args:
         program: The program.
-        joins: Rules that make one kernel of two neighbours.
-        across: Rules that make neighbours of kernels with something between them.
+        joins: Rules that merge two adjacent kernels.
+        across: Rules that make separated kernels adjacent.
     """
     DeadCodeElimination().apply(program)
     with Sweeps(program, joins) as joining, Sweeps(program, across) as clearing:
@@ -389,7 +389,7 @@ def join_kernels(program: Program, joins: Sequence[Rule], across: Sequence[Rule]
 
 
 def _tidy(program: Program) -> None:
-    """Let reshapes around kernels that now work in other dimensions be few."""
+    """Simplify the reshapes around kernels that now work in other dimensions."""
     SimplifyReshapes(depth=1).apply(program)
     EliminateCommonSubexpression().apply(program)
     DeadCodeElimination().apply(program)

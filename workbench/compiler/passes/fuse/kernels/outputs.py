@@ -1,4 +1,4 @@
-"""Elementwise kernels with several results: what shares an input, and what others read too, in one."""
+"""Elementwise kernels with several results: kernels that share an input, or a producer with other users."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ def _reads_pointwise(instruction: Instruction) -> bool:
 
 
 def outputs_obstacle(producer: Instruction, user: Instruction) -> str:
-    """The reason why two ``pointwise``, one perhaps reading the other, cannot share a kernel."""
+    """The reason why two ``pointwise``, one perhaps reading the other, cannot merge; empty if they can."""
     if producer.module is not user.module:
         return f"{who(producer)} is in module {producer.module.name!r}, not {user.module.name!r}"
     if (parts := lines(producer.modules[0], user.modules[0])) > LARGEST_BODY:
         return f"{who(producer)} and {who(user)} would make a body of {parts} lines; at most {LARGEST_BODY}"
     for one in (producer, user):
         if one.shape.is_tuple and any(not isinstance(u.op, GetTupleElem) for u in one.users):
-            return f"all results of {who(one)} are used at once: {listed(one.users)}"
+            return f"all results of {who(one)} are used together: {listed(one.users)}"
     between = _between(producer, user)
     return between if isinstance(between, str) else ""
 
 
 def _between(producer: Instruction, user: Instruction) -> list[Instruction] | str:
-    """The users of ``producer`` before ``user``, direct or not, in order; or an obstacle."""
+    """The direct and indirect users of ``producer`` before ``user``, in order; or an obstacle."""
     found: dict[Instruction, None] = {}
     stack = [u for u in producer.users if u is not user]
     while stack:
         one = stack.pop()
         if one.module is not user.module:
-            return f"module {one.module.name!r} uses what depends on {who(producer)}"
+            return f"module {one.module.name!r} uses a value that depends on {who(producer)}"
         if one is user:
-            return f"{who(user)} needs other users of {who(producer)}, so they come between"
+            return f"{who(user)} depends on {who(producer)} through other users, which must stay between"
         if one not in found and one.order < user.order:
             found[one] = None
             stack += one.users
@@ -50,7 +50,7 @@ def _between(producer: Instruction, user: Instruction) -> list[Instruction] | st
 
 
 def join(producer: Instruction, user: Instruction) -> Instruction:
-    """One kernel of two, with the results of ``user`` and then those of ``producer``."""
+    """Merge two kernels into one, with the results of ``user`` followed by those of ``producer``."""
     between, module = _between(producer, user), user.module
     assert isinstance(between, list)
     body = Body(producer.modules[0], producer.inputs, scalars=True)
@@ -60,7 +60,7 @@ def join(producer: Instruction, user: Instruction) -> Instruction:
     body.close(*body.absorb(emptied, user.inputs), *own)
     fused = module.insert(user, user.op, *body.inputs, modules=[body.module])
     module.set_sources(fused, (*producer.sources, *user.sources))
-    module.set_modules(user, [body.module])  # until it is gone
+    module.set_modules(user, [body.module])  # until it is removed
     anchor = user.following
     for one in reversed(between):
         if not (isinstance(one.op, GetTupleElem) and one.inputs == (producer,)):
@@ -73,7 +73,7 @@ def join(producer: Instruction, user: Instruction) -> Instruction:
 
 
 def _take_results(fused: Instruction, old: Instruction, start: int) -> None:
-    """Let elements of the new tuple, from one on, stand for the results of ``old``."""
+    """Replace the results of ``old`` by elements of the new tuple, beginning at ``start``."""
     module = fused.module
     elements: Sequence[Instruction] = [old] if old.shape.is_tensor else old.users
     for one in elements:
@@ -94,9 +94,7 @@ def fuse_shared(b: Rewriter, root: Instruction) -> Instruction | Decline:  # noq
     reasons: list[str] = []
     for producer in _pointwise_inputs(root):
         if producer.shape.is_tensor and producer.only_user is root:
-            reasons.append(
-                f"{who(producer)} has no other user: fuse_chain makes one kernel of them"
-            )
+            reasons.append(f"{who(producer)} has no other user: fuse_chain merges them")
         elif reason := outputs_obstacle(producer, root):
             reasons.append(reason)
         else:
@@ -114,7 +112,7 @@ def _siblings(instruction: Instruction) -> list[Instruction]:
 
 
 def _reach(start: Instruction, last: Instruction, found: set[Instruction]) -> None:
-    """Add to ``found`` what depends on ``start`` and does not come after ``last``."""
+    """Add to ``found`` the instructions that depend on ``start`` and do not come after ``last``."""
     stack = [start]
     while stack:
         for user in stack.pop().users:
@@ -131,7 +129,7 @@ def fuse_siblings(b: Rewriter, root: Instruction) -> Instruction | Decline:  # n
     _reach(first, others[-1], reached)
     for other in others:
         if other in reached:
-            reasons.append(f"{who(other)} needs {who(first)}, which reads {who(root)} too")
+            reasons.append(f"{who(other)} depends on {who(first)}, which also reads {who(root)}")
         elif reason := outputs_obstacle(fused, other):
             reasons.append(reason)
         else:

@@ -1,4 +1,4 @@
-"""Pairs of kernels: how one reads what the other gives, and why the two cannot be one."""
+"""Pairs of kernels: how one reads the result of the other, and why the two cannot be fused."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.reshape import Reshape
 
 LARGEST_BODY = 256
-"""Lines of a body beyond which no more is fused into it: registers and arguments of a kernel are few."""
+"""The most lines of a fused body: a kernel has few registers and arguments."""
 
 Kinds: TypeAlias = tuple[type[Fused], ...]
 
 KERNELS: Kinds = (PointwiseModule, FusedReduce)
 BETWEEN = (Contiguous, Multibroadcast)
-"""Operations that a link may have between the two kernels."""
+"""The operations that a link may have between two kernels."""
 
 
 def who(instruction: Instruction) -> str:
@@ -52,7 +52,7 @@ def behind_views(value: Instruction) -> Instruction:
 
 
 def lines(*modules: Module) -> int:
-    """The number of lines of a body that holds these, including bodies inside it."""
+    """The number of lines of a body that holds these modules, nested bodies included."""
     inside = [i for m in modules for i in m if i.modules]
     return sum(map(len, modules)) + sum(lines(*i.modules) for i in inside)
 
@@ -93,13 +93,13 @@ def in_between(producer: Instruction, user: Instruction) -> str:
     if not producer.shape.is_tensor:
         return f"{who(producer)} has several results; its user takes one of them"
     return (
-        f"{who(producer)} has lens {_lens(producer)}, and {who(value)} lies between: "
-        f"it makes them {_lens(value)}"
+        f"{who(producer)} has lens {_lens(producer)}, and {who(value)} before "
+        f"its user changes them to {_lens(value)}"
     )
 
 
 def _lens(value: Instruction) -> list[int] | str:
-    return "that are known only to a run" if value.shape.dims is not None else [*value.shape.lens]
+    return "known only at run time" if value.shape.dims is not None else [*value.shape.lens]
 
 
 # Reductions
@@ -116,7 +116,7 @@ class Link:
 
 
 def links(user: Instruction, kind: type[Operation]) -> list[Link]:
-    """The ways in which inputs of ``user`` come from operations of a kind, direct ones first."""
+    """The links from operations of a kind to inputs of ``user``, direct ones first."""
     found = [_link_of(i) for i in dict.fromkeys(user.inputs)]
     return sorted(
         (k for k in found if isinstance(k.producer.op, kind)), key=lambda k: k.broadcast is not None
@@ -124,7 +124,7 @@ def links(user: Instruction, kind: type[Operation]) -> list[Link]:
 
 
 def is_linked(user: Instruction, kind: type[Operation]) -> bool:
-    """Whether ``links`` finds any: asked at every try, so without making them."""
+    """Whether ``links`` finds any; called at every attempt, so it does not build them."""
     return any(isinstance(_producer_of(i).op, kind) for i in user.inputs)
 
 
@@ -184,10 +184,10 @@ def link_obstacle(user: Instruction, link: Link) -> str:
 def _broadcast_obstacle(producer: str, broadcast: Instruction, axes: tuple[int, ...]) -> str:
     source, result = broadcast.inputs[0].shape, broadcast.shape
     if source.ndim != result.ndim:
-        return f"{who(broadcast)} between adds axes to {producer}: {source.ndim} to {result.ndim}"
+        return f"{who(broadcast)} adds axes to {producer}: from {source.ndim} to {result.ndim}"
     spread = [i for i in range(result.ndim) if result.strides[i] == 0 and result.lens[i] != 1]
     wanted = [a for a in axes if result.lens[a] != 1]
     if spread != wanted:
         where = f"along axes {spread}; the reduction is over {wanted}"
-        return f"{who(broadcast)} repeats {producer} {where}"
+        return f"{who(broadcast)} broadcasts {producer} {where}"
     return ""

@@ -1,4 +1,4 @@
-"""Rules applied in sweeps: at each instruction in the order of its module, and at most once a sweep."""
+"""Rules applied in sweeps: at each instruction in module order, and at most once per sweep."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from workbench.compiler.rewrite import Match, Rule, attempt, candidates
 
 
 class Sweeps(Listener):
-    """Sweeps through a program; each looks only at what has changed since the one before.
+    """Sweeps through a program; each visits only what has changed since the previous one.
 
-    Which kernels are joined first decides the order of their inputs and the names of their bodies, so
-    fusion goes through a module from its beginning to its end, again and again, rather than by a
-    worklist. A context manager, as it listens to what happens between sweeps too.
+    The order of fusion decides the order of inputs and the names of bodies. So fusion goes through a module
+    from beginning to end, repeatedly, rather than by a worklist. It is a context manager because it also
+    listens to changes between sweeps.
     """
 
     def __init__(self, program: Program, rules: Sequence[Rule]) -> None:
-        """Prepare to look at every instruction of every module that is not a fused body."""
+        """Queue every instruction of every module that is not a fused body."""
         self.program = program
         self._candidates = candidates(tuple(rules))
         self._modules = open_modules(program)
@@ -31,7 +31,7 @@ class Sweeps(Listener):
         self._seen_all_at = -1
 
     def once(self) -> int:
-        """One sweep through what may have become a match; the number of edits."""
+        """One sweep through the instructions that may have become a match; the number of edits."""
         if not self._candidates.rules:
             return 0
         self._pending.update(dict.fromkeys(self._around()))
@@ -39,7 +39,7 @@ class Sweeps(Listener):
         return sum(self._through(m, pending) for m in self._modules)
 
     def all(self) -> int:
-        """One sweep through everything, unless nothing has changed since the last of these."""
+        """One sweep through all instructions, unless nothing has changed since the last full sweep."""
         if not self._candidates.rules or self._seen_all_at == self.program.version:
             return 0
         self._pending = self._all()
@@ -118,10 +118,10 @@ class Sweeps(Listener):
             self.program.listeners.remove(self)
 
     def touched(self, instruction: Instruction) -> None:
-        """Remember what to look at again."""
+        """Queue the instruction for the next sweep."""
         self._touched[instruction] = None
 
     def removed(self, instruction: Instruction) -> None:
-        """Forget it."""
+        """Drop the instruction from all queues."""
         self._touched.pop(instruction, None)
         self._pending.pop(instruction, None)

@@ -1,4 +1,4 @@
-"""Rules that move work across reshapes, transposes and broadcasts, towards what it is fused with."""
+"""Rules that move work across reshapes, transposes and broadcasts, towards work that it can fuse with."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _elementwise(instruction: Instruction) -> bool:
 
 
 def _computes(instruction: Instruction) -> bool:
-    """Whether fusion will want a unary operation beside this: elementwise work or a reduction."""
+    """Whether a unary operation can be fused with this: elementwise work or a reduction."""
     op = instruction.op
     reduces = op.monoid is not None or isinstance(op, FusedReduce | SplitFusedReduce)
     return reduces or _elementwise(instruction)
 
 
 def _chain_from(root: Instruction) -> tuple[list[Instruction], Instruction | None]:
-    """The transforms behind ``root``, each the single user of the one before; and what follows them."""
+    """The transforms after ``root``, each the only user of the previous one; and the user after them."""
     found: list[Instruction] = []
     user = root.only_user
     while user is not None and is_link(user) and user.only_user is not None:
@@ -66,12 +66,12 @@ def _chain_from(root: Instruction) -> tuple[list[Instruction], Instruction | Non
     )
 )
 def find_unary_shape_transforms(b: Rewriter, root: Instruction) -> Instruction | Decline:
-    """f(reshape(x)) → reshape(f(x)), towards the work that f can be fused with"""
+    """f(reshape(x)) → reshape(f(x)), towards work that f can be fused with"""
     if root.only_user is None:
         return Decline("its value has other users" if root.users else "it is the module's result")
     user = next_user(root)
     if user is not None and _elementwise(user):
-        return Decline(f"its user {user.name} #{user.id} is elementwise already")
+        return Decline(f"its user {user.name} #{user.id} is already elementwise")
     chain = chain_to(root.inputs[0])
     source = chain[0].inputs[0]
     behind, last = _chain_from(root)
@@ -80,7 +80,7 @@ def find_unary_shape_transforms(b: Rewriter, root: Instruction) -> Instruction |
     if behind:
         return _moved_down(b, root, behind) if down and not up else _moved_up(b, root, chain)
     if last is not None and down and source.literal is None:
-        return Decline(f"{last.name} #{last.id} follows at once")
+        return Decline(f"{last.name} #{last.id} follows directly")
     if not up:
         return Decline("there is no work before the chain that it could be fused with")
     return _moved_up(b, root, chain)
@@ -96,7 +96,9 @@ def _moved_up(b: Rewriter, root: Instruction, chain: list[Instruction]) -> Instr
 def _moved_down(b: Rewriter, root: Instruction, behind: list[Instruction]) -> Instruction | Decline:
     wider = next((i for i in behind if isinstance(i.op, Broadcast | Multibroadcast)), None)
     if wider is not None:
-        return Decline(f"{wider.name} #{wider.id} follows: behind it, there is more to compute")
+        return Decline(
+            f"{wider.name} #{wider.id} follows: after it, there are more elements to compute"
+        )
     end = behind[-1]
     if end.module is not root.module:
         return Decline(f"{end.name} #{end.id}, which follows, is in another module")
@@ -110,7 +112,7 @@ def _moved_down(b: Rewriter, root: Instruction, behind: list[Instruction]) -> In
 
 
 def _is_reshape_of_view(value: Instruction) -> bool:
-    """Whether a value is a transposed or broadcast one under other lens."""
+    """Whether a value is a reshape of a transposed or broadcast view."""
     return (
         isinstance(value.op, Reshape)
         and len(value.inputs) == 1
@@ -143,10 +145,12 @@ def find_reshape_cont(b: Rewriter, root: Instruction) -> Instruction | Decline:
         )
     view = next((i for i in root.inputs if i is not reshape and not i.shape.standard), None)
     if view is not None and root.shape.ndim == source.shape.ndim:
-        return Decline(f"{view.name} #{view.id} is a view too: its reshape would lead back here")
+        return Decline(
+            f"{view.name} #{view.id} is also a view: reshaping it would match this rule again"
+        )
     if view is not None and view.shape.broadcasted:
         return Decline(
-            f"{view.name} #{view.id} is repeated: its reshape would copy every repetition"
+            f"{view.name} #{view.id} repeats elements: reshaping it would copy every repetition"
         )
     inputs = [
         source if i is reshape else b("reshape", i, dims=source.shape.lens) for i in root.inputs
@@ -197,7 +201,7 @@ def find_reshape_dot(b: Rewriter, root: Instruction) -> Instruction | Decline:
     if x.shape.is_dynamic:
         return Decline(f"{x.name} #{x.id} has dynamic dimensions")
     if x.shape.ndim < 2 or 0 in root.shape.lens:
-        return Decline(f"{x.name} #{x.id} is no stack of matrices with elements")
+        return Decline(f"{x.name} #{x.id} is not a batch of nonempty matrices")
     answer = _matching(root, side) if isinstance(operand.op, Reshape) else _repeated(b, root, side)
     if isinstance(answer, Decline):
         return answer
@@ -206,7 +210,7 @@ def find_reshape_dot(b: Rewriter, root: Instruction) -> Instruction | Decline:
 
 
 def _matching(root: Instruction, side: int) -> Instruction | Decline:
-    """The source of the other operand, which is a reshape too."""
+    """The source of the other operand, which is also a reshape."""
     x, y = (root.inputs[i].inputs[0].shape.lens for i in (side, 1 - side))
     for reshape in root.inputs:
         kept = reshape.inputs[0].shape.lens[-2:] == reshape.shape.lens[-2:]
@@ -220,12 +224,12 @@ def _matching(root: Instruction, side: int) -> Instruction | Decline:
 
 
 def _repeated(b: Rewriter, root: Instruction, side: int) -> Instruction | Decline:
-    """The other operand, one matrix repeated over the batch, laid out to the batch before the reshape."""
+    """The other operand, one matrix broadcast over the batch, broadcast to the batch before the reshape."""
     reshape, operand = root.inputs[side], root.inputs[1 - side]
     lens = reshape.inputs[0].shape.lens
     kept = (
         -1 if side == 0 else slice(-2, None)
-    )  # rows may be regrouped on the left, not on the right
+    )  # the left side may regroup rows, the right side may not
     if lens[kept] != reshape.shape.lens[kept]:
         return Decline(
             f"reshape #{reshape.id} changes the axis that is summed over, or its matrices"
@@ -233,21 +237,21 @@ def _repeated(b: Rewriter, root: Instruction, side: int) -> Instruction | Declin
     operand = behind_contiguous(operand)
     source = behind_broadcasts(operand)
     if isinstance(source.op, Reshape):
-        return Decline(f"{operand.name} #{operand.id} repeats a reshape")
+        return Decline(f"{operand.name} #{operand.id} broadcasts a reshape")
     if source.shape.ndim > 2:
         return Decline(
             f"{source.name} #{source.id} has {source.shape.ndim} axes; expected a matrix"
         )
     batch = zip(operand.shape.lens[:-2], operand.shape.strides[:-2], strict=True)
     if any(stride and n != 1 for n, stride in batch):
-        return Decline(f"{operand.name} #{operand.id} differs over the batch")
+        return Decline(f"{operand.name} #{operand.id} varies over the batch")
     return _laid_anew(b, source, operand, (*lens[:-2], *operand.shape.lens[-2:]))
 
 
 def _laid_anew(
     b: Rewriter, source: Instruction, operand: Instruction, lens: tuple[int, ...]
 ) -> Instruction | Decline:
-    """A matrix or vector repeated to these lens, laid along the axes that it has in ``operand``."""
+    """A matrix or vector broadcast to these lens, along the axes that it has in ``operand``."""
     if source.shape.ndim == 1 and source.shape.elements > 1:
         along = [i for i, stride in enumerate(operand.shape.strides) if stride]
         if len(along) != 1:
@@ -257,13 +261,13 @@ def _laid_anew(
     fits = source.shape.ndim < 2 or _is_tail(source, operand)
     if not fits:
         return Decline(
-            f"{source.name} #{source.id} is not laid along the last two axes {list(tail)}"
+            f"{source.name} #{source.id} is not broadcast along the last two axes {list(tail)}"
         )
     return source if source.shape.lens == lens else b("multibroadcast", source, out_lens=lens)
 
 
 def _is_tail(source: Instruction, operand: Instruction) -> bool:
-    """Whether every broadcast from a matrix on lays it along the last axes."""
+    """Whether every broadcast of a matrix keeps its axes last."""
     while operand is not source:
         shape = operand.inputs[0].shape
         if isinstance(operand.op, Broadcast) and operand.op.axis != operand.shape.ndim - shape.ndim:

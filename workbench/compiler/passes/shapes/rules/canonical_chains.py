@@ -1,4 +1,4 @@
-"""Rules that write chains of reshapes, transposes and broadcasts in their canonical form."""
+"""Rules that rewrite chains of reshapes, transposes and broadcasts to their canonical form."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _wanted(end: Instruction, source: Instruction, words: Transforms) -> Transfo
 
 
 def _one_element(end: Instruction, scalar: bool) -> Transforms | None:
-    """The operation from one element to one; its strides decide a squeeze and an unsqueeze of it."""
+    """The operation from one element to one with the same strides, which later views depend on."""
     if all(end.shape.strides):
         return (Transform("reshape", end.shape.lens),)
     zero = scalar and not any(end.shape.strides)
@@ -48,7 +48,7 @@ def _one_element(end: Instruction, scalar: bool) -> Transforms | None:
 
 
 def _ends_nested_chain(end: Instruction) -> bool:
-    """Whether a chain of several transforms ends here whose canonical form is another one."""
+    """Whether a chain of several transforms ends here and differs from its canonical form."""
     below = end.inputs[0] if end.inputs else end
     if not is_link(below) or not is_transform(end):
         return False
@@ -91,13 +91,13 @@ def find_nested_shape_transforms(b: Rewriter, end: Instruction) -> Instruction |
                 f"{kept.name} #{kept.id} in the chain has other users, so it stays; "
                 f"{listed(wanted)} would replace {listed(freed)}"
             )
-    for one in shared:  # its other users may do without it, now that this chain does
+    for one in shared:  # its other users may now bypass it as well
         b.program.tell_touched(one)
     return as_users_need(b, end, apply(b, source, wanted))
 
 
 def listed(words: Transforms) -> str:
-    """Names of the operations of a chain, in words."""
+    """The names of a chain's operations, for a message."""
     return ", ".join(w.kind for w in words) or "nothing"
 
 
@@ -109,7 +109,7 @@ def _costlier(lens: Ints, words: Transforms, wanted: Transforms) -> str:
 
 
 def _slice_below(end: Instruction) -> tuple[Instruction, list[Instruction]] | None:
-    """The slice of a value that has no other user, with the chain of transforms from it to ``end``."""
+    """The slice before ``end`` if its input has no other user, with the transforms from it to ``end``."""
     if not is_link(end) or any(is_link(u) for u in end.users):
         return None
     chain = chain_to(end)
@@ -121,13 +121,13 @@ def _slice_below(end: Instruction) -> tuple[Instruction, list[Instruction]] | No
 
 
 def _before_slice(cut: Instruction, words: Transforms) -> tuple[Transforms, Ints] | None:
-    """The chain for the whole value, and where the slice's axes are behind it, if each is there whole."""
+    """The chain for the whole value, and the slice's axes after it; None unless each stays whole."""
     made = Descriptor.of(cut.shape.lens, words)
     op = slice_of(cut)
     if made is None or op is None:
         return None
     if any(p.path and p.path[0] >= made.rank for p in made.parts):
-        return None  # of one element, every dimension is made, also those that it has not
+        return None  # for one element, dimensions may be inserted that the slice does not have
     dims = [list(dim) for dim in made.dims]
     axes: list[int] = []
     for axis in op.axes:
@@ -154,7 +154,7 @@ def _changes_behind_slice(end: Instruction) -> bool:
 
 
 def _same_kinds(one: Transforms, other: Transforms) -> bool:
-    """Whether two chains differ at most in which of several ones a squeeze or an unsqueeze names."""
+    """Whether two chains have the same operations; which axes of length 1 these name may differ."""
     return [w.kind for w in one] == [w.kind for w in other]
 
 
@@ -190,7 +190,7 @@ def find_slice_shape_transforms(b: Rewriter, end: Instruction) -> Instruction | 
 
 
 def as_users_need(b: Rewriter, end: Instruction, value: Instruction) -> Instruction:
-    """A value to stand for ``end``, in row-major order if a user demands it or takes a scalar otherwise."""
+    """The replacement of ``end``, copied to row-major order if a user needs that or treats scalars apart."""
     scalar = value.shape == Shape.scalar(value.shape.type) != end.shape
     lost = scalar or (end.shape.standard and not value.shape.standard)
     if lost and any(_demands(u.op, scalar) for u in end.users):

@@ -1,4 +1,4 @@
-"""Rules about concatenations: of transposes, reshapes and broadcasts, of one another, and slices of them."""
+"""Rules about concatenations: of transposes, reshapes, broadcasts and concatenations, and their slices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def axis_of(concat: Instruction) -> int:
 
 
 def _all_named(*names: str) -> Pattern:
-    """A concatenation of two or more values, all made by operations of these names."""
+    """A pattern for a concatenation of two or more results of operations of these names."""
 
     def fits(instruction: Instruction) -> bool:
         inputs = instruction.inputs
@@ -57,7 +57,7 @@ def find_concat_transpose(b: Rewriter, root: Instruction) -> Instruction | Decli
             f"those of #{other.id} in the order {list(other.shape.permutation)}"
         )
     if list(order) == sorted(order):
-        return Decline(f"the axes of #{root.inputs[0].id} are in their own order in memory")
+        return Decline(f"the axes of #{root.inputs[0].id} are already in row-major order")
     back = [order.index(i) for i in range(len(order))]
     turned = [b("transpose", i, permutation=order) for i in root.inputs]
     return b("transpose", b("concat", *turned, axis=back[axis_of(root)]), permutation=back)
@@ -86,7 +86,7 @@ def find_concat_reshape(b: Rewriter, root: Instruction) -> Instruction | Decline
 
 
 def _along(broadcast: Instruction, axis: int) -> int | None:
-    """The axis of what is broadcast that becomes ``axis``, unless elements repeat along it."""
+    """The axis of a broadcast's input that becomes ``axis``; None if elements repeat along it."""
     source = broadcast.inputs[0].shape
     offset: int = broadcast.op.attributes().get("axis", broadcast.shape.ndim - source.ndim)
     inner = axis - offset
@@ -107,7 +107,7 @@ def find_concat_multibroadcasts(b: Rewriter, root: Instruction) -> Instruction |
     axis = _along(root.inputs[0], at) or 0
     rest = {_others(s.shape.lens, axis) for s in sources}
     if len(rest) > 1:
-        return Decline(f"what is broadcast differs off axis {axis}: {sorted(rest)}")
+        return Decline(f"the broadcast values differ in lens outside axis {axis}: {sorted(rest)}")
     where = {} if start is None else {"axis": start}
     return b(name, b("concat", *sources, axis=axis), out_lens=root.shape.lens, **where)
 

@@ -21,7 +21,7 @@ Ints = tuple[int, ...]
 
 
 def auto_reshape(b: Rewriter, x: Instruction, lens: Sequence[int]) -> Instruction:
-    """A value under other lens, by a squeeze or an unsqueeze where only ones go or come."""
+    """A value reshaped to other lens, by a squeeze or unsqueeze if only axes of length 1 change."""
     old, new = x.shape.lens, tuple(lens)
     if old == new:
         return x
@@ -60,7 +60,7 @@ def find_gather(
 ) -> Instruction | Decline:
     """gather(x, c) → slices, transposes and broadcasts of x, where the indices c are a strided view"""
     if indices.shape.broadcasted:
-        return Decline(f"the indices #{indices.id} are repeated")
+        return Decline(f"the indices #{indices.id} are broadcast")
     if not root.shape.elements:
         return Decline("it has no elements")
     axis: int = root.op.normalized([x.shape, indices.shape]).attributes()["axis"]
@@ -77,7 +77,7 @@ def find_gather(
     offsets = (places * inner.size + inner).reshape(-1)
     view = view_of(offsets)
     if view is None:
-        return Decline("the indices are no strided view of the data")
+        return Decline("the indices are not a strided view of the data")
     steps = steps_of(view, x.shape.elements)
     if isinstance(steps, str):
         return Decline(steps)
@@ -86,13 +86,13 @@ def find_gather(
     value = steps.build(b, flat)
     b.before = root
     value = auto_reshape(b, value, root.shape.lens)
-    # A slice of it could else have the shape of a scalar, which unsqueeze and gather take for rank 0.
+    # Otherwise a slice of it could have the shape of a scalar, which unsqueeze and gather treat as rank 0.
     return b("contiguous", value) if value.shape.is_scalar else value
 
 
 @dataclass(frozen=True)
 class View:
-    """Elements of a flat array at an offset, with lens and strides."""
+    """A strided view of a flat array: an offset, lens and strides."""
 
     lens: Ints
     strides: Ints
@@ -100,7 +100,7 @@ class View:
 
 
 def view_of(offsets: Array) -> View | None:
-    """The view that makes these offsets, in their order; None if there is none."""
+    """The view whose elements lie at these offsets, in order; None if there is none."""
     offset = int(offsets[0])
     bases = offsets - offset
     lens: list[int] = []
@@ -132,14 +132,14 @@ def _first_run(bases: Array) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps to a view of a flat array: a part of it, a chain of transforms, a slice of the result."""
+    """The steps to build a view of a flat array: slice a part, apply transforms, slice the result."""
 
     repeated: bool
-    """Whether the array is first repeated, for the part reaches beyond its end."""
+    """Whether to repeat the array first, because the part reaches beyond its end."""
     part: tuple[int, int] | None
     chain: tuple[Transform, ...]
     cut: tuple[tuple[int, int, int], ...]
-    """Axis, start and end of the slice at the end."""
+    """Axis, start and end of the final slice."""
 
     def build(self, b: Rewriter, flat: Instruction) -> Instruction:
         """The instructions that make the view."""
@@ -158,12 +158,12 @@ class Steps:
 
 
 def steps_of(view: View, elements: int) -> Steps | str:
-    """The transforms and slices that make a view of that many elements; or why there are none."""
+    """The transforms and slices that build a view of ``elements`` elements; or the reason why none do."""
     lens, strides, repeats = _laid_out(view, elements)
     order = Shape(lens=lens, strides=strides).permutation
     whole = _whole(lens, strides, order, elements)
     if whole is None:
-        return f"the strides {list(view.strides)} are no multiples of one another"
+        return f"the strides {list(view.strides)} are not multiples of one another"
     count, back = prod(whole), tuple(order.index(i) for i in range(len(order)))
     laid = [whole[i] for i in back]
     if any(n < m or (r != 1 and n != 1) for n, m, r in zip(laid, lens, repeats, strict=True)):
@@ -174,7 +174,7 @@ def steps_of(view: View, elements: int) -> Steps | str:
     elif count != elements:
         part = (0, count)
     if part and part[1] > 2 * elements:
-        return f"the view reaches {part[1]} elements far in data of {elements}"
+        return f"the view spans {part[1]} elements, but the data has {elements}"
     starts = [(found or [0] * len(whole))[i] for i in back]
     out = tuple(r if n == 1 else n for n, r in zip(laid, repeats, strict=True))
     chain = canonical(
@@ -196,7 +196,7 @@ def steps_of(view: View, elements: int) -> Steps | str:
 
 
 def _laid_out(view: View, elements: int) -> tuple[list[int], list[int], list[int]]:
-    """Lens and strides of the view without repeats, with an axis for the rest in front; and the repeats."""
+    """Lens and strides of the view without broadcasts, with a leading axis for the rest; and the repeats."""
     lens, strides = list(view.lens), list(view.strides)
     slowest = max(range(len(lens)), key=lambda i: strides[i])
     span = strides[slowest] * lens[slowest]
@@ -213,7 +213,7 @@ def _laid_out(view: View, elements: int) -> tuple[list[int], list[int], list[int
 def _whole(
     lens: Sequence[int], strides: Sequence[int], order: Ints, elements: int
 ) -> list[int] | None:
-    """The lens, from the slowest axis to the fastest, of the array that the view is a part of."""
+    """The lens, slowest axis first, of the array that contains the view."""
     slowest = order[0]
     rest = elements // strides[slowest] if lens[slowest] == 1 else 0
     found = [rest if rest > 1 else lens[slowest]]
@@ -225,7 +225,7 @@ def _whole(
 
 
 def _starts(offset: int, lens: Sequence[int], whole: Sequence[int]) -> list[int] | None:
-    """The offset of a part of these lens in the whole; None if it would reach beyond an axis."""
+    """The offset of a part with these lens along each axis; None if it would reach beyond an axis."""
     found = [offset // s % n for s, n in zip(row_major(whole), whole, strict=True)]
     fits = all(at <= n - m for at, n, m in zip(found, whole, lens, strict=True))
     return found if fits and offset < prod(whole) else None

@@ -12,7 +12,7 @@ from workbench.compiler.rewrite import Decline, Pattern, Rewriter, op, rule, var
 
 
 def slice_of(instruction: Instruction) -> Slice | None:
-    """The operation of a slice with fixed bounds, all counted from the front."""
+    """The operation of a slice with constant bounds, normalised to count from the front; otherwise None."""
     if len(instruction.inputs) != 1 or instruction.inputs[0].shape.dims is not None:
         return None
     cut = instruction.op.normalized([instruction.inputs[0].shape])
@@ -42,7 +42,7 @@ def find_nested_slice(
 
 
 def _slices_of_axis(value: Instruction) -> list[tuple[Instruction, Slice]] | None:
-    """The users of a value, if all of them are slices along one and the same axis."""
+    """The users of a value, if all of them are slices along the same axis."""
     users = value.users
     if any(not isinstance(u.op, Slice) for u in users):
         return None
@@ -61,7 +61,7 @@ def _slices_of_axis(value: Instruction) -> list[tuple[Instruction, Slice]] | Non
     )
 )
 def find_transpose_slice(b: Rewriter, root: Instruction, x: Instruction) -> Instruction | Decline:
-    """slices of transpose(x) along one axis → squeezed slices along a new first axis of it"""
+    """slices of transpose(x) along one axis → squeezed slices of it along a new first axis"""
     slices = _slices_of_axis(root) or []
     axis, permutation = slices[0][1].axes[0], root.op.attributes()["permutation"]
     lengths = {cut.ends[0] - cut.starts[0] for _, cut in slices}
@@ -69,18 +69,18 @@ def find_transpose_slice(b: Rewriter, root: Instruction, x: Instruction) -> Inst
         return Decline(f"the slices have different lengths {sorted(lengths)}")
     n, length = root.shape.lens[axis], lengths.pop()
     if not length or n % length or any(cut.starts[0] % length for _, cut in slices):
-        return Decline(f"axis {axis} of length {n} is not cut into equal parts of {length}")
+        return Decline(f"axis {axis} of length {n} is not sliced into equal parts of {length}")
     if n == length:
         return Decline(f"slice #{slices[0][0].id} is the whole of axis {axis}")
     if any(u.module is not root.module for u, _ in slices):
         return Decline("a slice is in another module")
     if all(d == 1 for d in root.shape.lens[:axis]):
         return Decline(
-            f"no axis before axis {axis} is longer than 1, so the slices are whole already"
+            f"no axis before axis {axis} is longer than 1, so the slices are already contiguous"
         )
     place = permutation[axis]
     if length == 1 and _is_split_off(x, place):
-        return Decline(f"axis {place} of {x.name} #{x.id} is split off already")
+        return Decline(f"axis {place} of {x.name} #{x.id} is already split off")
     split = b("unsqueeze", x, axes=(place,), steps=(n // length,))
     order = [place, *[p + (p >= place) for p in permutation]]
     turned = b("transpose", split, permutation=order)
@@ -92,7 +92,7 @@ def find_transpose_slice(b: Rewriter, root: Instruction, x: Instruction) -> Inst
 
 
 def _is_split_off(x: Instruction, axis: int) -> bool:
-    """Whether a reshape put an axis of length 1 behind another one, as this rule would again."""
+    """Whether a reshape already split off an axis, as this rule would do again."""
     lens = x.shape.lens
     return isinstance(x.op, Unsqueeze | Reshape) and axis + 1 < len(lens) and lens[axis + 1] == 1
 

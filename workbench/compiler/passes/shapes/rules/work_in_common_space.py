@@ -1,6 +1,6 @@
-"""The rule that brings elementwise work and reductions on both ends of a chain of transforms together.
+"""The rule that joins elementwise work and reductions on both ends of a chain of transforms.
 
-Both ends are done in dimensions common to them. Then the chain no longer parts them for fusion.
+Both ends are moved to common dimensions, so that the chain no longer separates them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _scalar(instruction: Instruction) -> bool:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Work at the end of a chain, the chain, and the work that it begins at."""
+    """Work at the end of a chain, the chain, and the work at its start."""
 
     root: Instruction
     chain: list[Instruction]
@@ -59,7 +59,7 @@ class _Pair:
 
 
 def _pair(root: Instruction) -> _Pair | None:
-    """The first input of ``root`` that is a chain with a reshape or transpose in it, over other work."""
+    """The first input of ``root`` that reads other work through a chain with a reshape or transpose."""
     if not _works(root) or _scalar(root):
         return None
     for value in root.inputs:
@@ -74,22 +74,22 @@ def _pair(root: Instruction) -> _Pair | None:
 
 
 def _descriptor(pair: _Pair) -> Descriptor | str:
-    """The chain's effect on the axes that ``x`` works on; or why it has no description."""
+    """The chain's effect on the axes that ``x`` iterates over; or the reason why there is no descriptor."""
     x, words = pair.x, words_of(pair.chain)
     made = Descriptor.of(x.shape.lens, words)
     if made is None:
-        return f"the chain from {who(x)} splits axes in a way that has no common dimensions"
+        return f"the chain from {who(x)} splits axes so that there are no common dimensions"
     if not is_reduction(x):
         same = made.elements == x.shape.elements
         return made if same else f"the chain from {who(x)} repeats elements"
     found = _of_reduction(pair, words, made)
     if found is None:
-        return f"the chain does not say where the axes are that {who(x)} reduces"
+        return f"the chain does not map the axes that {who(x)} reduces"
     if isinstance(x.op.monoid, Choice):
         return found
     axes = frozenset(a for a in reduced_axes(x) if x.inputs[0].shape.lens[a] != 1)
     if found.hidden_axes != axes:
-        return f"the chain repeats other axes than {who(x)} reduces"
+        return f"the chain broadcasts axes other than {who(x)} reduces"
     return found
 
 
@@ -108,7 +108,7 @@ def _of_reduction(pair: _Pair, words: Transforms, made: Descriptor) -> Descripto
 
 
 def _broadcast_behind(root: Instruction) -> Instruction | None:
-    """The first instruction of other lens on the way of single users from ``root``, if it repeats."""
+    """The first instruction of other lens along the only users of ``root``, if it is a broadcast."""
     user = root.only_user
     while user is not None and user.shape.is_tensor and user.shape.lens == root.shape.lens:
         user = user.only_user
@@ -116,7 +116,7 @@ def _broadcast_behind(root: Instruction) -> Instruction | None:
 
 
 def who(instruction: Instruction) -> str:
-    """An instruction as reasons name it."""
+    """The name of an instruction in reasons."""
     return f"{instruction.name} #{instruction.id}"
 
 
@@ -126,23 +126,23 @@ def _obstacle(pair: _Pair, space: CommonSpace) -> str:
     if root.shape.ndim == len(space.dims):
         near = _near(x)
         if near is not None:
-            return f"{who(near)} uses {who(x)} as it is, and would be parted from it instead"
+            return f"{who(near)} reads {who(x)} directly, and would be separated from it instead"
     lens = (x.shape.lens, pair.value.shape.lens, space.dims)
     same = len({tuple(n for n in v if n != 1) for v in lens}) == 1
     if same and len(space.dims) > max(map(len, lens[:2])):
-        return f"the chain from {who(x)} only places axes of length 1 otherwise"
+        return f"the chain from {who(x)} only moves axes of length 1"
     if is_reduction(root) and len(x.inputs) == 1 and x.inputs[0].literal is not None:
         return f"{who(x)} is constant, and stays next to its literal"
     for value in x.inputs:
         if isinstance(value.op, Slice) and _is_split(value, x.op.name):
-            return f"{who(value)} is one of several slices that feed {x.op.name}: those go together"
+            return f"{who(value)} is one of several slices that feed {x.op.name}: another rule merges those"
     return ""
 
 
 def _near(x: Instruction) -> Instruction | None:
-    """Work that uses ``x`` as it is; of one that was moved behind a chain itself, repeated as well.
+    """Work that reads ``x`` directly or, if ``x`` was itself moved behind a chain, through a broadcast.
 
-    Two such users whose axes lie differently would else take it away from each other without end.
+    Otherwise two such users with different axes would take it from each other forever.
     """
     users = list(x.users)
     if any(is_link(i) for i in x.inputs):
@@ -156,13 +156,13 @@ def _near(x: Instruction) -> Instruction | None:
 
 
 def _is_split(cut: Instruction, name: str) -> bool:
-    """Whether a value's slices, more than one, all feed operations of one name."""
+    """Whether a value has several slices that all feed operations of one name."""
     cuts = [u for u in cut.inputs[0].users if isinstance(u.op, Slice)]
     return len(cuts) > 1 and all(any(u.op.name == name for u in c.users) for c in cuts)
 
 
 def _inside(instruction: Instruction, space: Axes, rank: int) -> Operation | str:
-    """The operation for ``rank`` common dimensions; ``space`` has the places there of its axes."""
+    """The operation in ``rank`` common dimensions; ``space`` maps its axes to these."""
     op = instruction.op
     if isinstance(op, Layout):
         old: Ints = op.attributes()["permutation"]
@@ -174,12 +174,12 @@ def _inside(instruction: Instruction, space: Axes, rank: int) -> Operation | str
     axes = reduced_axes(instruction)
     found = tuple(sorted(k for a in axes for k in space[a]))
     if isinstance(op.monoid, Choice) and len(found) != 1:
-        return f"{op.name} counts along axis {axes[0]}, which is {len(found)} common dimensions"
+        return f"{op.name} returns an index along axis {axes[0]}, which is {len(found)} common dimensions"
     return along_axes(op, found)
 
 
 def _lens_inside(op: Operation, lens: Ints) -> Ints:
-    """Lens of an operation's result in the common dimensions."""
+    """The lens of an operation's result in the common dimensions."""
     if op.monoid is None:
         return lens
     axes = axes_along(op)
@@ -196,13 +196,13 @@ class _Plan:
     """The replacements of both ends of a pair in the common dimensions."""
 
     into: Mapping[Instruction, Transforms]
-    """What brings the inputs of the first work there."""
+    """The transforms of the first work's inputs to the common dimensions."""
     first: Operation
     source: Transforms
-    """What gives the first work's result its old axes."""
+    """The transforms of the first work's result back to its own axes."""
     spread: Transforms
     others: dict[Instruction, Transforms]
-    """What brings the other inputs of the second work there."""
+    """The transforms of the second work's other inputs to the common dimensions."""
     second: Operation
     destination: Transforms
 
@@ -236,12 +236,12 @@ def _plan(pair: _Pair, space: CommonSpace) -> _Plan | str:
     if _lens_after(outer, destination) != root.shape.lens:
         return f"the common dimensions do not lead to lens {list(root.shape.lens)}"
     if not _proven(pair, space, plan, given, inner):
-        return "the common dimensions are not proven to lead where the chain leads"
+        return "the path through the common dimensions is not proven equal to the chain"
     return plan
 
 
 def _proven(pair: _Pair, space: CommonSpace, plan: _Plan, given: Ints, inner: Ints) -> bool:
-    """Whether each input comes back as it went, and the chain leads through the common dimensions."""
+    """Whether each input survives the way there and back, and the path through the space equals the chain."""
     wide = space.dims if plan.spread else inner
     home, away = space.to_source(given), space.to_destination(wide)
     if home is None or away is None:
@@ -258,19 +258,19 @@ def _proven(pair: _Pair, space: CommonSpace, plan: _Plan, given: Ints, inner: In
 
 
 def _returns(lens: Ints, words: Transforms, end: Ints) -> bool:
-    """Whether a chain gives a value back as it was, or repeated to the lens ``end``."""
+    """Whether a chain is the identity, or a broadcast to the lens ``end``."""
     return equal(lens, words, () if lens == end else (Transform("multibroadcast", end),))
 
 
 def _into(space: CommonSpace, value: Instruction) -> Transforms | None:
-    """The chain from an input of the first work to the common dimensions, without repeats."""
+    """The chain from an input of the first work to the common dimensions, without broadcasts."""
     if value.shape.ndim == 1 and _scalar(value):
         return (Transform("multibroadcast", (1,) * len(space.dims)),)
     return space.from_source(value.shape.lens, no_broadcast=True)
 
 
 def _other(space: CommonSpace, value: Instruction, wanted: Ints) -> Transforms | None:
-    """The chain from another input of the second work to lens in the common dimensions; None without."""
+    """The chain from another input of the second work to ``wanted`` lens; None if there is none."""
     found = space.from_destination(value.shape.lens, no_broadcast=True)
     if value.shape.ndim == 1 and _scalar(value):
         found = (Transform("multibroadcast", (1,) * len(space.dims)),)
@@ -285,7 +285,7 @@ def _other(space: CommonSpace, value: Instruction, wanted: Ints) -> Transforms |
 def find_op_shape_transform_op(b: Rewriter, root: Instruction) -> Instruction | Decline:
     """g(chain(f(x)), y) → chain(g(f(x), y)) with f and g in dimensions common to both"""
     pair = _pair(root)
-    found = "no work is before the chain" if pair is None else _descriptor(pair)
+    found = "there is no work before the chain" if pair is None else _descriptor(pair)
     if pair is None or isinstance(found, str):
         return Decline(str(found))
     space = CommonSpace.of(found)
@@ -298,7 +298,7 @@ def find_op_shape_transform_op(b: Rewriter, root: Instruction) -> Instruction | 
 
 
 def _build(b: Rewriter, pair: _Pair, plan: _Plan) -> Instruction:
-    """The first work before its old place, the second one before the root."""
+    """Build the first work before its old place, and the second before the root."""
     x, root, given = pair.x, pair.root, pair.root.inputs
     b.before = x
     made = b(plan.first, *(apply(b, i, plan.into[i]) for i in x.inputs))

@@ -1,4 +1,4 @@
-"""Chains of transforms: instructions that only say anew where the elements of one value are."""
+"""Chains of transforms: instructions that only rearrange or broadcast the elements of one value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.compiler.passes.shapes.transform.descriptor import Transform, Tra
 from workbench.compiler.rewrite import Rewriter
 
 TRANSFORMING = (Broadcast, Multibroadcast, Flatten, Reshape, Squeeze, Unsqueeze, Transpose)
-"""Operations that only say anew where the elements of one value are."""
+"""Operations that only rearrange or broadcast the elements of one value."""
 
 BROADCASTS = frozenset({Broadcast.name, Multibroadcast.name})
 TRANSFORMS = frozenset(op.name for op in TRANSFORMING)
@@ -41,7 +41,7 @@ def is_link(instruction: Instruction) -> bool:
 
 
 def chain_to(end: Instruction) -> list[Instruction]:
-    """The transforms (and ``contiguous``) that lead to ``end``, in order; it is the last of them."""
+    """The chain of transforms and ``contiguous`` that ends with ``end``, in order."""
     found: list[Instruction] = []
     current = end
     while is_link(current):
@@ -58,7 +58,7 @@ def behind_contiguous(instruction: Instruction) -> Instruction:
 
 
 def next_user(instruction: Instruction) -> Instruction | None:
-    """The single user that is no ``contiguous``, seen through such; None without one."""
+    """The only user, looking through ``contiguous``; None if there are several or none."""
     user = instruction.only_user
     while user is not None and isinstance(user.op, Contiguous):
         user = user.only_user
@@ -66,7 +66,7 @@ def next_user(instruction: Instruction) -> Instruction | None:
 
 
 def transform_of(instruction: Instruction) -> Transform:
-    """The descriptor's word for an instruction."""
+    """The ``Transform`` for an instruction."""
     op = instruction.op.normalized([i.shape for i in instruction.inputs])
     source, lens = instruction.inputs[0].shape.lens, instruction.shape.lens
     if isinstance(op, Transpose):
@@ -74,7 +74,7 @@ def transform_of(instruction: Instruction) -> Transform:
     if isinstance(op, Squeeze):
         ones = tuple(i for i, n in enumerate(source) if n == 1)
         axes = tuple(sorted(op.axes)) or ones
-        if len(source) - len(axes) == len(lens):  # a scalar still has one length
+        if len(source) - len(axes) == len(lens):  # a scalar still has one axis
             return Transform("squeeze", axes)
     if isinstance(op, Unsqueeze) and not op.steps and len(source) + len(op.axes) == len(lens):
         return Transform("unsqueeze", tuple(sorted(op.axes)))
@@ -84,12 +84,12 @@ def transform_of(instruction: Instruction) -> Transform:
 
 
 def words_of(chain: Sequence[Instruction]) -> Transforms:
-    """The descriptor's words for a chain, which say nothing of copies to row-major order."""
+    """The ``Transform`` of each instruction of a chain, copies to row-major order left out."""
     return tuple(transform_of(i) for i in chain if not isinstance(i.op, Contiguous))
 
 
 def build(b: Rewriter, source: Instruction, transform: Transform) -> Instruction:
-    """The instruction for a word of the descriptor."""
+    """The instruction for a ``Transform``."""
     kind, values, axis = transform
     if kind == "broadcast":
         return b(kind, source, axis=axis, out_lens=values)
@@ -98,7 +98,7 @@ def build(b: Rewriter, source: Instruction, transform: Transform) -> Instruction
 
 
 def apply(b: Rewriter, value: Instruction, transforms: Iterable[Transform]) -> Instruction:
-    """The value after a chain of the descriptor's words."""
+    """The value after a chain of transforms."""
     for transform in transforms:
         value = build(b, value, transform)
     return value

@@ -1,6 +1,6 @@
-"""The space of axes in which both ends of a chain of reshapes, transposes and broadcasts can be written.
+"""The common dimensions of both ends of a chain of reshapes, transposes and broadcasts.
 
-Its axes are the parts of the chain's descriptor, each one a dimension of its own.
+The axes of this space are the parts of the chain's descriptor, each a dimension of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class CommonSpace:
     @staticmethod
     @lru_cache(maxsize=4096)
     def of(descriptor: Descriptor) -> CommonSpace:
-        """The common space of a chain's descriptor, which is in normal form or rebased from that."""
+        """The common space of a chain's descriptor, in normal form or rebased from it."""
         return CommonSpace(descriptor)
 
     @property
@@ -33,7 +33,7 @@ class CommonSpace:
 
     @property
     def axes_of_source(self) -> Axes:
-        """For each axis of the source, the space's axes that are its pieces."""
+        """For each axis of the source, the axes of the space that it splits into."""
         found: list[list[tuple[Ints, int]]] = [[] for _ in range(self.descriptor.rank)]
         for number, part in enumerate(self.descriptor.parts):
             if part.path and part.path[0] < len(found):
@@ -42,7 +42,7 @@ class CommonSpace:
 
     @property
     def axes_of_destination(self) -> Axes:
-        """For each dimension of the destination, the space's axes that it joins."""
+        """For each dimension of the destination, the axes of the space that it joins."""
         found: list[Ints] = []
         start = 0
         for dim in self.descriptor.dims:
@@ -51,12 +51,12 @@ class CommonSpace:
         return tuple(found)
 
     def from_source(self, lens: Ints, no_broadcast: bool = False) -> Transforms | None:
-        """The chain from a value with the source's axes, where an axis may have length 1 instead."""
+        """The chain from a value with the source's axes, some perhaps of length 1, to the space."""
         made = Descriptor.made(self.descriptor.rank, ([p] for p in self.descriptor.parts))
         return self._into(made.simplified(), lens, no_broadcast)
 
     def from_destination(self, lens: Ints, no_broadcast: bool = False) -> Transforms | None:
-        """The chain from a value with the destination's axes; with ``no_broadcast``, nothing repeats."""
+        """The chain from a value with the destination's axes to the space; broadcasts only if allowed."""
         dims: list[list[Part]] = []
         for d, dim in enumerate(self.descriptor.dims):
             visible = any(p.path and not p.hidden for p in dim)
@@ -67,13 +67,13 @@ class CommonSpace:
         return self._into(made, lens, no_broadcast)
 
     def to_source(self, lens: Ints | None = None) -> Transforms | None:
-        """The chain from a value of the space (of these lens, or the space's own) to the source's axes."""
+        """The chain from a value in the space, of these lens or the space's own, to the source's axes."""
         parts = self.descriptor.parts
         dims = [[Part(parts[k].len, (k,)) for k in axes] for axes in self.axes_of_source]
         return self._out_of(dims, lens)
 
     def to_destination(self, lens: Ints | None = None) -> Transforms | None:
-        """The chain from a value of the space (of these lens, or its own) to the destination's axes."""
+        """The chain from a value in the space, of these lens or its own, to the destination's axes."""
         parts = self.descriptor.parts
         dims = [[Part(parts[k].len, (k,)) for k in axes] for axes in self.axes_of_destination]
         return self._out_of(dims, lens)

@@ -1,8 +1,8 @@
 """Chains of reshapes, transposes and broadcasts as one descriptor, and the canonical chain it generates.
 
-A chain's result is described by its dimensions, each a list of parts. A part comes from an axis of the
-source, or from a piece of one, or from none: then it repeats. From the description, at most five
-operations follow: split axes, permute, repeat, join axes, repeat whole dimensions.
+A descriptor lists the dimensions of a chain's result, each a list of parts. A part comes from an axis of
+the source, from a piece of an axis, or from none: then elements repeat along it. A descriptor generates at
+most five operations: split axes, permute, broadcast, join axes, broadcast whole dimensions.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ class Descriptor:
     """The effect of a chain of operations on a source's axes."""
 
     rank: int
-    """How many axes the source has."""
+    """The number of the source's axes."""
     dims: tuple[Dim, ...]
 
     @staticmethod
     @lru_cache(maxsize=4096)
     def of(lens: Ints, transforms: Transforms) -> Descriptor | None:
-        """The descriptor in normal form of a chain on a source of these lens; None if there is none."""
+        """The normal form of the descriptor of a chain on a source of these lens; None if there is none."""
         found = Descriptor.recorded(lens, transforms)
         return None if found is None else found.simplified()
 
     @staticmethod
     def recorded(lens: Ints, transforms: Iterable[Transform]) -> Descriptor | None:
-        """The descriptor as the chain is written, not in normal form; None if there is none."""
+        """The descriptor recorded from a chain, not in normal form; None if there is none."""
         if 0 in lens:
             return None
         dims: Dims | None = [[Part(n, (i,))] for i, n in enumerate(lens)]
@@ -86,22 +86,22 @@ class Descriptor:
 
     @property
     def hidden_axes(self) -> frozenset[int]:
-        """The source's axes that are repeated here."""
+        """The source's axes of length 1 that the chain broadcasts."""
         return frozenset(p.path[0] for p in self.parts if p.hidden)
 
     def simplified(self) -> Descriptor:
-        """The normal form: no part that could be left out or joined to its neighbour."""
+        """The normal form: no part can be dropped or joined to its neighbour."""
         return Descriptor.made(self.rank, normal_form(self.rank, self.dims))
 
     def generate(self) -> Transforms:
-        """The operations that make these dimensions of their source."""
+        """The operations that produce these dimensions from their source."""
         return generate(self.dims)
 
     def rebase(self, lens: Ints, broadcast: bool = False) -> Descriptor | None:
-        """The same for a source of other lens, not in normal form; None if there is none.
+        """The same chain on a source of other lens, not in normal form; None if there is none.
 
-        An axis of length 1 that is repeated here may be as long as it is repeated in the new source: then
-        it is taken from there, or, with ``broadcast``, it stays marked as repeated.
+        An axis of length 1 that this chain broadcasts may have its full length in the new source. Then it
+        is read from there or, with ``broadcast``, stays marked as repeated.
         """
         if len(lens) != self.rank or 0 in lens:
             return None
@@ -111,9 +111,9 @@ class Descriptor:
 
 @lru_cache(maxsize=8192)
 def simplified_chain(lens: Ints, chain: Transforms) -> Transforms:
-    """The canonical chain, or the chain itself where that is costlier or there is none.
+    """The canonical chain, or the chain itself if the canonical one costs more or does not exist.
 
-    What it returns, if it is several operations, is a fixpoint: its own simplified chain.
+    A result of several operations is a fixpoint: its own simplified chain.
     """
     found = chain
     for _ in range(4):
@@ -155,7 +155,7 @@ def canonical(lens: Ints, chain: Transforms) -> Transforms | None:
 
 
 def _ones_only(lens: Ints, end: Ints) -> Transforms | None:
-    """Nothing, or the squeeze or unsqueeze that leads from lens to others; None without one."""
+    """The empty chain, or the squeeze or unsqueeze from ``lens`` to ``end``; None if neither does it."""
     if lens == end:
         return ()
     less, more = _dropped(lens, end), _dropped(end, lens)
@@ -165,7 +165,7 @@ def _ones_only(lens: Ints, end: Ints) -> Transforms | None:
 
 
 def _dropped(lens: Ints, end: Ints) -> Ints | None:
-    """The axes of length 1 without which lens are others; None if there are none."""
+    """The axes of length 1 whose removal turns ``lens`` into ``end``; None if that is impossible."""
     axes: list[int] = []
     at = 0
     for axis, n in enumerate(lens):
@@ -179,7 +179,7 @@ def _dropped(lens: Ints, end: Ints) -> Ints | None:
 
 
 def equal(lens: Ints, one: Transforms, other: Transforms) -> bool:
-    """Whether two chains are proven to make the same of a source of these lens."""
+    """Whether two chains are proven equal on a source of these lens."""
     a, b = Descriptor.recorded(lens, one), Descriptor.recorded(lens, other)
     if a is None or b is None or a.lens != b.lens:
         return False

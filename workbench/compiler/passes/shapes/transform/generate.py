@@ -1,4 +1,4 @@
-"""The operations that make given dimensions of their source: split, permute, repeat, join, repeat."""
+"""The operations that produce dimensions from their source: split, permute, broadcast, join, broadcast."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.compiler.passes.shapes.transform.parts import (
 
 @lru_cache(maxsize=4096)
 def generate(dims: tuple[Dim, ...]) -> Transforms:
-    """The operations, found from the last to the first, each only if it is needed."""
+    """The operations in order, each only if needed; they are found from the last to the first."""
     found: list[Transform] = []
     lens = lens_of(dims)
     left = [list(dim) for dim in dims]
@@ -41,7 +41,7 @@ def generate(dims: tuple[Dim, ...]) -> Transforms:
 
 
 def _repeat_dims(dims: Dims, lens: Ints, found: list[Transform]) -> Dims:
-    """Repeat whole dimensions as the last step."""
+    """Broadcast whole dimensions as the last step."""
     bare = [not any(p.path for p in dim) for dim in dims]
     start = next((i for i, b in enumerate(bare) if not b), len(bare))
     end = len(bare) - next((i for i, b in enumerate(reversed(bare)) if not b), 0)
@@ -67,7 +67,7 @@ def _join(dims: Dims, lens: Ints) -> Transform:
 
 
 def _axis_order(parts: Sequence[Part]) -> list[int]:
-    """The parts in the order of their axes; one from nowhere stays behind its left neighbour."""
+    """The parts in the order of their axes; a part without an axis stays after its left neighbour."""
     keys: list[Ints] = []
     for part in parts:
         left = keys[-1] if keys else (-1,)

@@ -1,6 +1,6 @@
-"""The normal form of a chain's dimensions: no part that could be left out or joined to its neighbour.
+"""The normal form of a chain's dimensions: no part can be dropped or joined to its neighbour.
 
-Every axis of the source has a place in it, so that the chain from the source follows.
+Every axis of the source has a place in it, so that the chain can be generated from it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def places_of(dims: Sequence[Sequence[Part]]) -> dict[int, list[tuple[int, int]]
 
 
 def renumber(dims: Dims) -> None:
-    """Paths anew: an axis in one part is whole, in several its pieces count from 0."""
+    """Renumber paths: an axis with one part is whole; the pieces of others count from 0."""
     for axis, places in places_of(dims).items():
         for number, (d, s) in enumerate(places):
             path = (axis,) if len(places) == 1 else (axis, number)
@@ -70,7 +70,7 @@ def renumber(dims: Dims) -> None:
 
 
 def _drop_lone_one(dims: Dims) -> None:
-    """If only one part comes from an axis and that axis has length 1, it comes from nowhere."""
+    """If only one part comes from an axis and that axis has length 1, drop its path."""
     found = [(d, s) for d, dim in enumerate(dims) for s, p in enumerate(dim) if p.path]
     if len(found) == 1:
         d, s = found[0]
@@ -80,19 +80,19 @@ def _drop_lone_one(dims: Dims) -> None:
 
 
 def _of_one_element(rank: int, dims: Dims) -> Dims:
-    """The dimensions where nothing comes from the source: each stands for an axis of length 1."""
+    """The dimensions if none comes from the source: each stands for an axis of length 1."""
     lens = [1] * len(dims)
     for d, dim in enumerate(dims):
         for part in dim:
             lens[d] *= part.len
-    repeats = any(n != 1 for n in lens)  # a repetition brings its own new axes
+    repeats = any(n != 1 for n in lens)  # a broadcast adds its own new axes
     found = [[Part(n, (d,) if d < rank or repeats else (), n != 1)] for d, n in enumerate(lens)]
     found[-1] += [Part(1, (a,)) for a in range(len(dims), rank)]
     return found
 
 
 def _show_the_visible(dims: Dims) -> None:
-    """Of an axis with visible and hidden parts only the visible ones come from it."""
+    """Drop the paths of an axis' hidden parts if it also has visible ones."""
     for places in places_of(dims).values():
         hidden = [(d, s) for d, s in places if dims[d][s].hidden]
         if 0 < len(hidden) < len(places):
@@ -101,7 +101,7 @@ def _show_the_visible(dims: Dims) -> None:
 
 
 def _hand_on_hidden(dims: Dims, rank: int) -> None:
-    """Of neighbouring hidden parts of one axis, the later ones stand for axes behind it that vanished."""
+    """Assign adjacent hidden parts of one axis to the vanished axes after it."""
     places_by_axis = places_of(dims)
     order = {
         at: i for i, at in enumerate((d, s) for d, dim in enumerate(dims) for s in range(len(dim)))
@@ -121,7 +121,7 @@ def _hand_on_hidden(dims: Dims, rank: int) -> None:
 
 
 def _runs_of_repeats(dims: Dims, rank: int) -> dict[int, list[int]]:
-    """Runs of dimensions that begin with a part from nowhere, by the axis of what follows the run."""
+    """Runs of dimensions that begin with a part without an axis, by the axis that follows the run."""
     runs: dict[int, list[int]] = {}
     current: list[int] = []
     for d, dim in enumerate(dims):
@@ -136,7 +136,7 @@ def _runs_of_repeats(dims: Dims, rank: int) -> dict[int, list[int]]:
 
 
 def _reinsert(dims: Dims, rank: int) -> None:
-    """Give every axis of length 1 that vanished a place again: where something repeats, or beside others."""
+    """Give every vanished axis of length 1 a place: in a repeated dimension, or beside other parts."""
     present = list(places_of(dims))
     if len(present) == rank:
         return
@@ -167,7 +167,7 @@ def _stand_in(dims: Dims, d: int, axis: int) -> None:
 
 
 def _append_behind(dims: Dims, axis: int) -> None:
-    """Insert an axis of length 1 behind the highest axis' last part."""
+    """Insert an axis of length 1 after the highest axis' last part."""
     places = places_of(dims)
     d, s = places[max(places)][-1]
     s += 1

@@ -1,4 +1,4 @@
-"""Parts of the source's axes, which the dimensions of a chain's result consist of.
+"""Parts of the source's axes, which make up the dimensions of a chain's result.
 
 Each operation of a chain regroups, permutes or repeats them.
 """
@@ -13,7 +13,7 @@ Ints = tuple[int, ...]
 
 
 class Transform(NamedTuple):
-    """One operation of a chain: its kind, and its permutation (transpose), lens, or axes.
+    """One operation of a chain: its kind, with its permutation, lens or axes as ``values``.
 
     Kinds are ``reshape``, ``squeeze``, ``unsqueeze``, ``transpose``, ``multibroadcast``, ``broadcast``.
     """
@@ -21,7 +21,7 @@ class Transform(NamedTuple):
     kind: str
     values: Ints
     axis: int = 0
-    """Where ``broadcast`` lays the input along the result."""
+    """The axis of the result at which ``broadcast`` places the input."""
 
 
 Transforms = tuple[Transform, ...]
@@ -32,9 +32,9 @@ class Part(NamedTuple):
 
     len: int
     path: Ints = ()
-    """The source's axis, then which piece of it; empty for a part that comes from nowhere."""
+    """The source's axis, then the number of the piece; empty for a part without an axis."""
     hidden: bool = False
-    """Whether the source's axis has length 1 and is repeated here."""
+    """Whether the source's axis has length 1 and is broadcast here."""
 
     @property
     def repeats(self) -> bool:
@@ -51,7 +51,7 @@ Dims = list[list[Part]]
 
 
 def common_dims(one: Sequence[int], other: Sequence[int]) -> list[int] | None:
-    """Lens that both lists of lens are joins of; None if there are none."""
+    """The coarsest lens that both lists of lens can be split into; None if there are none."""
     found: list[int] = []
     a, b = list(reversed(one)), list(reversed(other))
     while a and b:
@@ -67,7 +67,7 @@ def common_dims(one: Sequence[int], other: Sequence[int]) -> list[int] | None:
 
 
 def _run(lens: Iterable[int], target: int) -> int:
-    """The number of leading lens that multiply to ``target``; 0 if they pass it by."""
+    """The number of leading lens whose product is ``target``; 0 if there is none."""
     total = 1
     for count, n in enumerate(lens, 1):
         total *= n
@@ -77,7 +77,7 @@ def _run(lens: Iterable[int], target: int) -> int:
 
 
 def _regroup(parts: Sequence[Part], lens: Sequence[int]) -> Dims | None:
-    """The parts split and joined to dimensions of these lens; None where they do not line up."""
+    """The parts split and joined to dimensions of these lens; None if they do not line up."""
     dims: Dims = []
     i = 0
     while i < len(parts) and len(dims) < len(lens):
@@ -104,7 +104,7 @@ def _regroup(parts: Sequence[Part], lens: Sequence[int]) -> Dims | None:
 
 
 def _with_trailing(dims: Dims, count: int) -> Dims:
-    """The dimensions with ``count`` more of length 1 behind them, pieces of the last part."""
+    """The dimensions followed by ``count`` more of length 1, pieces of the last part."""
     if not count or not dims:
         return dims + [[Part(1)] for _ in range(count)]
     last = dims[-1][-1]

@@ -1,6 +1,6 @@
-"""The same chain for a source of other lens: what was repeated may now come from the source.
+"""The same chain for a source of other lens: broadcast parts may now come from the source.
 
-Where pieces of a repeated axis stand under the wrong axis of the new source, they change places first.
+Pieces of a repeated axis that belong to another axis of the new source are moved first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workbench.compiler.passes.shapes.transform.normal_form import places_of, re
 from workbench.compiler.passes.shapes.transform.parts import Dim, Dims, Ints, Part, lens_of
 
 _LAST = sys.maxsize
-"""The number of a piece that goes behind all others of its axis."""
+"""The number of a piece that comes after all others of its axis."""
 
 
 def rebased(dims: Sequence[Dim], lens: Ints, broadcast: bool) -> Dims | None:
@@ -32,14 +32,14 @@ def rebased(dims: Sequence[Dim], lens: Ints, broadcast: bool) -> Dims | None:
 
 
 def _widens(before: Sequence[Part], after: Sequence[Part]) -> bool:
-    """Whether a dimension keeps its length, or becomes longer where a part of it had length 1."""
+    """Whether a dimension keeps its length, or grows only by parts that had length 1."""
     if prod(p.len for p in before) == prod(p.len for p in after):
         return True
     return all(p.len in (1, q.len) for p, q in zip(before, after, strict=True))
 
 
 def _resized(parts: list[Part], n: int, broadcast: bool) -> list[Part] | None:
-    """The parts of one axis where the source's length is ``n``."""
+    """The parts of one axis if its length in the source is ``n``; None if there are none."""
     if prod(p.len for p in parts) == n:
         return parts if broadcast else [p._replace(hidden=False) for p in parts]
     if n == 1:
@@ -52,7 +52,7 @@ def _resized(parts: list[Part], n: int, broadcast: bool) -> list[Part] | None:
 
 
 def _adjusted(dims: Dims, lens: Ints) -> Dims:
-    """The dimensions with repeated pieces where the new source's axes need them."""
+    """The dimensions with repeated pieces moved to the axes of the new source that need them."""
     sizes = {a: prod(dims[d][s].len for d, s in at) for a, at in places_of(dims).items()}
     short = {a: lens[a] // n for a, n in sizes.items() if lens[a] > n and lens[a] % n == 0}
     if not short:
@@ -76,7 +76,7 @@ def _adjusted(dims: Dims, lens: Ints) -> Dims:
 
 
 def _is_in_place(dims: Dims, lens: Ints) -> bool:
-    """Whether each dimension can be one axis of the new source: nothing else is in it, or before it."""
+    """Whether each dimension can be one axis of the new source: alone, and in the same order."""
     if lens_of(dims) != lens:
         return False
     axes = [p.path[0] for dim in dims for p in dim if p.path]
@@ -94,13 +94,13 @@ def _is_in_place(dims: Dims, lens: Ints) -> bool:
 
 
 def _nearest(short: dict[int, int], factor: int, axis: int) -> int | None:
-    """The axis, nearest to another, that lacks this factor."""
+    """The axis nearest to ``axis`` that lacks this factor."""
     found = [a for a, f in short.items() if f == factor]
     return min(found, key=lambda a: abs(a - axis)) if found else None
 
 
 def _moves(dims: Dims, axis: int, target: int, factor: int, base: int) -> bool:
-    """Give a factor that one axis has too much to another; whether that could be done."""
+    """Move a surplus factor of one axis to another; whether that was possible."""
     places = places_of(dims)[axis]
     for d, s in places:
         if dims[d][s].hidden and dims[d][s].len == factor:
@@ -122,7 +122,7 @@ def _moves(dims: Dims, axis: int, target: int, factor: int, base: int) -> bool:
 
 
 def _place_bare(dims: Dims, short: dict[int, int]) -> bool:
-    """Let parts from nowhere be what axes lack; whether any could."""
+    """Assign parts without an axis to axes that lack them; whether any was assigned."""
     moved, left = False, 0
     for dim in dims:
         for s, part in enumerate(dim):
@@ -138,7 +138,7 @@ def _place_bare(dims: Dims, short: dict[int, int]) -> bool:
 
 
 def _order_hidden(dims: Dims) -> None:
-    """In each run of hidden parts, pieces ascend where their lengths and dimensions allow it."""
+    """Sort the pieces in each run of hidden parts, as far as lengths and dimensions allow."""
     for run in _hidden_runs(dims):
         for n in {dims[d][s].len for d, s in run}:
             _sort_paths(dims, [(d, s) for d, s in run if dims[d][s].len == n])
