@@ -107,7 +107,7 @@ class instruction_ref:
         """
         core = self.core
         if not core.is_constant:
-            raise Error(f"eval() of {core!r}: its value does not depend on literals only")
+            raise Error(f"eval() of {core!r}: its value depends on more than literals")
         return of_value(core.shape, evaluate_constant(core))
 
     @bound
