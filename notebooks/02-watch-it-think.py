@@ -17,8 +17,8 @@
 # %% [markdown]
 # # Watch it think
 #
-# This notebook takes the compiler apart: which passes run, what each could do and did, why two kernels stayed two, where buffers lie
-# in memory, and how to add a pass of your own and have it checked.
+# This notebook takes the compiler apart: which passes run, what each can do and did, why two kernels were not fused, where buffers
+# are placed in memory, and how to add and check your own pass.
 #
 # The program is one block of a transformer: attention over 16 tokens, a layer normalisation, and a GELU between two products.
 
@@ -76,7 +76,7 @@ program
 # %% [markdown]
 # ## 1. Pipelines are values
 #
-# A pipeline is a list of passes with their options. It prints, it can be edited by name, and two can be laid side by side.
+# A pipeline is a list of passes with their options. It can be printed, edited by name, and compared with another.
 
 # %%
 pipelines = wb.pipelines()
@@ -87,7 +87,7 @@ mine = pipelines["gpu"].without("fuse_attention", "simplify_algebra.find_div_con
 pipelines["gpu"].compare(mine).query("change != '='")
 
 # %% [markdown]
-# Compiled by all passes for a device, the block is five kernels: attention is one group, the layer normalisation one reduction.
+# Compiled by all passes for a device, the block becomes five kernels: attention is one group, the layer normalisation one reduction.
 
 # %%
 build = wb.compile(program, passes="gpu")
@@ -96,14 +96,14 @@ build.program
 # %% [markdown]
 # ## 2. One edit at a time
 #
-# What could a pass do now? Each row is a place where a rule applies, with the law that it follows.
+# What could a pass do now? Each row is a match of a rule, with the rule's law.
 
 # %%
 algebra = wb.passes()["simplify_algebra"]()
 algebra.would_change(program)
 
 # %% [markdown]
-# Run only its first edit, look, take it back. The recording can also be replayed to any edit: `step.after_edit(k)`.
+# Run only its first edit, inspect the result, and undo it. The recording can also be replayed up to any edit: `step.after_edit(k)`.
 
 # %%
 work = program.clone()
@@ -117,14 +117,14 @@ assert str(work) == str(program)
 # %% [markdown]
 # ## 3. Why, and why not
 #
-# Every rule that almost applied has left its reason.
+# Every near miss is recorded: a match that a rule declined, with the reason.
 
 # %%
 for miss in build.recording.near_misses()[:8]:
     print(f"{miss.rule} at #{miss.instruction}: {miss.reason}")
 
 # %% [markdown]
-# Two instructions, or two nodes of a model, and the question why they are not one kernel:
+# Ask why two instructions, or two nodes of a model, are not fused into one kernel:
 
 # %%
 softmax = next(i for i in program.main if i.name == "softmax")
@@ -135,7 +135,7 @@ print(build.why_not("attention", "norm"))
 # %% [markdown]
 # ## 4. Memory
 #
-# When is each buffer alive, and where does it lie if buffers that are not alive together share memory?
+# The lifetime of each buffer, and its offset in the arena; buffers with disjoint lifetimes share memory.
 
 # %%
 memory = build.memory()
@@ -145,7 +145,7 @@ memory.table()
 # %% [markdown]
 # ## 5. A pass of your own
 #
-# A rule is a pattern and a few lines. Its docstring is its law. This one is for a network whose ReLU is written as a maximum with 0.
+# A rule is a pattern and a small function; its docstring is its law. This one is for networks that write ReLU as a maximum with 0.
 
 
 # %%
@@ -161,8 +161,8 @@ def find_relu(b, x):
 wb.check_rule(find_relu)
 
 # %% [markdown]
-# It was tried on programs that were made for its pattern, in many types and shapes, and it held. A wrong rule is caught with the
-# program that shows it:
+# The law was tested on programs generated from the rule's pattern, in many types and shapes, and it holds. A wrong rule is caught,
+# with a program that shows the error:
 
 
 # %%
@@ -175,7 +175,7 @@ def find_sub(b, x, y):
 wb.check_rule(find_sub)
 
 # %% [markdown]
-# The right one in a pass, and the pass in a pipeline: recorded and explored like the built-in ones.
+# The correct rule goes into a pass, and the pass into a pipeline. It is recorded and explored like the built-in ones.
 
 # %%
 from workbench.compiler.passes.base import RewritePass
@@ -197,10 +197,10 @@ build = wb.compile(small, passes=pipelines["optimize"].before("simplify_reshapes
 build.explore()
 
 # %% [markdown]
-# ## 6. Which pass made it wrong?
+# ## 6. Which pass broke it?
 #
-# With inputs to check by, the program is run after every pass, and the compilation stops at the first one after which a result
-# differs. The message names the rewrite.
+# Given inputs, `compile(check=...)` runs the program after every pass, and stops at the first pass after which a result differs. The
+# message names the rewrite.
 
 
 # %%

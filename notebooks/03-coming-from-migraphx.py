@@ -17,12 +17,12 @@
 # %% [markdown]
 # # Coming from MIGraphX
 #
-# You have a script that begins with `import migraphx`. This notebook changes that one line. Sections 1 to 3 are then what you know;
-# from section 4 on comes what its Python interface does not have.
+# You have a script that begins with `import migraphx`. This notebook changes that one line. Sections 1 to 3 are then familiar;
+# section 4 and later show what MIGraphX's Python interface does not have.
 #
-# The script can also stay as it is: `python -m workbench.compat.migraphx script.py` runs it here.
+# You can also run a script unchanged: `python -m workbench.compat.migraphx script.py`.
 #
-# The network is that of the first notebook: it looks at a picture of a page and says which way up it is.
+# The network is that of the first notebook, which classifies the rotation of a scanned page.
 
 # %%
 from importlib.util import find_spec
@@ -41,9 +41,9 @@ model
 # %% [markdown]
 # ## 1. Compile and run
 #
-# `compile` changes a program in place, as you are used to, so we compile a clone. Programs print MIGraphX's text; below are the last
-# lines of the main module, before and after. The input is a scanned page, turned a quarter of a circle. The network wants its middle,
-# 224 by 224 pixels, normalised.
+# As in MIGraphX, `compile` changes a program in place, so we compile a clone. Programs print MIGraphX's text; below are the last
+# lines of the main module, before and after. The input is a scanned page, rotated by 90 degrees, of which the network takes the
+# centre crop of 224 by 224 pixels, normalised.
 
 # %%
 from skimage import data, transform
@@ -66,8 +66,8 @@ dict(zip([0, 90, 180, 270], results[0].tolist(), strict=True))
 # %% [markdown]
 # ## 2. Arguments are arrays
 #
-# NumPy reads an argument where it lies, and an argument takes a buffer where it lies. DLPack works both ways too, for tensors of
-# PyTorch and others. What does not fit is refused, with the reason and what to do.
+# NumPy reads arguments without a copy, and arguments wrap buffers without a copy. DLPack works in both directions too, for tensors
+# of PyTorch and others. Unsupported data are refused, with the reason and what to do.
 
 # %%
 y = results[0]
@@ -86,7 +86,7 @@ except RuntimeError as error:
 # %% [markdown]
 # ## 3. A program by hand
 #
-# Modules, operations and macros are MIGraphX's. A macro stands for several instructions: this `gemm` becomes six, and
+# Modules, operations and macros are MIGraphX's. A macro stands for several instructions: this `gemm` becomes six instructions and
 # two literals.
 
 # %%
@@ -102,16 +102,16 @@ print(small)
 # %% [markdown]
 # ## 4. What the compiler did
 #
-# Until here, nothing is new. Now look into the compilation: `p.build` holds every pass and every rewrite. Move along the timeline,
-# or press `f` for the next pass that changed something. The list on the right has each edit, its rule, and the law that it follows.
+# So far, nothing is new. Now look into the compilation: `p.build` has every pass and every rewrite. Move along the timeline, or
+# press `f` for the next pass that changed something. The list on the right has each edit, its rule, and the rule's law.
 
 # %%
 p.build.explore()
 
 # %% [markdown]
-# ## 5. A few passes only
+# ## 5. Single passes
 #
-# `run_passes` runs passes in place, by MIGraphX's names and with its options. Programs are text, so a diff tells what they did.
+# `run_passes` runs passes in place, by MIGraphX's names and with its options. Programs print as text, so a diff shows the effect.
 
 # %%
 from difflib import unified_diff
@@ -125,8 +125,8 @@ print(*unified_diff(before, str(small).splitlines(), lineterm="", n=0), sep="\n"
 # %% [markdown]
 # ## 6. An operation of your own
 #
-# In MIGraphX this takes C++. Here it takes two functions: one for the shape, one for the values. With `pointwise`, passes know that
-# the operation works element by element, and fuse it.
+# In MIGraphX this takes C++. Here it takes two functions: one for the shape, one for the values. `pointwise` tells passes that the
+# operation is elementwise, so that they fuse it.
 
 
 # %%
@@ -152,10 +152,10 @@ print(own)
 print(own.run({"x": np.array([-1, 1, 2], np.float32)})[0])
 
 # %% [markdown]
-# ## 7. Lengths with a name
+# ## 7. Symbolic lengths
 #
-# A length need not be known: a symbol stands for it, with bounds, and the shapes that follow are expressions. A run that gives one
-# symbol two values is refused.
+# A length can be a symbol with bounds; the shapes computed from it are expressions. A run is refused if one symbol would have two
+# values.
 
 # %%
 sym, dim = migraphx.sym, migraphx.shape.dynamic_dimension
@@ -177,10 +177,10 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# ## 8. Eight bits, and what calibration saw
+# ## 8. Quantization to 8 bits, and its calibration
 #
-# `quantize_int8` runs the program on data of yours to learn the range of each argument. These ranges stay with the program, as a
-# table and as plots. `noise` is what rounding adds, relative to the values.
+# `quantize_int8` runs the program on your data to measure the range of each argument. The program keeps these ranges, as a table
+# and as plots. `noise` is the rounding error relative to the values.
 
 # %%
 rounded = model.clone()
@@ -193,10 +193,10 @@ print(rounded.run(inputs)[0], "instead of", y)
 saw.table()[["op", "operand", "sources", "max abs", "scale", "noise"]].head(8)
 
 # %% [markdown]
-# ## 9. Every result, every time
+# ## 9. Every result, and every time
 #
-# `run_trace` calls a function after each instruction. Here it keeps them all, to find the largest value, as you would to
-# hunt for an overflow. `perf_report` measures as MIGraphX's driver does.
+# `run_trace` calls a function after each instruction. Here the function keeps all results to find the largest value, as in a search
+# for an overflow. `perf_report` measures like MIGraphX's driver.
 
 # %%
 seen = []
@@ -208,10 +208,10 @@ print("the largest value is", np.abs(top.result).max(), "of", top.instruction)
 p.perf_report(inputs, iterations=10)
 
 # %% [markdown]
-# ## 10. Is it right, and where does it go wrong?
+# ## 10. Is it correct, and if not, where does it fail?
 #
-# `verify` compares a compiled program with the reference: whole, instruction by instruction, or by halves until it finds the place.
-# In half precision, which value is the first that is more than half a thousandth off? `p.core` is the workbench's own program.
+# `verify` compares a compiled program with the reference: as a whole, instruction by instruction, or by bisection. In half precision,
+# which value is the first with an error above half a thousandth? `p.core` is the workbench's own program.
 
 # %%
 from workbench.numerics.agreement import Tolerance
@@ -228,9 +228,9 @@ found.table()[["trimmed", "passed", "rms"]]
 # %% [markdown]
 # ## 11. Files, and the command line
 #
-# `.mxr` files are MIGraphX's, and a compiled program keeps what compilation decided. `workbench driver` takes the commands and
-# options of `migraphx-driver`. In a terminal, the last line is `workbench driver verify model.onnx --fp16 --json`. With `--bisect` it
-# searches, as above; without `--json` it prints MIGraphX's text.
+# `.mxr` files are in MIGraphX's format, and a compiled program stays compiled. `workbench driver` takes the commands and
+# options of `migraphx-driver`. In a terminal, the last line would be `workbench driver verify model.onnx --fp16 --json`. With
+# `--bisect` it searches, as above; without `--json` it prints MIGraphX's text.
 
 # %%
 from tempfile import mkdtemp
@@ -244,8 +244,8 @@ print(f"{loaded == p = }, {loaded.run(inputs)[0] == y = }")
 # %run -m workbench driver verify {path} --fp16 --json --log-level warn
 
 # %% [markdown]
-# ## Where to look further
+# ## Further reading
 #
-# Three pages of the documentation go on from here. *Scripts that use MIGraphX* has every addition with an example. *The driver* has
-# each option and says whether it is the same. *Differences* lists, row by row, where results, errors or limits are not MIGraphX's,
-# and why.
+# Three pages of the documentation continue from here. *Scripts that use MIGraphX* has an example of every addition. *The driver*
+# lists the options and their differences. *Differences* lists every result, error or limit that differs from MIGraphX's, with the
+# reason.

@@ -18,9 +18,9 @@
 # # Kernels and the roofline
 #
 # A device runs kernels: small programs that read memory, compute, and write memory. This notebook compiles one model twice, with
-# and without fusion, looks at the kernels that come out, times them, and asks what the difference is made of.
+# and without fusion, looks at the kernels, times them, and explains the difference.
 #
-# It runs on what is here: an AMD or NVIDIA GPU, or else this machine's CPU through OpenCL.
+# It runs on an AMD or NVIDIA GPU if there is one, otherwise on this machine's CPU through OpenCL.
 
 # %%
 import numpy as np
@@ -32,8 +32,8 @@ wb.devices()
 # %% [markdown]
 # ## 1. A model, compiled twice
 #
-# A piece of a network: a layer normalisation, a product, the activation "hard swish", a residual sum, and a normalisation again. Its
-# parts have names, which are kept through all that the compiler does.
+# The model is a part of a network: a layer normalisation, a product, the activation "hard swish", a residual sum, and another
+# normalisation. Its parts have names, which the compiler preserves.
 
 # %%
 rng = np.random.default_rng(0)
@@ -76,14 +76,14 @@ def block(rows=16_384, width=256):
 program = block()
 
 # %% [markdown]
-# The pipeline of the `gpu` target ends in fusion. Left out, every operation becomes a kernel of its own.
+# The pipeline of the `gpu` target ends with fusion. Without it, every operation becomes a separate kernel.
 
 # %%
 plain = wb.compile(program, target="gpu", passes=wb.pipelines()["gpu"].without("fusion"))
 plain.program
 
 # %% [markdown]
-# With it, what is computed for each row stays in one kernel. A fused module opens like a folder.
+# With fusion, all computation per row is in one kernel. A fused module opens like a folder.
 
 # %%
 fused = wb.compile(program, target="gpu")
@@ -92,15 +92,15 @@ fused.program
 # %% [markdown]
 # ## 2. The kernels
 #
-# A row is a launch. The tabs show its source, the module that it was made from, its machine code, and what the compiler said; `/`
-# searches, and a click on a heading sorts. What nothing on this device tells has no column.
+# Each row is a launch. The tabs show the kernel's source, its module, its machine code, and the compiler's log; `/` searches, and a
+# click on a heading sorts. Numbers that this device does not report have no column.
 
 # %%
 kernels = fused.kernels()
 kernels
 
 # %% [markdown]
-# The same as data: the source without what all kernels share, and the machine code that the device runs.
+# The same as data: the source without the common prologue, and the machine code.
 
 # %%
 norm = next(k for k in kernels if "norm 1" in k.sources)
@@ -110,8 +110,8 @@ print(*norm.assembly.splitlines()[:20], "...", sep="\n")
 # %% [markdown]
 # ## 3. Time, with its uncertainty
 #
-# A profile runs once to warm up, and then several times with an event around each kernel. Times are medians, with the
-# interquartile range beside them, and their sum is held against the whole run.
+# A profile runs once to warm up, and then several times with an event around each kernel. Times are medians with interquartile
+# ranges, and their sum is compared with the time of the whole run.
 
 # %%
 inputs = {"x": rng.standard_normal((16_384, 256)).astype(np.float32)}
@@ -123,8 +123,8 @@ print(fast.run_times)
 fast.timings()
 
 # %% [markdown]
-# Side by side, by the parts of the model that the kernels compute. A difference that two sets of repetitions could have shown by
-# chance is called noise.
+# Both builds side by side, by the parts of the model that the kernels compute. A difference that may be due to chance is marked as
+# noise.
 
 # %%
 comparison = wb.compare_timings(slow, fast, names=("plain", "fused"))
@@ -134,8 +134,8 @@ comparison
 # %% [markdown]
 # ## 4. What fusion saves
 #
-# A kernel that adds two numbers reads 8 bytes and writes 4 for one operation. The arithmetic is nothing; the traffic is all. A fused
-# kernel keeps what is between two operations in registers, so that one reading and one writing are left.
+# A kernel that adds two floats reads 8 bytes and writes 4 for one operation: memory traffic dominates, the arithmetic is free. A
+# fused kernel keeps intermediate values in registers, so that only one read and one write are left.
 
 # %%
 for name, build in (("plain", plain), ("fused", fused)):
@@ -146,10 +146,10 @@ for name, build in (("plain", plain), ("fused", fused)):
     )
 
 # %% [markdown]
-# The roofline shows what follows. To the left, where there is little arithmetic for a byte, the memory's bandwidth is the limit (the
-# slope); to the right the arithmetic itself is (the flat part). Both limits were measured on this device. Fused, the same work is
-# fewer dots, further to the right: each moves fewer bytes for what it computes. A dot above the slope found its bytes in a cache; one
-# that is far below both lines waits for something else, such as the threads of its block for one another.
+# The roofline plot shows the consequence. On the left, with little arithmetic per byte, memory bandwidth is the limit (the slope);
+# on the right arithmetic is (the flat part). Both limits were measured on this device. With fusion, the same work is fewer dots,
+# further to the right: each moves fewer bytes per operation. A dot above the slope read from a cache; a dot far below both lines is
+# limited by something else, such as barriers.
 
 # %%
 import matplotlib.pyplot as plt
@@ -163,16 +163,17 @@ fast.plot_roofline(right).set_title("fused");
 # %% [markdown]
 # ## 5. From a kernel to the graph and back
 #
-# The graph of the fused program, coloured by time, and its kernels: what is selected in one is selected in the other, and in Python.
+# The graph of the fused program, coloured by time, and its kernels. They share one selection, with each other and with Python.
 
 # %%
 explorer = fused.kernels(fast).explore()
 explorer
 
 # %% [markdown]
-# ## 6. A device that is not here
+# ## 6. A device that is not present
 #
-# Kernels can be compiled for another device, and read: how many registers does each need there? What is missing is said.
+# Kernels can be compiled for another device and inspected: how many registers does each need there? If a compiler is missing, the
+# message says which.
 
 # %%
 for device in ("hip:gfx90a", "cuda:sm_90"):

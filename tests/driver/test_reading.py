@@ -141,7 +141,7 @@ def test_passes_by_name_with_commas_and_options(model: Path, call: Call):
         ("fuse_nothing", "unknown pass 'fuse_nothing'"),
         ("fuse_pointwise{no_such:1}", "its options are"),
         ("{a:1}", "expected the name of a pass"),
-        ("fuse_pointwise{a}", "is no list, object or number"),
+        ("fuse_pointwise{a}", "expected a list, object or number"),
     ],
 )
 def test_a_wrong_pass_is_one_message(model: Path, call: Call, word: str, says: str):

@@ -135,7 +135,7 @@ def test_every_option_of_the_environment_is_documented():
 
 def test_words_after_names():
     assert by_name("--x", ["@a", "1", "2", "@b", "3"]) == {"a": ["1", "2"], "b": ["3"]}
-    for words, says in ((["1"], "expected a name first"), (["@a"], "nothing is said about @a")):
+    for words, says in ((["1"], "expected a name first"), (["@a"], "expected a value after @a")):
         with pytest.raises(UsageError, match=says):
             by_name("--x", words)
 

@@ -72,7 +72,7 @@ def test_each_operation_has_an_element_or_a_schedule_or_the_host_has_a_reason():
 
 def test_a_second_declaration_for_an_operation_is_refused():
     for declare, what in ((value_of, "an element"), (schedule, "a schedule")):
-        with pytest.raises(OperationError, match=f"Dot has {what} already"):
+        with pytest.raises(OperationError, match=f"Dot already has {what}"):
             declare(Dot)(lambda *_: None)
 
 

@@ -80,7 +80,7 @@ def overlaid_svg(view: GraphView) -> str:
     ("given", "words"),
     [
         ({"values": {1: 2}, "color": 1}, "unknown key 'color'"),
-        ({"values": {1: 2}, "scale": "jet"}, "the scales are"),
+        ({"values": {1: 2}, "scale": "jet"}, "unknown scale .jet.; expected one of"),
     ],
 )
 def test_a_wrong_overlay_is_refused(given: dict[str, object], words: str):

@@ -1,1 +1,1 @@
-"""Other projects' own interfaces over the same core."""
+"""Interfaces of other projects, over the same core."""

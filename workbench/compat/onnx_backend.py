@@ -1,4 +1,4 @@
-"""The workbench behind ``onnx.backend``: what onnx's own test suite, and any caller of it, runs models by."""
+"""The workbench as a backend of ``onnx.backend``, for onnx's own test suite and other callers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from workbench.compiler.onnx.tensors import NARROW
 Key: TypeAlias = "tuple[tuple[object, ...], ...]"
 
 MAX_BUILDS = 16
-"""Programs that are kept for one model; the oldest goes first."""
+"""Most programs that are kept for one model; the oldest is dropped first."""
 
 DEVICES = {"CPU"}
 
 
 class WorkbenchBackend(Backend):
-    """Runs ONNX models with the workbench's reference, or another target of its that uses the CPU."""
+    """Runs ONNX models with the reference, or with another of the workbench's targets that use the CPU."""
 
     @classmethod
     def prepare(
         cls, model: onnx.ModelProto, device: str = "CPU", target: str = "ref", **options: Any
     ) -> PreparedModel:
-        """A model made ready to run.
+        """A model, ready to run.
 
         Args:
             model: The model.
@@ -52,7 +52,7 @@ class WorkbenchBackend(Backend):
     def run_model(
         cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **options: Any
     ) -> tuple[Any, ...]:
-        """The outputs of a model that is run once."""
+        """The outputs of a model that is prepared and run once."""
         return cls.prepare(model, device, **options).run(inputs)
 
     @classmethod
@@ -76,9 +76,9 @@ class WorkbenchBackend(Backend):
 class PreparedModel(BackendRep):
     """A model that runs on arrays.
 
-    A model whose inputs are declared with all of their lengths is compiled once. Where lengths are left
-    open, or something has to be known at import that is computed from an input (the axes of a reduction),
-    a program is made for what the inputs are at the first run, and kept for the next.
+    A model whose inputs are declared with all lengths is compiled once. If lengths are open, or import
+    depends on an input's value (say the axes of a reduction), a program is made for the inputs of the first
+    run, and kept for later ones.
     """
 
     def __init__(
@@ -91,19 +91,19 @@ class PreparedModel(BackendRep):
     ) -> None:
         self.model = model
         self.source = model if source is None else source
-        """What programs are imported from: the model, or the file or bytes that hold its tensors, too."""
+        """The source of imports: the model, or the file or bytes that also hold its tensors."""
         self.target = target
         self.device = device
-        """Which device, if the target is one; by default the best one here."""
+        """The device, if the target uses one; by default the best."""
         self.options = dict(options)
         given = {t.name for t in model.graph.initializer}
         self.inputs = [v for v in model.graph.input if v.name not in given]
         self.fixed: set[str] = set()
-        """Inputs whose values programs are made for."""
+        """The inputs whose values programs depend on."""
         self.is_open = any(map(_is_open, self.inputs))
-        """Whether programs are made for lengths of inputs that the model does not declare."""
+        """Whether programs depend on lengths of inputs that the model does not declare."""
         self.last_build: Build | None = None
-        """The program that was made last; None where it takes inputs to make one."""
+        """The last program; None until the inputs that it depends on are known."""
         self._builds: dict[Key, Build] = {}
         if not self.is_open:
             try:
@@ -154,7 +154,7 @@ class PreparedModel(BackendRep):
             return made
 
     def _fix(self, error: RuntimeValueError) -> None:
-        """Make programs for the values of these inputs from now on, unless that is done already."""
+        """Make programs depend on the values of these inputs; raise the error if they do already."""
         fresh = set(error.inputs) - self.fixed
         if not fresh:
             raise error
@@ -189,7 +189,7 @@ def model_of_node(
     inputs: Any,
     outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
 ) -> onnx.ModelProto:
-    """A model that is one node."""
+    """A model of a single node."""
     values = list(inputs.values()) if isinstance(inputs, Mapping) else list(inputs)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     names = [name for name in node.input if name]
     arrays: list[Array] = [np.asarray(v) for v in values]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
@@ -208,7 +208,7 @@ def _value(name: str, dtype: Any, lens: Sequence[int]) -> onnx.ValueInfoProto:
 
 
 def _dims(value: Any) -> list[Dim | int] | None:
-    """The lens of an array, or what those of a sequence's elements have in common."""
+    """The lens of an array, or the ranges that cover a sequence's elements."""
     if not isinstance(value, list | tuple):
         return None if value is None else list(np.shape(value))
     found = [d for v in value if (d := _dims(v)) is not None]  # pyright: ignore[reportUnknownVariableType]
@@ -233,7 +233,7 @@ def _is_open(value: onnx.ValueInfoProto) -> bool:
 
 
 def _form(value: Any) -> tuple[object, ...]:
-    """The key that a program is made for: type and lens of an array, or of each part of a sequence."""
+    """The key of a program: type and lens of an array, or of each element of a sequence."""
     if value is None:
         return (None,)
     if isinstance(value, list | tuple):
@@ -243,7 +243,7 @@ def _form(value: Any) -> tuple[object, ...]:
 
 
 def _declared(value: Any, declared: onnx.ValueInfoProto) -> Any:
-    """An output as the model declares it: of rank 0, or of a type that programs hold in a wider one."""
+    """An output in its declared form: of rank 0, or of a type that programs hold in a wider one."""
     if value is None or isinstance(value, list | tuple):
         return value  # pyright: ignore[reportUnknownVariableType]
     array: Array = np.asarray(value)

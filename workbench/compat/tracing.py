@@ -1,4 +1,4 @@
-"""Traces that MIGraphX's variables ask for; what makes them is loaded when one is set."""
+"""Traces that MIGraphX's environment variables ask for; the tracing code is loaded only if one is set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pass_listeners(program: Program, purpose: str) -> Sequence[Listener]:
 
 
 def run(program: Program, inputs: Mapping[str, Any]) -> list[Any] | None:
-    """The outputs of a run that is narrated as ``MIGRAPHX_TRACE_EVAL`` says; None where it is not set."""
+    """The outputs of a run with the trace of ``MIGRAPHX_TRACE_EVAL``; None if that is not set."""
     if not (level := knobs.trace_eval):
         return None
     from workbench.compat.migraphx.narration import narrate  # noqa: PLC0415

@@ -1,1 +1,1 @@
-"""Programs on devices: kernels from one emitter, three runtimes behind one protocol."""
+"""The device target: one emitter of kernels, and three runtimes (CUDA, HIP, OpenCL) behind one interface."""

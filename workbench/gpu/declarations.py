@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 class Declarations(Generic[T]):
-    """A table of declarations by operation class; an operation without one has that of its base.
+    """A table of declarations by operation class; an operation without one inherits its base's.
 
     Args:
-        what: What is declared, for messages.
-        package: The package whose modules hold the declarations; it is searched when one is asked for.
+        what: What is declared: a word for messages.
+        package: The package with the declarations; its modules are imported at the first look-up.
     """
 
     def __init__(self, what: str, package: str) -> None:
-        """Nothing is declared yet."""
+        """Create an empty table."""
         self._what, self._package = what, package
         self._known: dict[type[Operation], T] = {}
 
@@ -28,10 +28,10 @@ class Declarations(Generic[T]):
         """Declare a value for an operation and those derived from it.
 
         Raises:
-            OperationError: The operation has one.
+            OperationError: The operation has a declaration already.
         """
         if op in self._known:
-            raise OperationError(f"{op.__name__} has {self._what} already: {self._known[op]!r}")
+            raise OperationError(f"{op.__name__} already has {self._what}: {self._known[op]!r}")
         self._known[op] = value
 
     def of(self, op: Operation) -> T | None:

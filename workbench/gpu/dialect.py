@@ -1,4 +1,4 @@
-"""The dialects of C that kernels are printed in: one body, and a prologue a dialect that defines its words.
+"""The dialects of C that kernels are printed in: one body, and a prologue per dialect that defines its words.
 
 A kernel's source uses only these words: ``KERNEL(threads)`` before its name, ``GLOBAL`` before what a
 pointer points to, ``SHARED`` before an array that a block shares, ``DEVICE`` before a function,
@@ -6,7 +6,7 @@ pointer points to, ``SHARED`` before an array that a block shares, ``DEVICE`` be
 after a pointer's ``*``, ``ALIGN(n)``, ``SHUFFLE_XOR(v, m)`` where ``warp`` is not 0, the types
 ``f32 f64 i8 u8 i16 u16 i32 u32 i64 u64``, and functions that C's library has, of which those for
 ``f32`` and ``f64`` have one name. ``FAST_EXP`` and ``FAST_DIV`` of ``f32`` may be wrong in their last
-bits; ``MIN_F32`` and ``MAX_F32`` give NaN where an operand is. A half or a bfloat16 in memory is a
+bits; ``MIN_F32`` and ``MAX_F32`` give NaN if an operand is NaN. A half or a bfloat16 in memory is a
 ``u16``, a bool a ``u8``.
 """
 
@@ -24,15 +24,15 @@ class Dialect:
     name: str
     """``hip``, ``cuda`` or ``opencl``."""
     prologue: str
-    """What stands before every kernel."""
+    """The text before every kernel."""
     machine: Machine = field(default_factory=Machine)
-    """What schedules go by."""
+    """The machine that schedules choose tilings for."""
     shuffles: bool = True
     """Whether it has ``SHUFFLE_XOR``."""
 
     @property
     def warp(self) -> int:
-        """Work items that can shuffle; 0 where kernels may not rely on any."""
+        """Work items that can exchange values by shuffles; 0 if there are no shuffles."""
         return self.machine.warp if self.shuffles else 0
 
 
@@ -108,7 +108,7 @@ DEVICE u16 f64_half(f64 x) { return __builtin_bit_cast(u16, (_Float16)x); }
 )
 
 # Halves are converted by their bits: vstore_half into a variable of an inlined function gave wrong
-# numbers on PoCL 3.0 in kernels that have a barrier.
+# results on PoCL 3.0 in kernels that have a barrier.
 _OPENCL_WORDS = """\
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL FP_CONTRACT ON
@@ -154,7 +154,7 @@ _OPENCL = _TYPES.format(long="long") + _OPENCL_WORDS + _NAN_WORDS
 
 
 def opencl_dialect(machine: Machine) -> Dialect:
-    """OpenCL C for a device; without shuffles, which its version 1.2 does not have."""
+    """OpenCL C for a device; without shuffles, which OpenCL C 1.2 lacks."""
     return Dialect("opencl", _OPENCL, machine, shuffles=False)
 
 
@@ -163,7 +163,7 @@ OPENCL = opencl_dialect(CPU)
 
 
 def hip_dialect(warp: int) -> Dialect:
-    """HIP C++ for AMD's devices of this wave size; HIP on NVIDIA's compiles it, too.
+    """HIP C++ for AMD devices of this wave size; HIP on NVIDIA devices compiles it too.
 
     Args:
         warp: Work items of a wave: 64 on gfx9, 32 on gfx10 and later.

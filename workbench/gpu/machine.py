@@ -1,4 +1,4 @@
-"""Machines: the properties of a device that shape kernels; the dialect only spells them."""
+"""Machines: the properties of a device that schedules depend on. A dialect only decides the syntax."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Machine:
-    """The properties that schedules ask for. The defaults are those of an unknown GPU."""
+    """The properties that schedules depend on. The defaults describe an unknown GPU."""
 
     is_cpu: bool = False
-    """Whether a core runs a block's work items in a loop: barriers cost, and shared memory gains nothing."""
+    """Whether a core runs a block's work items in a loop: barriers are slow, shared memory is no faster."""
     warp: int = 0
-    """Work items that run in lockstep; 0 where none do, or it is not known."""
+    """Work items that run in lockstep; 0 if none do, or if it is unknown."""
     access: int = 16
-    """Bytes that a work item moves at once; 0 where it does not pay that it has neighbouring elements."""
+    """Bytes of a work item's vector access; 0 if it does not pay to give a work item adjacent elements."""
     units: int = 0
-    """Compute units; 0 where kernels are made for any number of them."""
+    """Compute units; 0 if kernels are made for any number of them."""
     shared: int = 48 << 10
-    """Bytes of memory that a block shares."""
+    """Bytes of shared memory per block."""
     threads: int = 1024
     """Most work items of a block."""
 
     @property
     def busy(self) -> int:
-        """Work items that keep it busy."""
+        """Number of work items that keep it busy."""
         return self.units * self.threads if self.units else 1 << 17
 
 

@@ -1,4 +1,4 @@
-"""The target ``gpu``: programs become kernels for a device."""
+"""The target ``gpu``: programs are lowered to kernels for a device."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class _Gpu(Target):
 
     @property
     def device(self) -> str:
-        """The best device that is here."""
+        """The best device that is present."""
         return next((d.name for d in registry.available() if not d.missing), "none")
 
     @property
     def missing(self) -> str:
-        """Every kind of device lacks something."""
+        """The things that each kind of device lacks, if no device is present."""
         rows = registry.available()
         if any(not d.missing for d in rows):
             return ""
@@ -35,10 +35,10 @@ class _Gpu(Target):
 
     @property
     def preference(self) -> int:
-        """First where there is a GPU.
+        """The highest preference if there is a GPU.
 
-        Kernels run on a CPU, too, through OpenCL, but products and convolutions are faster in NumPy's
-        libraries.
+        Kernels run on a CPU too, through OpenCL, but NumPy's libraries are faster at products and
+        convolutions.
         """
         here = (d.processor for d in registry.available() if not d.missing)
         return 2 if "GPU" in here else 0
@@ -51,7 +51,7 @@ class _Gpu(Target):
         source: Program | None = None,
         compile: Callable[[Program], Build] | None = None,
     ) -> Runner:
-        """Lower the program, or a variant of its source for each set of lengths that a run has.
+        """Lower the program, or, if lengths are ranges, a variant of its source for each set of lengths.
 
         Raises:
             DeviceError: There is no such device.

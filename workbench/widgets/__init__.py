@@ -1,4 +1,4 @@
-"""Views of programs, recordings and kernels for notebooks, pages and documents; never of devices."""
+"""Views of programs, recordings and kernels for notebooks, pages and documents. They know no devices."""
 
 from typing import TYPE_CHECKING, Any
 

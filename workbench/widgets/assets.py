@@ -22,14 +22,14 @@ _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
 def joined(folder: Path, name: str) -> str:
-    """A file and all that it imports, each after those that it needs: ``const $name = ...`` for each.
+    """A file with its transitive imports in dependency order: ``const $name = ...`` for each.
 
     Args:
-        folder: Where the files are.
+        folder: The folder of the files.
         name: The file's name without ``.js``.
 
     Raises:
-        ValueError: A file imports itself through others, or does not end with its export.
+        ValueError: The imports have a cycle, or a file does not end with its export.
     """
     scopes: dict[str, str] = {}
     _join(folder, name, scopes, ())
@@ -55,14 +55,14 @@ def _join(folder: Path, name: str, scopes: dict[str, str], above: tuple[str, ...
 
 
 def _code(text: str, start: int) -> int:
-    """The place of the first code at or after ``start``, past blank lines and line comments."""
+    """The position of the first code at or after ``start``, past blank lines and line comments."""
     found = _ASIDE.match(text, start)
     return found.end() if found else start
 
 
 @cache
 def script(name: str) -> str:
-    """A view with all that it needs, as statements that end with ``const $name = { render };``.
+    """A view with its imports, as statements that end with ``const $name = { render };``.
 
     Args:
         name: The view's file without ``.js``, e.g. ``graph_view``.
@@ -86,7 +86,7 @@ def style() -> str:
 
 @cache
 def svg_rules() -> str:
-    """The style rules of a static picture, with ``.W`` for its class."""
+    """The style rules of a static picture; ``.W`` stands for its class."""
     return _STYLE_COMMENT.sub("", (STATIC / "svg.css").read_text(encoding="utf-8"))
 
 

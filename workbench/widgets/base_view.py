@@ -1,4 +1,4 @@
-"""The base of every widget: a selection, a theme, a height, and a short string with its whole state."""
+"""The base of every widget: a selection, a theme, a height, and a short string that holds its state."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ THEMES = ("auto", "light", "dark")
 
 
 def packed(value: object) -> bytes:
-    """JSON, deflated: what a widget's state carries in place of long lists."""
+    """Deflated JSON, which replaces long lists in a widget's traits."""
     return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
 
 
 class BaseView(anywidget.AnyWidget):
-    """A widget whose remembered traits are also one string."""
+    """A widget whose persistent traits are also encoded in one string."""
 
     selected = traitlets.Int(None, allow_none=True).tag(sync=True)
     """Id of the selected instruction, or None."""
     theme = traitlets.Enum(THEMES, default_value="auto").tag(sync=True)
-    """Light, dark, or that of the page around."""
+    """``light``, ``dark``, or ``auto`` for the page's."""
     height = traitlets.Int(480).tag(sync=True)
     """Height in pixels."""
     state = traitlets.Unicode("")
@@ -35,7 +35,7 @@ class BaseView(anywidget.AnyWidget):
     _remembered: tuple[str, ...] = ("selected", "theme")
 
     def __init__(self, **traits: Any) -> None:
-        """Set traits, then keep `state` in step with them."""
+        """Set traits, then keep `state` in sync with them."""
         state = traits.pop("state", "")
         super().__init__(**traits)
         self.observe(self._write_state, names=list(self._remembered))
@@ -46,7 +46,7 @@ class BaseView(anywidget.AnyWidget):
 
     @traitlets.validate("state")
     def _check_state(self, proposal: Any) -> str:
-        """Refuse a string that is no view's state before any trait is set."""
+        """Refuse an invalid state string before any trait is set."""
         state = str(proposal["value"])
         for name, value in read_state(state).items():
             trait = self.traits().get(name)
@@ -64,4 +64,6 @@ class BaseView(anywidget.AnyWidget):
             for name in self._remembered:
                 default = self.traits()[name].default_value
                 setattr(self, name, values.get(name, default))
-        self._write_state(None)  # a value may have been out of range, or not one of this view's
+        self._write_state(
+            None
+        )  # normalise: a value may have been out of range, or unknown to this view

@@ -1,17 +1,17 @@
-"""Notebook output of a view: the widget, a static picture of bounded size, and text."""
+"""Notebook output of views: the widget, a static picture of bounded size, and text."""
 
 from __future__ import annotations
 
 from typing import Any
 
 LIMIT = 250
-"""Most nodes that a picture in a notebook's file draws; a view shows the rest."""
+"""Most nodes in a picture stored in a notebook; the widget shows all."""
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 
 def mimebundle(program: Any) -> Bundle:
-    """A program as a notebook shows it: widget, SVG and text, or without the widget where that is asked."""
+    """The notebook output of a program: widget, SVG and text, without the widget if the knobs say so."""
     from workbench.knobs import knobs  # noqa: PLC0415
 
     if knobs.static:
@@ -24,7 +24,7 @@ def mimebundle(program: Any) -> Bundle:
 
 
 def static_bundle(program: Any) -> Bundle:
-    """The picture and the text of a program, without a widget."""
+    """The notebook output of a program without a widget: picture and text."""
     from workbench.widgets.rows import table_of  # noqa: PLC0415
     from workbench.widgets.scene import scene_of  # noqa: PLC0415
     from workbench.widgets.svg import summary, svg  # noqa: PLC0415
@@ -34,7 +34,7 @@ def static_bundle(program: Any) -> Bundle:
 
 
 def kernels_bundle(kernels: Any) -> Bundle:
-    """A list of kernels as a notebook shows it: widget, HTML and text."""
+    """The notebook output of a list of kernels: widget, HTML and text."""
     try:
         return kernels.view()._repr_mimebundle_()
     except ImportError:
@@ -45,13 +45,13 @@ def kernels_bundle(kernels: Any) -> Bundle:
 
 
 def html_bundle(widget: Any, html: str, words: str) -> Bundle:
-    """A widget's own bundle with HTML and words beside it; without the widget where that is asked."""
+    """A widget's bundle with HTML and text added; without the widget if the knobs say so."""
     data, metadata = _own(widget)
     return data | {"text/plain": words, "text/html": html}, metadata
 
 
 def bundle(widget: Any, picture: str, words: str) -> Bundle:
-    """A widget's own bundle with a picture and words beside it; without the widget where that is asked."""
+    """A widget's bundle with a picture and text added; without the widget if the knobs say so."""
     data, metadata = _own(widget)
     data |= {"text/plain": words, "image/svg+xml": picture}
     return data, {**metadata, "image/svg+xml": {"alt": words}}

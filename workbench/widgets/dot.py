@@ -1,4 +1,4 @@
-"""A scene in Graphviz's language: open groups as clusters, names escaped."""
+"""A scene in DOT, Graphviz's language: open groups as clusters, names escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.widgets.scene import Scene
 
 
 def quoted(text: str) -> str:
-    r"""A string of Graphviz: quotes and backslashes escaped, so that a name is never a command (``\N``)."""
+    r"""A DOT string, with quotes and backslashes escaped: a name is never an escape sequence (``\N``)."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "")
     return '"' + " ".join(escaped.split("\n")) + '"'
 
@@ -33,7 +33,7 @@ def dot(scene: Scene, opened: set[str], step: int = 0) -> str:
 
 
 def _cluster(layout: Layout, shown: dict[int, Node], container: int, indent: str) -> list[str]:
-    """The children of a container: nodes, closed groups as nodes, and open groups as clusters."""
+    """The children of a container: nodes and closed groups as nodes, open groups as clusters."""
     lines: list[str] = []
     for items in layout.scene.order.containers[container + 1].ranks:
         for item in items:

@@ -18,14 +18,14 @@ _WORDS = ("added", "removed", "changed")
 
 
 class PassExplorer(View):
-    """The passes of a recording, one after the other: what each changed, by which rule, and where.
+    """The passes of a recording, one at a time: what each changed, by which rule, and where.
 
     Args:
-        recording: What was recorded.
-        step: The step to show first; without it, the first that changed something.
+        recording: The recording.
+        step: The step to show first; by default the first that changed something.
         overlay: Numbers by instruction id, shown as colours.
-        title: What was compiled; without it, the program's name.
-        target: What it was compiled for.
+        title: The name of what was compiled; by default the program's.
+        target: The target.
         height: Height in pixels.
         theme: ``auto``, ``light`` or ``dark``.
         state: The `state` of an earlier view, to reopen it.
@@ -54,7 +54,7 @@ class PassExplorer(View):
         theme: str = "auto",
         state: str = "",
     ) -> None:
-        """Lay out all steps; the data of a step follows when it is looked at."""
+        """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
         self.steps = Steps(recording)
         self.scene = self.steps.scene
@@ -89,7 +89,7 @@ class PassExplorer(View):
             self.detail = packed(self.steps.detail(self.step))
 
     def to_svg(self, *, all_nodes: bool = True) -> str:
-        """The graphs before and after the current pass, side by side, with what changed marked."""
+        """The graphs before and after the current pass, side by side, with changes marked."""
         from workbench.widgets.svg import beside, svg  # noqa: PLC0415
 
         states = self.steps.at(self.step)

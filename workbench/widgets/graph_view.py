@@ -17,7 +17,7 @@ from workbench.widgets.scene import OPEN_BUDGET, Scene, scene_of
 
 
 def ids_of(items: Any) -> list[int]:
-    """Ids out of an id, an instruction, or any number of them."""
+    """Ids of an id, an instruction, or an iterable of these."""
     if items is None:
         return []
     listed = [items] if isinstance(items, int) or hasattr(items, "id") else list(items)
@@ -25,18 +25,18 @@ def ids_of(items: Any) -> list[int]:
 
 
 class View(BaseView):
-    """The base of views of graphs: marks, open groups, overlay and camera."""
+    """The base of graph views: marks, open groups, overlay and camera."""
 
     highlight = traitlets.List(traitlets.Int()).tag(sync=True)
-    """Ids that are marked."""
+    """Marked ids."""
     expanded = traitlets.List(traitlets.Unicode(), allow_none=True, default_value=None).tag(
         sync=True
     )
     """Keys of the open groups: scope paths, and ``@id`` for the body of an instruction."""
     overlay = traitlets.Any({}).tag(sync=True)
-    """A number for each instruction, shown as colour; see `workbench.widgets.overlay.overlay_of`."""
+    """A number per instruction, shown as colour; see `workbench.widgets.overlay.overlay_of`."""
     camera = traitlets.Unicode("").tag(sync=True)
-    """Left, top and zoom, as the browser has them."""
+    """Left, top and zoom in the browser."""
 
     scene: Scene
     _budget = OPEN_BUDGET
@@ -47,15 +47,15 @@ class View(BaseView):
         return overlay_of(proposal["value"])
 
     def open_groups(self) -> set[str]:
-        """The keys of the groups that are open now."""
+        """The keys of the open groups."""
         opened: Any = self.expanded
         return self.scene.default_open(self._budget) if opened is None else set(opened)
 
     def select(self, ids: Any = None) -> None:
-        """Select an instruction and mark more.
+        """Select an instruction and mark others.
 
         Args:
-            ids: Ids or instructions, one or many; the first is selected, all are marked. None lets go.
+            ids: Ids or instructions, one or many; the first is selected, all are marked. None clears both.
         """
         found = ids_of(ids)
         self.highlight = found if len(found) > 1 else []
@@ -63,10 +63,10 @@ class View(BaseView):
 
 
 class GraphView(View):
-    """A program or module as a graph: groups open, instructions are selected, here and in the browser.
+    """A program or module as a graph: open groups and select instructions, in Python or in the browser.
 
     Args:
-        program_or_module: What to show.
+        program_or_module: The program or module.
         highlight: Ids or instructions to mark.
         overlay: Numbers by instruction id, shown as colours.
         height: Height in pixels.
@@ -87,7 +87,7 @@ class GraphView(View):
         theme: str = "auto",
         state: str = "",
     ) -> None:
-        """Lay out the program; nothing is drawn before the view is shown."""
+        """Lay out the program; drawing waits until the view is shown."""
         self.program = program_or_module
         self.table = table_of(program_or_module)
         self.scene = scene_of([self.table])
@@ -101,15 +101,15 @@ class GraphView(View):
         )
 
     def columns(self) -> dict[str, Any]:
-        """The columns for the browser: the scene, its one step, and the groups open at first."""
+        """The columns for the browser: the scene, its only step, and the initially open groups."""
         data = payload(self.scene)
         return data | {"steps": self.scene.steps, "open": sorted(self.scene.default_open())}
 
     def to_svg(self, *, all_nodes: bool = True) -> str:
-        """The picture as SVG, with the groups open that are open here.
+        """The picture as SVG, with this view's groups open.
 
         Args:
-            all_nodes: Whether a picture of very many nodes is drawn whole; else it is cut, and says so.
+            all_nodes: Whether to draw all nodes of a large graph; otherwise the picture is cut, and says so.
         """
         from workbench.widgets.svg import svg  # noqa: PLC0415
 
@@ -117,7 +117,7 @@ class GraphView(View):
                    overlay=self.overlay, limit=None if all_nodes else 400)  # fmt: skip
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """One offline page with this view, as it is now; written to ``path`` if given."""
+        """One offline page with this view in its current state; written to ``path`` if given."""
         from workbench.widgets.page import page  # noqa: PLC0415
 
         names = ("selected", "highlight", "expanded", "overlay", "theme", "height", "camera")
@@ -129,13 +129,13 @@ class GraphView(View):
         return text
 
     def to_dot(self) -> str:
-        """The graph in Graphviz's language, with the groups open that are open here."""
+        """The graph in Graphviz's language, with this view's groups open."""
         from workbench.widgets.dot import dot  # noqa: PLC0415
 
         return dot(self.scene, self.open_groups())
 
     def to_graphviz(self) -> Any:
-        """The graph as a `graphviz.Source`, which shows and renders itself where Graphviz is installed."""
+        """The graph as a `graphviz.Source`, which renders itself if Graphviz is installed."""
         from workbench.widgets.dot import graphviz_of  # noqa: PLC0415
 
         return graphviz_of(self.to_dot())

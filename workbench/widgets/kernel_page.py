@@ -1,4 +1,4 @@
-"""Kernels as HTML without a script: what a notebook shows where no widget runs."""
+"""Kernels as HTML without scripts, for notebooks in which no widget runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from html import escape
 from typing import Any
 
 ROWS = 200
-"""Most kernels in the static table; it says how many more there are."""
+"""Most kernels in the static table, which says how many it leaves out."""
 LINES = 400
-"""Most lines of a text there."""
+"""Most lines of a text on the page."""
 
 Row = Mapping[str, Any]
 
@@ -18,7 +18,7 @@ _PRE = "max-height:24em;overflow:auto;font-size:11.5px;line-height:1.5;margin:4p
 
 
 def digits(value: float | None) -> str:
-    """Three significant digits, without an exponent from 0.01 to 9,999; nothing where it is not known."""
+    """Three significant digits, without an exponent from 0.01 to 9,999; empty if unknown."""
     if value is None:
         return ""
     size = abs(value)
@@ -56,12 +56,12 @@ def kernels_text(rows: Sequence[Row], title: str) -> str:
 
 
 def kernels_html(rows: Sequence[Row], chosen: int, title: str) -> str:
-    """A table of the kernels, and the texts of one of them.
+    """A table of the kernels, and the texts of one.
 
     Args:
-        rows: As `KernelView` takes them.
-        chosen: Whose texts are shown.
-        title: What was compiled, and for what.
+        rows: The kernels, as for `KernelView`.
+        chosen: The index of the kernel whose texts are shown.
+        title: The program and the target.
     """
     texts = _texts(rows[chosen]) if rows else ""
     return f'<div style="overflow:auto">{_table(rows, title)}</div>{texts}'

@@ -16,7 +16,7 @@ from workbench.widgets.kernel_page import kernels_html, kernels_text
 
 TABS = ("source", "module", "machine", "log")
 PAGE_CHARACTERS = 6_000_000
-"""Most machine code that one page stores; what is beyond says so."""
+"""Most characters of machine code in one page; the page says what it leaves out."""
 
 _DETAILS = ("source", "log", "assembly")
 
@@ -24,15 +24,15 @@ Row = Mapping[str, Any]
 
 
 class KernelView(BaseView):
-    """Kernels in a table, sorted and filtered; of one its source, module, machine code and compile log.
+    """A table of kernels to sort and filter, with the source, module, machine code and compile log of one.
 
     Args:
-        rows: A mapping a launch: ``id`` and ``ids`` of the instruction and its parts, ``instruction``,
-            ``what``, ``name``, numbers such as ``ms``, ``bytes`` and ``registers`` (None where unknown),
+        rows: A mapping per launch: ``id`` and ``ids`` of the instruction and its parts, ``instruction``,
+            ``what``, ``name``, numbers such as ``ms``, ``bytes`` and ``registers`` (None if unknown),
             and the texts ``source``, ``module``, ``log`` and ``assembly``, the last one a function.
-        title: What was compiled, and for what.
-        graph: A view of the compiled program; what is selected in one is selected in the other.
-        selected: The id of an instruction whose kernel is shown first; without it, the slowest kernel.
+        title: The program and the target.
+        graph: A view of the compiled program; the two share the selection.
+        selected: The id of an instruction whose kernel is shown first; by default the slowest kernel.
         height: Height in pixels.
         theme: ``auto``, ``light`` or ``dark``.
         state: The `state` of an earlier view, to reopen it.
@@ -41,7 +41,7 @@ class KernelView(BaseView):
     kernel = traitlets.Int(0).tag(sync=True)
     """Index of the kernel that is shown."""
     tab = traitlets.Enum(TABS, default_value="source").tag(sync=True)
-    """Which text of it is shown: ``source``, ``module``, ``machine`` or ``log``."""
+    """The text that is shown: ``source``, ``module``, ``machine`` or ``log``."""
     detail = traitlets.Bytes().tag(sync=True)
 
     _remembered = ("selected", "kernel", "tab", "theme")
@@ -59,7 +59,7 @@ class KernelView(BaseView):
         theme: str = "auto",
         state: str = "",
     ) -> None:
-        """Take the rows; the texts of a kernel follow when it is looked at."""
+        """Show the rows; the texts of a kernel are sent when it is shown."""
         self.rows = list(rows)
         self.title = title
         self.graph = graph
@@ -118,7 +118,7 @@ class KernelView(BaseView):
         return text
 
     def _details(self) -> list[dict[str, Any]]:
-        """The texts of each kernel once; machine code until the page is full."""
+        """The texts of each kernel, once; machine code up to the page's limit."""
         found: dict[str, dict[str, Any]] = {}
         left = PAGE_CHARACTERS
         for row in self.rows:
@@ -130,7 +130,7 @@ class KernelView(BaseView):
         return list(found.values())
 
     def to_static(self) -> str:
-        """The same facts as HTML without a script: a table, and the texts of the kernel that is shown."""
+        """The view as HTML without scripts: the table, and the texts of the current kernel."""
         return kernels_html(self.rows, self.kernel, self.title)
 
     def summary(self) -> str:
@@ -145,12 +145,12 @@ class KernelView(BaseView):
 
 
 def slowest(rows: Sequence[Row]) -> int:
-    """The index of the slowest kernel; the first one where no times are known."""
+    """The index of the slowest kernel, or of the first if no times are known."""
     return max(range(len(rows)), key=lambda k: (rows[k]["ms"] or 0.0, -k), default=0)
 
 
 def _detail(row: Row, machine: bool) -> dict[str, Any]:
-    """The texts of a kernel; its machine code is made only when it is asked for."""
+    """The texts of a kernel; machine code is disassembled only on request."""
     found: dict[str, Any] = {name: row[name] for name in ("name", "source", "prologue", "log")}
     if machine:
         found["assembly"] = row["assembly"]()
@@ -158,15 +158,15 @@ def _detail(row: Row, machine: bool) -> dict[str, Any]:
 
 
 class KernelExplorer(ipywidgets.VBox):
-    """The graph of a compiled program above its kernels, with one selection.
+    """The graph of a compiled program above its kernels, with a shared selection.
 
     Args:
         graph: The graph.
-        kernels: The kernels, linked with it.
+        kernels: The kernels, linked with the graph.
     """
 
     def __init__(self, graph: GraphView, kernels: KernelView) -> None:
-        """Put one above the other."""
+        """Stack the two views."""
         self.graph = graph
         self.kernels = kernels
         super().__init__([graph, kernels])
@@ -202,12 +202,12 @@ def explorer(
     height: int = 480,
     theme: str = "auto",
 ) -> KernelExplorer:
-    """The graph of a compiled program and its kernels, linked; kernels' times colour the graph.
+    """The graph of a compiled program linked with its kernels, whose times colour the graph.
 
     Args:
         program: The compiled program.
-        rows: The kernels, as `KernelView` takes them.
-        title: What was compiled, and for what.
+        rows: The kernels, as for `KernelView`.
+        title: The program and the target.
         graph_height: Height of the graph in pixels.
         height: Height of the kernels in pixels.
         theme: ``auto``, ``light`` or ``dark``.
@@ -219,7 +219,7 @@ def explorer(
 
 
 def times(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """Milliseconds by instruction as an overlay of a graph; None where no times are known."""
+    """Milliseconds by instruction as an overlay of a graph; None if no times are known."""
     found: dict[int, float] = {}
     for row in rows:
         if row["ms"] is not None:

@@ -1,4 +1,4 @@
-"""The words on a node: its title, the one fact that tells it from its neighbour, and its chips' labels."""
+"""The text on a node: its title, one distinguishing fact, and its chips' labels."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LONGEST_LABEL = 48
 
 @lru_cache(maxsize=8192)
 def text_width(text: str, size: float) -> float:
-    """Width of a text in a usual sans-serif face, near enough to size a box, and the same everywhere."""
+    """The estimated width of a text in a sans-serif face: close enough for a box, and machine-independent."""
     units = sum(0.38 if c in NARROW else 0.9 if c in WIDE else 0.62 for c in text)
     return round(units * size, 1)
 
 
 def clipped(text: str, limit: int = LONGEST_LABEL) -> str:
-    """The text, cut in the middle when longer than ``limit``: both ends of a name tell something."""
+    """The text, cut in the middle if longer than ``limit``, since both ends of a name matter."""
     text = " ".join(text.split())
     if len(text) <= limit:
         return text
@@ -30,7 +30,7 @@ def clipped(text: str, limit: int = LONGEST_LABEL) -> str:
 
 
 def lens_text(shape: Any) -> str:
-    """The dimensions as ``64×3×7×7``; a dynamic one as its range, a tuple as its parts."""
+    """The lens as ``64×3×7×7``; a range as its bounds, a tuple as its parts."""
     if not getattr(shape, "is_tensor", True):
         return f"{shape.kind}({', '.join(lens_text(s) for s in shape.subs)})"
     if getattr(shape, "is_dynamic", False):
@@ -45,7 +45,7 @@ def _dim(dim: Any) -> str:
 
 
 def title(op: Any) -> str:
-    """First line: the operation, or the name of a parameter; a group is called by what its tag says."""
+    """First line: the operation, or the name of a parameter, or the tag of a group."""
     if op.name == "group" and op.tag:
         return clipped(f"{op.tag} group", 32)
     if op.name == "@param":
@@ -87,17 +87,17 @@ _FACTS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "axis": lambda a: f"axis {a['axis']}",
     "index": lambda a: f"element {a['index']}",
 }
-"""The attribute that tells an operation from its neighbour, first match wins."""
+"""The attribute that best distinguishes an operation; the first match wins."""
 
 
 def fact(op: Any, shape: Any, inputs: list[Any], parts: str) -> str:
-    """Second line: kernel size, axis, permutation, parts of a fused module, or else the shape.
+    """Second line: the kernel's size, axis, permutation or fused operations, or else the shape.
 
     Args:
         op: The operation.
         shape: The shape of the result.
         inputs: The shapes of the inputs.
-        parts: What a fused module is made of (``add · relu``), if it is one.
+        parts: The operations of a fused body (``add · relu``), if there is one.
     """
     if parts:
         return clipped(parts)
@@ -121,7 +121,7 @@ def _convolution(attributes: Mapping[str, Any], weights: Any) -> str:
 
 
 def parts_text(names: list[str]) -> str:
-    """The operations of a fused module, ``add · relu``; repeats are counted."""
+    """The operations of a fused body, ``add · relu``; repeats are counted."""
     runs: list[list[Any]] = []
     for name in names:
         if runs and runs[-1][0] == name:
@@ -133,7 +133,7 @@ def parts_text(names: list[str]) -> str:
 
 
 def value_text(literal: Any) -> str:
-    """A scalar literal as a number, or nothing where it is not one."""
+    """A scalar literal as a number; empty for other literals."""
     shape = literal.shape
     if not getattr(shape, "is_tensor", True) or shape.elements != 1:
         return ""

@@ -1,8 +1,8 @@
 """Ranks and order within ranks: the part of a layered layout that does not depend on sizes.
 
-Each container (the page, a scope, a fused body) is laid out by itself, so that opening one moves only what
-is around it. The package fast-sugiyama was tried first and not taken: it knows no
-containers, aborts the process on a cycle or a self-loop, and took 3.8 s for one value with 300 users.
+Each container (the page, a scope, a fused body) is laid out by itself, so that opening one moves only its
+surroundings. The package fast-sugiyama was tried and rejected: it has no containers, aborts the process on
+a cycle or a self-loop, and took 3.8 s for one value with 300 users.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONG_LANE = 48
 
 @dataclass
 class Lane:
-    """A narrow place that an edge passes through on a rank where it has no end."""
+    """A narrow slot in which an edge passes through a rank."""
 
     container: int
     key: int
@@ -28,7 +28,7 @@ class Lane:
 
 @dataclass
 class Container:
-    """Children of one panel by rank, each rank from left to right, and who is tied to whom."""
+    """The children of one panel by rank, from left to right, and the ties between them."""
 
     ranks: list[list[int]] = field(default_factory=list[list[int]])
     ties: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -36,7 +36,7 @@ class Container:
 
 @dataclass
 class Order:
-    """Items are numbered: slots first, then groups, then lanes. Container 0 is the page, k + 1 is group k.
+    """The order of all items: slots, then groups, then lanes. Container 0 is the page, k + 1 is group k.
 
     A lane's key is the item that the edge starts from, or ``-1 - slot`` for an edge from outside.
     """
@@ -47,18 +47,18 @@ class Order:
 
 @dataclass
 class _Links:
-    """Edges as one container sees them: between its children, out of it, and into it."""
+    """The edges of one container: between its children, out of it, and into it."""
 
     children: list[int] = field(default_factory=list[int])
     inner: dict[tuple[int, int], None] = field(default_factory=dict[tuple[int, int], None])
     leaving: dict[int, None] = field(default_factory=dict[int, None])
     entering: dict[tuple[int, int], None] = field(default_factory=dict[tuple[int, int], None])
     firm: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
-    """Edges of the first step among these; an edge out is tied to itself, one in to its source's key."""
+    """Those of them in the first step; an edge out is tied to itself, one in to its source's key."""
 
 
 def arrange(graph: Graph) -> Order:
-    """Give each child of each container its rank and its place in the rank."""
+    """Assign each child of each container its rank and its position in the rank."""
     links = _links(graph)
     place = _places(graph)
     order = Order()
@@ -95,7 +95,7 @@ def _lift(
     user: tuple[int, list[int]],
     firm: bool,
 ) -> None:
-    """Show an edge to each container that it leaves, crosses or enters."""
+    """Register an edge in each container that it leaves, crosses or enters."""
     around = set(user[1])
     child = source[0]
     for group in source[1]:
@@ -132,7 +132,7 @@ def _places(graph: Graph) -> list[int]:
 
 
 def _ranks(link: _Links, place: list[int], pinned: set[int]) -> dict[int, int]:
-    """Longest path from the top; then what hangs on nothing moves down, right above its first user."""
+    """Ranks by longest path from the top; items without inputs then move down to their first user."""
     rank = dict.fromkeys(link.children, 0)
     preds: dict[int, list[int]] = {c: [] for c in link.children}
     succs: dict[int, list[int]] = {c: [] for c in link.children}
@@ -169,7 +169,7 @@ class _Builder:
             self.container.ranks[rank[child]].append(child)
 
     def build(self) -> Container:
-        """The container, in order."""
+        """The container with its ranks ordered."""
         spans = self._spans()
         budget = LANE_BUDGET * len(self.link.children) + 200
         total = sum(max(0, last - first) for first, last, _ in spans.values())
@@ -183,7 +183,7 @@ class _Builder:
         return self.container
 
     def _keep_firm(self) -> None:
-        """Leave out ties of later steps between children that the first step ties to something already."""
+        """Drop ties of later steps between children that the first step already ties."""
         firm = self.link.firm
         held = {i for a, b in firm if self.rank.get(a, b) + 1 == self.rank[b] for i in (a, b)}
         self.container.ties = [
@@ -193,9 +193,9 @@ class _Builder:
         ]
 
     def _spans(self) -> dict[int, tuple[int, int, list[int]]]:
-        """For each start of edges: first and last rank that its lane crosses, and where it ends.
+        """For each start of edges, the first and last rank that its lane crosses, and its ends.
 
-        An edge of a later step has no lane of its own: what it passes has made room by then.
+        An edge of a later step gets no lane: the items that it passes have made room by then.
         """
         spans: dict[int, tuple[int, int, list[int]]] = {}
 
@@ -219,7 +219,7 @@ class _Builder:
         self.container.ties += [(key, t) for t in targets if key >= 0]
 
     def _lane(self, key: int, first: int, last: int, targets: list[int]) -> None:
-        """Make the lane of one start, and tie it from rank to rank and to its ends."""
+        """Add the lanes of one start, tied from rank to rank and to their ends."""
         at: dict[int, int] = {}
         if key >= 0:
             at[first - 1] = key
@@ -237,7 +237,7 @@ class _Builder:
 
 
 def _sort_ranks(container: Container) -> None:
-    """Order each rank by the mean place of its neighbours, sweeping down and up (barycentres)."""
+    """Order each rank by the mean position of its neighbours, sweeping down and up (barycentres)."""
     above: dict[int, list[int]] = {}
     below: dict[int, list[int]] = {}
     for a, b in container.ties:
@@ -260,7 +260,7 @@ def _sort_rank(items: list[int], ties: dict[int, list[int]], place: dict[int, fl
 
 
 def _settle(items: Iterable[int], place: dict[int, float]) -> None:
-    """Places from -1 to 1 whatever the rank's size, so that wide and narrow ranks compare."""
+    """Set positions from -1 to 1 whatever the rank's size, so that wide and narrow ranks are comparable."""
     listed = list(items)
     for k, item in enumerate(listed):
         place[item] = k - (len(listed) - 1) / 2

@@ -1,4 +1,4 @@
-"""Overlays: a number for each instruction, shown as colour, with its name, unit and scale."""
+"""Overlays: a number per instruction, shown as colour, with a name, a unit and a scale."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _KEYS = {"name", "unit", "scale", "tolerance", "total", "values"}
 
 
 def overlay_of(given: Any) -> dict[str, Any]:
-    """An overlay as the views read it.
+    """An overlay in the form that views read.
 
     Args:
         given: None, or a mapping (or Series) of instruction ids to numbers, or a mapping with ``values``
             and any of ``name``, ``unit``, ``scale`` (viridis, magma, puor), ``tolerance``, and ``total``
-            (whether a closed group shows the sum of what is in it, else the largest).
+            (whether a closed group shows the sum of its instructions, instead of the largest).
 
     Raises:
-        ValueError: A key or scale is unknown, or a value is no number.
+        ValueError: A key or scale is unknown, or a value is not a number.
     """
     if given is None:
         return {}
@@ -32,7 +32,7 @@ def overlay_of(given: Any) -> dict[str, Any]:
         given = {"values": given}
     if unknown := sorted(str(k) for k in set(given) - _KEYS):
         raise ValueError(
-            f"overlay: unknown key {unknown[0]!r}; the keys are {', '.join(sorted(_KEYS))}"
+            f"overlay: unknown key {unknown[0]!r}; expected one of {', '.join(sorted(_KEYS))}"
         )
     found: dict[str, Any] = {
         "name": "value",
@@ -43,7 +43,9 @@ def overlay_of(given: Any) -> dict[str, Any]:
         **given,
     }
     if found["scale"] not in SCALES:
-        raise ValueError(f"overlay: scale {found['scale']!r}; the scales are {', '.join(SCALES)}")
+        raise ValueError(
+            f"overlay: unknown scale {found['scale']!r}; expected one of {', '.join(SCALES)}"
+        )
     values = found["values"]
     pairs = values.items() if hasattr(values, "items") else values
     found["values"] = {str(_id(k)): _number(v) for k, v in pairs}
@@ -55,6 +57,6 @@ def _id(key: Any) -> int:
 
 
 def _number(value: Any) -> float | None:
-    """A finite float, or None for what is not a number: JSON knows neither NaN nor infinity."""
+    """A finite float, or None for NaN and infinity, which JSON lacks."""
     number = float(value)
     return number if math.isfinite(number) else None

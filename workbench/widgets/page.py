@@ -1,4 +1,4 @@
-"""One offline page: the module and its data inlined, nothing fetched, and a policy that says so."""
+"""One offline page: module and data are inlined, and its content security policy forbids any fetch."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ html, body {{ margin: 0; height: 100%; background: Canvas; }}
 
 
 def json_text(value: object) -> str:
-    """JSON that cannot end the script element around it, whatever the strings say."""
+    """JSON that cannot end the script element around it, whatever strings it contains."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for mark, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(mark, escape)
@@ -72,7 +72,7 @@ def page(entry: str, values: Mapping[str, Any], title: str, summary: str) -> str
         entry: The view's module, e.g. ``graph_view.js``.
         values: The traits that the view reads.
         title: The page's title.
-        summary: What a browser without scripts shows.
+        summary: The text for browsers without scripts.
     """
     stem = entry.removesuffix(".js")
     script = f"\n{assets.script(stem)}const entry = ${stem};{_START}"

@@ -42,7 +42,7 @@ def rgb(color: str) -> tuple[int, int, int]:
 
 
 def mix(color: str, base: str, share: float) -> str:
-    """``share`` of a colour on a base."""
+    """A colour blended over a base by a share."""
     pairs = zip(rgb(color), rgb(base), strict=True)
     return "#" + "".join(f"{math.floor(b + (a - b) * share + 0.5):02x}" for a, b in pairs)
 
@@ -54,14 +54,14 @@ def fill(family: str, dark: bool = False) -> str:
 
 
 def sample(stops: Sequence[str], share: float) -> str:
-    """The colour at a share of a scale."""
+    """The colour at a position on a scale, from 0 to 1."""
     at = min(1.0, max(0.0, share)) * (len(stops) - 1)
     low = min(int(at), len(stops) - 2)
     return mix(stops[low + 1], stops[low], at - low)
 
 
 def ink_on(color: str) -> str:
-    """Black or white, whichever reads better on a colour."""
+    """Black or white, whichever contrasts better with a colour."""
     linear = [(c / 255) ** 2.2 for c in rgb(color)]
     light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "#000000" if light > 0.18 else "#ffffff"

@@ -1,4 +1,4 @@
-"""A scene as compact columns for the browser: strings once in a table, numbers in flat lists."""
+"""A scene as compact columns for the browser: a table of distinct strings, and flat lists of numbers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _nodes(scene: Scene, strings: Strings) -> dict[str, list[Any]]:
 
 
 def _sources(scene: Scene, strings: Strings) -> dict[int, list[str]]:
-    """The source nodes that some instruction names: operator and scope."""
+    """The source nodes of instructions: operator and scope."""
     named: Iterable[str] = dict.fromkeys(s for n in scene.versions for s in n.sources)
     found: dict[int, list[str]] = {}
     for name in named:

@@ -1,4 +1,4 @@
-"""A picture: boxes and edges of a scene with some groups open; what the SVG writes and the canvas mirrors."""
+"""A picture: boxes and edges of a scene with some groups open, for the SVG; the canvas has the same."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Picture:
 
 
 class Layout:
-    """Places a scene's slots and groups, given which groups are open."""
+    """Lays out a scene's slots and groups, given the open groups."""
 
     def __init__(self, scene: Scene, opened: Iterable[str]) -> None:
         self.scene = scene
@@ -74,7 +74,7 @@ class Layout:
         return self.graph.groups[group].key in self.opened
 
     def item_of(self, group: int) -> int:
-        """The item that stands for a group in its parent: itself, or a body's owner."""
+        """The item that represents a group in its parent: itself, or a body's owner."""
         owner = self.graph.groups[group].slot
         return self.slots + group if owner < 0 else owner
 
@@ -89,7 +89,7 @@ class Layout:
         return item - self.slots if item >= self.slots else self.scene.bodies.get(item)
 
     def shown_as(self, slot: int) -> int:
-        """The item that a slot is seen as: itself, or the outermost closed group around it."""
+        """The visible item of a slot: itself, or the outermost closed group around it."""
         seen = slot
         for group in self.graph.chain(slot):
             if not self.is_open(group):
@@ -138,7 +138,7 @@ class Layout:
                 self._put(picture, group, x - spine, y + HEADER, depth + 1)
 
     def route(self, source: int, start: int, end: int) -> list[Lane]:
-        """The lanes that an edge from a slot takes, between the items that its ends are seen as."""
+        """The lanes of an edge from a slot, between the visible items of its ends."""
         up, down = self._climb(start), self._climb(end)
         inside = {container for container, _ in down}
         found: list[int] = []
@@ -170,7 +170,7 @@ class Layout:
 
 
 def closed_size(name: str, count: int) -> Size:
-    """Room for a closed group: its name and how much is in it."""
+    """The size of a closed group: room for its name and its count."""
     text = max(
         label.text_width(name, label.TITLE_SIZE) * label.BOLD + 18.0,
         label.text_width(count_text(count), label.FACT_SIZE),
@@ -191,18 +191,18 @@ def count_text(count: int) -> str:
 
 @dataclass
 class Edge:
-    """A value's way from the item that makes it to an item that uses it."""
+    """The path from the item that makes a value to an item that uses it."""
 
     source: int
     user: int
     start: int
     end: int
     points: list[Point]
-    """Start, then two points a lane, then the end; curves join them, lanes are straight."""
+    """The start, two points per lane, and the end; lanes are straight, curves join them."""
 
 
 def edges_of(layout: Layout, step: list[int]) -> list[Edge]:
-    """The edges of one step between what is seen, each once; ends spread over the user's top edge."""
+    """The distinct edges of one step between visible items; their ends are spread over the user's top."""
     scene = layout.scene
     slot_of = {scene.versions[v].id: scene.slots[v] for v in step if scene.slots[v] >= 0}
     home = {scene.versions[v].id: scene.versions[v].module for v in step}

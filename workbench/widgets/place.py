@@ -1,4 +1,4 @@
-"""Coordinates: positions for ranked items of given sizes, containers from the inside out.
+"""Coordinates of ranked items of given sizes, with containers placed from the inside out.
 
 ``static/place.js`` holds the same arithmetic, so that a page can open a group without a kernel; a test
 compares the two, number by number.
@@ -17,7 +17,7 @@ SWEEPS = 8
 
 @dataclass
 class Size:
-    """Room that an item takes: to the left and right of its centre line, and its height."""
+    """The room of an item: left and right of its centre line, and its height."""
 
     left: float
     right: float
@@ -26,7 +26,7 @@ class Size:
 
 @dataclass
 class Plan:
-    """One container laid out: centre of each child, top and bottom of each rank, and its own size."""
+    """The layout of one container: centre of each child, top and bottom of each rank, and its size."""
 
     x: dict[int, float] = field(default_factory=dict[int, float])
     y: dict[int, float] = field(default_factory=dict[int, float])
@@ -34,7 +34,7 @@ class Plan:
     width: float = 0.0
     height: float = 0.0
     spine: float = 0.0
-    """The line that data enters and leaves on: what stands around is placed by it."""
+    """The vertical line on which data enters and leaves, by which the surroundings are aligned."""
 
 
 def place(container: Container, sizes: Sequence[Size], lane: int) -> Plan:
@@ -77,7 +77,7 @@ Ties = dict[int, list[tuple[int, float]]]
 
 
 def _ties(container: Container, lane: int) -> tuple[Ties, Ties]:
-    """Neighbours above and below, each with its pull: lanes bend around nodes, not nodes around lanes."""
+    """Neighbours above and below, with their weights: lanes bend around nodes, not nodes around lanes."""
     above: Ties = {}
     below: Ties = {}
     for a, b in container.ties:
@@ -127,7 +127,7 @@ def _relax(
 
 
 def _pull(item: int, ties: tuple[Ties, ...], x: dict[int, float]) -> tuple[float, float]:
-    """The weighted position of an item's neighbours; its own position where it has none."""
+    """The weighted mean position of an item's neighbours; its own position if it has none."""
     total, weight = 0.0, 0.0
     for side in ties:
         for other, pull in side.get(item, ()):
@@ -152,7 +152,7 @@ def _crop(container: Container, size: dict[int, Size], plan: Plan, lane: int) ->
 
 
 def _spine(container: Container, plan: Plan, lane: int) -> float:
-    """The middle of the first rank's centres, and of the last one's, half and half."""
+    """The mean of the midpoints of the first rank and of the last."""
     if not container.ranks:
         return 0.0
     outer = (container.ranks[0], container.ranks[-1])

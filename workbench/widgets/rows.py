@@ -1,4 +1,4 @@
-"""A program as the plain rows that views draw: nodes, and chips for what would only be long edges."""
+"""A program as plain rows for views: nodes, and chips in place of long edges."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from workbench.widgets import label
 FAN_OUT = 8
 """A value with more users than this is drawn as chips on all users but the first."""
 LARGEST_CONSTANT = 24
-"""A constant made of more instructions than this is drawn as nodes."""
+"""A constant computed by more instructions than this is drawn as nodes."""
 
 WEIGHTS = frozenset({"", "Initializer", "Constant"})
 
 
 class Chip(NamedTuple):
-    """A small mark on a node, in place of an edge: a constant, or a value that many nodes use."""
+    """A small label on a node, in place of an edge from a constant or from a value with many users."""
 
     label: str
     id: int
@@ -25,7 +25,7 @@ class Chip(NamedTuple):
 
 
 class Node(NamedTuple):
-    """One drawn instruction. Equal nodes look equal; a changed one is another version of the same id."""
+    """One drawn instruction. Equal nodes look equal; a changed one is a new version of the same id."""
 
     id: int
     module: int
@@ -63,7 +63,7 @@ class Table:
 
 
 def table_of(program_or_module: Any) -> Table:
-    """The drawn rows of a program, or of one of its modules and what that calls."""
+    """The drawn rows of a program, or of one of its modules and the modules that it calls."""
     from workbench.compiler.ir.rows import rows_of  # noqa: PLC0415
 
     program = getattr(program_or_module, "program", program_or_module)
@@ -90,7 +90,7 @@ def _only(rows: Any, name: str) -> Any:
 
 
 def table_of_rows(rows: Any) -> Table:
-    """The drawn rows of a program that is given as the compiler's rows."""
+    """The drawn rows of a program, from the compiler's rows."""
     ordered = list(_reachable(rows))
     writer = _Writer(rows, ordered)
     table = Table(rows.name, source_nodes=rows.source_nodes)
@@ -103,7 +103,7 @@ def table_of_rows(rows: Any) -> Table:
 
 
 def _reachable(rows: Any) -> Iterable[Any]:
-    """The rows of the main module in order, then of the modules that it reaches, callers first."""
+    """The rows of the main module, then those of the modules that it reaches, callers first."""
     by_module: dict[int, list[Any]] = {}
     for row in rows.instructions.values():
         by_module.setdefault(row.module, []).append(row)
@@ -125,9 +125,9 @@ def users_of(ordered: Iterable[Any]) -> dict[int, list[int]]:
 
 
 def constants_of(ordered: list[Any], users: dict[int, list[int]]) -> set[int]:
-    """Ids to hoist: literals, and chains that depend on nothing else.
+    """Ids to hoist: literals, and values computed only from literals.
 
-    A constant without users is on no node; it is drawn only where its module would else have no result.
+    A constant without users is not drawn, unless its module would otherwise have no result.
     """
     cone: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -143,7 +143,7 @@ def constants_of(ordered: list[Any], users: dict[int, list[int]]) -> set[int]:
 
 
 class _Writer:
-    """Writes nodes out of the rows of one program."""
+    """Makes nodes from the rows of one program."""
 
     def __init__(self, rows: Any, ordered: list[Any]) -> None:
         self.rows = rows.instructions
@@ -193,7 +193,7 @@ class _Writer:
         return tuple(inputs), tuple(chips)
 
     def _is_port(self, source: Any, row: Any) -> bool:
-        """Whether the edge would be one of many, or come from another module."""
+        """Whether the edge is one of many of its source, or comes from another module."""
         if source.module != row.module or (row.module and source.op.name == "@param"):
             return True
         users = self.users[source.id]
@@ -213,5 +213,5 @@ class _Writer:
 
 
 def is_weight(source: Any) -> bool:
-    """Whether a source node is a constant of the model, whose name says what a literal is."""
+    """Whether a source node is a constant of the model, whose name labels the literal."""
     return getattr(source, "op_type", "") in WEIGHTS

@@ -1,6 +1,6 @@
-"""A scene: the union of one or more programs, each instruction in its slot, ready to be placed and drawn.
+"""A scene: the union of one or more programs, with a slot for each instruction, ready for layout.
 
-Steps of a recording share one scene, so what did not change has the same slot, and so the same place.
+Steps of a recording share one scene, so an unchanged instruction keeps its slot, and so its position.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SlotKey = tuple[int, int]
 
 
 def node_width(node: Node) -> float:
-    """Width of a node's box: its longer line, on a grid of 4 pixels."""
+    """The width of a node's box: that of its longer line, rounded up to 4 pixels."""
     text = max(
         label.text_width(node.title, label.TITLE_SIZE) * label.BOLD,
         label.text_width(node.fact, label.FACT_SIZE),
@@ -37,7 +37,7 @@ def node_width(node: Node) -> float:
 
 
 def chips_width(chips: Sequence[Chip]) -> float:
-    """Width of the column of chips beside a node."""
+    """The width of the column of chips beside a node."""
     if not chips:
         return 0.0
     widest = max(label.text_width(c.label, label.CHIP_SIZE) for c in chips[:CHIPS_SHOWN])
@@ -45,7 +45,7 @@ def chips_width(chips: Sequence[Chip]) -> float:
 
 
 def node_size(node: Node) -> Size:
-    """Room for a node and its chips around its centre line."""
+    """The size of a node and its chips around its centre line."""
     half = node_width(node) / 2
     chips = chips_width(node.chips)
     height = NODE_HEIGHT if node.fact or len(node.chips) > 1 else ONE_LINE
@@ -54,19 +54,19 @@ def node_size(node: Node) -> Size:
 
 @dataclass
 class Scene:
-    """Slots, versions of instructions, which of them each step shows, and the layout's order."""
+    """Slots, versions of instructions, the versions that each step shows, and the layout's order."""
 
     title: str
     graph: Graph
     order: Order
     versions: list[Node]
     slots: list[int]
-    """The slot of each version; -1 for a constant that is only ever a chip."""
+    """The slot of each version; -1 for a constant that is always a chip."""
     steps: list[list[int]]
     """The versions of each step, in the program's order."""
     sizes: list[Size]
     bodies: dict[int, int]
-    """The body's group by owner's slot."""
+    """The group of each body, by its owner's slot."""
     source_nodes: Mapping[str, Any]
     modules: dict[int, str] = field(default_factory=dict[int, str])
 
@@ -75,7 +75,7 @@ class Scene:
         return {g.key for g in self.graph.groups}
 
     def default_open(self, budget: int = OPEN_BUDGET) -> set[str]:
-        """Scopes that are open at first: all where few slots show, else outer ones while they fit."""
+        """The initially open scopes: all if that shows few slots, otherwise outer ones within the budget."""
         groups = self.graph.groups
         drawn = sum(k < 0 or groups[k].kind == "scope" for k in self.graph.parent)
         if drawn <= budget:
@@ -83,7 +83,7 @@ class Scene:
         return self._open_outer(min(budget, CLOSED_BUDGET))
 
     def _open_outer(self, budget: int) -> set[str]:
-        """Level by level from the outside, while what shows is within the budget, or next to nothing."""
+        """Open scopes level by level from the outside, within the budget or while little shows."""
         groups = self.graph.groups
         children: dict[int, int] = {}
         for parent in [*self.graph.parent, *(g.parent for g in groups if g.kind == "scope")]:
@@ -106,7 +106,7 @@ def scene_of(tables: Sequence[Table], replaced: Sequence[Iterable[tuple[int, int
 
     Args:
         tables: The program at each step.
-        replaced: Between table k and k + 1: pairs of the id that went and the id that took its place.
+        replaced: For tables k and k + 1, pairs of a removed id and the id that replaced it.
     """
     union = _Union()
     for k, table in enumerate(tables):
@@ -128,7 +128,7 @@ class _Union:
         self.steps: list[list[int]] = []
         self.edges: dict[tuple[int, int], None] = {}
         self.owner: dict[int, int] = {0: -1}
-        """The slot that each module of the step at hand is the body of."""
+        """The slot of the owner of each module, in the current step."""
         self.last: Table | None = None
         self.firm: set[tuple[int, int]] = set()
 
@@ -166,7 +166,7 @@ class _Union:
                     self.edges[slot, user] = None
 
     def _inherit(self, table: Table, old_of: dict[int, int]) -> None:
-        """Give what came the slot of what it replaces, or else one that fell free behind its input."""
+        """Give new nodes the slots of those that they replace, or free slots that used the same input."""
         main = [n for n in table.nodes.values() if n.module == 0]
         taken = {self.slot[n.id, -1] for n in main if (n.id, -1) in self.slot}
         fresh = [n for n in main if (n.id, -1) not in self.slot]
@@ -186,7 +186,7 @@ class _Union:
                 self._settle(node, free, taken)
 
     def _free(self, taken: set[int]) -> dict[int, list[tuple[str, int]]]:
-        """Slots of the last step that nothing is in now, with what was there, by the slot of an input."""
+        """Slots that became free in this step, with their last operation, by the slot of an input."""
         free: dict[int, list[tuple[str, int]]] = {}
         for node in self.last.nodes.values() if self.last else ():
             slot = self.slot[node.id, -1] if node.module == 0 else -1
@@ -197,7 +197,7 @@ class _Union:
         return free
 
     def _settle(self, node: Node, free: dict[int, list[tuple[str, int]]], taken: set[int]) -> None:
-        """Put a new node where one of its kind, else any, used the same input before."""
+        """Put a new node in a free slot with the same input, preferably one of the same operation."""
         behind = self.slot.get((node.inputs[0], self._at(node)), -1) if node.inputs else -1
         found = [(title, slot) for title, slot in free.get(behind, ()) if slot not in taken]
         if behind >= 0 and found:
@@ -215,7 +215,7 @@ class _Union:
         return self.slot[key]
 
     def _path(self, node: Node, table: Table) -> Path:
-        """The scope of a node; what a pass made of several goes where its first input is."""
+        """The scope of a node; one that a pass made of several scopes gets its first input's."""
         own = scope_path(node, table.source_nodes)
         if self.last is None:
             return own
@@ -251,7 +251,7 @@ class _Union:
                      self._sizes(slots, len(self.paths)), owners, sources, modules)  # fmt: skip
 
     def _bodies(self, new: dict[int, int]) -> list[tuple[str, str, int, list[int]]]:
-        """Key, label, owner's slot and slots of each body; one panel for all bodies of an owner."""
+        """Key, label, owner's slot and slots of each body; the bodies of an owner share a panel."""
         found: dict[int, list[int]] = {}
         for slot, owner in enumerate(self.home):
             if owner >= 0:
@@ -263,7 +263,7 @@ class _Union:
         ]
 
     def _sizes(self, slots: list[int], count: int) -> list[Size]:
-        """The largest size that any version needs, for each slot."""
+        """The size of each slot: the largest of its versions."""
         sizes = [Size(0.0, 0.0, 0.0) for _ in range(count)]
         for node, slot in zip(self.versions, slots, strict=True):
             if slot >= 0:
@@ -275,7 +275,7 @@ class _Union:
 
 
 def scope_path(node: Node, source_nodes: Mapping[str, Any]) -> Path:
-    """The scope that all of a node's source nodes share; a weight's own name has no say in it."""
+    """The scope that all of a node's source nodes share; weights are ignored."""
     named = [s for name in node.sources if (s := source_nodes.get(name)) is not None]
     made = [s for s in named if not is_weight(s)] or named
     return reduce(shared, (tuple(s.scope) for s in made)) if made else ()

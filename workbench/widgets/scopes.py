@@ -1,4 +1,4 @@
-"""Groups: instructions of one ONNX scope side by side, in an order that keeps data flowing down."""
+"""Groups: instructions of one ONNX scope are kept together, in an order in which data flows down."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Group:
 class Graph:
     """The graph to lay out: slots (places for instructions), edges between them, and panels around them.
 
-    Slots come in program order. An edge that would make a cycle (two steps of a recording may order two
-    slots differently) is drawn, but has no say in the order.
+    Slots are in program order. An edge that would make a cycle (two steps of a recording may order two
+    slots differently) is drawn, but ignored by the order.
     """
 
     def __init__(self, paths: Sequence[Path], edges: Sequence[tuple[int, int]]) -> None:
-        """A graph of ``len(paths)`` slots; a slot's path names the scopes around it."""
+        """Create a graph of ``len(paths)`` slots; a slot's path names the scopes around it."""
         self.paths = list(paths)
         self.edges = list(edges)
         self.firm = set(self.edges)
-        """The edges of the first step: they pull their ends into line, others only where there are none."""
+        """The edges of the first step: they align their ends; others do only if there are none."""
         self.groups: list[Group] = []
         self.parent = [-1] * len(self.paths)
         self.position = [0] * len(self.paths)
@@ -54,13 +54,13 @@ class Graph:
         self._nest_bodies()
 
     def _nest_bodies(self) -> None:
-        """A body within a body has it as parent, whatever order they came in."""
+        """Make a body inside another body its child, whatever their order."""
         for group in self.groups:
             if group.kind == "module":
                 group.parent = self.parent[group.slot]
 
     def chain(self, slot: int) -> list[int]:
-        """The groups around a slot, innermost first; a body is around whatever is around its owner."""
+        """The groups around a slot, innermost first; those around a body are those around its owner."""
         found: list[int] = []
         group = self.parent[slot]
         while group >= 0:
@@ -72,9 +72,9 @@ class Graph:
 def schedule(
     slots: Sequence[int], edges: Sequence[tuple[int, int]], paths: Sequence[Path]
 ) -> list[int]:
-    """A topological order that stays in one scope as long as it can; ties go by program order.
+    """A topological order that stays in one scope as long as possible; ties are broken by program order.
 
-    What hangs on no input of the program (a chain of constants) comes right before its first user.
+    A slot that depends on no input of the program (a chain of constants) comes right before its first user.
     """
     return _Scheduler(slots, edges, paths).run()
 
@@ -101,7 +101,7 @@ class _Scheduler:
         self.floating = self._floating()
 
     def _floating(self) -> set[int]:
-        """Slots without inputs that some slot uses: they wait until a user is next, and come before it."""
+        """Used slots without inputs: they are placed right before their first user."""
         return {s for s in self.slots if not self.inputs[s] and self.users[s]}
 
     def run(self) -> list[int]:
@@ -153,10 +153,10 @@ class _Scheduler:
 
 
 def _scope_groups(graph: Graph, order: list[int]) -> list[int]:
-    """Make a panel of each run of slots that share a scope; one with a single child says nothing.
+    """Make a panel of each run of slots that share a scope, unless it has a single child.
 
     A source of an outer scope (a mask that an attention block takes) would cut the run of its first user in
-    two; nothing comes before a source, so it moves up in front of the run. Returns the order with that done.
+    two. Since nothing precedes a source, it moves up in front of the run. Returns the changed order.
     """
     fed = {user for _, user in graph.edges}
     root = _Run((), None)
@@ -188,7 +188,7 @@ def _flat(run: _Run) -> Iterator[int]:
 
 
 def shared(a: Path, b: Path) -> Path:
-    """The scopes that two paths begin with."""
+    """The common prefix of two paths."""
     depth = 0
     while depth < min(len(a), len(b)) and a[depth] == b[depth]:
         depth += 1
@@ -197,7 +197,7 @@ def shared(a: Path, b: Path) -> Path:
 
 @dataclass
 class _Run:
-    """Slots and runs that follow each other in one scope."""
+    """Consecutive slots and runs in one scope."""
 
     path: Path
     outer: _Run | None
@@ -205,7 +205,7 @@ class _Run:
 
 
 def _emit(graph: Graph, child: _Run | int, parent: int, prefix: str, taken: dict[str, int]) -> int:
-    """Write a run and what is in it as groups; the number of slots in it."""
+    """Add a run and its contents as groups; returns the number of its slots."""
     if isinstance(child, int):
         graph.parent[child] = parent
         return 1

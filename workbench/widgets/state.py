@@ -1,4 +1,4 @@
-"""The state of a view as a short string that a cell, a link or a report can reopen."""
+"""The state of a view as a short string, from which a cell, a link or a report can reopen it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FRESH = {"theme": "auto", "tab": "source", "kernel": 0}
 
 
 def write_state(values: Mapping[str, Any]) -> str:
-    """``s=31&o=layer1,layer2``: what differs from a fresh view, in a fixed order."""
+    """``s=31&o=layer1,layer2``: the traits that differ from a fresh view's, in a fixed order."""
     found: dict[str, str] = {}
     for name, letter in _LETTERS.items():
         value = values.get(name)

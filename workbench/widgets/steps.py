@@ -1,4 +1,4 @@
-"""A recording as what the pass explorer shows: one scene over all steps, and the details of each step."""
+"""A recording as data for the pass explorer: one scene over all steps, and the details of each step."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ DIFF_LIMIT = 4000
 
 
 class Steps:
-    """The steps of a recording on one scene; details of a step are worked out when it is looked at."""
+    """The steps of a recording on one scene; the details of a step are computed when it is shown."""
 
     def __init__(self, recording: Any) -> None:
-        """Replay the recording once, and lay out all of it."""
+        """Replay the recording once, and lay out all steps."""
         self.recording = recording
         self.steps = list(recording.steps)
         self.rows = [_copied(recording.start)]
         self.after: list[int] = []
         self.made: dict[int, Any] = dict(recording.start.instructions)
-        """The last row of every instruction that ever was, by id."""
+        """The last row of every instruction of any step, by id."""
         for edit in (e for step in self.steps for e in step.edits):
             self.made |= {id: row for id, row in edit.rows.items() if row is not None}
         replaced: list[list[tuple[int, int]]] = []
@@ -40,7 +40,7 @@ class Steps:
         self.scene: Scene = scene_of(self.tables, replaced)
 
     def overview(self) -> list[dict[str, Any]]:
-        """A line a step, for the timeline."""
+        """One line per step, for the timeline."""
         return [
             {
                 "name": label.clipped(step.name, 80),
@@ -65,7 +65,7 @@ class Steps:
         return next((k for k, s in enumerate(self.steps) if s.edits), 0)
 
     def marks(self, k: int) -> tuple[dict[int, int], dict[int, int]]:
-        """By id: what step ``k`` removed or changed, seen before it; added or changed, seen after it."""
+        """The marks of step ``k`` by id: removed or changed before it, and added or changed after it."""
         first, last = (self.rows[i].instructions for i in self.at(k))
         gone: dict[int, int] = {}
         come: dict[int, int] = {}
@@ -133,7 +133,7 @@ class Steps:
         }
 
     def _titles(self, ids: Iterable[int]) -> str:
-        """``add ; relu``: some operations; constants and bodies only where there is nothing else."""
+        """``add ; relu``: the names of operations; constants and bodies only if there is nothing else."""
         rows = [self.made[id] for id in ids if id in self.made]
         main = [r for r in rows if r.module == 0] or rows
         words = [label.title(r.op) for r in main if r.literal is None]
@@ -141,7 +141,7 @@ class Steps:
         return " ; ".join(words[:6]) + (f" ; {len(words) - 6} more" if len(words) > 6 else "")
 
     def diff(self, k: int, gone: dict[int, int], come: dict[int, int]) -> list[list[Any]]:
-        """The text diff of step ``k`` by id: removed, added and changed rows, each with a row of context."""
+        """The text diff of step ``k``: removed, added and changed rows, each with a row of context."""
         if not gone and not come:
             return []
         before, after = _texts(self.steps[k].before), _texts(self.steps[k].after)
@@ -149,14 +149,14 @@ class Steps:
         return list(_folded(rows, before, after))[:DIFF_LIMIT]
 
     def lowering(self, k: int) -> list[list[Any]]:
-        """Each instruction beside what step ``k``, the lowering, made of it; not those inside of kernels."""
+        """The outcome of step ``k``, the lowering, for each instruction that is not inside a kernel."""
         texts = _texts(self.steps[k].after)
         shown = (r for r in self.steps[k].lowered if r.kind != PART and r.id in texts)
         return [["~", r.id, texts[r.id], label.clipped(str(r), 600)] for r in shown][:DIFF_LIMIT]
 
 
 def _lowered(step: Any) -> Any:
-    """The lowering of the program, if the step is that."""
+    """The lowering of the program, if the step is the lowering."""
     return getattr(step, "lowered", None)
 
 
@@ -186,7 +186,7 @@ def _replayed(rows: Any, edits: Iterable[Any]) -> Any:
 
 
 def _differs(old: Any, new: Any, heir: dict[int, int]) -> bool:
-    """Whether more changed than the place in the order, and than inputs giving way to what replaced them."""
+    """Whether anything changed but the position in the order and inputs that were replaced."""
     inputs = tuple(_last_heir(i, heir) for i in old.inputs)
     return (old.op, inputs, old.modules, old.shape, old.module) != (
         new.op, tuple(_last_heir(i, heir) for i in new.inputs), new.modules, new.shape, new.module
@@ -211,7 +211,7 @@ def _miss(miss: Any) -> dict[str, Any]:
 
 
 def _laws(edits: Iterable[Any]) -> list[dict[str, Any]]:
-    """The laws that some edits applied, with how often."""
+    """The laws that edits applied, with their counts."""
     listed = list(edits)
     counts = Counter(e.rule for e in listed)
     found = {e.rule: e for e in listed if e.law}
@@ -239,7 +239,7 @@ def _texts(program: Any) -> dict[int, str]:
 def merged(
     before: list[int], after: list[int], gone: dict[int, int], come: dict[int, int]
 ) -> list[tuple[str, int]]:
-    """One list out of two: the order after, what is gone put behind what it stood behind."""
+    """One list of two: the order after the step, with removed rows behind their former predecessors."""
     behind: dict[int | None, list[int]] = {}
     kept: int | None = None
     there = set(after)
@@ -260,7 +260,7 @@ def merged(
 def _folded(
     rows: list[tuple[str, int]], before: dict[int, str], after: dict[int, str]
 ) -> Iterable[list[Any]]:
-    """The rows to show: changes with context, and how many unchanged rows lie between."""
+    """The rows to show: changes with context, and the number of unchanged rows between."""
     shown = {
         k + d
         for k, (kind, _) in enumerate(rows)

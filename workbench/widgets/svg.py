@@ -1,4 +1,4 @@
-"""A scene as one SVG: the canvas's picture with the same coordinates, for pages without a kernel."""
+"""A scene as SVG, with the same coordinates as on the canvas, for pages without a kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DARK = {
 
 
 def summary(scene: Scene, step: int = 0) -> str:
-    """One line of words on what a picture shows."""
+    """A one-line description of a picture."""
     nodes = [scene.versions[v] for v in scene.steps[step]]
     main = [n for n in nodes if n.module == 0]
     made = Counter(n.title for n in main if n.family != "parameter")
@@ -60,14 +60,14 @@ def svg(
     """The picture of one step.
 
     Args:
-        scene: What to draw.
+        scene: The scene.
         opened: Keys of the open groups.
-        step: Which step of the scene.
+        step: The step of the scene.
         marks: ``added``, ``removed`` or ``changed`` by instruction id.
         theme: ``auto`` follows the page, or ``light`` or ``dark``.
         selected: Id of an instruction to ring.
-        overlay: Colours by number, as `overlay_of` gives it.
-        limit: Most boxes to draw; with more, groups are closed, and then the picture is cut and says so.
+        overlay: An overlay, as `overlay_of` returns it.
+        limit: Most boxes to draw. If there are more, groups are closed; then the picture is cut, and says so.
     """
     layout = Layout(scene, opened)
     if limit is not None and _boxes(layout, step) > limit:
@@ -292,7 +292,7 @@ class _Writer:
             self.parts.append(_rect("sel", x - 2.5, box.y - 2.5, width + 5, box.height + 5, 8))
 
     def _overlaid(self, id: int) -> tuple[str, str]:
-        """The colour and the words of the overlay on one node."""
+        """The colour and the text of the overlay for one node."""
         if str(id) not in self.values:
             return "", ""
         value = self.values[str(id)]

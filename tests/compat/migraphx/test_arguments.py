@@ -148,7 +148,7 @@ def test_tensors_come_through_dlpack_and_go_by_it():
     assert repr(a.get_shape()) == "float_type, {2, 3}, {3, 1}"
     assert np.shares_memory(a, array)
     assert np.shares_memory(np.from_dlpack(a), array)
-    with pytest.raises(RuntimeError, match=r"a Tensor that NumPy cannot read: on a device"):
+    with pytest.raises(RuntimeError, match=r"NumPy cannot read a Tensor: on a device"):
         migraphx.argument(Tensor(array, BufferError("on a device")))
 
 

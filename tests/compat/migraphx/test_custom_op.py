@@ -160,5 +160,5 @@ def test_what_is_wrong_is_said():
         migraphx.custom_op(name="x", attributes={"a": (1, 2)}, compute_shape=vector)
     made = migraphx.custom_op(name="x", compute_shape=lambda _s, _m: "float")
     m = migraphx.program().get_main_module()
-    with pytest.raises(RuntimeError, match=r"gave 'float'; expected a migraphx\.shape"):
+    with pytest.raises(RuntimeError, match=r"returned 'float'; expected a migraphx\.shape"):
         m.add_instruction(made, [])

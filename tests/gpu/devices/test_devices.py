@@ -65,7 +65,9 @@ def test_arrays_of_any_type_and_shape_come_back(device, dtype, shape):
 def test_an_array_with_gaps_is_refused(device):
     with memory(device, 64) as buffer:
         pointer = device.pointer(buffer, 0, 64)
-        with pytest.raises(DeviceError, match="expected its elements side by side"):
+        with pytest.raises(
+            DeviceError, match=r"cannot copy an array of shape.*expected a contiguous one"
+        ):
             device.upload(pointer, np.ones((4, 4), np.float32)[:, :2])
 
 
@@ -293,9 +295,9 @@ def test_freed_memory_is_used_again_until_it_is_trimmed(device):
 def test_a_buffer_is_freed_once(device):
     buffer = device.allocate(100)
     device.free(buffer)
-    with pytest.raises(DeviceError, match="was freed before"):
+    with pytest.raises(DeviceError, match="is used after it was freed"):
         device.free(buffer)
-    with pytest.raises(DeviceError, match="was freed before"):
+    with pytest.raises(DeviceError, match="is used after it was freed"):
         device.pointer(buffer, 0, 100)
 
 

@@ -226,7 +226,7 @@ def test_a_code_object_is_read_and_what_it_does_not_say_is_minus_one():
         (elf(described([]), machine=62), "expected an AMD code object"),
         (elf(described([]))[:-1], "past its end"),
         (elf(b"\xc1"), "damaged"),
-        (elf(msgpack.packb([1])), "is no map"),
+        (elf(msgpack.packb([1])), "is not a map"),
         (elf(described([{}])), "damaged"),
         (elf(described([7])), "damaged"),
         (elf(described(7)), "damaged"),

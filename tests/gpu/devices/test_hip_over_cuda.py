@@ -75,10 +75,10 @@ def test_mistakes_are_named_and_the_device_goes_on(told):
     assert "could not find kernel thrice: hipErrorNotFound" in errors["kernel"]
     assert "there is no hip:99" in errors["index"]
     assert errors["capture"] == "in the middle of a capture"
-    assert "the default stream has no graphs" in errors["stream"]
+    assert "the default stream cannot be captured" in errors["stream"]
 
 
 def test_a_kernel_that_leaves_its_memory_loses_the_device_and_each_call_says_so(told):
     assert "hipErrorIllegalAddress" in told["lost"]
-    assert "start it anew" in told["lost"]
+    assert "restart the process" in told["lost"]
     assert told["after"] == told["lost"]

@@ -35,8 +35,8 @@ def test_an_error_has_the_log_and_the_lines_around():
 
 
 def test_a_long_log_is_cut_and_an_empty_one_said():
-    assert "… and 60 lines more" in str(compile_error("c", "k", SOURCE, "x\n" * 100))
-    assert "the compiler said nothing" in str(compile_error("c", "k", SOURCE, ""))
+    assert "… and 60 more lines" in str(compile_error("c", "k", SOURCE, "x\n" * 100))
+    assert "the compiler wrote no log" in str(compile_error("c", "k", SOURCE, ""))
 
 
 def test_lines_at_both_ends_of_a_source_are_shown():

@@ -104,7 +104,7 @@ def test_sizes_are_written_for_people(bytes, text):
 
 
 def test_a_negative_size_is_refused(pool):
-    with pytest.raises(DeviceError, match="a buffer of -1 bytes"):
+    with pytest.raises(DeviceError, match="cannot allocate -1 bytes"):
         pool.allocate(-1)
 
 

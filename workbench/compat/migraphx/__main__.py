@@ -1,4 +1,4 @@
-"""``python -m workbench.compat.migraphx script.py``: run a script in which ``import migraphx`` means ours."""
+"""``python -m workbench.compat.migraphx script.py``: run a script for which ``migraphx`` is this package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     install()
     if arguments[0] == "-m":
         if len(arguments) < 2:
-            sys.stderr.write("-m: expected the name of a module behind it\n")
+            sys.stderr.write("-m: expected the name of a module after it\n")
             return 2
         sys.argv = arguments[1:]
         sys.path.insert(0, str(Path.cwd()))
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
 
 
 def install() -> None:
-    """Let ``import migraphx`` mean this package, and ``import onnx_migraphx`` the backend beside it."""
+    """Make ``import migraphx`` import this package, and ``import onnx_migraphx`` the backend beside it."""
     sys.modules["migraphx"] = ours
     sys.modules["migraphx.sym"] = ours.sym
     try:

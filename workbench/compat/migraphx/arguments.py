@@ -1,4 +1,4 @@
-"""Arguments: data with a shape, as NumPy arrays, so that buffers go both ways without a copy."""
+"""Arguments: data with a shape. They are NumPy arrays, so that buffers are passed without copies."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from workbench.compiler.ir.shape import Shape
 from workbench.numerics import generate
 
 MOST_SHOWN = 100
-"""Elements that a notebook shows."""
+"""Most elements that a notebook shows."""
 
 
 class _ArgumentType(type):
-    """The type of arguments, which takes device arrays in although they are not NumPy's."""
+    """The type of arguments, which includes device arguments although they are not NumPy arrays."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return super().__instancecheck__(instance) or hasattr(instance, "is_on_device")
@@ -34,7 +34,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
     """Data with a shape, made from any buffer without a copy.
 
     It is an array with the shape's lens and strides: ``np.asarray(a)`` and ``memoryview(a)`` share its
-    memory. What NumPy computes with it is plain arrays. Results of a run own their memory.
+    memory. NumPy's operations on it return plain arrays. Results of a run own their memory.
     """
 
     _shape: Shape | None
@@ -48,7 +48,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
         return of_array(_array_of(data))
 
     def __array_finalize__(self, array: Any) -> None:
-        """A view or copy knows the shape of what it was made from, as long as that is its own."""
+        """Give a view or copy the shape of its source, if it still has that shape."""
         same = isinstance(array, argument) and array.shape == self.shape
         same = same and array.strides == self.strides and array.dtype == self.dtype
         self._shape = array._shape if same else None
@@ -56,25 +56,25 @@ class argument(np.ndarray, metaclass=_ArgumentType):
         self._address = array._address if same else 0
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """Arithmetic gives plain arrays."""
+        """Arithmetic, which returns plain arrays."""
         if "out" in options:
             options["out"] = tuple(_plain(o) for o in options["out"])
         return getattr(ufunc, method)(*map(_plain, inputs), **options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """Functions of NumPy give plain arrays."""
+        """Functions of NumPy, which return plain arrays."""
         return func(*_plain_deep(args), **_plain_deep(kwargs))
 
     @property
     def core(self) -> Shape:
-        """The core's shape of this."""
+        """The core's shape."""
         if self._shape is None:
             self._shape = _shape_of(np.asarray(self))
         return self._shape
 
     @property
     def address(self) -> int:
-        """The address the caller gave, which may be on a device; 0 for any other buffer."""
+        """The address that the caller gave, which may be on a device; 0 for any other buffer."""
         return self._address if self._address == self.ctypes.data else 0
 
     @address.setter
@@ -83,7 +83,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
 
     @property
     def value(self) -> Value:
-        """The value the core computes with: an array, or a tuple of arrays."""
+        """The core's value: an array, or a tuple of arrays."""
         if self.core.subs is not None:
             return tuple(p.value for p in self._parts)
         return np.asarray(self)
@@ -100,7 +100,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
 
     @bound
     def get_sub_objects(self) -> list[argument]:
-        """The arguments that a tuple is made of; none for a tensor."""
+        """The elements of a tuple; empty for a tensor."""
         return list(self._parts)
 
     def empty(self) -> bool:
@@ -108,7 +108,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
         return not self._parts and self.size == 0
 
     def tolist(self) -> list[Any]:
-        """The elements in logical order, in one flat list; of bools, 0 and 1."""
+        """The elements in logical order, in one flat list; bools as 0 and 1."""
         if self.core.subs is not None:
             raise Error(f"tolist() of {self.core}: the argument is a tuple; see get_sub_objects()")
         flat = np.asarray(self).reshape(-1)
@@ -142,7 +142,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
         return _float_equal(np.asarray(self), np.asarray(other))
 
     def __eq__(self, other: object) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Equal shapes and elements, floats within a unit in the last place; NaN and infinities never."""
+        """Equal shapes and elements: floats within a unit in the last place, NaN and infinities never."""
         return self._equals(cast("argument", other))
 
     def __ne__(self, other: object) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -152,7 +152,7 @@ class argument(np.ndarray, metaclass=_ArgumentType):
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __bool__(self) -> bool:
-        """True: the argument is there, whatever it holds."""
+        """True, whatever the elements are."""
         return True
 
     def __getitem__(self, key: Any) -> Any:
@@ -185,11 +185,11 @@ class argument(np.ndarray, metaclass=_ArgumentType):
         return _rebuilt, (self.core, self._parts or np.array(self, copy=True))
 
     def __copy__(self) -> argument:
-        """A copy with memory of its own."""
+        """A copy with its own memory."""
         return _rebuilt(self.core, self._parts or np.array(self, copy=True))
 
     def __deepcopy__(self, memo: Any) -> argument:
-        """A copy with memory of its own."""
+        """A copy with its own memory."""
         return self.__copy__()
 
 
@@ -215,7 +215,7 @@ def _plain_deep(value: Any) -> Any:
 
 
 def of_array(array: Array, core: Shape | None = None) -> argument:
-    """The argument that an array is the memory of, with the strides of the shape."""
+    """The argument with an array as its memory, and the strides of the shape."""
     core = core or _shape_of(array)
     if core.lens != array.shape:
         array = array.reshape(core.lens or (0,))
@@ -234,9 +234,9 @@ def of_parts(core: Shape, parts: Sequence[argument]) -> argument:
 
 
 def of_value(core: Shape, value: Any) -> argument:
-    """The argument of a value that the core computed: memory of its own, laid out as the shape says."""
+    """The argument of a value that the core computed, in new memory with the shape's layout."""
     if core.kind:
-        raise Error(f"a result of shape {core} is a sequence, which no argument can hold")
+        raise Error(f"a result of shape {core} is a sequence; arguments cannot hold sequences")
     if core.subs is not None:
         parts = [of_value(s, v) for s, v in zip(core.subs, value, strict=True)]
         return of_parts(core, parts)
@@ -254,14 +254,14 @@ def of_value(core: Shape, value: Any) -> argument:
 
 
 def _viewed(memory: Array, core: Shape) -> Array:
-    """The elements of a shape in memory; as integers on the way, for NumPy does not know small floats."""
+    """A view of memory with a shape; made with integers, since NumPy cannot restride small floats."""
     strides = [s * memory.itemsize for s in core.strides]
     bits = memory.view(f"u{memory.itemsize}")
     return np.lib.stride_tricks.as_strided(bits, core.lens, strides).view(memory.dtype)
 
 
 def core_argument(value: argument, copy: bool = False) -> Argument:
-    """The core's argument of the same memory, or of a copy of it.
+    """The core's argument over the same memory, or over a copy.
 
     Raises:
         Error: It is a tuple.
@@ -276,8 +276,8 @@ def as_argument(data: Any, where: str) -> argument:
     """The argument of a buffer that a caller gave.
 
     Raises:
-        TypeError: It is no buffer.
-        Error: Its elements have a type that programs do not know.
+        TypeError: It is not a buffer.
+        Error: Programs do not support the type of its elements.
     """
     try:
         return argument(data)
@@ -299,7 +299,7 @@ def _array_of(data: Any) -> Array:
 
 
 def _through_dlpack(data: Any) -> Array:
-    """The array of a tensor that is no buffer, such as one of PyTorch's, in the memory where it lies."""
+    """The array of a tensor that is not a buffer, such as PyTorch's, without a copy."""
     found = type(data).__name__
     if not hasattr(data, "__dlpack__"):
         raise TypeError(f"expected a buffer, such as a NumPy array, found {found}") from None
@@ -307,7 +307,7 @@ def _through_dlpack(data: Any) -> Array:
         return np.from_dlpack(data)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise Error(
-            f"a {found} that NumPy cannot read: {error}; expected it in the host's memory, of a type "
+            f"NumPy cannot read a {found}: {error}; expected it in the host's memory, of a type "
             "that NumPy has, and without a gradient"
         ) from error
 
@@ -352,13 +352,13 @@ def _float_equal(a: Array, b: Array) -> bool:
 
 
 def _ordered(array: Array) -> Array:
-    """Integers that are in the order of the floats, neighbours one apart."""
+    """Integers in the order of the floats; adjacent floats differ by one."""
     bits = array.view(f"u{array.itemsize}").astype(np.int64)
     sign = 1 << (8 * array.itemsize - 1)
     return np.where(bits & sign, sign - bits, bits)
 
 
-# What the module offers
+# The module's functions
 
 
 @bound
@@ -366,7 +366,7 @@ def create_argument(shape: shape, values: list[int | float]) -> argument:
     """An argument of this shape with these elements, in logical order.
 
     Raises:
-        Error: Their number is not the shape's.
+        Error: The number of elements is not the shape's.
     """
     core = shape.core
     if core.subs is not None or core.dims is not None:
@@ -380,9 +380,9 @@ def create_argument(shape: shape, values: list[int | float]) -> argument:
 
 
 def _elements(values: list[int | float], type: DType) -> Array:
-    """Numbers in an element type; integers that a double would round stay what they are."""
+    """Numbers in an element type; integers are not rounded by way of a double."""
     if type.is_integral and all(isinstance(v, int) for v in values):
-        with suppress(OverflowError):  # what does not fit goes through a double
+        with suppress(OverflowError):  # integers that do not fit are converted through a double
             return np.array(values, type.numpy)
     with np.errstate(all="ignore"):
         return np.array(values, np.float64).astype(type.numpy)
@@ -390,21 +390,21 @@ def _elements(values: list[int | float], type: DType) -> Array:
 
 @bound
 def generate_argument(s: shape, seed: Size = 0) -> argument:
-    """An argument of numbers that look random, the same ones for equal seeds."""
+    """An argument of pseudo-random numbers; equal seeds give equal numbers."""
     return of_value(s.core, generate.generate(s.core, seed))
 
 
 @bound
 def fill_argument(s: shape, value: float) -> argument:
-    """An argument whose elements are all the same."""
+    """An argument whose elements are all equal."""
     return of_value(s.core, generate.filled(s.core, value))
 
 
 def at_address(core: Shape, address: int) -> argument:
-    """An argument on memory at an address, without a copy; nothing is read yet.
+    """An argument on memory at an address, without a copy and without reading it.
 
     Raises:
-        Error: The shape is no tensor's, or there can be no memory.
+        Error: The shape is not a tensor's, or the address is invalid.
     """
     if core.subs is not None or core.dims is not None:
         raise Error(f"argument_from_pointer: {core}: expected the shape of a static tensor")

@@ -1,4 +1,4 @@
-"""Operations from Python: ``custom_op`` declares one, on the drop-in's shapes and arguments."""
+"""Operations from Python: ``custom_op`` declares one by functions of the drop-in's shapes and arguments."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def custom_op(
     op_attributes: dict[str, Any] | None = None,
     normalizes: bool = False,
 ) -> op:
-    """Declare an operation of your own; ``op(name, ...)`` makes it from then on, like any other.
+    """Declare an operation; afterwards ``op(name, ...)`` makes it like any other.
 
-    A function that has a parameter ``attributes`` gets the operation's attributes by name in it;
+    A function with a parameter ``attributes`` is passed the operation's attributes by name;
     ``compute`` may have a parameter ``modules``: functions that run the module arguments on buffers.
 
     Args:
-        name: What it is called. A name that is declared again means the new operation from then on.
+        name: Its name. A second declaration of a name replaces the first.
         attributes: Its attributes with their defaults.
         compute_shape: ``f(shapes, modules)``: the shape of the result.
-        compute: ``f(output_shape, arguments)``: the result as an argument or a buffer; None where it was
+        compute: ``f(output_shape, arguments)``: the result as an argument or a buffer; None if it was
             written into the argument that ``output_alias`` names. Without it the operation cannot run.
         output_alias: ``f(shapes)``: a list with the index of the input whose memory the result shares,
             or None.
         context_free: Whether equal inputs always give equal results, so that it may be folded.
-        op_attributes: What passes may know of it: ``pointwise``, ``commutative``, ``normalize_axes``.
-        normalizes: Whether attributes that name axes are counted from the front for its functions.
+        op_attributes: Properties for passes: ``pointwise``, ``commutative``, ``normalize_axes``.
+        normalizes: Whether its functions get negative axes counted from the front.
 
     Raises:
-        Error: The name is taken, or an attribute cannot be one.
+        Error: The name is taken, or the type of an attribute is not supported.
     """
     if compute_shape is None:
         raise TypeError(f"custom_op(): {name}: compute_shape is missing; it is f(shapes, modules)")
@@ -71,7 +71,7 @@ def custom_op(
 
 
 def _core(value: Any) -> Any:
-    """An attribute's default as the core holds it."""
+    """The core's form of an attribute's default."""
     if isinstance(value, list):
         return [_core(v) for v in cast("list[Any]", value)]
     return getattr(value, "core", value)
@@ -83,7 +83,7 @@ def _shape_rule(name: str, function: Function) -> Function:
         values = [from_core(s) for s in shapes], [_handle(m) for m in modules]
         found = custom.call(function, values, {"attributes": attributes})
         if not isinstance(found, shape):
-            raise Error(f"{name}: compute_shape gave {found!r}; expected a migraphx.shape")
+            raise Error(f"{name}: compute_shape returned {found!r}; expected a migraphx.shape")
         return found.core
 
     return rule

@@ -1,4 +1,4 @@
-"""Arguments in the memory of a device. Reading one copies it to the host, and waits for what computes it."""
+"""Arguments in the memory of a device. Reading one waits for its computation and copies it to the host."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from workbench.compiler.ir.shape import Shape
 from workbench.gpu.run.device_array import DeviceArray
 
 _known: WeakValueDictionary[int, DeviceArray] = WeakValueDictionary()
-"""Arrays by the number that ``data_ptr`` gave for them."""
+"""Arrays by the number that ``data_ptr`` returned for them."""
 
 
 class device_argument:
-    """A tensor on a device: what ``to_gpu``, ``allocate_gpu`` and runs without copies give.
+    """A tensor on a device: the result of ``to_gpu``, ``allocate_gpu`` and runs without copies.
 
-    ``isinstance(a, migraphx.argument)`` holds, and all of an argument's methods are there.
+    ``isinstance(a, migraphx.argument)`` holds, and it has all methods of an argument.
     """
 
     is_on_device = True
@@ -31,11 +31,11 @@ class device_argument:
     def __init__(self, held: DeviceArray, is_pending: bool = False) -> None:
         self.held = held
         self.is_pending = is_pending
-        """Whether a stream of the caller's may not have computed it yet."""
+        """Whether its computation may still be pending in a stream of the caller."""
 
     @property
     def core(self) -> Shape:
-        """The core's shape of this."""
+        """The core's shape."""
         return self.held.shape
 
     @property
@@ -65,7 +65,7 @@ class device_argument:
 
     @bound
     def get_sub_objects(self) -> list[argument]:
-        """None: it is a tensor."""
+        """An empty list, because it is a tensor."""
         return []
 
     def empty(self) -> bool:
@@ -78,17 +78,17 @@ class device_argument:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """For PyTorch and CuPy; only where addresses are CUDA's or HIP's."""
+        """The interface for PyTorch and CuPy; only on CUDA and HIP."""
         return self.held.__cuda_array_interface__
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The elements, for NumPy."""
         if copy is False:
-            raise ValueError("an argument on a device cannot be seen by NumPy without a copy")
+            raise ValueError("NumPy cannot view an argument on a device without a copy")
         return np.asarray(self.value, dtype=dtype)
 
     def __eq__(self, other: object) -> bool:
-        """Equal shapes and elements, as of arguments on the host."""
+        """Equality of shapes and elements, as for arguments on the host."""
         return self.on_host() == (other.on_host() if isinstance(other, device_argument) else other)
 
     def __ne__(self, other: object) -> bool:
@@ -118,7 +118,7 @@ class device_argument:
 
 
 def known_at(address: int, core: Shape) -> device_argument | None:
-    """The argument of this shape at a number that ``data_ptr`` gave, while that memory is there."""
+    """The argument of a shape at a number that ``data_ptr`` returned, while that memory is allocated."""
     held = _known.get(address)
     if held is None or core.bytes > held.bytes:
         return None

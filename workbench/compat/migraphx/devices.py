@@ -1,4 +1,4 @@
-"""Device memory. Where no device is, memory of the host stands in for it, and a warning says so."""
+"""Device memory. Without a device, host memory is used instead, with a warning."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _tensor(core: Shape, what: str) -> Shape:
 
 
 def as_given(made: device_argument) -> argument:
-    """A device value as the type it stands for."""
+    """A device argument, typed as an argument."""
     return cast("argument", made)
 
 
 @bound
 def allocate_gpu(s: shape, host: bool = False) -> argument:
-    """Memory for a tensor of this shape, with zeros in it; on the host, if that is said."""
+    """Memory for a tensor of a shape, filled with zeros; on the host if ``host`` is true."""
     if is_stood_in_for("gpu"):
         warn_of_stand_in(_TEXT.format("allocate_gpu"))
     elif not host:
@@ -44,7 +44,7 @@ def allocate_gpu(s: shape, host: bool = False) -> argument:
 
 @bound
 def to_gpu(arg: argument, host: bool = False) -> argument:
-    """A copy in the memory of the device; in that of the host, if that is said."""
+    """A copy in the memory of the device; on the host if ``host`` is true."""
     if is_stood_in_for("gpu"):
         warn_of_stand_in(_TEXT.format("to_gpu"))
     elif not host:
@@ -63,7 +63,7 @@ def from_gpu(arg: argument) -> argument:
 
 @bound
 def gpu_sync() -> None:
-    """Wait for the device to finish what it was given."""
+    """Wait for the device to finish its work."""
     if is_stood_in_for("gpu"):
         warn_of_stand_in(_TEXT.format("gpu_sync"))
     else:

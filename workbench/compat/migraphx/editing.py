@@ -1,4 +1,4 @@
-"""Passes, run on a program in place."""
+"""Running passes on a program in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run_passes(program: program, passes: list[Any]) -> None:
     """Run passes on a program in place.
 
     Args:
-        program: What to change.
+        program: The program to change.
         passes: Names, or names with a dict of options:
             ``["simplify_algebra", ("fuse_pointwise", {"enable_rewrite_broadcasts": True})]``.
 

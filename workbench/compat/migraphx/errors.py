@@ -1,4 +1,4 @@
-"""The one exception that everything here raises, and what translates the core's errors into it."""
+"""The package's only exception, the translation of the core's errors into it, and the checks of arguments."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ FileName: TypeAlias = str | PathLike[str]
 
 
 class Error(WorkbenchError, RuntimeError):
-    """MIGraphX's RuntimeError with a fuller text; the core's error is its cause."""
+    """MIGraphX's RuntimeError with a more detailed message; the core's error is its cause."""
 
 
 class MismatchError(Exception):
-    """An argument that has the wrong type; the text says which one was expected."""
+    """An argument of the wrong type; the message is the expected type."""
 
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Errors of the core become the exception that a script of MIGraphX's expects."""
+    """Translate errors of the core to the exception that scripts for MIGraphX expect."""
     try:
         yield
     except Error:
@@ -59,7 +59,7 @@ def translated() -> Generator[None]:
 
 @contextmanager
 def written(filename: FileName) -> Generator[None]:
-    """A file that cannot be written is an error that names it."""
+    """Translate failures to write a file to an error that names it."""
     try:
         yield
     except OSError as error:
@@ -67,11 +67,11 @@ def written(filename: FileName) -> Generator[None]:
 
 
 def bound(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that checks the types of its arguments as MIGraphX's does, and raises its errors.
+    """A function with MIGraphX's checks of argument types, and its errors.
 
     Raises:
-        TypeError: An argument is missing, unknown, or not of the type that the annotation says.
-        Error: The core refused what was asked.
+        TypeError: An argument is missing, unknown, or not of its annotation's type.
+        Error: The core raised an error.
     """
     signature = inspect.signature(function)
     name = function.__qualname__

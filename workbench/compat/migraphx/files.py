@@ -42,8 +42,8 @@ def load(filename: FileName, format: str = "msgpack", trusted_kernels: bool = Fa
     Args:
         filename: The file.
         format: ``msgpack`` or ``json``.
-        trusted_kernels: Whether the machine code that the file may hold is run, where it was compiled for
-            the device that is here. It can do whatever a kernel can; without it, kernels are compiled.
+        trusted_kernels: Whether to run machine code in the file that was compiled for this device. It
+            can do anything that a kernel can. By default kernels are compiled from source.
 
     Raises:
         Error: There is no such format, or the file is missing, damaged or of another version.
@@ -61,7 +61,7 @@ def save_buffer(p: program, format: str = "msgpack") -> bytes:
 def load_buffer(
     b: bytes | bytearray, format: str = "msgpack", trusted_kernels: bool = False
 ) -> program:
-    """The program that the bytes of a file hold.
+    """The program in the bytes of a file.
 
     Args:
         b: The bytes.
@@ -80,9 +80,9 @@ def _loaded(found: tuple[Program, mxr.Compiled], trusted_kernels: bool) -> progr
 
 
 def _strict(core: Program) -> Program:
-    """A program under MIGraphX's rules for dynamic shapes, as all are that the drop-in makes.
+    """A program with MIGraphX's rules for dynamic shapes, which all programs of the drop-in have.
 
-    Its shapes have to follow from them: a program that was made by the workbench's own rules keeps those.
+    If its shapes do not follow from them, it was made with the workbench's own rules and keeps those.
     """
     if all(_follows(i) for m in core.modules.values() for i in m if i.name[0] != "@"):
         core.keeps_fixed = core.strict = True

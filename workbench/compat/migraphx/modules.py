@@ -1,4 +1,4 @@
-"""Modules and instructions, as handles that stay good when their program is compiled or edited."""
+"""Modules and instructions, as handles that stay valid when their program is compiled or edited."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ macro_: TypeAlias = macro
 
 
 class instruction_ref:
-    """An instruction of a program: a handle that is resolved whenever it is used."""
+    """An instruction of a program: a handle that is resolved at each use."""
 
     __slots__ = ("_id", "_owner")
 
@@ -48,7 +48,7 @@ class instruction_ref:
 
     @property
     def owner(self) -> program:
-        """The program that it is in."""
+        """The program that it belongs to."""
         return self._owner
 
     @bound
@@ -86,7 +86,7 @@ class instruction_ref:
         """The data of a literal.
 
         Raises:
-            Error: It is no literal.
+            Error: It is not a literal.
         """
         literal = self.core.literal
         if literal is None:
@@ -95,24 +95,24 @@ class instruction_ref:
 
     @bound
     def can_eval(self) -> bool:
-        """Whether its value follows from literals alone."""
+        """Whether its value depends on literals only."""
         return self.core.is_constant
 
     @bound
     def eval(self) -> argument:
-        """Its value, if that follows from literals alone.
+        """Its value, if that depends on literals only.
 
         Raises:
-            Error: It depends on a parameter, or failed.
+            Error: The value depends on a parameter, or its computation failed.
         """
         core = self.core
         if not core.is_constant:
-            raise Error(f"eval() of {core!r}: its value depends on what is not a literal")
+            raise Error(f"eval() of {core!r}: its value depends on more than literals")
         return of_value(core.shape, evaluate_constant(core))
 
     @bound
     def get_debug_symbols(self) -> set[str]:
-        """The names of the model's nodes that it comes from."""
+        """The names of the source nodes that it comes from."""
         return set(self.core.symbols)
 
     @bound
@@ -143,7 +143,7 @@ class instruction_ref:
 
 
 class module:
-    """A list of instructions of a program: a handle that is resolved whenever it is used."""
+    """A list of instructions of a program: a handle that is resolved at each use."""
 
     __slots__ = ("_name", "_owner")
 
@@ -165,7 +165,7 @@ class module:
 
     @property
     def owner(self) -> program:
-        """The program that it is in."""
+        """The program that it belongs to."""
         return self._owner
 
     @bound
@@ -175,12 +175,12 @@ class module:
 
     @bound
     def set_bypass(self, flag: bool = True) -> None:
-        """Let passes leave the module alone, as they leave the bodies of fused operations."""
+        """Set whether passes skip the module, as they skip the bodies of fused operations."""
         self.core.bypass = flag
 
     @bound
     def bypass(self) -> bool:
-        """Whether passes leave the module alone."""
+        """Whether passes skip the module."""
         return self.core.bypass
 
     @bound
@@ -246,7 +246,7 @@ class module:
 
     @bound
     def add_outline(self, shape: shape_) -> instruction_ref:
-        """Append a value of which only the shape is known."""
+        """Append a placeholder of which only the shape is known."""
         from workbench.compiler.ir.builtin import BuiltinOutline  # noqa: PLC0415
 
         return self._named(self.core.add(BuiltinOutline(shape.core)), [])
@@ -266,7 +266,7 @@ class module:
         args: list[instruction_ref],
         debug_symbols: list[str] = [],
     ) -> instruction_ref:
-        """Let the module return these results from now on."""
+        """Replace the results of the module."""
         core = self.core
         last, inputs = core.last, self._values(args)
         if last is None or not isinstance(last.op, Return):
@@ -322,7 +322,7 @@ class module:
 
     @bound
     def remove_instruction(self, ins: instruction_ref) -> instruction_ref | None:
-        """Remove an instruction that nobody uses; returns the one that came after it."""
+        """Remove an instruction without users; returns the one after it."""
         member = self._member(ins)
         following = member.following
         self.core.remove(member)
@@ -330,9 +330,9 @@ class module:
 
     @bound
     def replace_instruction(self, ins: instruction_ref, rep: instruction_ref) -> instruction_ref:
-        """Let another instruction stand for one: its users take that one's value from now on.
+        """Replace an instruction by another: its users take the other's value.
 
-        What is replaced stays, without users, until dead code is eliminated.
+        The replaced instruction stays, without users, until dead code is eliminated.
         """
         core, old, new = self.core, self._member(ins), self._values([rep])[0]
         return instruction_ref(self._owner, replaced(core, old, new).id)
@@ -345,10 +345,10 @@ class module:
 
     @bound
     def add_debug_symbols(self, ins: instruction_ref, symbols: list[str]) -> None:
-        """Name nodes of a model that an instruction comes from, besides those it has."""
+        """Add names of source nodes to an instruction."""
         add_debug_symbols(self._member(ins), symbols)
 
-    # Plumbing
+    # Internals
 
     def _named(self, made: Instruction, symbols: list[str]) -> instruction_ref:
         if symbols:
@@ -358,12 +358,12 @@ class module:
     def _values(self, args: list[instruction_ref]) -> list[Instruction]:
         for i, one in enumerate(args):
             if one.owner is not self._owner:
-                raise Error(f"input {i}, {one!r}, is of another program")
+                raise Error(f"input {i}, {one!r}, belongs to another program")
         return [one.core for one in args]
 
     def _called(self, one: module) -> Module:
         if one.owner is not self._owner:
-            raise Error(f"module {one.name()!r} is of another program")
+            raise Error(f"module {one.name()!r} belongs to another program")
         return one.core
 
     def _member(self, ref: instruction_ref) -> Instruction:
@@ -381,11 +381,11 @@ class module:
         return len(self.core)
 
     def __bool__(self) -> bool:
-        """True: the module is there, even without instructions."""
+        """True, even without instructions."""
         return True
 
     def __repr__(self) -> str:
-        """The text of the instructions, a line each."""
+        """The text of the instructions, one per line."""
         return module_text(self.core)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
@@ -405,20 +405,20 @@ class module:
 
 
 def module_names(core: Module) -> dict[int, str]:
-    """Printed names in a module that is printed by itself; values of other modules are ``?``."""
+    """The names in a module that is printed alone; values of other modules are ``?``."""
     found = {i.id: f"@{k}" if i.parameter is None else i.parameter for k, i in enumerate(core)}
     outer = {x.id: "?" for i in core for x in i.inputs if x.module is not core}
     return outer | found
 
 
 def module_text(core: Module) -> str:
-    """The lines of a module that is printed by itself."""
+    """The text of a module that is printed alone."""
     named = module_names(core)
     return "".join(f"{instruction_text(i, named)}\n" for i in core)
 
 
 def replaced(core: Module, old: Instruction, new: Instruction) -> Instruction:
-    """Give an instruction's users another value; the instruction itself stays, without users.
+    """Give an instruction's users another value; the instruction stays, without users.
 
     Raises:
         GraphError: A user comes before the new value.

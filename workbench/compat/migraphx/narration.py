@@ -1,4 +1,4 @@
-"""Runs as MIGraphX's ``MIGRAPHX_TRACE_EVAL`` tells of them, line by line."""
+"""Runs that print what ``MIGRAPHX_TRACE_EVAL`` prints in MIGraphX."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from workbench.compiler.text.printing import instruction_text, names
 
 
 class Narrated(Watched):
-    """Says what it runs, line by line, in the form of MIGraphX's ``MIGRAPHX_TRACE_EVAL``.
+    """Writes a line for each event of a run, in the form of MIGraphX's ``MIGRAPHX_TRACE_EVAL``.
 
     Args:
         program: The program.
-        level: 1 says what runs and how long it took; 2 also shows some elements, what kinds of numbers
-            there are, and statistics; 3 shows all elements instead.
+        level: 1 writes instructions and times; 2 adds some elements, the kinds of numbers and
+            statistics; 3 writes all elements instead.
         say: Receives each line.
     """
 
@@ -33,11 +33,11 @@ class Narrated(Watched):
         self._named = names(program)
 
     def began(self, instruction: Instruction) -> None:
-        """Say what is about to run."""
+        """Write the instruction that is about to run."""
         self.say(f"Run instruction: {instruction_text(instruction, self._named)}")
 
     def ended(self, instruction: Instruction, value: Value, seconds: float) -> None:
-        """Say how long it took and what came out."""
+        """Write its time and its value."""
         time = float_text(seconds * 1e3)
         self.say(f"Time: {time}ms, {time}ms")
         if self.level < 2 or instruction.name.startswith("@") or instruction.name == "load":
@@ -57,7 +57,7 @@ def narrate(
     level: int = 2,
     say: Callable[[str], object] = print,
 ) -> list[Any]:
-    """Run a program and say what happens; see ``Narrated``.
+    """Run a program and write its events; see ``Narrated``.
 
     Returns:
         Values of the program's outputs.
@@ -88,7 +88,7 @@ def kinds_of(value: Value) -> list[str]:
 
 
 def statistics(value: Value) -> list[str]:
-    """A line with least, greatest, mean and standard deviation for each array of a value."""
+    """A line with minimum, maximum, mean and standard deviation for each array of a value."""
     if isinstance(value, tuple):
         return [line for v in value for line in statistics(v)]
     flat = np.asarray(value).ravel()

@@ -1,4 +1,4 @@
-"""Enumerations whose members are numbers, as MIGraphX's are seen from Python."""
+"""Enumerations whose members are numbers, like MIGraphX's in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Numbered(Enum):
-    """A name for a number: ``int(member)`` gives it, and so does use as an attribute."""
+    """A name for a number: ``int(member)`` returns it, and attributes take it."""
 
     def __int__(self) -> int:
         """The number."""

@@ -1,4 +1,4 @@
-"""Runs on a device: with copies of what goes in and comes out, or on arguments that are there."""
+"""Runs on a device, with copies of inputs and outputs or on arguments in its memory."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.runner import DeviceRunner
 
 _STREAMS = {"cuda": ("ihipStream_t", "CUstream_st"), "hip": ("ihipStream_t",)}
-"""What streams of a kind of device are called; MIGraphX knows the first one."""
+"""The names of stream types by kind of device; MIGraphX knows the first one."""
 
 
 def borrowed_argument(value: Any, name: str) -> argument | None:
-    """Another library's device array as an argument; None if it is no such array."""
+    """Another library's device array as an argument; None if it is not one."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__cuda_array_interface__"):
         return None
     found = borrowed(value, device(), name)
@@ -41,10 +41,10 @@ def borrowed_argument(value: Any, name: str) -> argument | None:
 
 
 def stream_of(device: Device, handle: int, name: str) -> Stream:
-    """A caller's stream, whose handle is a number; 0 is the default one.
+    """A caller's stream from its handle; 0 is the default stream.
 
     Raises:
-        Error: The device has no such streams.
+        Error: The device does not have streams of that type.
     """
     known = _STREAMS.get(device.kind, ())
     if handle and not known:
@@ -58,7 +58,7 @@ def stream_of(device: Device, handle: int, name: str) -> Stream:
 
 
 def runs_on_device(build: Build) -> bool:
-    """Whether a build's kernels run on a device whose memory and streams are ours to use."""
+    """Whether a build's kernels run on a device whose memory and streams can be used."""
     return isinstance(build.runner, DeviceRunner)
 
 
@@ -76,9 +76,10 @@ def run_with_copies(build: Build, inputs: Mapping[str, Any], stream: Stream) -> 
 def run_in_place(
     build: Build, given: Mapping[str, argument], stream: Stream, wait: bool
 ) -> list[argument]:
-    """The outputs in the memory of the device, the buffers that were given for them among it.
+    """The outputs in the memory of the device, in the buffers that were given for them.
 
-    What is on the host is copied there, and the run is then done at return: a buffer on the host is filled.
+    Arguments on the host are copied to the device; then the run is finished at return, and buffers on the
+    host are filled.
     """
     executable = _executable(build, given)
     lent = {name: _in_place(executable.device, name, a) for name, a in given.items()}
@@ -104,7 +105,7 @@ def _copy(device: Device, given: argument) -> DeviceArray:
 
 
 def _in_place(device: Device, name: str, given: argument) -> DeviceArray | None:
-    """An argument as it is on the device; None where it is on the host."""
+    """The device array of an argument; None if it is on the host."""
     if isinstance(given, device_argument):
         return given.held
     if given.address and device.kind != "opencl" and device.knows(given.address):
@@ -124,7 +125,7 @@ def _at(device: Device, given: argument, name: str) -> DeviceArray:
 def _through_the_host(
     executable: Executable, given: Mapping[str, argument], lent: Mapping[str, DeviceArray | None]
 ) -> list[argument]:
-    """The outputs where one of them is a tuple, or has lengths that only a run tells."""
+    """The outputs if one of them is a tuple or has lengths known only at run time."""
     values = executable.run(
         {n: given[n].value if held is None else held.numpy() for n, held in lent.items()}
     )
@@ -164,7 +165,7 @@ def _executable(build: Build, given: Mapping[str, argument]) -> Executable:
 
 
 def trace(build: Build, inputs: Mapping[str, Any], heard: Callable[[Traced], object]) -> list[Any]:
-    """Run, and hear of each instruction in order: values of kernels from the device, views of them here."""
+    """Run, and report each instruction in order: kernels' values from the device, views from the host."""
     made = build.specialised(inputs)
     told = _Told(made.program, inputs, heard)
     outputs = made.runner.run(inputs, hook=told.hear)
@@ -173,7 +174,7 @@ def trace(build: Build, inputs: Mapping[str, Any], heard: Callable[[Traced], obj
 
 
 class _Told:
-    """Tells of the instructions of a program in their order, as their values come from a device."""
+    """Reports the instructions of a program in order, as their values arrive from a device."""
 
     def __init__(
         self, program: Program, inputs: Mapping[str, Any], heard: Callable[[Traced], object]
@@ -185,13 +186,13 @@ class _Told:
         self._waiting = list(enumerate(program.main))[::-1]
 
     def hear(self, instruction: Instruction, value: Any, _: Any) -> None:
-        """A kernel, or the host in its place, computed a value."""
+        """Take a value that a kernel or a host step computed."""
         self.up_to(instruction)
         if self._waiting and self._waiting[-1][1] is instruction:
             self._tell(*self._waiting.pop(), value)
 
     def up_to(self, instruction: Instruction | None) -> None:
-        """Tell of what stands before an instruction and needs no kernel."""
+        """Report the instructions before another one that need no kernel."""
         place = None if instruction is None else instruction.order
         while self._waiting and (place is None or self._waiting[-1][1].order < place):
             index, one = self._waiting.pop()

@@ -46,7 +46,7 @@ class op:
 
     @classmethod
     def of(cls, core: Operation) -> op:
-        """The operation of the core's."""
+        """The operation that wraps one of the core's."""
         made = cls.__new__(cls)
         made._core = core
         return made
@@ -63,7 +63,7 @@ class op:
 
     @bound
     def values(self) -> dict[str, Any]:
-        """All attributes, with the defaults of those that were not given."""
+        """All attributes, with defaults for those that were not given."""
         return shown_attributes(self._core)
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class op:
 
 
 def operation_name(core: Operation) -> str:
-    """The name of an operation; an unknown one has that of the model's operator in it."""
+    """The name of an operation; an unknown operation's name contains the model's operator."""
     return str(core) if core.name == "unknown:" else core.name
 
 
@@ -88,7 +88,7 @@ def _made(name: str, attributes: dict[str, Any]) -> Operation:
 
 
 class macro:
-    """A name that stands for several operations; ``macro("gemm", alpha=0.5)``. Others stand for one."""
+    """A name for several operations: ``macro("gemm", alpha=0.5)``. Other names stand for that operation."""
 
     def __init__(self, name: str, /, **options: Any) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]

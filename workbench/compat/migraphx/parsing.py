@@ -37,17 +37,17 @@ def parse_onnx(
     Args:
         filename: The file.
         default_dim_value: The length of dimensions that the model leaves open.
-        default_dyn_dim_value: Their range; only one of the two may be given.
+        default_dyn_dim_value: The range of such dimensions; only one of the two may be given.
         dim_params: Ranges of named dimensions, by name.
         map_input_dims: Lengths of inputs, by name.
         map_dyn_input_dims: Ranges of inputs, by name; only one of the two may be given.
         skip_unknown_operators: Keep unknown operators as instructions that cannot run.
-        print_program_on_error: Print what was made of the model when something in it is refused.
+        print_program_on_error: Print the program so far when something in the model is refused.
         max_loop_iterations: Iterations of a loop without a trip count.
         limit_max_iterations: The most iterations of any loop.
         use_debug_symbols: Keep the names of the model's nodes on instructions.
-        strict: Make MIGraphX's instructions, and refuse what it refuses; False, which MIGraphX does not
-            know, imports as ``workbench.parse_onnx`` does: more models, with the numbers that ONNX says.
+        strict: Make MIGraphX's instructions, and refuse what it refuses. False, which MIGraphX does
+            not have, imports like ``workbench.parse_onnx``: more models, with the results that ONNX defines.
 
     Raises:
         Error: The file is missing or damaged, or uses something that is not supported.
@@ -83,15 +83,15 @@ def parse_onnx_buffer(
     Args:
         filename: The bytes.
         default_dim_value: The length of dimensions that the model leaves open.
-        default_dyn_dim_value: Their range; only one of the two may be given.
+        default_dyn_dim_value: The range of such dimensions; only one of the two may be given.
         map_input_dims: Lengths of inputs, by name.
         map_dyn_input_dims: Ranges of inputs, by name; only one of the two may be given.
         skip_unknown_operators: Keep unknown operators as instructions that cannot run.
-        print_program_on_error: Print what was made of the model when something in it is refused.
+        print_program_on_error: Print the program so far when something in the model is refused.
         external_data_path: The folder of tensors that are stored outside of the file.
         use_debug_symbols: Keep the names of the model's nodes on instructions.
-        strict: Make MIGraphX's instructions, and refuse what it refuses; False, which MIGraphX does not
-            know, imports as ``workbench.parse_onnx`` does: more models, with the numbers that ONNX says.
+        strict: Make MIGraphX's instructions, and refuse what it refuses. False, which MIGraphX does
+            not have, imports like ``workbench.parse_onnx``: more models, with the results that ONNX defines.
 
     Raises:
         Error: The model is damaged, or uses something that is not supported.
@@ -145,7 +145,7 @@ def _parsed(model: Path | bytes, options: dict[str, Any]) -> program:
 
 
 def _imports(model: Path | bytes, options: dict[str, Any]) -> bool:
-    """Whether a model that strict import refuses imports otherwise."""
+    """Whether a model that strict import refuses can be imported otherwise."""
     relaxed: dict[str, Any] = {**options, "strict": False, "print_program_on_error": False}
     try:
         onnx.parse_onnx(model, **relaxed)
@@ -162,7 +162,7 @@ def parse_tf(
     map_input_dims: dict[str, list[Size]] = {},
     output_names: list[str] = [],
 ) -> program:
-    """A program from a frozen graph of TensorFlow's.
+    """A program from a frozen TensorFlow graph.
 
     Args:
         filename: The file.

@@ -1,4 +1,4 @@
-"""Traces of passes line by line, as MIGraphX's variables ask for."""
+"""Traces of passes, for MIGraphX's environment variables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _print(line: str) -> None:
 def tracers(program: Program, purpose: str = "compile", say: Say = _print) -> list[Listener]:
     """The listeners that the options ask for: ``trace_passes``, ``time_passes``, ``trace_matches``.
 
-    A quantization has an option of its own, ``trace_quantization``.
+    Quantization has a separate option, ``trace_quantization``.
     """
     found: list[Listener] = []
     if purpose == "quantize":
@@ -40,7 +40,7 @@ def tracers(program: Program, purpose: str = "compile", say: Say = _print) -> li
 
 
 class PassTracer(Listener):
-    """Says ``Pass: name`` before each pass, and prints the program after it."""
+    """Writes ``Pass: name`` before each pass, and the program after it."""
 
     def __init__(self, program: Program, say: Say) -> None:
         """Trace the passes of a program."""
@@ -57,10 +57,10 @@ class PassTracer(Listener):
 
 
 class PassTimer(Listener):
-    """Says ``name: 0.53ms`` after each pass."""
+    """Writes ``name: 0.53ms`` after each pass."""
 
     def __init__(self, say: Say) -> None:
-        """No pass has begun."""
+        """Start without a pass."""
         self.say = say
         self._began = 0.0
 
@@ -69,17 +69,17 @@ class PassTimer(Listener):
         self._began = perf_counter()
 
     def pass_ended(self, pass_: PassLike, error: BaseException | None) -> None:
-        """Say how long the pass took."""
+        """Write the pass's time."""
         self.say(f"{pass_.name}: {float_text((perf_counter() - self._began) * 1e3)}ms")
 
 
 class MatchTracer(Listener):
-    """Says which rules apply, with the instruction as it was; from level 2 also those that almost did.
+    """Writes each match with the instruction before the edit, and from level 2 on near misses too.
 
     Args:
         program: The program.
         level: 1 for matches, 2 for near misses too.
-        wanted: Text that a rule's name or file, or the pass's name, has to have.
+        wanted: A text that the rule's name or file, or the pass's name, has to contain.
         say: Receives each line.
     """
 
@@ -91,17 +91,17 @@ class MatchTracer(Listener):
         self._pass = ""
 
     def pass_began(self, pass_: PassLike) -> None:
-        """Know the pass."""
+        """Remember the pass."""
         self._pass = pass_.name
 
     def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
-        """Say what matched."""
+        """Write the match."""
         if rule is not None and root is not None and self._is_wanted(rule):
             self.say(f"Matched by {self._pass}.{rule.name}")
             self.say(self._line(root))
 
     def near_miss(self, rule: RuleLike, instruction: Instruction, reason: str) -> None:
-        """Say what almost matched, and why it did not."""
+        """Write the near miss, with its reason."""
         if self.level > 1 and self._is_wanted(rule):
             self.say(f"Declined by {self._pass}.{rule.name}: {reason}")
             self.say(self._line(instruction))

@@ -33,7 +33,7 @@ Times = Sequence[float]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Instructions that do the same, and the time that they take together."""
+    """Instructions of the same operation, and their total time."""
 
     name: str
     ms: float
@@ -42,7 +42,7 @@ class Group:
 
     @property
     def each(self) -> float:
-        """Milliseconds of one of them."""
+        """Milliseconds per instruction."""
         return self.ms / self.count
 
 
@@ -72,26 +72,26 @@ class PerfReport:
 
     @property
     def total_ms(self) -> float:
-        """Time of a whole run."""
+        """The time of a whole run."""
         return common_average(self.total)
 
     @property
     def rate(self) -> float:
-        """Inferences in a second: runs times the batch size."""
+        """Inferences per second: runs times the batch size."""
         return 1e3 / self.total_ms * self.batch if self.total_ms else 0.0
 
     @property
     def overhead_ms(self) -> float:
-        """Time of going through the program without computing anything."""
+        """The time of a run that computes nothing."""
         return common_average(self.overhead)
 
     @property
     def instructions_ms(self) -> float:
-        """Time of all instructions, each measured on its own."""
+        """The total time of the instructions, each measured separately."""
         return sum(self.ms(i) for i in self._measured())
 
     def ms(self, instruction: Instruction) -> float:
-        """Time of one instruction; 0 for what a run does not compute: inputs and constants."""
+        """The time of one instruction; 0 for inputs and constants, which a run does not compute."""
         return common_average(self.instructions.get(instruction.id, ()))
 
     def _measured(self) -> list[Instruction]:
@@ -99,7 +99,7 @@ class PerfReport:
         return [i for m in shown for i in m if i.name != "@return"]
 
     def groups(self) -> list[Group]:
-        """Times added up by operation, the longest first; ``detailed`` tells types and shapes apart."""
+        """Total times by operation, the longest first; ``detailed`` distinguishes types and shapes."""
         whole = self.instructions_ms
         sums: dict[str, float] = {}
         counts: dict[str, int] = {}
@@ -171,7 +171,7 @@ class PerfReport:
         }
 
     def table(self) -> DataFrame:
-        """A row an instruction, in the order of the program: its line, group, ms and percent."""
+        """A row per instruction, in the order of the program: its line, group, ms and percent."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [{"id": i.id, **row} for i, row in zip(self._measured(), self._rows(), strict=True)]
@@ -179,7 +179,7 @@ class PerfReport:
         return pd.DataFrame(rows, columns=columns).set_index("id")
 
     def summary(self) -> DataFrame:
-        """A row a group of instructions, the longest first: ms together, count, ms each, percent."""
+        """A row per group of instructions, the longest first: total ms, count, ms each, percent."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [
@@ -205,7 +205,7 @@ class PerfReport:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain values: ``total``, ``instructions``, ``groups``; times in milliseconds."""
+        """The report as plain values: ``total``, ``instructions``, ``groups``; times in milliseconds."""
         return {
             "iterations": len(self.total),
             "detailed": self.detailed,
@@ -243,16 +243,16 @@ def perf_report(
 ) -> PerfReport:
     """Measure a compiled program the way MIGraphX does.
 
-    One run to warm up; then ``iterations`` whole runs, as many with every instruction timed, and as
-    many that compute nothing. On a device, instructions are timed by its events, and the overhead is
-    what the host takes to launch a run.
+    After one run to warm up come ``iterations`` whole runs, the same number with every instruction timed,
+    and the same number that compute nothing. On a device, instructions are timed by events, and the
+    overhead is the host's time to launch a run.
 
     Args:
         program: The program, or its build, which may be for a device.
         inputs: An array for each parameter, by name.
-        iterations: How often to measure.
-        batch: How many inferences one run counts for; the rate is multiplied by it.
-        detailed: Tell types and shapes of an operation apart in the summary.
+        iterations: The number of measurements.
+        batch: The number of inferences per run; the rate is multiplied by it.
+        detailed: Distinguish types and shapes of an operation in the summary.
         progress: Show a progress bar; by default when it takes longer than a second.
         copies: Whether a run on a device copies its inputs there and its results back.
 
@@ -294,7 +294,7 @@ def _on_device(
     progress: bool | None,
     copies: bool,
 ) -> tuple[list[float], dict[int, list[float]], list[float]]:
-    """Milliseconds of whole runs, of each instruction, and of the host for launching a run."""
+    """Milliseconds of whole runs, of each instruction, and of the host to launch a run."""
     _, measured = runner.profiled(inputs, iterations, progress)
     each: dict[int, list[float]] = {}
     for row in measured.rows:
@@ -308,7 +308,7 @@ def _on_device(
         total.append(launched[-1] + milliseconds(executable.wait))
         if copies:
             total[-1] = milliseconds(lambda: executable.run(inputs))
-    if measured.run is not None and not executable.plan.is_fixed:  # the host computes, too
+    if measured.run is not None and not executable.plan.is_fixed:  # there are host steps
         launched = [1e3 * measured.run.launch]
     return total, each, launched
 
@@ -316,12 +316,12 @@ def _on_device(
 def time_run(
     program: Program | Build, inputs: Mapping[str, Any], iterations: int = 100, copies: bool = True
 ) -> float:
-    """Milliseconds of one run: the mean of ``iterations``, after one to warm up.
+    """Milliseconds of one run: the mean of ``iterations`` runs after a warm-up.
 
     Args:
         program: The program, or its build, which may be for a device.
         inputs: An array for each parameter, by name.
-        iterations: How often to run.
+        iterations: The number of runs.
         copies: Whether a run on a device copies its inputs there and its results back.
 
     Raises:
@@ -380,7 +380,7 @@ def group_of(instruction: Instruction, detailed: bool = False) -> str:
 
 
 def sizes_text(shape: Shape) -> str:
-    """A shape in short: ``2x3``, or with strides ``2x3:1x2`` where these are not the usual ones."""
+    """A shape in short: ``2x3``, or with strides ``2x3:1x2`` if it is not row-major."""
     if shape.subs is not None or shape.dims is not None:
         return str(shape)
     text = "x".join(map(str, shape.lens))
@@ -388,23 +388,23 @@ def sizes_text(shape: Shape) -> str:
 
 
 def common_average(times: Times) -> float:
-    """The mean of the middle half; 0 of nothing."""
+    """The mean of the middle half; 0 if there are no times."""
     cut = len(times) // 4
     middle = times[cut : len(times) - cut]
     return sum(middle) / len(middle) if middle else 0.0
 
 
 def median(times: Times) -> float:
-    """The middle of sorted times, or the mean of the two in the middle."""
+    """The middle one of sorted times, or the mean of the two in the middle."""
     middle = len(times) // 2
     return times[middle] if len(times) % 2 else (times[middle - 1] + times[middle]) / 2
 
 
 def percentile(times: Times, part: float) -> float:
-    """The time at this part of the way through sorted times, rounded down."""
+    """The time at a fraction of sorted times, with the index rounded down."""
     return times[int(part * (len(times) - 1))]
 
 
 def rounded(value: float) -> float:
-    """To the nearest whole number, halves away from 0."""
+    """A number rounded to the nearest integer, halves away from 0."""
     return copysign(floor(abs(value) + 0.5), value) if isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Programs: made, compiled in place, run, printed, compared by their text."""
+"""Programs: building, compiling in place, running, printing, and comparison by text."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class compile_modes(Numbered):
-    """The time that a compilation may take."""
+    """The effort of a compilation."""
 
     eager = 0
     balanced = 50
@@ -49,9 +49,9 @@ class compile_modes(Numbered):
 
 
 class program:
-    """A computation: built instruction by instruction, or read from a model; compiled in place.
+    """A computation, built instruction by instruction or read from a model, and compiled in place.
 
-    ``build`` leads from a compiled program to what its passes did: ``p.build.explore()``.
+    ``build`` is the workbench's record of the compilation: ``p.build.explore()``.
     """
 
     def __init__(self) -> None:
@@ -63,11 +63,11 @@ class program:
         self._trusted: tuple[SavedKernel, ...] = ()
         self._offload_copy = True
         self.calibration: Calibration | None = None
-        """What the last quantization saw of the arguments that it rounds, as a table and plots."""
+        """The calibration of the last quantization, as a table and plots."""
 
     @classmethod
     def of(cls, core: Program, compiled_for: str = "") -> program:
-        """The program of the core's; ``compiled_for`` names the target of one that is compiled."""
+        """The program that wraps one of the core's; ``compiled_for`` names the target if it is compiled."""
         made = cls()
         made._core = core
         made._target = compiled_for
@@ -75,7 +75,7 @@ class program:
 
     @classmethod
     def loaded(cls, core: Program, compiled: Compiled, trusted_kernels: bool) -> program:
-        """The program of a file, and what that keeps of its compilation."""
+        """The program of a file, with its compiled part."""
         made = cls.of(core)
         made._offload_copy = compiled.offload_copy
         made._trusted = compiled.kernels if trusted_kernels else ()
@@ -83,7 +83,7 @@ class program:
 
     @property
     def core(self) -> Program:
-        """The core's program, which this one wraps."""
+        """The core's program."""
         return self._core
 
     @property
@@ -96,13 +96,13 @@ class program:
         if self._build is None and self.is_compiled():
             raise Error(
                 "the program has no build: it was compiled before it was saved, and files keep no "
-                "recording; compile it where you want to look"
+                "recording; compile it in this process"
             )
         if self._build is None:
             raise Error("the program has no build: compile it first, with p.compile(target)")
         return self._build
 
-    # What it takes and gives
+    # Parameters and results
 
     @bound
     def get_parameter_names(self) -> list[str]:
@@ -167,14 +167,14 @@ class program:
 
         Args:
             t: The target.
-            offload_copy: Whether a run copies parameters to the device and results from it. Otherwise both
-                stay there, and the buffers of the results are parameters, ``main:#output_0`` and so on.
-            fast_math: Whether a device may compute what only comes close, such as another form of GELU.
-            exhaustive_tune: Taken for MIGraphX's sake: kernels are not tuned yet.
-            compile_mode: Taken for MIGraphX's sake: every compilation takes the same passes.
+            offload_copy: Whether a run copies parameters to the device and results back. Otherwise both stay
+                on the device, and the buffers of the results are parameters, ``main:#output_0`` and so on.
+            fast_math: Whether a device may use approximations, such as another form of GELU.
+            exhaustive_tune: Accepted for compatibility; kernels are not tuned yet.
+            compile_mode: Accepted for compatibility; every compilation runs the same passes.
 
         Raises:
-            Error: A pass failed, and ``error.recording`` shows what was done until then; or a kernel did.
+            Error: A pass failed, and ``error.recording`` has the steps up to it; or a kernel failed.
         """
         chosen = t.core
         passes = pipeline_for(chosen, self._core, fast_math, offload_copy)
@@ -187,13 +187,13 @@ class program:
         self._offload_copy = offload_copy
 
     def replace_core(self, core: Program) -> None:
-        """Let another program of the core's be what this is; handles are resolved in it from now on."""
+        """Replace the wrapped program; handles are resolved in the new one from now on."""
         self._core = core
         self._runs = None
 
     @bound
     def run(self, params: dict[str, Any]) -> list[argument]:
-        """Run the program on buffers by name; those that are no parameters are ignored.
+        """Run the program on buffers by name; names that are not parameters are ignored.
 
         Raises:
             Error: A buffer is missing, or its shape is not that of the parameter.
@@ -204,17 +204,17 @@ class program:
 
     @bound
     def run_async(self, params: dict[str, Any], stream: Size, stream_name: str) -> list[argument]:
-        """Run the program in a stream of the caller's.
+        """Run the program in a stream of the caller.
 
-        Results that stay on the device are there when the stream has come to them; others at return.
+        Results on the device are ready when the stream reaches them; others are ready at return.
 
         Args:
             params: Buffers by name, as for ``run``.
             stream: The stream's address.
-            stream_name: What it is: ``ihipStream_t``, or ``CUstream_st`` on CUDA.
+            stream_name: Its type: ``ihipStream_t``, or ``CUstream_st`` on CUDA.
 
         Raises:
-            Error: A buffer is missing or does not fit, or the device knows no such streams.
+            Error: A buffer is missing or does not fit, or the device has no streams of that type.
         """
         if not runs_on_device(self.runs):
             warn_of_stand_in(f"no device for stream {stream_name!r}: the host runs the program")
@@ -226,7 +226,7 @@ class program:
 
     @property
     def runs(self) -> Build:
-        """The build that runs the program as it is now."""
+        """The build that runs the program in its present state."""
         if self._runs is None or self._runs.program is not self._core:
             self._runs = build_of(self._core, self._trusted)
         return self._runs
@@ -236,11 +236,11 @@ class program:
         return not self._offload_copy and runs_on_device(self.runs)
 
     def compiled(self) -> Compiled:
-        """The compiled part that a file keeps: machine code of kernels, and who copies."""
+        """The compiled part for a file: machine code of kernels, and ``offload_copy``."""
         return compiled_part(self.runs, self._offload_copy) if self.is_compiled() else Compiled()
 
     def inputs(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Values of the parameters from the buffers of a caller, checked as MIGraphX does."""
+        """The values of the parameters from a caller's buffers, with MIGraphX's checks."""
         return {name: given.value for name, given in self._given(params).items()}
 
     def _given(self, params: dict[str, Any]) -> dict[str, argument]:
@@ -272,11 +272,11 @@ class program:
     def run_trace(
         self, params: dict[str, Any], callback: Callable[[trace_info], Any]
     ) -> list[argument]:
-        """Run the program and hear of every result: ``callback`` is called after each instruction.
+        """Run the program and call ``callback`` after each instruction.
 
         Args:
             params: Buffers by name, as for ``run``.
-            callback: Called with ``index``, ``name``, ``result`` and ``instruction``; what it raises ends
+            callback: Called with ``index``, ``name``, ``result`` and ``instruction``; an exception ends
                 the run.
         """
 
@@ -317,7 +317,7 @@ class program:
 
     @bound
     def clone(self) -> program:
-        """A copy that can be changed by itself."""
+        """An independent copy."""
         made = program.of(self._core.clone())
         made._build = self._build
         made._offload_copy, made._trusted = self._offload_copy, self._trusted
@@ -325,21 +325,21 @@ class program:
 
     @bound
     def sort(self) -> program:
-        """Put instructions right before what needs them, in place; returns a copy."""
+        """Move instructions right before their first users, in place; returns a copy."""
         for one in list(self._core.modules.values()):
             sort_module(one)
         return self.clone()
 
     @bound
     def to_py(self) -> str:
-        """Python that builds this program."""
+        """Python code that builds this program."""
         from workbench.compat.migraphx.printers.python import to_python  # noqa: PLC0415
 
         return to_python(self._core)
 
     @bound
     def write_netron_output(self, filename: FileName) -> None:
-        """Write the graph as an ONNX file that Netron shows."""
+        """Write the graph as an ONNX file for Netron."""
         from workbench.compat.migraphx.printers.netron import netron_json  # noqa: PLC0415
         from workbench.compiler.files.mxr.files import write_whole  # noqa: PLC0415
 
@@ -384,9 +384,9 @@ class trace_info:
 
 
 def sort_module(core: Module) -> None:
-    """Put instructions in the order in which MIGraphX sorts them.
+    """Sort instructions in MIGraphX's order.
 
-    That is what the last one needs, depth first, inputs from right to left; then the rest as it was.
+    First come the inputs of the last instruction, depth first from right to left; then the rest, in order.
     """
     if core.last is None:
         return
@@ -397,7 +397,7 @@ def sort_module(core: Module) -> None:
         outer = [c for m in current.modules for c in captured(m)]
         needed = [i for i in (*current.inputs, *outer) if i.module is core and i not in done]
         if needed and current not in done:
-            stack += needed  # the last one is looked at first
+            stack += needed  # the last one is popped first
         else:
             done.setdefault(stack.pop())
     order = [*done, *(i for i in core if i not in done)]
@@ -406,7 +406,7 @@ def sort_module(core: Module) -> None:
 
 
 def _remedy(found: Shape, expected: Shape) -> str:
-    """A call that would make a buffer fit, where there is one."""
+    """A call that would make a buffer fit, if there is one."""
     if found.subs is not None or found.lens != expected.lens:
         return ""
     if expected.standard:

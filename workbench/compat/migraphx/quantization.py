@@ -1,4 +1,4 @@
-"""Quantization of programs in place; what calibration saw stays as ``program.calibration``."""
+"""Quantization of programs in place; the calibration is kept as ``program.calibration``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def quantize_fp16(prog: program, ins_names: list[str] = _ALL) -> None:
 
     Args:
         prog: The program.
-        ins_names: Names of the operations that are meant, or ``all``.
+        ins_names: Names of the operations to quantize, or ``all``.
     """
     _warn_of_unused(prog, ins_names)
     prog.calibration = quantize_in_place(prog.core, "fp16", ins_names=ins_names)
@@ -35,14 +35,14 @@ def quantize_bf16(prog: program, ins_names: list[str] = _ALL) -> None:
 
     Args:
         prog: The program.
-        ins_names: Names of the operations that are meant, or ``all``.
+        ins_names: Names of the operations to quantize, or ``all``.
     """
     _warn_of_unused(prog, ins_names)
     prog.calibration = quantize_in_place(prog.core, "bf16", ins_names=ins_names)
 
 
 def _warn_of_unused(prog: program, ins_names: list[str]) -> None:
-    """Say which names are of no operation of the program; MIGraphX passes over them."""
+    """Warn of names that no operation of the program has; MIGraphX ignores them."""
     known = {"all", *[i.name for i in prog.core.instructions]}
     if unused := [name for name in ins_names if name not in known]:
         warnings.warn(
@@ -59,17 +59,17 @@ def quantize_int8(
     calibration: list[dict[str, Any]] = [],
     ins_names: set[str] = _INT8,
 ) -> None:
-    """Round the arguments of products and convolutions to int8, in place, by their range.
+    """Quantize the arguments of products and convolutions to int8, in place, by their range.
 
     Args:
         prog: The program.
-        t: What runs the program on the calibration data.
+        t: The target that runs the program on the calibration data.
         calibration: Buffers by parameter name, a dict for each run. Parameters that one leaves out are
-            zeros. Without any, all steps are 1/64.
+            zeros. Without calibration data, all scales are 1/64.
         ins_names: No other set of operations is supported.
 
     Raises:
-        Error: Other operations are asked for, or the data do not fit the parameters.
+        Error: ``ins_names`` has other operations, or the data do not fit the parameters.
     """
     if ins_names != _INT8:
         found = ", ".join(sorted(ins_names)) or "none"
@@ -87,13 +87,13 @@ def quantize_fp8(
     t: target,
     calibration: list[dict[str, Any]] = [],
 ) -> None:
-    """Round the arguments of all operations to ``fp8e4m3fn``, in place, by their range.
+    """Quantize the arguments of all operations to ``fp8e4m3fn``, in place, by their range.
 
     Args:
         prog: The program.
-        t: What runs the program on the calibration data.
+        t: The target that runs the program on the calibration data.
         calibration: Buffers by parameter name, a dict for each run. Parameters that one leaves out are
-            zeros. Without any, all steps are 1/64.
+            zeros. Without calibration data, all scales are 1/64.
 
     Raises:
         Error: The data do not fit the parameters.
@@ -106,14 +106,14 @@ def quantize_fp8(
 def quantize_int4(prog: program) -> None:
     """Pack the constant operands of products and convolutions into four bits, in place.
 
-    MIGraphX has this in C++ alone, as ``quantize_int4_weights``.
+    MIGraphX has this only in C++, as ``quantize_int4_weights``.
     """
     prog.calibration = quantize_in_place(prog.core, "int4")
 
 
 @bound
 def autocast_fp8(prog: program) -> None:
-    """Let parameters and results of fp8 be float; the program converts them itself, in place."""
+    """Make fp8 parameters and results float, with conversions in the program, in place."""
     run_pass(AutocastFp8(), prog.core)
 
 

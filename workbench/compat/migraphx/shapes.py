@@ -1,4 +1,4 @@
-"""Shapes and their dynamic dimensions, as MIGraphX's Python interface has them."""
+"""Shapes and dynamic dimensions of MIGraphX's Python interface."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class type_t(Numbered):
 
 
 class dynamic_dimension:
-    """A dimension that is known as a range of lengths, with lengths worth compiling for.
+    """A dimension with a range of lengths, and the lengths worth compiling for.
 
     ``dynamic_dimension()``, ``(min, max)``, ``(min, max, {optimals})``, or of a symbolic expression:
     ``(sym)`` or ``("n * 3", {"n": dynamic_dimension(1, 8)})``.
@@ -51,7 +51,7 @@ class dynamic_dimension:
 
     @classmethod
     def of(cls, core: Dim) -> dynamic_dimension:
-        """The dimension of the core's."""
+        """The dimension that wraps one of the core's."""
         made = cls.__new__(cls)
         made._core = core
         return made
@@ -163,7 +163,7 @@ class shape:
         """The shape that ``to_json`` wrote.
 
         Raises:
-            Error: The text describes no shape.
+            Error: The text does not describe a shape.
         """
         from workbench.compiler.files.mxr.json_form import read_json  # noqa: PLC0415
 
@@ -171,7 +171,7 @@ class shape:
 
     @bound
     def to_json(self) -> str:
-        """The shape as JSON, as files have it."""
+        """The shape as JSON, in the form that files have."""
         from workbench.compiler.files.mxr.json_form import write_json  # noqa: PLC0415
 
         return write_json(shape_value(self._core))
@@ -227,12 +227,12 @@ class shape:
 
     @bound
     def sub_shapes(self) -> list[shape]:
-        """The shapes that a tuple is made of; none for a tensor."""
+        """The shapes of a tuple's elements; empty for a tensor."""
         return [from_core(s) for s in self._core.subs or ()]
 
     @bound
     def packed(self) -> bool:
-        """Whether the elements lie in memory without gaps or repeats."""
+        """Whether the elements are in memory without gaps or repeats."""
         return self._core.packed
 
     @bound
@@ -247,7 +247,7 @@ class shape:
 
     @bound
     def standard(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """Whether the elements are in row-major order without gaps."""
         return self._core.standard
 
     @bound
@@ -257,7 +257,7 @@ class shape:
 
     @bound
     def dynamic(self) -> bool:
-        """Whether a dimension is known as a range only."""
+        """Whether a dimension is a range."""
         return self._core.is_dynamic
 
     @bound
@@ -294,11 +294,11 @@ _SHOWN = (
     "broadcasted",
     "standard",
 )
-"""What a notebook shows of a shape."""
+"""The properties that a notebook shows of a shape."""
 
 
 def from_core(core: Shape) -> shape:
-    """The shape of the core's."""
+    """The shape that wraps one of the core's."""
     made = shape.__new__(shape)
     made._core = core  # pyright: ignore[reportPrivateUsage]
     return made

@@ -16,7 +16,7 @@ from workbench.compiler.ir.sym import var as core_var
 
 
 class expr:
-    """A symbolic length; equal expressions are equal however they were written."""
+    """A symbolic length; comparison is by canonical form."""
 
     def __init__(self, core: Expr) -> None:
         self._core = core
@@ -31,7 +31,7 @@ class expr:
         return _made(self, "+", other)
 
     def __radd__(self, other: Any) -> expr:
-        """The sum with an integer in front."""
+        """The sum with an integer on the left."""
         return _made(other, "+", self)
 
     def __sub__(self, other: Any) -> expr:
@@ -47,7 +47,7 @@ class expr:
         return _made(self, "*", other)
 
     def __rmul__(self, other: Any) -> expr:
-        """The product with an integer in front."""
+        """The product with an integer on the left."""
         return _made(other, "*", self)
 
     def __floordiv__(self, other: Any) -> expr:
@@ -72,7 +72,7 @@ class expr:
 
     @bound
     def eval(self, values: dict[Any, Any]) -> int:
-        """The value where symbols have these values."""
+        """The value for given values of the symbols."""
         found = {_core(k): _core(v) for k, v in values.items()}
         return self._core.evaluate({k: v.evaluate() for k, v in found.items()})
 
@@ -88,7 +88,7 @@ class expr:
 
     @property
     def optimals(self) -> set[int]:
-        """The values worth compiling for, as the symbols have them."""
+        """The values worth compiling for, from those of the symbols."""
         return set(self._core.optimals)
 
     def __eq__(self, other: object) -> bool:
@@ -126,7 +126,7 @@ def _made(left: Any, sign: str, right: Any) -> expr:
 
 @bound
 def var(name: str, min: int = 1, max: int = 1, optimals: set[int] | None = None) -> expr:
-    """A symbol: a length between two bounds that is the same wherever it stands."""
+    """A symbol: a length between two bounds that is the same wherever it occurs."""
     return expr(core_var(name, min, max, optimals or ()))
 
 
@@ -138,7 +138,7 @@ def lit(n: int) -> expr:
 
 @bound
 def parse(text: str) -> expr:
-    """The expression that a text writes; its symbols have the bounds 1 and 1."""
+    """The expression in a text; its symbols have the bounds 1 and 1."""
     found = core_parse(text)
     if found is None:
         raise Error("sym.parse(): the text is empty; expected an expression such as n + 1")
@@ -160,7 +160,7 @@ def dim_of_text(text: str, names: Any) -> Dim:
     """The dimension of an expression's text, whose symbols have the ranges that are given by name.
 
     Raises:
-        TypeError: The ranges are no dict of dynamic dimensions.
+        TypeError: The ranges are not a dict of dynamic dimensions.
         Error: The text does not parse, or a symbol has no range.
     """
     if not isinstance(names, Mapping):

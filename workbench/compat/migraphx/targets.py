@@ -1,4 +1,4 @@
-"""Targets by name. Where no device is, ``gpu`` means the ``cpu`` target, and says so."""
+"""Targets by name. Without a device, ``gpu`` means the ``cpu`` target, with a warning."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _NAMES = ("ref", "cpu", "gpu")
 
 
 class StandInWarning(UserWarning):
-    """No device is there for what was asked: the host does it."""
+    """Warning that the host does the work of a missing device."""
 
 
 def warn_of_stand_in(what: str) -> None:
-    """Say that the host does what a device was asked for; of one place in a program, once."""
+    """Warn that the host does the work of a device; once per call site."""
     warnings.warn(f"{what}; results are the same, timings are not", StandInWarning, stacklevel=4)
 
 
@@ -24,14 +24,14 @@ _here: set[str] = set()
 
 
 def is_stood_in_for(name: str) -> bool:
-    """Whether there is no device for a target."""
+    """Whether a target's device is missing."""
     if name not in _here and target_named(name).available:
         _here.add(name)
     return name not in _here
 
 
 def warn_of_no_effect(what: str) -> None:
-    """Say that an option does nothing; of one place in a program, once."""
+    """Warn that an option has no effect; once per call site."""
     warnings.warn(f"{what} has no effect: kernels are not tuned yet", UserWarning, stacklevel=4)
 
 
@@ -52,21 +52,21 @@ class target:
 
     @property
     def name(self) -> str:
-        """The name that was asked for."""
+        """The requested name."""
         return self._name
 
     @property
     def core_name(self) -> str:
-        """The name of the core's target that stands for it."""
+        """The name of the core's target that is used for it."""
         return "cpu" if is_stood_in_for(self._name) else self._name
 
     @property
     def core(self) -> Target:
-        """The core's target that stands for it."""
+        """The core's target that is used for it."""
         return target_named(self.core_name)
 
     def __repr__(self) -> str:
-        """The name, and what stands for it."""
+        """The name, and the core's target if that differs."""
         shown = "" if self.core_name == self._name else f", for which {self.core_name!r} stands in"
         return f"<target {self._name!r}{shown}>"
 

@@ -1,4 +1,4 @@
-"""Values of keyword arguments, as MIGraphX reads them from Python: 32-bit integers, floats, lists, dicts."""
+"""Values of keyword arguments by MIGraphX's rules: 32-bit integers, floats, lists, dicts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from workbench.compiler.ir.shape import Dim, Shape
 
 
 def read_attributes(cls: type[Operation], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes of an operation from values that were read from Python.
+    """The attributes of an operation from Python values.
 
     Raises:
-        Error: The operation has no such attribute, or the value cannot be one.
+        Error: The operation has no such attribute, or the value is not valid for it.
     """
     known = attribute_names(cls)
     for key in given:
@@ -37,7 +37,7 @@ def read_attributes(cls: type[Operation], given: Mapping[str, Any]) -> dict[str,
 
 
 def shown_attributes(op: Operation) -> dict[str, Any]:
-    """All attributes of an operation as Python values; enumerations by number, floats as 32-bit ones."""
+    """All attributes of an operation as Python values: enumerations as numbers, floats rounded to 32 bits."""
     return _rounded(operation_value(op))
 
 
@@ -122,7 +122,7 @@ def _operation(value: Any) -> Operation:
 
 
 def _rounded(value: Any) -> Any:
-    """A value whose floats are the 32-bit ones that MIGraphX keeps."""
+    """A value with its floats rounded to 32 bits, as MIGraphX keeps them."""
     match value:
         case dict():
             return {k: _rounded(v) for k, v in cast("dict[str, Any]", value).items()}
@@ -135,10 +135,10 @@ def _rounded(value: Any) -> Any:
 
 
 def read(value: Any) -> Any:
-    """A Python value as MIGraphX takes it.
+    """A Python value converted by MIGraphX's rules.
 
     Raises:
-        Error: It has a type that cannot be an attribute's, or an integer is over 32 bits.
+        Error: Its type is not supported, or an integer exceeds 32 bits.
     """
     match value:
         case dict():
@@ -159,7 +159,7 @@ def read(value: Any) -> Any:
 
 
 def _instead(value: Any) -> str:
-    """A suggestion in place of a value that cannot be an attribute's."""
+    """A suggestion to replace a value that cannot be an attribute."""
     if isinstance(value, expr):
         return f"; make a dimension of it: shape.dynamic_dimension({value})"
     if isinstance(value, type | np.dtype):

@@ -1,4 +1,4 @@
-"""Prepares ONNX models as MIGraphX's backend does: a device for all, and the text of the last program."""
+"""MIGraphX's backend for ONNX models: one device for all models, and the text of the last program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.compiler.text.printing import to_text
 from workbench.gpu.devices.registry import available
 
 _KINDS = {"CUDA": "cuda", "ROCM": "hip"}
-"""What ONNX's backends call a device, and the kind that it is here; ``GPU`` is the best one."""
+"""The device names of ONNX's backends, with the kinds of device; ``GPU`` is the best one."""
 
 
 def get_device() -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def get_device() -> tuple[str, ...]:
 
 
 class MIGraphXBackend(Backend):
-    """Runs ONNX models on a device that is set once for all: ``GPU`` unless ``set_device`` says another."""
+    """Runs ONNX models on one device for all models: ``GPU`` unless ``set_device`` sets another."""
 
     _device: ClassVar[str] = "GPU"
     _input_names: ClassVar[list[str]] = []
@@ -39,23 +39,23 @@ class MIGraphXBackend(Backend):
 
     @classmethod
     def set_device(cls, device: str) -> None:
-        """Prepare models for this device from now on.
+        """Set the device of models that are prepared from now on.
 
         Raises:
-            Error: It is none of the devices.
+            Error: The device is unknown.
         """
         cls._check_device(device)
         cls._device = device
 
     @classmethod
     def get_program(cls) -> str:
-        """The text of the program of the model that was prepared last, and of what it was compiled to."""
+        """The text of the program of the last prepared model, before and after compilation."""
         build = None if cls._last is None else cls._last.last_build
         return "" if build is None else _texts(build)
 
     @classmethod
     def is_compatible(cls, model: Any, device: str | None = None, **_: Any) -> bool:  # noqa: ARG003
-        """Whether a model can be prepared: whether the device that is set can be used."""
+        """Whether a model can be prepared, i.e. the device is available."""
         return cls.supports_device(cls._device)
 
     @classmethod
@@ -65,16 +65,15 @@ class MIGraphXBackend(Backend):
 
     @classmethod
     def prepare(cls, model: Any, device: str | None = None, **kwargs: Any) -> MIGraphXBackendRep:
-        """A model made ready to run.
+        """A model, ready to run.
 
         Args:
-            model: A ModelProto, the bytes of one, the path of a file, a compiled program, or what this
-                returned.
-            device: One of the devices; what is used is the one that ``set_device`` said.
+            model: A ModelProto, its bytes, the path of a file, a compiled program, or a prepared model.
+            device: One of the devices; it is only checked: the one of ``set_device`` is used.
             **kwargs: Options of ``workbench.parse_onnx``, such as ``map_input_dims``.
 
         Raises:
-            Error: The device is none of ours, or the model is damaged or not supported.
+            Error: The device is unknown, or the model is damaged or not supported.
         """
         if isinstance(model, MIGraphXBackendRep):
             return model
@@ -114,7 +113,7 @@ class MIGraphXBackend(Backend):
     def run_model(  # pyright: ignore[reportIncompatibleMethodOverride]  # a list, as MIGraphX's
         cls, model: Any, inputs: Any, device: str | None = None, **kwargs: Any
     ) -> list[Any]:
-        """The outputs of a model that is run once."""
+        """The outputs of a model that is prepared and run once."""
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
@@ -126,7 +125,7 @@ class MIGraphXBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> list[Any]:
-        """The outputs of a single node, given an array for each of its inputs; MIGraphX has none."""
+        """The outputs of a single node, given an array for each of its inputs; MIGraphX lacks this."""
         if device is not None:
             cls._check_device(device)
         return cls._prepared(model_of_node(node, inputs, outputs_info), kwargs).run(inputs)

@@ -1,4 +1,4 @@
-"""A prepared model: what ``backend.prepare`` returns, and runs on arrays."""
+"""Prepared models, which ``backend.prepare`` returns."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from workbench.compat.onnx_backend import PreparedModel
 
 
 class MIGraphXBackendRep(BackendRep):
-    """A program, or a model of which a program is made for its inputs.
+    """A prepared model: a program, or a model that is imported when its inputs are known.
 
     Args:
-        prog: A program; or a model for which a program is made once its inputs are known, where the model
-            leaves lengths open or something follows from an input's values.
-        input_names: The inputs in the order in which ``run`` takes them; by default the program's own.
+        prog: A program; or a model that leaves lengths open or depends on an input's values, and is
+            imported once its inputs are known.
+        input_names: The inputs in the order of ``run``; by default the program's order.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class MIGraphXBackendRep(BackendRep):
 
     # A list, as MIGraphX's.
     def run(self, inputs: Any, **_: Any) -> list[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The outputs for inputs in order, by name, or for the single one.
+        """The outputs for inputs in order or by name, or for a single input.
 
         Raises:
             Error: There are too few or too many inputs, or one does not fit.

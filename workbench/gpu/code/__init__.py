@@ -1,1 +1,1 @@
-"""Machine code: compiled, cached on disk, taken apart and disassembled."""
+"""Machine code of kernels: compilation, the cache on disk, object files and disassembly."""

@@ -1,4 +1,4 @@
-"""Code objects on disk, one file each, named by what they follow from; and their compilation."""
+"""Compilation of kernels, and the cache of code objects on disk, one file each, named by a hash."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def compiled(
     """The code of each kernel, by name: from the cache, or compiled by several threads at once.
 
     Args:
-        kernels: What to compile; equal ones are compiled once.
-        compiler: For which device.
+        kernels: The kernels to compile; equal ones are compiled once.
+        compiler: The compiler of the device.
         progress: Show a progress bar; None shows one after the first second.
 
     Raises:
@@ -36,7 +36,7 @@ def compiled(
     wanted: dict[str, Kernel] = {}
     for kernel in kernels:
         if wanted.setdefault(kernel.name, kernel).source != kernel.source:
-            raise DeviceError(f"two kernels are called {kernel.name!r}, and their sources differ")
+            raise DeviceError(f"two kernels with different sources are named {kernel.name!r}")
     folder = cache_folder("kernels")
     found: dict[str, Code] = {}
     missing: list[Kernel] = []
@@ -86,7 +86,7 @@ def _path(folder: Path, kernel: Kernel, compiler: Compiler) -> Path:
 
 
 def read(path: Path) -> Code | None:
-    """The code of a file; None where there is none, or where it is damaged."""
+    """The code in a file; None if the file is missing or damaged."""
     data = kept(path)
     if data is None or not data.startswith(_MAGIC) or len(data) < len(_MAGIC) + _HEAD.size:
         return None
@@ -103,7 +103,7 @@ def _text(data: bytes) -> str:
 
 
 def write(path: Path, code: Code) -> None:
-    """Keep code in a file."""
+    """Write code to a file of the cache."""
     log, assembly = code.log.encode(), code.assembly.encode()
     body = log + assembly + code.binary
     sizes = (len(log), len(assembly), len(code.binary))

@@ -1,4 +1,4 @@
-"""The folder that kernels and measurements are kept in between runs; what cannot be kept is no error."""
+"""The folder that keeps kernels and measurements between runs. Failure to write to it is not an error."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from workbench.knobs import knobs
 
 
 def cache_folder(part: str) -> Path | None:
-    """A folder for files of one sort, made where it is missing; None where that cannot be.
+    """A folder of the cache, created if it is missing; None if it cannot be created.
 
     Args:
-        part: Its name inside the cache, such as ``kernels``.
+        part: The folder's name inside the cache, such as ``kernels``.
     """
     root = Path(knobs.cache).expanduser() if knobs.cache else _home()
     if root is None:
@@ -35,7 +35,7 @@ def _home() -> Path | None:
 
 
 def keep(path: Path, contents: bytes) -> bool:
-    """Write a file whole or not at all, beside other processes that do; False where it cannot be."""
+    """Write a file atomically, since other processes may write it too; False if it cannot be written."""
     try:
         handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}-")
     except OSError:
@@ -54,7 +54,7 @@ def keep(path: Path, contents: bytes) -> bool:
 
 
 def kept(path: Path) -> bytes | None:
-    """The contents of a file, which now counts as just used; None where it is missing or cannot be read."""
+    """The contents of a file, which is marked as just used; None if it is missing or unreadable."""
     try:
         contents = path.read_bytes()
     except OSError:
@@ -65,7 +65,7 @@ def kept(path: Path) -> bytes | None:
 
 
 def trim(folder: Path) -> None:
-    """Remove the files of a folder that were not used for the longest time, down to ``knobs.cache_bytes``."""
+    """Remove a folder's least recently used files until it is no larger than ``knobs.cache_bytes``."""
     if not knobs.cache_bytes:
         return
     try:
@@ -83,7 +83,7 @@ def trim(folder: Path) -> None:
 
 
 def _facts(path: Path) -> os.stat_result | None:
-    """The file's facts from the system; None where another process has removed it."""
+    """The file's status; None if another process has removed the file."""
     try:
         return path.lstat()
     except OSError:

@@ -1,8 +1,8 @@
 """NVIDIA's cubins: a kernel's registers and memory, read from the sections of the file.
 
-A cubin is an ELF file. Its section ``.nv.info`` is a list of attributes, of which those with a number
-for each function tell its registers and the memory of a thread; the size of ``.nv.shared.NAME`` is the
-shared memory of a block. A file may come from a cache folder, so lengths are held against its own.
+A cubin is an ELF file. The attributes in its section ``.nv.info`` give each function's registers and
+the memory of a thread; the size of ``.nv.shared.NAME`` is the shared memory of a block. A file may
+come from a cache folder and be damaged, so every length is checked against the file's own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_BITS = 8
 _REGISTERS, _FRAME = 0x2F, 0x11
 _SIZED = 4
 _RESERVED = 1024
-"""Bytes of shared memory that the system has of each block from sm_90 on; they are in the section's size."""
+"""Bytes of shared memory that the system reserves in each block from sm_90 on; the section includes them."""
 
 
 def is_cubin(binary: bytes) -> bool:
@@ -37,10 +37,10 @@ def is_cubin(binary: bytes) -> bool:
 
 
 def cubin_facts(binary: bytes, name: str) -> FunctionFacts:
-    """Registers, shared memory and local memory of one kernel; how many blocks fit only a device tells.
+    """Registers, shared memory and local memory of one kernel. The occupancy is known only to a device.
 
     Raises:
-        DeviceError: It is no cubin, is damaged, or has no such kernel.
+        DeviceError: It is not a cubin, is damaged, or has no such kernel.
     """
     if not is_cubin(binary):
         raise DeviceError(
@@ -118,7 +118,7 @@ class _Cubin:
             form, what, size = struct.unpack_from("<BBH", text, at)
             at += 4
             if form != _SIZED:
-                continue  # its value is what was read as a size
+                continue  # the field that was read as a size is the value
             if size == 8:
                 yield (what, *struct.unpack_from("<II", text, at))
             at += size

@@ -1,4 +1,4 @@
-"""Machine code as text, with whatever disassembler is here; the text says which one is missing."""
+"""Machine code as text, by any disassembler that is installed; without one the text says what to install."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _NVIDIA_FOLDERS = (
     ("nvidia", "cuda_*/bin"),
     ("triton", "backends/nvidia/bin"),
 )
-"""Where packages from PyPI keep NVIDIA's tools."""
+"""Folders in which packages from PyPI install NVIDIA's tools."""
 _CUDA_FOLDER = "/usr/local/cuda/bin"
 
 NO_NVDISASM = (
-    "no disassembler for NVIDIA's machine code here: pip install nvidia-cuda-nvdisasm, or install "
+    "no disassembler for NVIDIA's machine code was found: pip install nvidia-cuda-nvdisasm, or install "
     "the CUDA toolkit"
 )
 NO_OBJDUMP = (
-    "no disassembler for the CPU's machine code here: install objdump (on Debian binutils) or "
+    "no disassembler for the CPU's machine code was found: install objdump (on Debian binutils) or "
     "llvm-objdump (on Debian llvm)"
 )
 
 
 def machine_code(binary: bytes, assembly: str = "") -> str:
-    """The machine code of a code object as text; what cannot be shown is said in a comment.
+    """The machine code of a code object as text; a comment says what could not be disassembled.
 
     Args:
         binary: NVIDIA's cubin, AMD's code object, or PoCL's program binary.
-        assembly: What the compiler gave along, such as PTX; it follows the machine code.
+        assembly: Assembly from the compiler, such as PTX; it is appended to the machine code.
     """
     shown = _shown(binary)
-    return f"{shown}\n{_headed('PTX, as the compiler gave it', assembly)}" if assembly else shown
+    return f"{shown}\n{_headed('PTX, from the compiler', assembly)}" if assembly else shown
 
 
 def _shown(binary: bytes) -> str:
@@ -95,7 +95,7 @@ def _sass(binary: bytes) -> str:
 
 
 def _nvidia_tools(name: str) -> Generator[str]:
-    """The path of one of NVIDIA's tools: on the path, in the toolkit's folder, or in a package."""
+    """Candidates for one of NVIDIA's tools: on PATH, in the toolkit's folder, or in a package."""
     for folder in (None, _CUDA_FOLDER, *_packaged()):
         if found := shutil.which(name, path=folder):
             yield found
@@ -132,7 +132,7 @@ def _host(binary: bytes) -> str:
     libraries = list(_libraries(binary))
     if not libraries:
         return _comment(
-            "the program binary holds no machine code: PoCL makes it at the first launch"
+            "the program binary holds no machine code: PoCL generates it at the first launch"
         )
     texts = [_of_library(library) for library in libraries]
     if None in texts:
@@ -141,7 +141,7 @@ def _host(binary: bytes) -> str:
 
 
 def _libraries(binary: bytes) -> Generator[bytes]:
-    """The shared objects in a program binary of PoCL; a file there is a name, a size and its bytes."""
+    """The shared objects in a program binary of PoCL, which stores a file as name, size and bytes."""
     at = binary.find(_ELF)
     while at >= 0:
         size = _SIZE.unpack_from(binary, at - _SIZE.size)[0] if at >= _SIZE.size else 0
@@ -175,7 +175,7 @@ _ADDRESS = re.compile(r"\s+#\s*(?:0x)?[0-9a-f]+$")
 
 
 def _short(text: str) -> str:
-    """Labels and instructions with their addresses; jumps say an address, not how far it is from where."""
+    """Labels and instructions with their addresses; jumps show the address without symbol and offset."""
     lines: list[str] = []
     for line in text.splitlines():
         if label := _SYMBOL.match(line):
@@ -187,7 +187,7 @@ def _short(text: str) -> str:
 
 
 def _output(command: Sequence[str], binary: bytes, name: str) -> str | None:
-    """The output of a tool for a file; None where it fails."""
+    """The output of a tool for a file; None if the tool fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(binary)

@@ -27,7 +27,7 @@ def disassemble(binary: bytes) -> str:
     """The machine code of a code object, an instruction a line, with addresses and its bytes.
 
     Raises:
-        DeviceError: It is no code object, or nothing here disassembles it.
+        DeviceError: It is not a code object, or no disassembler for it is installed.
     """
     arch = read_code_object(binary).arch
     library = comgr_library()
@@ -36,14 +36,14 @@ def disassemble(binary: bytes) -> str:
         text = _with_objdump(binary)
     if text is None:
         raise DeviceError(
-            f"nothing here disassembles code for {arch}: install AMD's libamd_comgr "
+            f"no disassembler for {arch} was found: install AMD's libamd_comgr "
             "(on Debian libamd-comgr2) or LLVM's llvm-objdump (on Debian llvm)"
         )
     return _tidy(text)
 
 
 def _tidy(text: str) -> str:
-    """Without the name of a file, trailing blanks and the indentation of instructions by a tab."""
+    """The text without file names and trailing blanks, and with tabs as spaces."""
     lines = (line.rstrip().replace("\t", "    ") for line in text.splitlines())
     kept = [line for line in lines if "file format" not in line]
     return "\n".join(kept).strip("\n") + "\n"
@@ -56,7 +56,7 @@ class _Handle(ctypes.Structure):
 
 
 class _ComgrError(Exception):
-    """A function of comgr that did not succeed."""
+    """Failure of a function of comgr."""
 
 
 class _Comgr:
@@ -66,7 +66,7 @@ class _Comgr:
         self.library = library
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function by what follows ``amd_comgr_`` in its name."""
+        """Call the function ``amd_comgr_NAME``."""
         if status := getattr(self.library, f"amd_comgr_{name}")(*arguments):
             raise _ComgrError(f"{name}: status {status}")
 
@@ -81,7 +81,7 @@ class _Comgr:
             self.call(destroy, handle)
 
     def text(self, data: _Handle) -> bytes:
-        """The contents of a datum."""
+        """The contents of a data object."""
         size = ctypes.c_size_t()
         self.call("get_data", data, ctypes.byref(size), None)
         buffer = ctypes.create_string_buffer(size.value)
@@ -109,7 +109,7 @@ def _with_comgr(library: ctypes.CDLL, binary: bytes, arch: str) -> str | None:
             with comgr.made("action_data_get_data", "release_data", *first) as text:
                 return comgr.text(text).decode("utf-8", "replace")
     except _ComgrError:
-        return None  # an architecture that this version does not know; LLVM may
+        return None  # this version does not know the architecture; LLVM may
 
 
 def _with_objdump(binary: bytes) -> str | None:

@@ -1,7 +1,7 @@
 """AMD's code objects: registers, memory and lanes of kernels, read from the notes.
 
 A code object is an ELF file whose note ``AMDGPU`` is a msgpack map. It may come from a cache folder or
-a file of somebody else's, so nothing in it is believed before it was held against the file's length.
+from elsewhere and be damaged, so every offset and size is checked against the file's length.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _TARGET = "amdgcn-amd-amdhsa--"
 
 @dataclass(frozen=True)
 class GcnKernel:
-    """A kernel of a code object, as its compiler described it; -1 where it did not say."""
+    """The compiler's description of a kernel in a code object; -1 stands for what it does not say."""
 
     name: str
     vgprs: int
-    """Vector registers, each of one value a lane."""
+    """Vector registers: one value per lane."""
     agprs: int
     """Accumulation registers, which the matrix units of gfx908 and later have."""
     sgprs: int
-    """Scalar registers, each of one value a wave."""
+    """Scalar registers: one value per wave."""
     shared: int
-    """Bytes of shared memory (LDS) a block."""
+    """Bytes of shared memory (LDS) per block."""
     private: int
-    """Bytes of memory that a lane has to itself: arrays and spilled registers."""
+    """Bytes of private memory per lane: arrays and spilled registers."""
     spills: int
-    """Registers that did not fit and went to memory, scalar and vector ones."""
+    """Spilled registers, scalar and vector ones."""
     wave: int
     """Lanes of a wave: 64 or 32."""
     threads: int
@@ -55,7 +55,7 @@ class CodeObject:
     """The metadata of a code object."""
 
     arch: str
-    """What it runs on, e.g. ``gfx90a``; what follows a colon are settings of that processor."""
+    """The processor, e.g. ``gfx90a``; after a colon come its settings."""
     kernels: tuple[GcnKernel, ...]
 
     def kernel(self, name: str) -> GcnKernel:
@@ -82,7 +82,7 @@ def read_code_object(binary: bytes) -> CodeObject:
     """The facts in a code object's notes.
 
     Raises:
-        DeviceError: It is no AMD code object, is damaged, or has no such note.
+        DeviceError: It is not an AMD code object, is damaged, or has no such note.
     """
     if not is_gcn(binary):
         raise DeviceError(
@@ -101,7 +101,7 @@ def _metadata(binary: bytes) -> Mapping[str, Any]:
             found: object = read_msgpack(text)
             if isinstance(found, dict):
                 return cast("dict[str, Any]", found)
-            raise ValueError("its note AMDGPU is no map")
+            raise ValueError("its note AMDGPU is not a map")
     raise ValueError("it has no note AMDGPU with metadata")
 
 

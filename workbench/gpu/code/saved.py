@@ -1,4 +1,4 @@
-"""Kernels with their machine code, as files of compiled programs keep them, and what of it is still good."""
+"""Kernels with their machine code, as files of compiled programs store them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _digest(kernel: Kernel, compiler: Compiler) -> str:
 
 
 def known_codes(plan: Plan, compiler: Compiler, saved: Iterable[SavedKernel]) -> dict[str, Code]:
-    """The code of those kernels that were saved for this device, from the source that they have now."""
+    """The saved code that is still valid: compiled for this device, and from each kernel's present source."""
     given = {s.name: s for s in saved if s.device == compiler.key}
     return {
         name: Code(given[name].binary, given[name].log, given[name].assembly)

@@ -1,1 +1,1 @@
-"""The runtimes of devices, one a file, behind the protocol of `base`; `registry` knows which are here."""
+"""The runtimes of devices, one per file, with the interface in `base`; `registry` lists the devices."""

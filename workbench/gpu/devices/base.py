@@ -1,4 +1,4 @@
-"""Devices: memory, code, launches, time. Each runtime's library is behind one such class."""
+"""Devices: memory, code, launches, time. Each runtime implements these classes."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from workbench.gpu.devices.pool import Buffer, Pool
 from workbench.gpu.dialect import Dialect
 
 Pointer = Any
-"""Where a kernel argument lies: an address, or OpenCL's memory object."""
+"""The location of a kernel argument: an address, or OpenCL's memory object."""
 Stream = Any
 Event = Any
 Launch = Callable[[Stream], None]
-"""A launch whose arguments are packed: called with a stream, it runs the kernel there."""
+"""A launch with its arguments packed: called with a stream, it runs the kernel on that stream."""
 
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """The facts of a device; 0 and "" stand for those that its runtime does not report."""
+    """The properties of a device; 0 and "" stand for those that its runtime does not report."""
 
     name: str
-    """As the vendor calls it, e.g. ``NVIDIA H200``."""
+    """The vendor's name for it, e.g. ``NVIDIA H200``."""
     arch: str
-    """What code is compiled for: ``sm_90``, ``gfx90a``, or the CPU that an OpenCL device runs on."""
+    """The architecture that code is compiled for: ``sm_90``, ``gfx90a``, or the CPU of an OpenCL device."""
     compute_units: int = 0
     memory: int = 0
     """Bytes."""
     clock: float = 0.0
     """Core clock in MHz."""
     warp: int = 0
-    """Work items that run in lockstep; 0 where nothing may rely on it."""
+    """Work items that run in lockstep; 0 if kernels may not rely on it."""
     shared: int = 0
-    """Bytes of shared memory that a block can have; CUDA gives more than 48 KiB only where it is dynamic."""
+    """Most bytes of shared memory of a block; CUDA gives more than 48 KiB only as dynamic memory."""
     threads: int = 0
     """Most work items of a block."""
     version: str = ""
-    """Of the driver or runtime."""
+    """The version of the driver or runtime."""
     processor: str = "GPU"
     """``GPU`` or ``CPU``."""
 
@@ -55,78 +55,78 @@ class Code:
     binary: bytes
     """The code object: cubin, hsaco, or OpenCL's program binary."""
     log: str = ""
-    """What the compiler said."""
+    """The compiler's log."""
     assembly: str = ""
-    """Text that the compiler gave along, such as PTX."""
+    """Assembly from the compiler, such as PTX."""
 
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """The resources of a loaded kernel; -1 where the runtime does not report one."""
+    """The resources of a loaded kernel; -1 stands for those that the runtime does not report."""
 
     registers: int = -1
-    """Per work item."""
+    """Registers per work item."""
     shared: int = -1
     """Static shared memory, bytes per block."""
     local: int = -1
     """Spilled memory, bytes per work item."""
     blocks: int = -1
-    """Blocks of the given size that fit one compute unit."""
+    """Blocks of the given size that fit on one compute unit."""
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The most that a device was seen to do."""
+    """The measured peak rates of a device."""
 
     bandwidth: float
     """Bytes read and written per second, by the faster of a kernel and the runtime's own copy."""
     flops: dict[str, float]
-    """Multiplications and additions per second by type, ``f32`` and, where it is there, ``f64``."""
+    """Multiplications and additions per second by type: ``f32`` and, if the device has it, ``f64``."""
 
 
 class Compiler(ABC):
-    """Compiles kernels for one architecture, whether or not such a device is there."""
+    """Compiles kernels for one architecture, whether or not such a device is present."""
 
     dialect: Dialect
 
     @property
     @abstractmethod
     def key(self) -> str:
-        """The properties that code depends on besides its source: kind, architecture, options, versions."""
+        """Everything but the source that code depends on: kind, architecture, options, versions."""
 
     @abstractmethod
     def compile(self, source: str, name: str) -> Code:
-        """The code of a source with one kernel, called ``name``.
+        """The code of a source that has one kernel, ``name``.
 
         Raises:
-            DeviceError: The source does not compile; the message has the log and the source's lines.
+            DeviceError: The source does not compile; the message has the log and the lines of the source.
         """
 
 
 class Device(ABC):
-    """A device that is here. Work of one stream is done in order; the default stream is None.
+    """A device that is present. Work on one stream is done in order; the default stream is None.
 
-    Memory comes from a pool: what is freed is kept for the next ``allocate`` of a like size, until
-    ``trim``. So a buffer is freed when the work that uses it is done, or when what uses its memory
-    next is in the same stream. Every method raises ``DeviceError`` where the runtime reports an error.
+    Memory comes from a pool: freed memory is kept for the next ``allocate`` of a similar size, until
+    ``trim``. So free a buffer only when the work that uses it is done, or when the next work that
+    uses its memory is on the same stream. Every method raises ``DeviceError`` if the runtime fails.
     """
 
     kind: str
     """``hip``, ``cuda`` or ``opencl``."""
     index: int = 0
-    """Which of its kind."""
+    """The index among the devices of its kind."""
     facts: DeviceFacts
     compiler: Compiler
     pool: Pool
     has_graphs: bool = False
     times_graphs: bool = False
-    """Whether an event that is recorded while a graph is captured tells the time of each replay."""
+    """Whether an event recorded during the capture of a graph is timed at each replay."""
     lost: str = ""
-    """Why nothing can be done on it any more in this process; set once, and said by every call."""
+    """Why the device is unusable for the rest of this process; once set, every call raises it."""
 
     @property
     def spec(self) -> str:
-        """The text that chooses it, such as ``cuda:0``."""
+        """The device's spec, such as ``cuda:0``."""
         return f"{self.kind}:{self.index}"
 
     @property
@@ -157,11 +157,11 @@ class Device(ABC):
     def pointer(self, buffer: Buffer, offset: int, bytes: int) -> Pointer:
         """A part of a buffer as a kernel's argument; the offset is a multiple of 256 bytes.
 
-        What it returns is kept by the caller for as long as it launches kernels with it.
+        The caller keeps the result for as long as it launches kernels with it.
         """
 
     def knows(self, address: int) -> bool:
-        """Whether kernels can read what lies at an address, as far as the runtime tells."""
+        """Whether kernels can read memory at an address, as far as the runtime knows."""
         return address > 0
 
     @abstractmethod
@@ -170,7 +170,7 @@ class Device(ABC):
 
     @abstractmethod
     def download(self, array: Array, pointer: Pointer, stream: Stream = None) -> None:
-        """Copy to a contiguous array; done when the call returns."""
+        """Copy to a contiguous array; the copy is done when the call returns."""
 
     @abstractmethod
     def copy(self, to: Pointer, source: Pointer, bytes: int, stream: Stream = None) -> None:
@@ -205,7 +205,7 @@ class Device(ABC):
         A grid without blocks does nothing.
 
         Args:
-            function: What ``load`` gave.
+            function: The result of ``load``.
             grid: Blocks along x, y, z (not work items).
             block: Work items of a block along x, y, z.
             shared: Bytes of dynamic shared memory.
@@ -221,9 +221,9 @@ class Device(ABC):
         shared: int,
         arguments: Sequence[Pointer | bytes],
     ) -> Launch:
-        """Prepare ``launch`` as a function of the stream, which is cheaper when called many times.
+        """Prepare a launch as a function of the stream: cheaper than ``launch`` when called many times.
 
-        A graph that it was captured into needs it for as long as the graph is replayed.
+        If it is captured into a graph, keep it for as long as the graph is replayed.
         """
         kept = list(arguments)
         return lambda stream: self.launch(function, grid, block, shared, kept, stream)
@@ -231,7 +231,7 @@ class Device(ABC):
     # Time and order
 
     def peaks(self) -> Peaks:
-        """The most that it was seen to do: measured once, and kept on disk."""
+        """The peak rates of the device: measured once, and kept on disk."""
         from workbench.gpu.devices.peaks import peaks_of  # noqa: PLC0415
 
         return peaks_of(self)
@@ -242,11 +242,11 @@ class Device(ABC):
 
     @abstractmethod
     def synchronize(self, stream: Stream = None) -> None:
-        """Wait for a stream, or for the whole device; errors of kernels are raised here at the latest."""
+        """Wait for a stream, or for the whole device; a kernel's error is raised here at the latest."""
 
     @abstractmethod
     def record(self, stream: Stream = None) -> Event:
-        """An event after what is in the stream so far."""
+        """An event after all work that is in the stream so far."""
 
     @abstractmethod
     def elapsed(self, first: Event, last: Event) -> float:
@@ -267,11 +267,11 @@ def raw(array: Array, device: str) -> Array:
     """The bytes of a contiguous array, without a copy.
 
     Raises:
-        DeviceError: Its elements are not side by side.
+        DeviceError: The array is not contiguous.
     """
     if not array.flags.c_contiguous:
         raise DeviceError(
-            f"{device}: an array of shape {array.shape} and strides {array.strides} bytes is copied; "
-            "expected its elements side by side, as np.ascontiguousarray gives them"
+            f"{device}: cannot copy an array of shape {array.shape} and strides {array.strides} bytes; "
+            "expected a contiguous one, as np.ascontiguousarray makes it"
         )
     return array.reshape(-1).view(np.uint8)

@@ -27,34 +27,34 @@ from workbench.gpu.devices.nvrtc import NvrtcCompiler, nvrtc
 from workbench.gpu.devices.pool import Buffer, Pool, size_text
 
 _EVERY_BLOCK_HAS = 48 << 10
-"""Bytes of shared memory that a kernel has without asking."""
+"""Bytes of shared memory that a kernel may use without a request."""
 _LOST = {
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel used memory that is not its own",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel used an address that is not a multiple of its type",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel holds an instruction that this GPU lacks",
-    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a kernel used an address of another memory",
-    "CUDA_ERROR_INVALID_PC": "a kernel jumped out of its code",
-    "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel's stack is damaged",
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel accessed memory outside its buffers",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel accessed an address that is not aligned to its type",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel has an instruction that this GPU lacks",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a kernel accessed an address in the wrong address space",
+    "CUDA_ERROR_INVALID_PC": "a kernel jumped to an address outside its code",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel's stack is corrupt",
     "CUDA_ERROR_ASSERT": "an assertion of a kernel failed",
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel ran for longer than the system lets it",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel ran for longer than the system allows",
     "CUDA_ERROR_LAUNCH_FAILED": "a kernel failed",
-    "CUDA_ERROR_ECC_UNCORRECTABLE": "the GPU's memory has an error",
+    "CUDA_ERROR_ECC_UNCORRECTABLE": "the GPU's memory has an uncorrectable error",
 }
 _WHAT_TO_DO = {
-    "CUDA_ERROR_OUT_OF_MEMORY": "free builds that are not needed, or take a smaller batch",
+    "CUDA_ERROR_OUT_OF_MEMORY": "free builds that are not needed, or use a smaller batch",
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the kernel was compiled for another architecture",
     "CUDA_ERROR_INVALID_IMAGE": "the code object is damaged: compile it again",
     "CUDA_ERROR_NOT_FOUND": "the code object has no such kernel",
-    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "the block needs more registers or memory than there are",
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "the block needs more registers or shared memory than the GPU has",
     "CUDA_ERROR_NO_DEVICE": "no NVIDIA GPU is visible here",
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "NVIDIA's driver and its library differ in version",
-    "CUDA_ERROR_NOT_INITIALIZED": "a process that was forked after CUDA was used cannot use it",
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the versions of NVIDIA's driver and its library differ",
+    "CUDA_ERROR_NOT_INITIALIZED": "a process that was forked after its parent used CUDA cannot use it",
 }
 
 
 @cache
 def _driver() -> Any:
-    """The driver's functions, with the driver initialised."""
+    """The initialised driver."""
     try:
         driver = cast("Any", import_module("cuda.bindings.driver"))
     except ImportError as error:
@@ -65,14 +65,14 @@ def _driver() -> Any:
         result = driver.cuInit(0)
     except (RuntimeError, OSError) as error:
         raise DeviceError(
-            "NVIDIA's driver library libcuda is not here: install the GPU's driver"
+            "NVIDIA's driver library libcuda was not found: install the GPU's driver"
         ) from error
     _must(driver, result, "CUDA", "initialise the driver")
     return driver
 
 
 def _must(driver: Any, result: Any, device: str, what: str) -> Any:
-    """The value of a call, or its error."""
+    """The value of a call; raises its error."""
     error, *values = result
     if int(error):
         name = driver.CUresult(error).name
@@ -82,13 +82,13 @@ def _must(driver: Any, result: Any, device: str, what: str) -> Any:
 
 
 def found() -> list[DeviceFacts]:
-    """The facts of each CUDA device here; none is opened.
+    """The properties of each CUDA device; no device is opened.
 
     Raises:
         DeviceError: There is none; the message says what is missing.
     """
     driver = _driver()
-    nvrtc()  # a device without a compiler is of no use
+    nvrtc()  # a device is useless without a compiler
     count = _must(driver, driver.cuDeviceGetCount(), "CUDA", "count the devices")
     if not count:
         raise DeviceError("no NVIDIA GPU is visible here")
@@ -105,7 +105,7 @@ def opened(index: int) -> CudaDevice:
 
 
 def compiler(arch: str) -> NvrtcCompiler:
-    """The compiler for an architecture such as ``sm_90``, for which no device need be here.
+    """The compiler for an architecture such as ``sm_90``; it needs no device.
 
     Raises:
         DeviceError: NVRTC is not installed, or does not know the architecture.
@@ -122,13 +122,13 @@ def _facts(driver: Any, index: int) -> DeviceFacts:
         key = getattr(names, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(_must(driver, driver.cuDeviceGetAttribute(key, device), where, f"ask {name}"))
 
-    name = _must(driver, driver.cuDeviceGetName(256, device), where, "ask its name")
-    version = int(_must(driver, driver.cuDriverGetVersion(), where, "ask the driver's version"))
+    name = _must(driver, driver.cuDeviceGetName(256, device), where, "query its name")
+    version = int(_must(driver, driver.cuDriverGetVersion(), where, "query the driver's version"))
     return DeviceFacts(
         name=name.split(b"\0")[0].decode(),
         arch=f"sm_{fact('COMPUTE_CAPABILITY_MAJOR')}{fact('COMPUTE_CAPABILITY_MINOR')}",
         compute_units=fact("MULTIPROCESSOR_COUNT"),
-        memory=int(_must(driver, driver.cuDeviceTotalMem(device), where, "ask its memory")),
+        memory=int(_must(driver, driver.cuDeviceTotalMem(device), where, "query its memory")),
         clock=fact("CLOCK_RATE") / 1e3,
         warp=fact("WARP_SIZE"),
         shared=fact("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
@@ -145,14 +145,14 @@ class _Function:
         self.module = module
         self.name = name
         self.dynamic = 0
-        """Bytes of dynamic shared memory that were asked for so far."""
+        """Most bytes of dynamic shared memory requested so far."""
 
 
 class CudaDevice(Device):
-    """An NVIDIA GPU in its primary context, which other libraries of the process share.
+    """An NVIDIA GPU. Its primary context is shared with the other libraries of the process.
 
-    A pointer is an address. A stream is what ``stream()`` gives or another library's handle as an
-    integer; streams do not wait for each other, nor for the default one.
+    A pointer is an address. A stream is a result of ``stream()``, or another library's handle as an
+    integer; streams do not synchronize with each other or with the default stream.
     """
 
     kind = "cuda"
@@ -200,9 +200,9 @@ class CudaDevice(Device):
             name = self._driver.CUresult(result[0]).name
             if name in _LOST:
                 self.lost = (
-                    f"{self._name}: {_LOST[name]} ({name}, seen on trying to {what}). CUDA does "
-                    "nothing more with this device in this process: start it anew. Other devices "
-                    "go on; compute-sanitizer names the kernel and the place"
+                    f"{self._name}: {_LOST[name]} ({name}, reported when trying to {what}). CUDA "
+                    "refuses further work on this device in this process: restart the process. Other "
+                    "devices still work; compute-sanitizer names the kernel and the line"
                 )
                 raise DeviceError(self.lost)
         return _must(self._driver, result, self._name, what)
@@ -232,12 +232,12 @@ class CudaDevice(Device):
         driver, queue = self._enter(), number_of(stream)
         what = f"copy {size_text(data.size)} to it"
         self._must(driver.cuMemcpyHtoDAsync(pointer, data.ctypes.data, data.size, queue), what)
-        # Streams do not wait for the default one; and pinned memory is read after the call.
+        # Other streams do not wait for the default one, and pinned memory is read after the call returns.
         if stream is None or self._pinned(data.ctypes.data):
             self._must(driver.cuStreamSynchronize(queue), what)
 
     def knows(self, address: int) -> bool:
-        """Whether the driver allocated it, or was told of it."""
+        """Whether the driver allocated or registered the memory at an address."""
         self._enter()
         return self._pinned(address)
 
@@ -270,7 +270,7 @@ class CudaDevice(Device):
     # Code
 
     def load(self, code: Code, name: str) -> Any:
-        """The kernel of a cubin; modules that nobody needs any more are unloaded first."""
+        """The kernel of a cubin; unused modules are unloaded first."""
         driver = self._enter()
         self._clear()
         module = self._must(driver.cuModuleLoadData(code.binary), f"load kernel {name}")
@@ -299,12 +299,12 @@ class CudaDevice(Device):
         def fact(name: str) -> int:
             key = getattr(names, f"CU_FUNC_ATTRIBUTE_{name}")
             result = driver.cuFuncGetAttribute(key, function.number)
-            return int(self._must(result, f"ask {name} of kernel {function.name}"))
+            return int(self._must(result, f"query {name} of kernel {function.name}"))
 
         occupancy = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
         blocks = self._must(
             occupancy(function.number, threads, function.dynamic),
-            f"ask how many blocks of kernel {function.name} fit",
+            f"query how many blocks of kernel {function.name} fit",
         )
         return FunctionFacts(
             fact("NUM_REGS"), fact("SHARED_SIZE_BYTES"), fact("LOCAL_SIZE_BYTES"), int(blocks)
@@ -330,7 +330,7 @@ class CudaDevice(Device):
         shared: int,
         arguments: Sequence[Pointer | bytes],
     ) -> Launch:
-        """A launch whose arguments lie where the driver reads them."""
+        """A launch with its arguments in the layout that the driver reads."""
         if shared > function.dynamic:
             self._allow(function, shared)
         kept = [_argument(argument) for argument in arguments]
@@ -374,19 +374,19 @@ class CudaDevice(Device):
         """Wait for a stream, or for all of them."""
         driver = self._enter()
         if stream is None:
-            self._must(driver.cuCtxSynchronize(), "finish what it was given")
+            self._must(driver.cuCtxSynchronize(), "finish its work")
         else:
             self._must(driver.cuStreamSynchronize(number_of(stream)), "finish a stream")
 
     def record(self, stream: Stream = None) -> Event:
-        """An event in the stream; events that nobody holds are used again."""
+        """An event in the stream; unused events are recycled."""
         driver = self._enter()
         number = _taken(self._events)
         if not number:
             number = int(self._must(driver.cuEventCreate(0), "make an event"))
         event = Handle(number, self._events)
         queue = number_of(stream)
-        if queue in self._capturing:  # a part of the graph, which tells the time at each replay
+        if queue in self._capturing:  # a node of the graph, timed at each replay
             external = int(driver.CUevent_record_flags.CU_EVENT_RECORD_EXTERNAL)
             recorded = driver.cuEventRecordWithFlags(number, queue, external)
         else:
@@ -406,7 +406,7 @@ class CudaDevice(Device):
     def capture(self, stream: Stream) -> Generator[list[Any]]:
         """Capture launches on the stream inside the block as a graph, the list's one element."""
         if stream is None:
-            raise DeviceError(f"{self._name}: the default stream has no graphs; make one: stream()")
+            raise DeviceError(f"{self._name}: the default stream cannot be captured; use stream()")
         driver, number = self._enter(), number_of(stream)
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._must(driver.cuStreamBeginCapture(number, mode), "capture a stream")
@@ -432,7 +432,7 @@ class CudaDevice(Device):
 
 
 def _taken(unused: list[int]) -> int:
-    """A handle that nobody needs any more, or 0; other threads may look for one, too."""
+    """An unused handle, or 0 if there is none; other threads may take one at the same time."""
     try:
         return unused.pop()
     except IndexError:
@@ -440,7 +440,7 @@ def _taken(unused: list[int]) -> int:
 
 
 def _argument(argument: Pointer | bytes) -> Any:
-    """Memory that holds one argument."""
+    """One argument, in memory."""
     if isinstance(argument, bytes):
         return ctypes.create_string_buffer(argument, len(argument))
     return ctypes.c_uint64(argument)

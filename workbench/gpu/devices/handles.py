@@ -6,10 +6,10 @@ from workbench.gpu.devices.base import Stream
 
 
 class Handle:
-    """A number of the runtime's, which goes to a list when nobody needs it any more.
+    """A handle of the runtime; when it is collected, its number goes to a list of unused ones.
 
-    The device takes it from there, to use it again or to destroy it, in a thread and at a time that
-    are its own: what is collected may be collected anywhere.
+    The device recycles or destroys the handles in that list later, in a thread and at a time of its
+    own choice, because the garbage collector may run anywhere.
     """
 
     __slots__ = ("number", "unused")
@@ -23,7 +23,7 @@ class Handle:
 
 
 def again(unused: list[int]) -> int:
-    """One of those that nobody needs any more, for another thread may be asking too; else 0."""
+    """An unused handle, or 0 if there is none; safe while other threads take handles too."""
     try:
         return unused.pop()
     except IndexError:
@@ -31,5 +31,5 @@ def again(unused: list[int]) -> int:
 
 
 def number_of(stream: Stream) -> int:
-    """The runtime's handle of a stream; another library's stream is its handle already."""
+    """The runtime's handle of a stream; another library's stream is its own handle."""
     return stream.number if isinstance(stream, Handle) else int(stream or 0)

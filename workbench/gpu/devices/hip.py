@@ -27,53 +27,53 @@ from workbench.gpu.devices.rocm import hip_library, hip_python
 
 _NO_MEMORY = 2
 _LOST = {
-    "hipErrorIllegalAddress": "a kernel used memory that is not its own",
+    "hipErrorIllegalAddress": "a kernel accessed memory outside its buffers",
     "hipErrorLaunchFailure": "a kernel failed",
-    "hipErrorLaunchTimeOut": "a kernel ran for longer than the system lets it",
+    "hipErrorLaunchTimeOut": "a kernel ran for longer than the system allows",
     "hipErrorAssert": "an assertion of a kernel failed",
-    "hipErrorECCNotCorrectable": "the device's memory has an error",
-    "hipErrorContextIsDestroyed": "its context is gone",
+    "hipErrorECCNotCorrectable": "the device's memory has an uncorrectable error",
+    "hipErrorContextIsDestroyed": "its context was destroyed",
 }
 _WHAT_TO_DO = {
-    "hipErrorNoDevice": "no AMD GPU is visible here: see that the driver amdgpu is loaded and that "
-    "this user may open /dev/kfd; compiling needs none (hip:gfx90a)",
-    "hipErrorInsufficientDriver": "AMD's driver is older than HIP's library: install one that fits",
-    "hipErrorNotInitialized": "a process that was forked after HIP was used cannot use it",
+    "hipErrorNoDevice": "no AMD GPU is visible here: check that the driver amdgpu is loaded and that "
+    "this user may open /dev/kfd; compiling needs no GPU (hip:gfx90a)",
+    "hipErrorInsufficientDriver": "AMD's driver is older than HIP's library: install a newer driver",
+    "hipErrorNotInitialized": "a process that was forked after its parent used HIP cannot use it",
     "hipErrorNoBinaryForGpu": "the kernel was compiled for another architecture",
     "hipErrorInvalidImage": "the code object is damaged: compile it again",
     "hipErrorInvalidKernelFile": "the code object is damaged: compile it again",
     "hipErrorNotFound": "the code object has no such kernel",
-    "hipErrorLaunchOutOfResources": "the block needs more registers or memory than there are",
-    "hipErrorInvalidValue": "a pointer, size or handle is not what the call takes",
+    "hipErrorLaunchOutOfResources": "the block needs more registers or shared memory than the device has",
+    "hipErrorInvalidValue": "a pointer, size or handle is not valid for the call",
 }
 _LAYOUT = 4096
-"""Bytes that are enough for any version's structure of a device's properties."""
+"""Bytes that hold any version's structure of device properties."""
 _NAME = 256
-"""Bytes of the device's name, with which it begins."""
+"""Bytes of the device's name, the structure's first field."""
 _AT, _SIZE, _END = 1, 2, 3
-"""HIP's marks in a list of launch parameters."""
+"""HIP's markers in a list of launch parameters."""
 
 
 class HipFunction:
-    """A kernel that was loaded, with the module that holds it."""
+    """A loaded kernel, with the module that holds it."""
 
     def __init__(self, name: str, number: int, module: Handle, binary: bytes) -> None:
         self.name = name
         self.number = number
         self.module = module
         self.binary = binary
-        """The code object: HIP may read it where it lies for as long as it is loaded."""
+        """The code object. HIP may read it in place for as long as it is loaded."""
 
 
 class HipDevice(Device):
     """A device of HIP's runtime.
 
-    A pointer is an address. A stream is what ``stream()`` gives or another library's handle as an
-    integer; streams do not wait for each other, nor for the default one. Each call makes the device
-    current in its thread first, for another library may have chosen another one there.
+    A pointer is an address. A stream is a result of ``stream()``, or another library's handle as an
+    integer; streams do not synchronize with each other or with the default stream. Each call first
+    makes the device current in its thread, since another library may have selected another device.
 
     Args:
-        index: Which, counted from 0.
+        index: The device's index, from 0.
 
     Raises:
         DeviceError: hip-python, HIP's library or such a device is missing.
@@ -156,7 +156,7 @@ class HipDevice(Device):
     # Code
 
     def load(self, code: Code, name: str) -> HipFunction:
-        """The kernel of a code object; modules that nobody needs any more are unloaded first."""
+        """The kernel of a code object; unused modules are unloaded first."""
         self._clear()
         module = self._do(f"load kernel {name}", self._hip.hipModuleLoadData, code.binary)
         kept = Handle(int(module), self._modules)
@@ -175,7 +175,7 @@ class HipDevice(Device):
     def function_facts(self, function: HipFunction, threads: int) -> FunctionFacts:
         """Registers, memory, and the blocks that one compute unit holds."""
         kinds = self._hip.hipFunction_attribute
-        what = f"ask about kernel {function.name}"
+        what = f"query kernel {function.name}"
 
         def fact(name: str) -> int:
             kind = getattr(kinds, f"HIP_FUNC_ATTRIBUTE_{name}")
@@ -207,7 +207,7 @@ class HipDevice(Device):
         shared: int,
         arguments: Sequence[Pointer | bytes],
     ) -> Launch:
-        """A launch whose arguments lie where the runtime reads them."""
+        """A launch with its arguments in the layout that the runtime reads."""
         alive = (_Arguments(arguments), function)
         sizes = (*grid, *block, shared)
         run, enter, number = self._hip.hipModuleLaunchKernel, self._enter, function.number
@@ -234,12 +234,12 @@ class HipDevice(Device):
     def synchronize(self, stream: Stream = None) -> None:
         """Wait for a stream, or for all of them."""
         if stream is None:
-            self._do("finish what it was given", self._hip.hipDeviceSynchronize)
+            self._do("finish its work", self._hip.hipDeviceSynchronize)
         else:
             self._finish(stream)
 
     def record(self, stream: Stream = None) -> Handle:
-        """An event in the stream; events that nobody holds are used again."""
+        """An event in the stream; unused events are recycled."""
         number = again(self._events)
         if not number:
             number = int(self._do("make an event", self._hip.hipEventCreate))
@@ -257,7 +257,7 @@ class HipDevice(Device):
     def capture(self, stream: Stream) -> Generator[list[Any]]:
         """Capture launches on the stream inside the block as a graph, the list's one element."""
         if stream is None:
-            raise DeviceError(f"{self._label}: the default stream has no graphs; use stream()")
+            raise DeviceError(f"{self._label}: the default stream cannot be captured; use stream()")
         hip, number, captured = self._hip, number_of(stream), list[Any]()
         mode = hip.hipStreamCaptureMode.hipStreamCaptureModeThreadLocal
         self._do("capture a stream", hip.hipStreamBeginCapture, number, mode)
@@ -293,7 +293,7 @@ class HipDevice(Device):
             self._check(status, "use it in this thread")
 
     def _do(self, what: str, call: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
-        """The result of one of HIP's functions besides its status; at most one."""
+        """The result of one of HIP's functions without its status; functions have at most one result."""
         self._enter()
         status, *rest = call(*arguments)
         if status:
@@ -304,15 +304,15 @@ class HipDevice(Device):
         lost = _LOST.get(status.name)
         if lost:
             self.lost = (
-                f"{self._label}: {lost} ({status.name}, seen on trying to {what}). HIP does nothing "
-                "more with this device in this process: start it anew. Other devices go on"
+                f"{self._label}: {lost} ({status.name}, reported when trying to {what}). HIP refuses further "
+                "work on this device in this process: restart the process. Other devices still work"
             )
             raise DeviceError(self.lost)
         must(status, self._label, what)
 
 
 class _Arguments:
-    """A kernel's arguments as it finds them in memory, and the list by which HIP finds these."""
+    """A kernel's packed arguments, and the list of launch parameters that points to them."""
 
     def __init__(self, arguments: Sequence[Pointer | bytes]) -> None:
         values = packed(arguments)
@@ -324,7 +324,7 @@ class _Arguments:
 
 
 def packed(arguments: Sequence[Pointer | bytes]) -> bytes:
-    """Arguments as a kernel finds them: each at a multiple of its own size."""
+    """Arguments packed for a kernel: each aligned to its own size."""
     values = bytearray()
     for argument in arguments:
         value = argument if isinstance(argument, bytes) else int(argument).to_bytes(8, "little")
@@ -333,7 +333,7 @@ def packed(arguments: Sequence[Pointer | bytes]) -> bytes:
 
 
 def found() -> list[DeviceFacts]:
-    """The facts of each HIP device here; none is opened.
+    """The properties of each HIP device; no device is opened.
 
     Raises:
         DeviceError: There is none; the message says what is missing.
@@ -354,7 +354,7 @@ def opened(index: int) -> HipDevice:
 
 
 def compiler(arch: str) -> HiprtcCompiler:
-    """The compiler for an architecture such as ``gfx90a``, for which no device need be here.
+    """The compiler for an architecture such as ``gfx90a``; it needs no device.
 
     Raises:
         DeviceError: hip-python or HIP is not installed, or does not know the architecture.
@@ -363,7 +363,7 @@ def compiler(arch: str) -> HiprtcCompiler:
 
 
 def must(status: Any, device: str, what: str) -> None:
-    """See that a function of HIP's succeeded.
+    """Check that a function of HIP's succeeded.
 
     Raises:
         DeviceError: It did not.
@@ -401,7 +401,7 @@ def _facts(hip: Any, index: int) -> DeviceFacts:
 def _processor(index: int) -> str:
     """The device's architecture, such as ``gfx90a``, without its settings.
 
-    It stands in a structure whose layout HIP 6 changed, and nowhere else; so it is looked for.
+    The name is only in a structure whose layout HIP 6 changed, so the structure's bytes are searched for it.
     """
     library = hip_library()
     for name in ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties"):
@@ -410,7 +410,7 @@ def _processor(index: int) -> str:
             getattr(library, name)(properties, index)
             if here := re.search(rb"gfx[0-9a-f]{3,4}\b|sm_\d+", properties.raw[_NAME:]):
                 return here[0].decode()
-    raise DeviceError(f"HIP does not tell the architecture of device hip:{index}")
+    raise DeviceError(f"HIP does not report the architecture of device hip:{index}")
 
 
 def _nothing(stream: Stream = None) -> None:

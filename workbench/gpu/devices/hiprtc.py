@@ -1,4 +1,4 @@
-"""HIP's compiler: kernels for an AMD processor, whether or not there is one here."""
+"""HIP's compiler: kernels for an AMD processor, whether or not one is present."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.gpu.devices.messages import compile_error
 from workbench.gpu.devices.rocm import compiling, hip_python
 from workbench.gpu.dialect import hip_dialect
 
-# Compiling for any other, hiprtc 5 ends the process. Each of these was tried with HIP 5.2.
+# For any other processor hiprtc 5 ends the process. Each of these was tried with HIP 5.2.
 _HIP_5 = re.compile(r"gfx(80[1235]|810|90[024689ac]|101[0-3]|103[0-6])")
 _PROCESSOR = re.compile(r"gfx[0-9a-f]{3,4}|sm_\d{2,3}")
 
@@ -22,9 +22,9 @@ class HiprtcCompiler(Compiler):
     """Compiles for one processor.
 
     Args:
-        arch: ``gfx90a`` and its like; what follows a colon is left out, for code without these
-            settings runs with any. Where HIP runs on CUDA, ``sm_90`` and its like.
-        warp: Lanes of a wave; None is 64 for gfx9 and earlier, 32 for the others.
+        arch: The processor, such as ``gfx90a``. Settings after a colon are dropped: code compiled
+            without them runs with any. If HIP runs on CUDA, an architecture such as ``sm_90``.
+        warp: Lanes of a wave; by default 64 up to gfx9, and 32 from gfx10 on.
 
     Raises:
         DeviceError: hip-python or HIP's library is missing, or it does not know the processor.
@@ -41,8 +41,8 @@ class HiprtcCompiler(Compiler):
         self.version = runtime_version(hip)
         if self.version.startswith("5.") and not _HIP_5.fullmatch(self.arch):
             raise DeviceError(
-                f"HIP {self.version} does not compile for {self.arch}; it knows gfx801 to "
-                "gfx90c, gfx1010 to gfx1013 and gfx1030 to gfx1036, and a newer ROCm newer ones"
+                f"HIP {self.version} does not compile for {self.arch}; it knows gfx801 to gfx90c, "
+                "gfx1010 to gfx1013 and gfx1030 to gfx1036. For newer processors install a newer ROCm"
             )
         self._options = [f"--offload-arch={self.arch}", "--std=c++17"]
         self.dialect = hip_dialect(wave(self.arch) if warp is None else warp)
@@ -53,7 +53,7 @@ class HiprtcCompiler(Compiler):
         return f"hip {self.version} {' '.join(self._options)}"
 
     def compile(self, source: str, name: str) -> Code:
-        """The code object of a source with one kernel; threads wait for each other, processes do not."""
+        """The code object of a source with one kernel; threads compile in turn, processes in parallel."""
         rtc = self._hiprtc
         with self._program(source, name) as program:
             options = [option.encode() for option in self._options]
@@ -61,7 +61,7 @@ class HiprtcCompiler(Compiler):
                 (status,) = rtc.hiprtcCompileProgram(program, len(options), options)
             log = self._log(program, name)
             if int(status):
-                said = log or f"{status.name}, and nothing else"
+                said = log or f"{status.name}, without a log"
                 raise compile_error(f"hiprtc for {self.arch}", name, source, said)
             binary = bytearray(self._check(rtc.hiprtcGetCodeSize(program)))
             self._check(rtc.hiprtcGetCode(program, binary))
@@ -69,7 +69,7 @@ class HiprtcCompiler(Compiler):
 
     @contextmanager
     def _program(self, source: str, name: str) -> Generator[Any]:
-        """A program of its own, for a second compilation of one adds the first architecture again."""
+        """A new program, since compiling one again would repeat the option of its first architecture."""
         file = f"{name}.hip".encode()
         program = self._check(
             self._hiprtc.hiprtcCreateProgram(source.encode(), file, 0, None, None)
@@ -85,7 +85,7 @@ class HiprtcCompiler(Compiler):
         if size:
             self._check(self._hiprtc.hiprtcGetProgramLog(program, buffer))
         text = bytes(buffer).rstrip(b"\0").decode("utf-8", "replace")
-        # hiprtc compiles a file of its own in a temporary folder.
+        # hiprtc names a temporary file of its own.
         return re.sub(r"\S*/comgr-\w+/input/CompileSource", f"{name}.hip", text)
 
     def _check(self, answer: tuple[Any, ...]) -> Any:
@@ -96,7 +96,7 @@ class HiprtcCompiler(Compiler):
 
 
 def wave(arch: str) -> int:
-    """Lanes of a wave of this processor, as its compiler takes them by default."""
+    """Lanes of a wave of this processor, by its compiler's default."""
     digits = arch.removeprefix("gfx")
     return 64 if arch.startswith("gfx") and len(digits) == 3 else 32
 
@@ -105,5 +105,5 @@ def runtime_version(hip: Any) -> str:
     """The version of HIP's runtime, e.g. ``5.2.21153``."""
     status, number = hip.hipRuntimeGetVersion()
     if int(status):
-        raise DeviceError(f"HIP's runtime does not tell its version: {status.name}")
+        raise DeviceError(f"HIP's runtime does not report its version: {status.name}")
     return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"

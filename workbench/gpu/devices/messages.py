@@ -1,4 +1,4 @@
-"""Messages of a kernel's compiler, beside the source lines that they are about."""
+"""Error messages of a kernel's compiler, with the source lines that they refer to."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def compile_error(compiler: str, name: str, source: str, log: str) -> DeviceErro
     """The error of a kernel that does not compile: the log, and the lines around its first error.
 
     Args:
-        compiler: Whose log it is, with what it compiles for, e.g. ``hiprtc for gfx90a``.
-        name: The kernel's.
-        source: What was compiled.
-        log: What the compiler said.
+        compiler: The compiler and its target, e.g. ``hiprtc for gfx90a``.
+        name: The kernel's name.
+        source: The source that was compiled.
+        log: The compiler's log.
     """
-    said = log.strip().splitlines() or ["(the compiler said nothing)"]
+    said = log.strip().splitlines() or ["(the compiler wrote no log)"]
     if len(said) > _LOG_LINES:
-        said = [*said[:_LOG_LINES], f"… and {len(said) - _LOG_LINES} lines more"]
+        said = [*said[:_LOG_LINES], f"… and {len(said) - _LOG_LINES} more lines"]
     parts = [f"kernel {name} does not compile with {compiler}:", *said]
     line = first_error(log)
     if line:
@@ -36,13 +36,13 @@ def compile_error(compiler: str, name: str, source: str, log: str) -> DeviceErro
 
 
 def first_error(log: str) -> int:
-    """The line of the source that a compiler's first error names; 0 where it names none."""
+    """The line of the source that the first error names; 0 if it names none."""
     found = [m for place in _PLACES if (m := place.search(log))]
     return int(min(found, key=lambda m: m.start())[1]) if found else 0
 
 
 def numbered(source: str, line: int) -> str:
-    """The lines around one of a source, with their numbers and a mark before that one."""
+    """The lines of a source around one of them, numbered, with a mark at that one."""
     lines = source.splitlines()
     first, last = max(0, line - 1 - _CONTEXT), min(len(lines), line + _CONTEXT)
     width = len(str(last))

@@ -1,4 +1,4 @@
-"""NVRTC, NVIDIA's compiler of kernels: a library of its own that needs neither a GPU nor a driver."""
+"""NVRTC, NVIDIA's compiler of kernels: a separate library that needs neither a GPU nor a driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOW_TO_INSTALL = "pip install 'graph-workbench[cuda]'"
 
 @cache
 def nvrtc() -> Any:
-    """NVRTC's functions, with its library open.
+    """NVRTC's functions, with its library loaded.
 
     Raises:
         DeviceError: cuda-bindings or the library is not installed.
@@ -29,14 +29,14 @@ def nvrtc() -> Any:
         functions.nvrtcVersion()
     except (RuntimeError, OSError) as error:
         raise DeviceError(
-            f"NVIDIA's compiler library libnvrtc is not here: {HOW_TO_INSTALL}, or install the "
+            f"NVIDIA's compiler library libnvrtc was not found: {HOW_TO_INSTALL}, or install the "
             "CUDA toolkit"
         ) from error
     return functions
 
 
 class NvrtcCompiler(Compiler):
-    """CUDA C++ to the machine code of one architecture; threads may compile at the same time.
+    """Compiles CUDA C++ to the machine code of one architecture; threads may compile at the same time.
 
     Args:
         arch: The architecture, such as ``sm_90``.
@@ -51,15 +51,13 @@ class NvrtcCompiler(Compiler):
             DeviceError: NVRTC is not installed, or does not know the architecture.
         """
         self._nvrtc = library = nvrtc()
-        asked = self._must(library.nvrtcGetSupportedArchs(), "ask what it knows")
+        asked = self._must(library.nvrtcGetSupportedArchs(), "query the supported architectures")
         known = [f"sm_{number}" for number in asked]
         if arch.rstrip("af") not in known:
-            raise DeviceError(
-                f"NVRTC does not compile for {arch!r}; it does for {', '.join(known)}"
-            )
+            raise DeviceError(f"NVRTC does not compile for {arch!r}; it knows {', '.join(known)}")
         self.arch = arch
-        self._version = ".".join(map(str, self._must(library.nvrtcVersion(), "ask its version")))
-        # 177: a function that a kernel has no use for.
+        self._version = ".".join(map(str, self._must(library.nvrtcVersion(), "query its version")))
+        # 177: the warning of an unused function.
         self._options = [f"--gpu-architecture={arch}", "--std=c++17", "--diag-suppress=177"]
 
     @property

@@ -44,17 +44,17 @@ HOW_TO_INSTALL = (
 _ROUNDED_DIVISION = 1 << 7
 """CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT in a device's configuration."""
 _LIKELY_WARP = 32
-"""Work items in lockstep of a GPU that does not tell."""
+"""Work items in lockstep, for a GPU that does not report them."""
 _WIDE = np.zeros(16, np.uint8)
 _NO_ROOM = ("MEM_OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY")
 _WHAT_TO_DO = {
     **dict.fromkeys(
-        _NO_ROOM, "its memory is full: free builds that are not needed, or take a smaller batch"
+        _NO_ROOM, "its memory is full: free builds that are not needed, or use a smaller batch"
     ),
-    "INVALID_WORK_GROUP_SIZE": "the block differs from the kernel's own, or is more than it takes",
+    "INVALID_WORK_GROUP_SIZE": "the block's size is not the kernel's own, or is over the device's limit",
     "INVALID_KERNEL_ARGS": "an argument is missing",
     "INVALID_KERNEL_NAME": "the code object has no such kernel",
-    "INVALID_BINARY": "the code object is damaged or another device's: compile it again",
+    "INVALID_BINARY": "the code object is damaged or belongs to another device: compile it again",
 }
 
 
@@ -71,9 +71,9 @@ def _pyopencl() -> Any:
 
 
 def _settle_pocl() -> None:
-    """Give PoCL a folder that it can write, for without one it has no device, and spare it work.
+    """Set PoCL's defaults: a writable folder, without which it has no device, and no specialization.
 
-    Left alone it compiles a kernel again for the sizes of its first launch, 0.1 s each.
+    With specialization it compiles each kernel again for the size of its first launch, 0.1 s each.
     """
     folder = str(cache_folder("pocl") or "")
     if not folder:
@@ -101,12 +101,12 @@ def _devices() -> tuple[Any, ...]:
 def _devices_of(cl: Any, platform: Any) -> list[Any]:
     try:
         return list(platform.get_devices())
-    except cl.Error:  # a platform whose device is not there
+    except cl.Error:  # a platform without a device
         return []
 
 
 def found() -> list[DeviceFacts]:
-    """The facts of each OpenCL device here.
+    """The properties of each OpenCL device.
 
     Raises:
         DeviceError: There is none; the message says what is missing.
@@ -124,13 +124,13 @@ def opened(index: int) -> OpenCLDevice:
 
 
 def compiler(arch: str) -> Compiler:
-    """OpenCL has no compiler without a device.
+    """Refuse: OpenCL has no compiler without a device.
 
     Raises:
         DeviceError: Always.
     """
     raise DeviceError(
-        f"opencl:{arch}: OpenCL compiles for devices that are here only; choose one by its index, "
+        f"opencl:{arch}: OpenCL compiles only for devices that are present; choose one by its index, "
         "as in opencl:0"
     )
 
@@ -152,7 +152,7 @@ def _facts(device: Any) -> DeviceFacts:
 
 
 def _machine(device: Any, facts: DeviceFacts) -> Machine:
-    """The machine of a device: a GPU's sizes, and its warp size from the vendor's extension."""
+    """The machine description of a device: a GPU's sizes, and its warp size from the vendor's extension."""
     if facts.processor == "CPU":
         return CPU
     told = (getattr(device, name, 0) for name in ("warp_size_nv", "wavefront_width_amd"))
@@ -165,7 +165,7 @@ def _machine(device: Any, facts: DeviceFacts) -> Machine:
 
 
 def _arch(device: Any) -> str:
-    """PoCL ends a device's version with the processor that it compiles for."""
+    """The processor that PoCL compiles for, which ends a device's version text."""
     said = re.search(r"HSTR: \S+-(\w+)$", device.version.strip())
     return said[1] if said else " ".join(device.version.split())
 
@@ -210,12 +210,12 @@ class OpenCLCompiler(Compiler):
 
 
 def _build(program: Any, device: Any, options: str) -> None:
-    # What pyopencl wraps around this one keeps a second cache and turns each log into a warning.
+    # pyopencl's public build() keeps a second cache and turns each log into a warning.
     program._build(options=options.encode(), devices=[device])
 
 
 class _Function:
-    """A kernel; its arguments are its own, so those who set them take turns."""
+    """A kernel. Its arguments are part of its state, so a lock guards setting them."""
 
     def __init__(self, program: Any, name: str) -> None:
         self.program = program
@@ -224,24 +224,24 @@ class _Function:
         self.turn = Lock()
 
     def another(self) -> Any:
-        """The same kernel with arguments of its own."""
+        """A copy of the kernel with its own arguments."""
         return _pyopencl().Kernel(self.program, self.name)
 
 
 class _Queue:
-    """A queue that keeps order and times what it does."""
+    """An in-order queue that times its commands."""
 
     def __init__(self, queue: Any) -> None:
         self.queue = queue
         self.kernel: Event = None
-        """The event of the last command, where that is a kernel."""
+        """The event of the last command, if that was a kernel."""
 
 
 class OpenCLDevice(Device):
-    """An OpenCL device; a pointer is a memory object, and a stream a queue that keeps order.
+    """An OpenCL device; a pointer is a memory object, and a stream an in-order queue.
 
     Args:
-        index: The number of the device among those that are here.
+        index: The index of the device among those that are present.
         optimize: Let the driver's compiler optimize kernels; PoCL compiles three times faster without.
     """
 
@@ -264,20 +264,20 @@ class OpenCLDevice(Device):
         self._name = f"opencl:{index} ({self.facts.name})"
         if self.device.mem_base_addr_align > 8 * ALIGNMENT:
             raise DeviceError(
-                f"{self._name}: parts of buffers begin at multiples of "
-                f"{self.device.mem_base_addr_align // 8} bytes there; expected at most {ALIGNMENT}"
+                f"{self._name}: the device aligns sub-buffers to "
+                f"{self.device.mem_base_addr_align // 8} bytes; expected at most {ALIGNMENT}"
             )
         with self._doing("open it"):
             self._context = cl.Context([self.device])
             self._queues: WeakSet[_Queue] = WeakSet()
             self._default = self._new_queue()
         self.compiler = OpenCLCompiler(self._context, self.device, self.facts, optimize)
-        # A runtime may give what it does not have, and fail when it is written.
+        # A runtime may allocate memory that it does not have, and fail when the memory is written.
         self.pool = Pool(self._name, self._take, self._give, capacity=self.facts.memory)
 
     @contextmanager
     def _doing(self, what: str) -> Generator[None]:
-        """Errors of the runtime say that this was tried."""
+        """Raise errors of the runtime with the action that failed."""
         if self.lost:
             raise DeviceError(self.lost)
         try:
@@ -302,9 +302,9 @@ class OpenCLDevice(Device):
             code = cl.status_code.to_string(error.code, "")
             if code == "INVALID_BUFFER_SIZE":
                 raise DeviceError(
-                    f"{self._name} is out of memory: a buffer of {size_text(size)} was asked for, "
-                    f"and the largest it gives has {size_text(self.device.max_mem_alloc_size)}; "
-                    "take a smaller batch, or choose another device"
+                    f"{self._name} is out of memory: a buffer of {size_text(size)} requested, "
+                    f"at most {size_text(self.device.max_mem_alloc_size)} possible; "
+                    "use a smaller batch, or choose another device"
                 ) from error
             if code in _NO_ROOM:
                 return None
@@ -314,11 +314,11 @@ class OpenCLDevice(Device):
         memory.release()
 
     def pointer(self, buffer: Buffer, offset: int, bytes: int) -> Pointer:
-        """A sub-buffer, or the buffer itself where the part begins with it or is empty."""
+        """A sub-buffer, or the buffer itself if the part starts at offset 0 or is empty."""
         self.pool.part(buffer, offset, bytes)
         if offset == 0 or bytes == 0:
             return buffer.memory
-        with self._doing(f"take {size_text(bytes)} at byte {offset} of a buffer"):
+        with self._doing(f"make a sub-buffer of {size_text(bytes)} at byte {offset}"):
             return buffer.memory.get_sub_region(offset, bytes)
 
     def upload(self, pointer: Pointer, array: Array, stream: Stream = None) -> None:
@@ -362,9 +362,9 @@ class OpenCLDevice(Device):
             return _Function(cl.Program(program), name)
 
     def function_facts(self, function: Any, threads: int) -> FunctionFacts:
-        """Local and private memory, which is all that OpenCL tells."""
+        """Local and private memory, which is all that OpenCL reports."""
         info = _pyopencl().kernel_work_group_info
-        with self._doing(f"ask about kernel {function.name}"):
+        with self._doing(f"query kernel {function.name}"):
             asked = [
                 function.kernel.get_work_group_info(key, self.device)
                 for key in (info.LOCAL_MEM_SIZE, info.PRIVATE_MEM_SIZE)
@@ -392,7 +392,7 @@ class OpenCLDevice(Device):
         shared: int,
         arguments: Sequence[Pointer | bytes],
     ) -> Launch:
-        """The kernel once more, with these arguments set."""
+        """A launch of a copy of the kernel with these arguments set."""
         with self._doing(f"prepare kernel {function.name}"):
             kernel = function.another()
         return self._prepared(function, kernel, grid, block, shared, arguments)
@@ -408,8 +408,8 @@ class OpenCLDevice(Device):
     ) -> Launch:
         if shared:
             raise DeviceError(
-                f"{self._name}: kernel {function.name} asks for {shared} bytes of dynamic shared "
-                "memory; OpenCL has what a kernel declares, and no other"
+                f"{self._name}: kernel {function.name} needs {shared} bytes of dynamic shared "
+                "memory; an OpenCL kernel has only the shared memory that it declares"
             )
         with self._doing(f"set the arguments of kernel {function.name}"):
             for k, argument in enumerate(arguments):
@@ -443,24 +443,24 @@ class OpenCLDevice(Device):
         return self._default if stream is None else stream
 
     def _queue(self, stream: Stream) -> Any:
-        """For a command that is not a kernel."""
+        """The queue of a stream, for a command that is not a kernel."""
         one = self._queue_of(stream)
         one.kernel = None
         return one.queue
 
     def stream(self) -> Stream:
-        """A queue of its own."""
+        """A new queue."""
         with self._doing("make a stream"):
             return self._new_queue()
 
     def synchronize(self, stream: Stream = None) -> None:
         """Wait for a queue, or for all of them."""
-        with self._doing("finish what it was given"):
+        with self._doing("finish its work"):
             for one in [stream] if stream is not None else list(self._queues):
                 one.queue.finish()
 
     def record(self, stream: Stream = None) -> Event:
-        """The event of the last kernel, which costs nothing, or a marker after something else."""
+        """The event of the last kernel, which is free, or else a marker."""
         one = self._queue_of(stream)
         if one.kernel is not None:
             return one.kernel

@@ -1,4 +1,4 @@
-"""Peaks of a device, measured with kernels that do nothing else."""
+"""Peak rates of a device, measured with kernels that only copy or only compute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KERNEL({threads}) copy(GLOBAL const pair *RESTRICT from, GLOBAL pair *RESTRICT t
   for (i32 k = 0; k < {block}; k += {threads}) to[first + k] = from[first + k];
 }}
 """
-# A CPU's compiler makes vectors of a long loop over an array; a GPU's keeps a short one in registers.
+# A CPU's compiler vectorizes a long loop over an array; a GPU's keeps a short array in registers.
 _CHAINS = """
 KERNEL({threads}) chains(GLOBAL {type} *to) {{
   {type} x[{count}];
@@ -52,7 +52,7 @@ def peaks_of(device: Device) -> Peaks:
 
 
 def _read(path: Path) -> Peaks | None:
-    """The measurements of an earlier process; None where there are none or they cannot be read."""
+    """The measurements of an earlier process; None if there are none or they cannot be read."""
     with suppress(ValueError, KeyError, TypeError, AttributeError):
         found = json.loads(kept(path) or b"")
         flops = {str(name): float(value) for name, value in found["flops"].items()}
@@ -69,7 +69,7 @@ def measured(device: Device) -> Peaks:
     """The device's peaks, measured now: the best of several runs of each kernel."""
     flops: dict[str, float] = {}
     for name in ("f32", "f64"):
-        with suppress(DeviceError):  # not every device has f64
+        with suppress(DeviceError):  # some devices lack f64
             flops[name] = _flops(device, name)
     return Peaks(_bandwidth(device), flops)
 
@@ -119,7 +119,7 @@ def _function(device: Device, source: str, name: str) -> object:
 
 
 def _seconds(device: Device, work: Callable[[Stream], None]) -> float:
-    """The shortest time of several, on the default stream, after one that does not count."""
+    """The shortest of several times on the default stream, after a warm-up run."""
     work(None)
     times: list[float] = []
     for _ in range(_REPETITIONS):

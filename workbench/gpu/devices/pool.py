@@ -1,4 +1,4 @@
-"""The memory of a device: what is freed is kept for the next buffer of a like size."""
+"""The memory pool of a device: freed memory is kept for the next buffer of similar size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from workbench.compiler.errors import DeviceError
 
 ALIGNMENT = 256
-"""Bytes that offsets and sizes are multiples of."""
+"""The alignment of offsets and sizes, in bytes."""
 _PREFIXES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -22,9 +22,9 @@ class Buffer:
     """Memory of a device, from ``allocate`` until ``free``."""
 
     bytes: int
-    """What was asked for."""
+    """Requested size."""
     size: int
-    """What was taken."""
+    """Allocated size."""
     memory: Any
     """The runtime's address or memory object."""
     pool: Pool
@@ -36,9 +36,9 @@ class Pool:
 
     Args:
         device: The device's name, for messages.
-        take: Takes memory of that many bytes from the runtime; None where there is no room.
-        give: Gives memory back.
-        capacity: Bytes that may be taken in all; 0 leaves that to the runtime.
+        take: Allocates a number of bytes from the runtime; returns None if there is no room.
+        give: Gives memory back to the runtime.
+        capacity: Most bytes to allocate in total; 0 leaves the limit to the runtime.
         total: Bytes that the device has, for messages.
     """
 
@@ -52,18 +52,18 @@ class Pool:
     ) -> None:
         self.device = device
         self.in_use = 0
-        """Bytes asked for in buffers that were not freed."""
+        """Requested bytes of the buffers in use."""
         self.count = 0
-        """Buffers that were not freed."""
+        """Number of buffers in use."""
         self.taken = 0
-        """Bytes that the runtime has given, idle buffers included."""
+        """Bytes allocated from the runtime, idle buffers included."""
         self._take = take
         self._give = give
         self._capacity = capacity
         self._total = capacity or total
         self._idle: list[Buffer] = []
         self._freed: deque[Buffer] = deque()
-        """Buffers that wait for the lock to become idle."""
+        """Freed buffers that become idle when the lock is next free."""
         self._lock = Lock()
 
     def allocate(self, bytes: int) -> Buffer:
@@ -73,7 +73,7 @@ class Pool:
             DeviceError: There is no room; the message has the sizes.
         """
         if bytes < 0:
-            raise DeviceError(f"{self.device}: a buffer of {bytes} bytes; expected 0 or more")
+            raise DeviceError(f"{self.device}: cannot allocate {bytes} bytes; expected 0 or more")
         size = max(-(-bytes // ALIGNMENT), 1) * ALIGNMENT
         with self._locked():
             buffer = self._like(size) or self._new(size)
@@ -88,12 +88,12 @@ class Pool:
         return buffer
 
     def free(self, buffer: Buffer) -> None:
-        """Keep a buffer's memory for another one; never waits.
+        """Return a buffer's memory to the pool, without waiting.
 
-        Finalizers call it, and they run wherever objects are made: in a thread that holds the lock, too.
+        It never waits because finalizers call it, and these may run in a thread that holds the lock.
 
         Raises:
-            DeviceError: The buffer was freed before, or is another device's.
+            DeviceError: The buffer was freed before, or belongs to another device.
         """
         self.check(buffer)
         buffer.used = False
@@ -101,7 +101,7 @@ class Pool:
         self._settle()
 
     def _settle(self) -> None:
-        """Let freed buffers become idle; whoever holds the lock does it after that."""
+        """Make freed buffers idle. If the lock is taken, its holder does this when it releases the lock."""
         while self._freed and self._lock.acquire(blocking=False):
             try:
                 self._sweep()
@@ -125,7 +125,7 @@ class Pool:
             self._settle()
 
     def check(self, buffer: Buffer) -> None:
-        """See that a buffer is this device's and in use.
+        """Check that a buffer belongs to this device and is in use.
 
         Raises:
             DeviceError: It is not.
@@ -137,12 +137,12 @@ class Pool:
             )
         if not buffer.used:
             raise DeviceError(
-                f"{self.device}: a buffer of {size_text(buffer.bytes)} was freed before; "
+                f"{self.device}: a buffer of {size_text(buffer.bytes)} is used after it was freed; "
                 "allocate another one"
             )
 
     def part(self, buffer: Buffer, offset: int, bytes: int) -> None:
-        """See that a part lies in a buffer, and begins where parts may begin.
+        """Check that a part of a buffer is aligned and within the buffer's bounds.
 
         Raises:
             DeviceError: It does not.
@@ -155,8 +155,8 @@ class Pool:
             )
         if not 0 <= offset <= offset + bytes <= buffer.bytes:
             raise DeviceError(
-                f"{self.device}: bytes {offset} to {offset + bytes} of a buffer that has "
-                f"{buffer.bytes}"
+                f"{self.device}: bytes {offset} to {offset + bytes} are out of bounds of a buffer of "
+                f"{buffer.bytes} bytes"
             )
 
     def trim(self) -> None:
@@ -165,7 +165,7 @@ class Pool:
             self._drop()
 
     def _like(self, size: int) -> Buffer | None:
-        """An idle buffer that is little larger, if there is one."""
+        """An idle buffer at most a quarter larger than a size, if there is one."""
         place = bisect_left(self._idle, size, key=_size)
         if place < len(self._idle) and self._idle[place].size <= size + size // 4:
             return self._idle.pop(place)
@@ -192,7 +192,7 @@ class Pool:
         return (
             f"{self.device} is out of memory: {size_text(bytes)} asked for, with "
             f"{size_text(self.in_use)} in use in {kept}{has}. Free builds that are "
-            "not needed, take a smaller batch or half precision, or choose another device"
+            "not needed, use a smaller batch or half precision, or choose another device"
         )
 
 
@@ -201,7 +201,7 @@ def _size(buffer: Buffer) -> int:
 
 
 def size_text(bytes: int) -> str:
-    """Bytes for people: ``1.5 GiB``."""
+    """A number of bytes as text: ``1.5 GiB``."""
     for unit, name in _PREFIXES:
         if bytes >= unit:
             return f"{bytes / unit:.3g} {name}"

@@ -1,4 +1,4 @@
-"""The devices here: lookup by name, the best one, and the reasons where there is none."""
+"""The devices of this machine: look-up by name, the best one, and why a kind has none."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 KINDS = ("hip", "cuda", "opencl")
-"""In the order in which a device is chosen; an OpenCL device that is a CPU comes last."""
+"""The kinds in order of preference; an OpenCL device that is a CPU comes last."""
 _EXAMPLES = "cuda, cuda:1, hip:0 or opencl:0; without a device also hip:gfx90a or cuda:sm_90"
 
 _lock = RLock()
 _open: dict[str, Device] = {}
 _started: set[str] = set()
-"""Kinds whose runtime was started in this process."""
+"""Kinds whose runtime this process has started."""
 _forked_after: set[str] = set()
-"""Kinds whose runtime a parent process had started when it was forked."""
+"""Kinds whose runtime the parent had started when it forked this process."""
 
 
 @dataclass(frozen=True)
 class Availability:
-    """A device that is here, or a kind of which there is none and why."""
+    """A device that is present, or a kind without a device and the reason."""
 
     device: str
-    """What chooses it, such as ``cuda:0``."""
+    """The device's spec, such as ``cuda:0``."""
     kind: str
     name: str = ""
     arch: str = ""
@@ -42,14 +42,14 @@ class Availability:
     memory: str = ""
     version: str = ""
     missing: str = ""
-    """What has to be there first and how to get it; empty where the device can be used."""
+    """What is missing and how to install it; empty if the device can be used."""
 
 
 def devices() -> DataFrame:
-    """A row for each device that is here, best first, and for each kind of which there is none.
+    """A row for each device that is present, best first, and for each kind without one.
 
-    Columns: device (what ``device=`` and ``WORKBENCH_DEVICE`` take), kind, name, arch, processor, compute
-    units, memory, version of the driver, and what is missing. Nothing is opened.
+    Columns: device (a value for ``device=`` and ``WORKBENCH_DEVICE``), kind, name, arch, processor, compute
+    units, memory, version of the driver, and what is missing. No device is opened.
     """
     import pandas as pd  # noqa: PLC0415
 
@@ -85,15 +85,14 @@ def _row(device: str, kind: str, facts: DeviceFacts) -> Availability:
 
 
 def device(spec: str | None = None) -> Device:
-    """The device of that name, the same object each time it is asked for in a process.
+    """The device with a name; a process has one object per device.
 
     Args:
-        spec: A kind and an index such as ``cuda:1``, or a kind alone. By default what
-            ``WORKBENCH_DEVICE`` says, and else the best one here: HIP, CUDA, OpenCL on a GPU, OpenCL
-            on a CPU.
+        spec: A kind and an index such as ``cuda:1``, or a kind alone. The default is
+            ``WORKBENCH_DEVICE``, or else the best device: HIP, CUDA, OpenCL on a GPU, OpenCL on a CPU.
 
     Raises:
-        DeviceError: There is no such device; the message says what there is, or what is missing.
+        DeviceError: There is no such device; the message lists the devices, or says what is missing.
     """
     spec = spec or knobs.device
     if not spec:
@@ -101,8 +100,8 @@ def device(spec: str | None = None) -> Device:
     kind, rest = _split(spec)
     if rest and not rest.isdigit():
         raise DeviceError(
-            f"{spec} names an architecture, for which kernels can be compiled; to run them choose a "
-            f"device that is here: {_those_here()}"
+            f"{spec} names an architecture, which can only be compiled for; to run kernels choose a "
+            f"device that is present: {_those_here()}"
         )
     name = f"{kind}:{int(rest or 0)}"
     with _lock:
@@ -115,15 +114,15 @@ def _best() -> str:
     rows = available()
     if rows[0].missing:
         reasons = "\n".join(f"  {row.kind}: {row.missing}" for row in rows)
-        raise DeviceError(f"there is no device to run kernels on:\n{reasons}")
+        raise DeviceError(f"no device to run kernels on was found:\n{reasons}")
     return rows[0].device
 
 
 def compiler_for(spec: str | None = None) -> Compiler:
-    """The compiler of a device, or of an architecture of which no device need be here.
+    """The compiler of a device, or of an architecture, which needs no device.
 
     Args:
-        spec: What ``device`` takes, or a kind and an architecture: ``hip:gfx90a``, ``cuda:sm_90``.
+        spec: As for ``device``, or a kind and an architecture: ``hip:gfx90a``, ``cuda:sm_90``.
 
     Raises:
         DeviceError: There is no such device or architecture, or its compiler is not installed.
@@ -136,7 +135,7 @@ def compiler_for(spec: str | None = None) -> Compiler:
 
 
 def is_architecture(spec: str | None) -> bool:
-    """Whether a name is a kind and an architecture, so that kernels are compiled and not run."""
+    """Whether a name is a kind and an architecture: kernels are compiled, but cannot run."""
     _, _, rest = (spec or "").partition(":")
     return bool(rest) and not rest.isdigit()
 
@@ -145,7 +144,7 @@ def _split(spec: str) -> tuple[str, str]:
     kind, _, rest = spec.strip().partition(":")
     if kind not in KINDS:
         raise DeviceError(
-            f"unknown device {spec!r}; a device is {_EXAMPLES}. Here: {_those_here()}"
+            f"unknown device {spec!r}; expected e.g. {_EXAMPLES}. Available: {_those_here()}"
         )
     return kind, rest
 
@@ -159,9 +158,9 @@ def _found(kind: str) -> list[DeviceFacts]:
 
 
 def _runtime(kind: str) -> Any:
-    """The module that knows a kind; it loads the runtime's library when it is first asked.
+    """The module of a kind of device; it loads the runtime's library at the first call.
 
-    Each has ``found()``, the facts of what is here, ``opened(index)`` and ``compiler(arch)``.
+    Each has ``found()``, the properties of its devices, ``opened(index)`` and ``compiler(arch)``.
     """
     return import_module(f"workbench.gpu.devices.{kind}")
 
@@ -169,8 +168,8 @@ def _runtime(kind: str) -> Any:
 def _started_runtime(kind: str) -> Any:
     if kind in _forked_after:
         raise DeviceError(
-            f"this process was forked from one that had used {kind}, which does not survive that; "
-            "start processes with multiprocessing's method spawn, or use the device in one of them only"
+            f"this process was forked from one that had used {kind}, which does not survive a fork; "
+            "start processes with multiprocessing's method spawn, or use the device in one process only"
         )
     runtime = _runtime(kind)
     runtime.found()
@@ -179,7 +178,7 @@ def _started_runtime(kind: str) -> Any:
 
 
 def _after_fork() -> None:
-    """A forked process has its parent's devices in memory, and none of their threads."""
+    """Mark the devices as lost in a forked process: it has the parent's memory but none of its threads."""
     global _lock  # noqa: PLW0603
     _lock = RLock()  # another thread may have held it
     _forked_after.update(_started)

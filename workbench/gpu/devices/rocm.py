@@ -1,8 +1,8 @@
-"""ROCm's libraries: where they are, and hip-python with two of them open.
+"""Search for ROCm's libraries, and hip-python with the libraries that were found.
 
 hip-python opens ``libamdhip64.so`` and ``libhiprtc.so`` at the first call. Distributions install the
-first one under a name with a version alone, and Debian's holds hiprtc's functions too; so the files
-are looked for here, and hip-python is told.
+first one only under a name with a version, and Debian's also has hiprtc's functions. So this module
+searches for the files and tells hip-python their paths.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from workbench.compiler.errors import DeviceError
 
 HOW_TO_INSTALL = (
     "on Debian: apt-get install libamdhip64-5 libhiprtc-builtins5 rocm-device-libs libamd-comgr2; "
-    "elsewhere install AMD's ROCm, and let ROCM_PATH name its folder where that is not the usual one"
+    "elsewhere install AMD's ROCm, and set ROCM_PATH if it is not in its usual folder"
 )
 _VERSIONS = ("", ".7", ".6", ".5")
 _COMGR = ("", ".3", ".2")
 compiling = Lock()
-"""Held by whoever uses AMD's compiler: of some thousand kernels that threads compiled at once, one ended
-the process with damaged memory. Processes can compile side by side."""
+"""Held while AMD's compiler runs: when threads compiled some thousand kernels at once, one compilation
+crashed with corrupt memory. Processes can compile in parallel."""
 _opening = Lock()
 
 
@@ -47,7 +47,7 @@ def hip_python() -> tuple[Any, Any]:
         compiler = runtime
     if compiler is None:
         raise DeviceError(f"HIP's compiler libhiprtc is not installed; {HOW_TO_INSTALL}")
-    # Asking for a symbol opens a library.
+    # Looking up a symbol opens a library.
     with _opening, _found_at({"amdhip64": runtime, "hiprtc": compiler}):
         opened = bool(hip.has_symbol("hipInit")) and bool(hiprtc.has_symbol("hiprtcVersion"))
     if not opened:
@@ -59,7 +59,7 @@ def hip_python() -> tuple[Any, Any]:
 
 
 def hip_library() -> ctypes.CDLL:
-    """The runtime's library itself, for what differs between its versions.
+    """The runtime's library itself, for functions that differ between its versions.
 
     Raises:
         DeviceError: It is not installed.
@@ -71,7 +71,7 @@ def hip_library() -> ctypes.CDLL:
 
 
 def comgr_library() -> ctypes.CDLL | None:
-    """The library of AMD's compiler, which disassembles too; None where it is not installed."""
+    """The library of AMD's compiler, which also disassembles; None if it is not installed."""
     path = _first("amd_comgr", _COMGR, "amd_comgr_do_action")
     return None if path is None else ctypes.CDLL(os.fsdecode(path))
 
@@ -87,7 +87,7 @@ def _modules() -> tuple[Any, Any]:
 
 
 def _paths() -> ModuleType | None:
-    """hip-python's module that knows where ROCm may be."""
+    """hip-python's module that searches for ROCm."""
     try:
         return import_module("rocm.bindings.util.paths")
     except ImportError:
@@ -96,7 +96,7 @@ def _paths() -> ModuleType | None:
 
 @contextmanager
 def _found_at(found: dict[str, bytes]) -> Generator[None]:
-    """While this lasts, hip-python finds these libraries at these paths."""
+    """Make hip-python find these libraries at these paths, until the block ends."""
     paths = cast("Any", _paths())
     before = paths.get_library_path
 
@@ -111,7 +111,7 @@ def _found_at(found: dict[str, bytes]) -> Generator[None]:
 
 
 def _first(name: str, versions: Iterable[str], symbol: str) -> bytes | None:
-    """The first place at which a library opens and has this symbol."""
+    """The first path at which a library opens and has this symbol."""
     return next((p for p in _places(name, versions) if opens(p, symbol)), None)
 
 

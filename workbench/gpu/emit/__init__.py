@@ -1,1 +1,1 @@
-"""The emitter: C for the value of any instruction at an index."""
+"""The emitter: C code for the element of any instruction's result at an index."""

@@ -1,4 +1,4 @@
-"""Elements that come from one of several places, chosen once for all that a work item handles."""
+"""Elements that come from one of several sources, with one branch for all elements of a work item."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from workbench.gpu.emit.tensors import At, Indices, Tensors
 
 Then: TypeAlias = "Callable[[Indices, Scalar], Scalar]"
 Bounds: TypeAlias = Mapping[int, Sequence[int]]
-"""Where along an axis another place begins, by axis."""
+"""The positions along each axis at which the source changes."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A place that an element may come from."""
+    """A possible source of an element."""
 
     condition: Callable[[Indices], str]
-    """The condition for an index; "1" where it surely holds, "0" where it surely does not."""
+    """The condition for an index; "1" if it always holds, "0" if it never does."""
     value: At
 
 
 @dataclass(frozen=True)
 class Arms:
-    """The places that an element may come from; of the first whose condition holds it does."""
+    """The possible sources of an element, tried in order: the first one whose condition holds is taken."""
 
     type: DType
     places: Sequence[Arm]
-    """The last one's condition is not looked at."""
+    """The last one is taken if no other is; its condition is not evaluated."""
     bounds: Bounds
-    """What the conditions compare the index with."""
+    """The bounds that the conditions compare the index with."""
 
 
 def chosen(
     t: Tensors, i: Instruction, index: Indices, arms: Arms, then: Then | None = None
 ) -> Scalar:
-    """The element of an instruction that comes from one of several places.
+    """The element of an instruction that comes from one of several sources.
 
-    Neighbours that a work item handles as well are computed in the same branch, so that their loads
-    are one, unless a place begins between them.
+    The work item's other elements are computed in the same branch, so that they share a vector load,
+    unless the source changes between them.
 
     Args:
         t: The kernel's values.
-        i: What is computed.
-        index: The element of it.
-        arms: Where it may come from.
-        then: Makes the result's element of what was found; by default, it is that.
+        i: The instruction.
+        index: The index of the element.
+        arms: The possible sources.
+        then: Makes the result's element from the source's; by default they are equal.
     """
     indices = neighbours(t, i.shape.lens, index, arms.bounds)
     found = _branches(t, arms, indices)
@@ -64,7 +64,7 @@ def chosen(
 
 
 def neighbours(t: Tensors, lens: Sequence[int], index: Indices, bounds: Bounds) -> list[Indices]:
-    """The indices of the elements that a work item handles with this one, all between the same bounds."""
+    """The indices of the work item's elements, this one included, if no bound lies between them."""
     lanes = t.lanes
     for axis, at in enumerate(index):
         first = _first_lane(at, lens[axis], lanes)
@@ -74,7 +74,7 @@ def neighbours(t: Tensors, lens: Sequence[int], index: Indices, bounds: Bounds) 
 
 
 def _first_lane(at: Index, length: int, lanes: int) -> Index | None:
-    """The start of neighbours along an axis; None if they do not lie along it."""
+    """The index of a work item's first element along an axis; None if they do not lie along this one."""
     if lanes == 1 or at.divisor % lanes or (at.is_constant and length != lanes):
         return None
     first = at - at.constant % lanes
@@ -111,7 +111,7 @@ def axis_of(i: Instruction) -> int:
     return axis % i.inputs[0].shape.ndim
 
 
-# Indices that are data
+# Indices computed from data
 
 _WRAPPED = (
     "DEVICE {T} wrapped_{T}({T} i, {T} n) "
@@ -122,12 +122,12 @@ _KEPT_U = "DEVICE {T} kept_{T}({T} i, {T} n) {{ return i < n ? i : n - 1; }}"
 
 
 def wrapped(t: Tensors, value: Scalar, length: int) -> Index:
-    """An index that is data, negative ones counted from the end, others out of range kept within it."""
+    """An index from data: negative ones count from the end, and all are clamped to the range."""
     return _within(t, value, length, "wrapped")
 
 
 def kept(t: Tensors, value: Scalar, length: int) -> Index:
-    """An index that is data, kept within 0 to ``length`` - 1."""
+    """An index from data, clamped to 0 … ``length`` - 1."""
     return _within(t, value, length, "kept")
 
 

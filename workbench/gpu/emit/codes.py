@@ -1,4 +1,4 @@
-"""Values of operations on narrow codes: numbers of four bits in pairs, and what ONNX's Cast makes."""
+"""Values of operations on narrow types: packed pairs of 4-bit numbers, and ONNX's Cast to narrow types."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _POWER = (
     " if (x == 0 || e < -127) return low;"
     " return BITS_F32(e == -127 ? 0x00400000u : (u32)(e + 127) << 23); }"
 )
-"""A number rounded up (1), to the nearest (2) or down (0) to a power of two."""
+"""A number rounded to a power of two: down (0), up (1) or to the nearest (2)."""
 
 
 # Pairs of codes
 
 
 def _pair(t: Tensors, i: Instruction, index: Indices) -> tuple[Scalar, Scalar]:
-    """The elements whose codes make one byte."""
+    """The two elements that are packed into one byte."""
     axis = axis_of(i)
     first, second = (t.at(i.inputs[0], _moved(index, axis, index[axis] * 2 + k)) for k in (0, 1))
     return first, second
@@ -50,7 +50,7 @@ def _moved(index: Indices, axis: int, at: Index) -> Indices:
 
 
 def _code(t: Tensors, i: Instruction, index: Indices) -> str:
-    """The code of four bits at an index, from the byte that has it."""
+    """The 4-bit code at an index, from the byte that holds it."""
     axis = axis_of(i)
     byte, half = index[axis].divmod(2, t.w)
     value = t.at(i.inputs[0], _moved(index, axis, byte)).text
@@ -59,7 +59,7 @@ def _code(t: Tensors, i: Instruction, index: Indices) -> str:
 
 @value_of(PackInt4)
 def packed_integers(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """Two integers, kept within four bits."""
+    """Two integers, clamped to four bits and packed."""
     type = i.shape.type
     low, high = (-8, 7) if type is DType.INT8 else (0, 15)
     codes = [
@@ -72,7 +72,7 @@ def packed_integers(t: Tensors, i: Instruction, index: Indices, part: int) -> Sc
 
 @value_of(UnpackInt4)
 def unpacked_integer(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The integer of four bits; the highest one is the sign of an int8."""
+    """The 4-bit integer; for int8 its highest bit is the sign."""
     type, code = i.shape.type, _code(t, i, index)
     text = f"(i8)((i32)({code} ^ 8u) - 8)" if type is DType.INT8 else f"(u8){code}"
     return Scalar(t.w.let(c_type(type), text), type)
@@ -80,14 +80,14 @@ def unpacked_integer(t: Tensors, i: Instruction, index: Indices, part: int) -> S
 
 @value_of(PackFp4)
 def packed_floats(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The codes of the nearest values."""
+    """The codes of the nearest 4-bit floats, packed."""
     first, second = (_fp4(t, x) for x in _pair(t, i, index))
     return Scalar(t.w.let("u8", f"(u8)({first} | ({second} << 4))"), i.shape.type)
 
 
 @value_of(UnpackFp4)
 def unpacked_float(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The float that the code stands for."""
+    """The float that a 4-bit code stands for."""
     return _of_fp4(t, _code(t, i, index), i.shape.type)
 
 
@@ -110,14 +110,14 @@ _INTEGERS = {str(f.numpy): f for f in HELD_FORMATS if f.kind in ("signed", "unsi
 
 
 def _can_hold(i: Instruction) -> bool:
-    """An infinite fp8 has no place in a kernel: storing saturates."""
+    """Whether a kernel can hold the result: an fp8 infinity is lost, because stores saturate."""
     op = cast("Any", i.op)
     return op.saturate or str(i.shape.type.numpy) != op.element or not i.shape.type.format.infinity
 
 
 @value_of(CastTo, when=_can_hold)
 def cast_to(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The value in the element type, in the type that holds it."""
+    """The value rounded to the narrow type, in the element type that holds it."""
     op, type, x = attributes(t, i), i.shape.type, t.at(i.inputs[0], index)
     if (held := _INTEGERS.get(op.element)) is not None:
         return _low_bits(t, x, held, type)
@@ -136,9 +136,9 @@ def cast_to(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 
 def _overflow(format: Format) -> str:
-    """The test of a magnitude that would round to what is past the largest value.
+    """The test whether a magnitude rounds past the largest value.
 
-    That is from halfway to the next value on; at half the way itself, ties go to the even code.
+    It does beyond halfway to the next value; exactly at halfway the tie goes to the even code.
     """
     step = format.largest - format.value(format.last - 1)
     comparison = ">=" if format.last % 2 else ">"

@@ -37,7 +37,7 @@ def convolved(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 @value_of(ConvolutionBackwards)
 def convolved_backwards(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The sum over the channels of a group and the inputs of which a tap falls on this place."""
+    """The sum over the channels of a group and the inputs that have a tap on this output."""
     op, (x, w) = attributes(t, i), i.inputs
     image, filter_, *outputs = index
     group, own = filter_.divmod(w.shape.lens[1], t.w)
@@ -56,7 +56,7 @@ def convolved_backwards(t: Tensors, i: Instruction, index: Indices, part: int) -
 def _sources(
     t: Tensors, i: Instruction, outputs: Sequence[Index]
 ) -> Generator[tuple[Indices, Indices]]:
-    """Loops over the taps of a transposed convolution, and the inputs that they bring to an output."""
+    """Loops over the taps of a transposed convolution, with the input that each tap adds to an output."""
     op, (x, w) = attributes(t, i), i.inputs
     tap: list[Index] = []
     place: list[Index] = []
@@ -75,12 +75,12 @@ def _zero(rest: Index) -> list[str]:
     return [f"{rest.text()} == 0"] if rest.range != (0, 0) else []
 
 
-# Taps that data move
+# Taps displaced by data
 
 
 @value_of(DeformConvolution)
 def deformed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The sum over taps and the channels of a group, each tap interpolated where its offset puts it."""
+    """The sum over the taps and the channels of a group; each tap is interpolated at its offset."""
     op, (x, w) = attributes(t, i), i.inputs[:2]
     image, filter_, *outputs = index
     channels = w.shape.lens[1]
@@ -102,15 +102,15 @@ def deformed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 
 class _Moved:
-    """A tap that its offset moved, with the factor that it counts with.
+    """A tap displaced by its offset, with its mask factor.
 
     Args:
-        t: Where it is computed.
+        t: The kernel's values.
         i: The convolution.
         window: Its window.
-        tap: Which tap.
-        index: Of which output.
-        group: Which group of offsets.
+        tap: The tap's index in the window.
+        index: The index of the output.
+        group: The group of offsets.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class _Moved:
         return c_type(self._work)
 
     def interpolated(self, lead: Indices) -> str:
-        """The value there, from the elements around it; those beyond the edge are zero."""
+        """The value at the tap's position, interpolated; elements beyond the edge are zero."""
         w = self._t.w
         value = w.variable(self._kind, number(0, self._work).text)
         for corner in combinations((0, 1), repeat=len(self._places)):

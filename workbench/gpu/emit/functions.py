@@ -1,4 +1,4 @@
-"""C functions that kernels use beyond the language's own; a source contains only those that it calls."""
+"""C functions that kernels call besides the language's own; a source contains only those that it uses."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _BODIES = {
     " ? ({T})(a < 0 ? -1 : 0) : ({T})(a >> b); }}",
     "shift_right_u": "{T} shift_right_{T}({T} a, {T} b) {{"
     " return b >= sizeof({T}) * 8 ? 0 : ({T})(a >> b); }}",
-    # Floats to integers saturate, and NaN gives 0. The limits are exact in the float's type, or one past it.
+    # Float to integer saturates, and NaN gives 0. The limits are exact in the float's type, or one past it.
     "whole": "{T} {F}_{T}({F} x) {{"
     " return x != x ? 0 : x >= {HIGH} ? {MAX} : x <= {LOW} ? {MIN} : ({T})x; }}",
-    # A double rounded to float with its last bit odd where anything was lost: it never makes a tie.
+    # A double rounded to odd: the last bit of an inexact float is set, so a second rounding sees no tie.
     "odd": "f32 odd_f32(f64 x) {{ f32 r = (f32)x; if ((f64)r != x && x == x && !isinf(r)) {{"
     " u32 b = F32_BITS(r); if (fabs((f64)r) > fabs(x)) b -= 1; r = BITS_F32(b | 1u); }} return r; }}",
-    # An integer as a double; of one with too many bits, the lowest bit kept tells that some are lost.
+    # An integer as a double; if bits are lost, the lowest bit kept is set as a sticky bit.
     "sticky": "f64 sticky_{T}({T} x) {{ f64 d = (f64)x; if (fabs(d) < 9007199254740992.0) return d;"
     " return (f64)((x & ~({T})0xfff) | (({T})((x & 0xfff) != 0) << 11)); }}",
     "settled": "f64 settled_f64(f64 x) {{ f64 r = rint(x); return fabs(x - r) <= 1e-12 * fabs(r) ? r : x; }}",
     "bf16_f32": "f32 bf16_f32(u16 x) {{ return BITS_F32((u32)x << 16); }}",
     "f32_bf16": "u16 f32_bf16(f32 x) {{ u32 b = F32_BITS(x); if (x != x) return (u16)((b >> 16) | 0x40);"
     " return (u16)((b + 0x7fffu + ((b >> 16) & 1u)) >> 16); }}",
-    # fp8 with m bits of mantissa: the code of a magnitude is its whole steps in the range of its exponent.
-    # A format whose NaN is 0x80 has no other code for it, and no negative zero; inf is 0 where there is none.
+    # fp8 with m bits of mantissa: the code of a magnitude counts the steps of its exponent's spacing.
+    # A format whose NaN is 0x80 has no other NaN and no negative zero; inf is 0 for a format without one.
     "f32_fp8": "u8 f32_fp8(f32 x, i32 m, i32 bias, f32 limit, u32 nan, u32 inf) {{"
     " u32 s = (F32_BITS(x) >> 24) & 0x80u; if (x != x) return (u8)(s | nan);"
     " if (inf != 0 && isinf(x)) return (u8)(s | inf); f32 a = fabs(x) < limit ? fabs(x) : limit;"
@@ -75,11 +75,11 @@ def kind_of(type: str) -> str:
 
 
 def definition(name: str, type: str = "", source: str = "") -> str:
-    """The text of a function for a type; the variant for the type's kind where there is one.
+    """The definition of a function for a type; the variant for the type's kind, if there is one.
 
     Args:
         name: The function's name without its type.
-        type: The C type that it is for, or gives.
+        type: The C type of its operands, or of its result.
         source: The type that ``whole`` takes.
     """
     kinds = (f"{name}_{type}", f"{name}_{kind_of(type)}") if type else ()

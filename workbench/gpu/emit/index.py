@@ -1,4 +1,4 @@
-"""Integer index expressions: linear in variables of known range, so that division and strides fold away."""
+"""Integer index expressions, linear in variables of known range, so that most divisions fold away."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Names(Protocol):
-    """A writer of definitions of variables."""
+    """Something that defines variables."""
 
     def integer(self, text: str) -> str:
         """The name of a variable that holds the value of an integer expression."""
@@ -32,10 +32,10 @@ class Variable:
 
 @dataclass(frozen=True)
 class Index:
-    """A constant and multiples of variables."""
+    """A linear expression: a constant plus multiples of variables."""
 
     terms: tuple[tuple[Variable, int], ...] = ()
-    """Each variable once, sorted by name, with a factor that is not 0."""
+    """Each variable once, sorted by name, with its factor, which is not 0."""
     constant: int = 0
 
     @staticmethod
@@ -61,11 +61,11 @@ class Index:
 
     @cached_property
     def divisor(self) -> int:
-        """The greatest number that every term's factor is a multiple of; 0 for a constant."""
+        """The greatest common divisor of the factors; 0 for a constant."""
         return gcd(*(k for _, k in self.terms))
 
     def __add__(self, other: Index | int) -> Index:
-        """The sum, with x / n * n + x % n as x."""
+        """The sum, with x / n * n + x % n simplified to x."""
         if isinstance(other, int):
             return Index(self.terms, self.constant + other)
         factors = dict(self.terms)
@@ -84,7 +84,7 @@ class Index:
         return Index(tuple((v, k * factor) for v, k in self.terms), self.constant * factor)
 
     def divmod(self, by: int, names: Names) -> tuple[Index, Index]:
-        """Quotient, rounded down, and remainder; what is not known is computed in a variable."""
+        """The floor quotient and the remainder; what does not fold is computed in a variable."""
         low, high = self.range
         if by == 1 or low // by == high // by:
             whole = Index((), low // by)
@@ -95,7 +95,7 @@ class Index:
         return even + quotient, remainder
 
     def _divided(self, by: int, names: Names) -> tuple[Index, Index]:
-        """Of an expression none of whose parts is a multiple of ``by``."""
+        """Quotient and remainder of an expression of which no term is a multiple of ``by``."""
         low, high = self.range
         if low // by == high // by:
             return Index((), low // by), self - low // by * by
@@ -133,7 +133,7 @@ class Index:
 
 
 def _collapsed(factors: dict[Variable, int], constant: int) -> Index:
-    """Terms without those of factor 0, and with every whole pair of quotient and remainder joined."""
+    """The expression without terms of factor 0, and with every pair of quotient and remainder combined."""
     pending = True
     while pending:
         pending = False
@@ -154,7 +154,7 @@ def _collapsed(factors: dict[Variable, int], constant: int) -> Index:
 def _joined(
     quotient: Variable, factor: int, factors: Mapping[Variable, int]
 ) -> tuple[Index, Variable] | None:
-    """The sum of a quotient and its remainder, if the remainder is there with the right factor."""
+    """The dividend of a quotient whose remainder is present with the matching factor, if it is."""
     if quotient.quotient_of is None:
         return None
     base, by = quotient.quotient_of
@@ -175,7 +175,7 @@ def linear(index: Sequence[Index], strides: Sequence[int], offset: int = 0) -> I
 
 
 def split(flat: Index, lens: Sequence[int], names: Names) -> tuple[Index, ...]:
-    """The index into a tensor of ``lens`` of an element counted in row-major order."""
+    """The index of an element of a tensor of ``lens`` from its row-major position."""
     found: list[Index] = []
     for n in reversed(lens[1:]):
         flat, rest = flat.divmod(max(n, 1), names)
@@ -184,10 +184,10 @@ def split(flat: Index, lens: Sequence[int], names: Names) -> tuple[Index, ...]:
 
 
 def joined(index: Sequence[Index], lens: Sequence[int]) -> Index:
-    """The number of an element in row-major order."""
+    """The row-major position of an element."""
     return linear(index, [prod(lens[i + 1 :]) for i in range(len(lens))])
 
 
 def constants(values: Iterable[int]) -> tuple[Index, ...]:
-    """An index that is known."""
+    """A constant index."""
     return tuple(Index((), v) for v in values)

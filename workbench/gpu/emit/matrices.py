@@ -1,4 +1,4 @@
-"""Values that follow from a whole matrix, which one work item holds."""
+"""Values computed from a whole matrix, which one work item holds in private memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workbench.gpu.emit.sums import finished, over, real_type
 from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 
 _SIDE = 16
-"""Rows of a matrix at most."""
+"""Most rows of such a matrix."""
 
 _DETERMINANT = """\
 DEVICE {T} determinant_{n}_{T}({T} *m) {{
@@ -34,7 +34,7 @@ DEVICE {T} determinant_{n}_{T}({T} *m) {{
   }}
   return made;
 }}"""
-"""Gaussian elimination in place, with the row of the largest element first."""
+"""Gaussian elimination in place, with partial pivoting."""
 
 
 @value_of(Det, when=lambda i: i.inputs[0].shape.lens[-1] <= _SIDE)

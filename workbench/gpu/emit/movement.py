@@ -1,4 +1,4 @@
-"""Values of operations that copy elements to other places: padding, joining, filling, windows as rows."""
+"""Values of operations that copy elements: padding, concatenation, filling, im2col."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workbench.gpu.emit.views import attributes
 
 @value_of(Pad)
 def padded(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The input within the margins; beyond them a constant, or what the mode says."""
+    """The input's element inside; in the padding a constant, or the element that the mode says."""
     op, lens = attributes(t, i), i.inputs[0].shape.lens
     begins = op.pads[: len(lens)]
     if op.mode != PadMode.CONSTANT:
@@ -52,7 +52,7 @@ def _constant(value: Scalar) -> Arm:
 
 
 def _source(t: Tensors, mode: PadMode, at: Index, n: int) -> Index:
-    """The source position, along an axis of length ``n``, of an element beyond its ends."""
+    """The source position, along an axis of length ``n``, of an element in the padding."""
     low, high = at.range
     if low >= 0 and high < n:
         return at
@@ -71,16 +71,16 @@ def _source(t: Tensors, mode: PadMode, at: Index, n: int) -> Index:
 
 @value_of(FixedPad, when=lambda i: i.shape.lens == i.inputs[0].shape.lens)
 def as_it_is(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The element itself: a static input has its largest lens."""
+    """The input's element: a static input already has its largest lens."""
     return t.at(i.inputs[0], index)
 
 
-# Joining
+# Concatenation
 
 
 @value_of(Concat)
 def concatenated(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The element of the input that the index along the axis falls into."""
+    """The element of the input in whose part of the axis the index lies."""
     axis = axis_of(i)
     pieces = [(x.shape.lens[axis], _element(t, x)) for x in i.inputs]
     return chosen(t, i, index, _joined(i.shape.type, index, axis, pieces))
@@ -91,7 +91,7 @@ def _element(t: Tensors, x: Instruction) -> At:
 
 
 def _joined(type: DType, index: Indices, axis: int, pieces: Sequence[tuple[int, At]]) -> Arms:
-    """Pieces of some lengths along an axis, one behind the other."""
+    """Pieces of given lengths, one after the other along an axis."""
     starts = list(accumulate((n for n, _ in pieces), initial=0))
     low, high = index[axis].range
     ends = zip(pairwise(starts), pieces, strict=True)
@@ -116,7 +116,7 @@ def _is_scalar_work(i: Instruction) -> bool:
 
 @value_of(FusedConcat, when=_is_scalar_work)
 def fused_concatenated(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The last module's result for the element of the piece that the index falls into."""
+    """The last module's result for the element of the piece in which the index lies."""
     axis, first = axis_of(i), 0
     pieces: list[tuple[int, At]] = []
     for module in i.modules[:-1]:
@@ -141,21 +141,21 @@ def _made(t: Tensors, module: Module, inputs: Sequence[Instruction]) -> At:
 
 @value_of(Fill)
 def filled(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The one value."""
+    """The value that fills the result."""
     return t.at(i.inputs[0], ())
 
 
 @value_of(Allocate, Preallocate, when=lambda i: i.shape.subs is None)
 def zeros(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """A new buffer holds zeros."""
+    """Zero, the contents of a new buffer."""
     return number(0, i.shape.type)
 
 
-# Memory under another shape
+# Memory read with another shape
 
 
 def _is_within(i: Instruction) -> bool:
-    """Whether the input has those bytes, as elements of the result's type or one by one."""
+    """Whether the input holds the result's bytes, as elements of the result's type or as single bytes."""
     x, op = i.inputs[0].shape, cast("Any", i.op)
     if i.shape.subs is not None or not 0 <= op.offset <= x.bytes - i.shape.bytes:
         return False
@@ -165,7 +165,7 @@ def _is_within(i: Instruction) -> bool:
 
 @value_of(Load, when=_is_within)
 def loaded_part(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The element that lies there, counted from the offset."""
+    """The element at the index's position in memory, counted from the offset."""
     offset, type, w = attributes(t, i).offset, i.shape.type, t.w
     if type is i.inputs[0].shape.type:
         return _flat(t, i, index, offset // type.size)
@@ -180,7 +180,7 @@ def loaded_part(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar
 
 @value_of(AsShape)
 def reshaped_memory(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The element that lies there."""
+    """The element at the index's position in memory."""
     return _flat(t, i, index, 0)
 
 
@@ -194,7 +194,7 @@ def _flat(t: Tensors, i: Instruction, index: Indices, offset: int) -> Scalar:
 
 @value_of(Im2col)
 def columns(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The element under one tap of one window; 0 where that is beyond the input."""
+    """The element under one tap of one window; 0 in the padding."""
     x, w = (s.shape.lens for s in i.inputs)
     window = window_of(t.op(i), x[2:], w[2:])
 

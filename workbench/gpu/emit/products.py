@@ -1,4 +1,4 @@
-"""Values of matrix products, one element at a time: what bodies fall back on, and small products use."""
+"""Values of matrix products, one element at a time: for fused bodies and for small products."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 
 @value_of(Dot, QuantDot)
 def dotted(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The sum along a row and a column; of quant_dot with scales, of what they scale."""
+    """The sum of products along a row and a column; quant_dot's operands are scaled first."""
     a = i.inputs[0].shape
     work = product_type(i)
     total = t.w.variable(c_type(work), number(0, work).text)
@@ -25,7 +25,7 @@ def dotted(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 
 def product_type(i: Instruction) -> DType:
-    """The type of a product's or convolution's sum; scaled operands make it a float."""
+    """The type of a product's or convolution's sum; with scaled operands it is a float."""
     scaled = len(i.inputs) == 4
     return product_sum_type(DType.FLOAT if scaled else i.inputs[0].shape.type)
 

@@ -1,4 +1,4 @@
-"""Values of reductions, and how elements become one, for a work item alone and for many together."""
+"""Values of reductions, and the fold of elements into one, by a single work item or by several."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from workbench.gpu.emit.tensors import Indices, Tensors, has_value, value_of
 from workbench.gpu.emit.writer import Writer
 
 Parts: TypeAlias = tuple[str, ...]
-"""A partial result: names or constants, one for most reductions, an element and its place for argmax."""
+"""A partial result, as names or constants: usually one; for argmax an element and its position."""
 
 _UNROLLED = 16
-"""Elements up to which one work item's loop is written out."""
+"""Most elements for which a work item's loop is unrolled."""
 _WINS = "DEVICE i32 {name}({T} a, {I} i, {T} b, {I} j) {{ return {text}; }}"
 _BETTER = "(b {better} a || (b == a && j {before} i))"
 _BETTER_OR_NAN = f"b != b ? a == a || j {{before}} i : a == a && {_BETTER}"
@@ -38,13 +38,13 @@ class Fold:
 
     monoid: Monoid
     type: DType
-    """Of the elements."""
+    """The element type."""
     count: int
-    """Elements that become one; a mean divides by it."""
+    """The number of elements that are folded into one; a mean divides by it."""
     last: bool = False
-    """Of equal extremes, whether argmin and argmax give the last."""
+    """Whether argmin and argmax give the last of equal extremes."""
     places: str = "i32"
-    """The C type of an element's place."""
+    """The C type of an element's position."""
 
     @property
     def kinds(self) -> Parts:
@@ -60,7 +60,7 @@ class Fold:
 
     @property
     def _held(self) -> DType:
-        """The type that elements are joined in."""
+        """The type that elements are combined in."""
         return self.monoid.accumulator(self.type)
 
     @property
@@ -72,7 +72,7 @@ class Fold:
         return least, str(-1 if self.last else self.count)
 
     def one(self, w: Writer, element: Scalar, place: Index) -> Parts:
-        """The partial result of one element, which stands at a place along the reduced axis."""
+        """The partial result of one element at a position along the reduced axis."""
         kind, text = self.kinds[0], element.text
         if self.monoid.lift:
             text = w.let(kind, scalar.called(w, self.monoid.lift.format(text), kind))
@@ -82,7 +82,7 @@ class Fold:
         return (text, w.integer(place.text())) if choice else (text,)
 
     def joined(self, w: Writer, a: Parts, b: Parts) -> Parts:
-        """The expressions of two partial results' joint one; they may name what changes later."""
+        """Expressions that combine two partial results; they may name variables that change later."""
         if isinstance(self.monoid, Choice):
             wins = w.define(
                 "i32", f"{self._wins(w, self.monoid)}({a[0]}, {a[1]}, {b[0]}, {b[1]})", "b"
@@ -101,7 +101,7 @@ class Fold:
         return name
 
     def tree(self, w: Writer, parts: Sequence[Parts]) -> Parts:
-        """All partial results as one, joined in pairs so that few wait for each other."""
+        """All partial results as one, combined as a balanced tree to keep the dependence chains short."""
         if not parts:
             return self.identity
         while len(parts) > 1:
@@ -114,16 +114,16 @@ class Fold:
         return tuple(w.define(k, t, "r") for k, t in zip(self.kinds, texts, strict=True))
 
     def growing(self, w: Writer) -> Parts:
-        """Variables that hold the partial result of no elements yet."""
+        """Accumulator variables, initialised to the identity."""
         return tuple(w.variable(k, t) for k, t in zip(self.kinds, self.identity, strict=True))
 
     def grow(self, w: Writer, variables: Parts, parts: Parts) -> None:
-        """Join a partial result to variables."""
+        """Combine a partial result into accumulator variables."""
         for name, text in zip(variables, self.joined(w, variables, parts), strict=True):
             w.line(f"{name} = {text};")
 
     def result(self, w: Writer, parts: Parts) -> Scalar:
-        """The reduction's element."""
+        """The reduction's result."""
         if isinstance(self.monoid, Choice):
             return Scalar(w.let("i64", f"(i64){parts[1]}"), DType.INT64)
         held, text = self._held, parts[0]
@@ -140,7 +140,7 @@ class Fold:
 
 
 def is_reducible(instruction: Instruction) -> bool:
-    """Whether kernels know the elements that an instruction reduces."""
+    """Whether kernels support the type of the elements that an instruction reduces."""
     return is_reduction(instruction) and instruction.inputs[0].shape.type is not DType.FP4X2
 
 
@@ -155,7 +155,7 @@ def fold_of(instruction: Instruction, places: str = "i32") -> Fold:
 
 @value_of(Reduction, ArgExtreme, when=is_reducible)
 def reduced(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """A loop over the elements that become one; a short one is written out."""
+    """A loop over the elements that are reduced to one; a short loop is unrolled."""
     w, x, axes = t.w, i.inputs[0], reduced_axes(i)
     fold = fold_of(i, w.integer_type)
     lens = [x.shape.lens[a] for a in axes]
@@ -191,7 +191,7 @@ def _has_serial_body(i: Instruction) -> bool:
 
 @value_of(FusedReduce, SplitFusedReduce, when=_has_serial_body)
 def body_of_tensors(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The body's result, for which one work item goes along the reduced axes by itself."""
+    """The body's result; one work item loops over the reduced axes by itself."""
     module = i.modules[0]
     named = [p for _, p in sorted(module.parameters.items())]
     given: Mapping[Instruction, Any] = {

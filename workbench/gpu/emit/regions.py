@@ -1,6 +1,6 @@
 """Values of pooling over regions of interest, whose borders are data.
 
-The batch of a region is brought into range where it lies beyond; the reference refuses it.
+A region's batch index that is out of range is clamped; the reference refuses it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 from workbench.gpu.emit.views import attributes
 
 _SAMPLES = 1 << 16
-"""Samples of a cell along an axis at most: what is not a number must not keep a kernel busy forever."""
+"""Most samples of a cell along an axis: a NaN or a huge extent must not keep a kernel busy forever."""
 
 
 def _batch(t: Tensors, value: Scalar, n: int) -> Index:
-    """The image of a region: counted from the end if negative, and never beyond either end."""
+    """The image of a region: a negative index counts from the end, and all are clamped to the range."""
     whole = t.w.let("i64", cast(t.w, value, DType.INT64).text)
     front = t.w.let("i64", f"{whole} < 0 ? {whole} + {n} : {whole}")
     kind = t.w.integer_type
@@ -39,14 +39,14 @@ def _batch(t: Tensors, value: Scalar, n: int) -> Index:
 
 @dataclass(frozen=True)
 class _Line:
-    """Samples of a region along one axis, evenly spread over the cells."""
+    """Samples of a region along one axis, evenly spaced over the cells."""
 
     start: str
     step: str
     samples: str
-    """How many a cell has."""
+    """Samples per cell."""
     n: int
-    """Elements of the axis."""
+    """The length of the axis."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _corner(t: Tensors, i: Instruction, region: Index, number_: int, shift: floa
 
 @contextmanager
 def _samples(t: Tensors, line: _Line, cell: Index) -> Generator[_Sample]:
-    """A loop over the samples of a cell; those beyond the edge count nothing."""
+    """A loop over the samples of a cell; those beyond the edge have weight 0."""
     w, last = t.w, line.n - 1
     kind, name = w.integer_type, w.name("s")
     with w.block(f"for ({kind} {name} = 0; {name} < {line.samples}; ++{name})"):
@@ -149,7 +149,7 @@ def region_maximum(t: Tensors, i: Instruction, index: Indices, part: int) -> Sca
 
 
 def _whole_corner(t: Tensors, i: Instruction, region: Index, number_: int) -> str:
-    """A border, rounded to the nearest whole number, halves away from zero."""
+    """A border, rounded to the nearest integer, halves away from zero."""
     value = cast(t.w, t.at(i.inputs[1], (region, Index((), number_))), DType.DOUBLE)
     scale = number(attributes(t, i).spatial_scale, DType.DOUBLE).text
     scaled = t.w.let("f64", f"{value.text} * {scale}")

@@ -1,7 +1,7 @@
-"""Values of resized tensors: where an output lies in the input is known exactly, as a fraction.
+"""Values of resized tensors, from the exact position of each output in the input.
 
-Positions are affine in the output's index. Where the numbers are fractions of small integers, which
-they nearly always are, elements and weights follow from whole numbers; else from doubles.
+Positions are affine in the output's index. If the coefficients are fractions of small integers, as
+they nearly always are, elements and weights are computed in integers; otherwise in doubles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workbench.gpu.emit.sums import clamped, finished, real_type
 from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 
 _LARGE = 1 << 30
-"""What numerators stay below, so that they are computed in 32 bits."""
+"""The bound on numerators, so that they fit in 32 bits."""
 _DENOMINATORS = (64, 4096, 1 << 16)
 _PLACES = frozenset({
     "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
@@ -35,7 +35,7 @@ _ROUNDINGS = {
     "round_prefer_floor": "floor({0}) + ({0} > floor({0}) + 0.5)",
     "round_prefer_ceil": "floor({0}) + ({0} >= floor({0}) + 0.5)",
 }
-"""Nothing here can be fused with the product that a position may be."""
+"""Rounding without an addition that the compiler could contract with the product of a position."""
 
 Line: TypeAlias = tuple[int, int, int]
 """``(a, b, c)`` for the position ``(a * i + b) / c`` of output i."""
@@ -43,7 +43,7 @@ Line: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis that is resized: its lengths, and the scale from the one to the other."""
+    """A resized axis: its lengths in the input and the output, and the scale between them."""
 
     op: Resize
     number: int
@@ -61,7 +61,7 @@ def axes_of(i: Instruction) -> list[_Axis]:
 
 
 def _is_known(i: Instruction) -> bool:
-    """Whether the lengths are attributes, and the modes are some that there are."""
+    """Whether the lengths are attributes, and the modes are supported."""
     op = cast("Resize", i.op)
     rounds = op.mode != "nearest" or op.nearest_mode in _ROUNDINGS
     return len(i.inputs) == 1 and op.coordinate_transformation_mode in _PLACES and rounds
@@ -69,7 +69,7 @@ def _is_known(i: Instruction) -> bool:
 
 @value_of(Resize, when=_is_known)
 def resized(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The nearest element, or the weighted sum of those around, one axis within the other."""
+    """The nearest element, or the weighted sum of the elements around, as nested sums over the axes."""
     axes = axes_of(i)
     op, place = cast("Resize", i.op), list(index)
     if op.mode == "nearest":
@@ -78,7 +78,7 @@ def resized(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
         return t.at(i.inputs[0], place)
     work = real_type(i.shape.type)
     taps = [_taps(t, axis, index[axis.number], work) for axis in axes]
-    # The outermost sum is over the axis that the reference does last.
+    # The outermost sum is over the axis that the reference resizes last.
     total = _weighted(t, i, place, list(zip(axes, taps, strict=True))[::-1], work)
     return finished(t.w, total, i.shape.type)
 
@@ -101,7 +101,7 @@ def _weighted(
 
 @lru_cache(1024)
 def nearest(axis: _Axis) -> Line | None:
-    """A line that gives the reference's element for every output when it is rounded down, if one does."""
+    """A line that, rounded down, gives the reference's element for every output, if there is one."""
     fraction = position(axis)
     if fraction is None:
         return None
@@ -139,7 +139,7 @@ def _nearest_element(t: Tensors, axis: _Axis, index: Index) -> Index:
 
 
 def _kept(t: Tensors, at: str, last: int) -> str:
-    """A double between 0 and the last element's number."""
+    """A double, clamped between 0 and the last element's index."""
     return t.w.let("f64", f"{at} < 0 ? 0 : {at} > {last} ? {last} : {at}")
 
 
@@ -148,7 +148,7 @@ def _kept(t: Tensors, at: str, last: int) -> str:
 
 @lru_cache(1024)
 def position(axis: _Axis) -> Line | None:
-    """The position of an output in the input, in integers; None where it is no simple fraction."""
+    """The position of an output in the input, in integers; None if it is not a fraction of small integers."""
     exact = axis.op.positions(axis.input, axis.output, axis.scale)
     index = np.arange(axis.output)
     simple = [Fraction(axis.scale).limit_denominator(d) for d in _DENOMINATORS]
@@ -165,7 +165,7 @@ def position(axis: _Axis) -> Line | None:
 
 
 def _line(axis: _Axis, scale: Fraction) -> tuple[Fraction, Fraction]:
-    """Slope and start of the positions."""
+    """Slope and intercept of the positions."""
     half, mode = Fraction(1, 2), axis.op.coordinate_transformation_mode
     if mode in ("align_corners", "pytorch_half_pixel") and axis.output == 1:
         return Fraction(0), Fraction(0)
@@ -179,7 +179,7 @@ def _line(axis: _Axis, scale: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def _taps(t: Tensors, axis: _Axis, index: Index, work: DType) -> list[tuple[Index, str]]:
-    """The elements that an output is a sum of, with their weights."""
+    """The elements whose weighted sum an output is, with their weights."""
     cubic = axis.op.mode == "cubic"
     line = position(axis)
     if line is None:
@@ -197,7 +197,7 @@ def _taps(t: Tensors, axis: _Axis, index: Index, work: DType) -> list[tuple[Inde
 def _from_whole(
     t: Tensors, axis: _Axis, line: Line, index: Index, work: DType, cubic: bool
 ) -> tuple[Index, str]:
-    """The element below a position, and how far beyond it the position is."""
+    """The element below a position, and the position's distance from it."""
     a, b, c = line
     at = index * a + b
     at = at if cubic else clamped(t.w, at, (axis.input - 1) * c)
@@ -209,7 +209,7 @@ def _from_whole(
 def _from_doubles(
     t: Tensors, axis: _Axis, index: Index, work: DType, cubic: bool
 ) -> tuple[Index, str]:
-    """The same, as the reference computes it."""
+    """The element and distance in doubles, as the reference computes them."""
     last, kind = axis.input - 1, c_type(work)
     at = _coordinate(t, axis, index)
     at = at if cubic else _kept(t, at, last)

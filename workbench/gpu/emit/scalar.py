@@ -26,11 +26,11 @@ class Scalar:
 
     text: str
     type: DType
-    """What it stands for: a half is computed with as a float, and rounded when it is stored."""
+    """The element type: a half is held as a float, and rounded when it is stored."""
 
 
 def c_type(type: DType) -> str:
-    """The C type that values are computed in: float for all narrower floats."""
+    """The C type that a type is computed in: float for all narrower floats."""
     return "f32" if type.is_narrow_float else memory_type(type)
 
 
@@ -69,7 +69,7 @@ def _float_text(value: float, kind: str) -> str:
 
 
 def loaded(w: Writer, text: str, type: DType) -> Scalar:
-    """The value of an element as it lies in memory; if it is stored again, its bits are the same."""
+    """The value of an element in memory; storing it again gives the same bits."""
     if memory_type(type) == c_type(type):
         return Scalar(w.let(c_type(type), text), type)
     bits = text if text.isidentifier() else w.let(memory_type(type), text, "e")
@@ -90,7 +90,7 @@ def _decoded(w: Writer, bits: str, type: DType) -> str:
 
 
 def stored(w: Writer, value: Scalar) -> str:
-    """The text of a value as it lies in memory; floats narrower than f32 are rounded here."""
+    """The expression of a value for storing; floats narrower than f32 are rounded here."""
     if memory_type(value.type) == c_type(value.type):
         return value.text
     return w.recalled(("bits", value.text)) or _encoded(w, value)
@@ -145,7 +145,7 @@ def _rounded(w: Writer, value: Scalar, type: DType) -> Scalar:
 
 
 def _narrowed(w: Writer, text: str, type: DType) -> Scalar:
-    """A float as one of a narrower type; those of 8 bits do not become infinite."""
+    """A float rounded to a narrower type; 8-bit floats saturate instead of becoming infinite."""
     if type in FP8 and type.format.infinity:
         limit = _float_text(type.format.largest, "f32")
         text = w.let("f32", f"isinf({text}) ? ({text} < 0 ? -{limit} : {limit}) : {text}")
@@ -153,7 +153,7 @@ def _narrowed(w: Writer, text: str, type: DType) -> Scalar:
 
 
 def rounded(w: Writer, value: Scalar) -> Scalar:
-    """The value as it would be read from memory: what bodies do with fp8 after each operation."""
+    """The value as it would be read back from memory: fused bodies round fp8 so after each operation."""
     if value.type not in FP8 or w.recalled(("bits", value.text)) is not None:
         return value
     return _narrowed(w, value.text, value.type)
@@ -166,18 +166,18 @@ _EXP = re.compile(r"\bexp\(")
 _OWN = frozenset({"min", "max", "mod", "sign", "abs", "shift_left", "shift_right"})
 _RENAMED = {"nearbyint": "rint"}
 _WIDE = ("i32", "u32", "i64", "u64")
-"""Integers that no float of 32 bits holds."""
+"""Integer types that a 32-bit float does not hold exactly."""
 _WHOLE = frozenset({"ceil", "floor", "nearbyint"})
-"""Functions that leave an integer as it is."""
+"""Functions that do not change an integer."""
 
 
 def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType) -> Scalar:
     """The result of a pointwise operation on one element of each operand.
 
     Args:
-        w: Where lines are written.
+        w: The writer of the kernel's code.
         op: An operation that has an ``expression``.
-        operands: One element each.
+        operands: One element of each operand.
         type: The element type of the result.
     """
     if isinstance(op, Convert):
@@ -205,7 +205,9 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
         made = Scalar(w.let(work, text), _standing_for(work))
         return rounded(w, cast(w, made, type)) if not kept else _retyped(w, text, type)
     made = w.let(work, f"({work})({text})" if kind_of(work) != "f" else text)
-    if work == "f64" and type.is_integral:  # a function's last bits must not cost a whole one
+    if (
+        work == "f64" and type.is_integral
+    ):  # an error in a function's last bits must not change the integer
         w.need(definition("settled"))
         made = w.let(work, f"settled_f64({made})")
     if work == c_type(type):
@@ -214,12 +216,12 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
 
 
 def _is_narrow(values: Sequence[Scalar]) -> bool:
-    """Whether all are halves or bfloat16, whose rounding hides what fast functions of f32 get wrong."""
+    """Whether all are halves or bfloat16, whose rounding hides the errors of the fast f32 functions."""
     return all(v.type.is_narrow_float and v.type not in FP8 for v in values)
 
 
 def _quantized(w: Writer, operands: Sequence[Scalar], type: DType) -> Scalar:
-    """x / scale, rounded to even for integers, plus the zero point in a type that holds it."""
+    """x / scale, rounded to even for integers, plus the zero point, in a type that holds the sum."""
     x, _, *zero = operands
     work = c_type(x.type) if x.type.is_float else "f64"
     value, scale = (_as_type(w, v, work) for v in operands[:2])
@@ -234,7 +236,7 @@ def _quantized(w: Writer, operands: Sequence[Scalar], type: DType) -> Scalar:
 
 
 def _same_code(w: Writer, operands: Sequence[Scalar], type: DType) -> Scalar:
-    """Whether two elements are equal, of a type in which not-a-number has one code and equals itself."""
+    """Whether two elements have the same code: of a type with a single NaN, which then equals itself."""
     a, b = (x.text for x in operands)
     return _retyped(w, f"{a} == {b} || ({a} != {a} && {b} != {b})", type)
 
@@ -269,7 +271,7 @@ def _as_type(w: Writer, value: Scalar, kind: str) -> str:
 
 
 def _expression(w: Writer, op: Operation, names: Sequence[str], work: str, type: DType) -> str:
-    """The operation's expression with operands, attributes and functions in C's names."""
+    """The operation's expression, with the C names of its operands, attributes and functions."""
     assert op.expression is not None, op.name
     if isinstance(op, Div) and kind_of(work) != "f":
         w.need(definition("div", work))
@@ -280,13 +282,13 @@ def _expression(w: Writer, op: Operation, names: Sequence[str], work: str, type:
 
 
 def called(w: Writer, text: str, work: str, result: str = "") -> str:
-    """An expression with the names that functions have in C for a type; those of our own are defined.
+    """An expression with its functions named as in C for a type; the emitter's own functions are defined.
 
     Args:
-        w: Where definitions are written.
+        w: The writer, which gets the definitions.
         text: The expression.
         work: The C type that the arithmetic is done in.
-        result: What ``T`` stands for, if not for that.
+        result: The type that ``T`` stands for; by default ``work``.
     """
 
     def named(match: re.Match[str]) -> str:
@@ -311,7 +313,7 @@ def _attribute(value: object, work: str) -> str:
 
 
 def _bits(w: Writer, value: Scalar, type: DType) -> Scalar:
-    """The bits that a value has in memory, as an element of another type."""
+    """The bits of a value in memory, reinterpreted as another type."""
     text = stored(w, value)
     words = {"f32": "F32_BITS({})", "f64": "F64_BITS({})"}
     back = {"f32": "BITS_F32((u32)({}))", "f64": "BITS_F64((u64)({}))"}

@@ -1,6 +1,6 @@
-"""Values of operations that choose elements by indices that are data.
+"""Values of operations that select elements by indices from data.
 
-Where the reference refuses an index that is out of range, a kernel takes the nearest one within it.
+An index that is out of range is clamped; the reference refuses it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _has_elements(i: Instruction) -> bool:
 
 @value_of(Gather, when=_has_elements)
 def gathered(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The slice along the axis that the index names."""
+    """The element of the slice that the index selects along the axis."""
     data, places = i.inputs
     axis, lens = axis_of(i), data.shape.lens
     scalar = not places.shape.lens or places.shape == Shape.scalar(places.shape.type)
@@ -46,7 +46,7 @@ def gathered(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 @value_of(GatherElements, when=_has_elements)
 def gathered_elements(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The data's element at the same place, moved along the axis to the index."""
+    """The data's element at the same position, but at the given index along the axis."""
     data, places = i.inputs
     axis = axis_of(i)
     at = wrapped(t, t.at(places, index), data.shape.lens[axis])
@@ -55,7 +55,7 @@ def gathered_elements(t: Tensors, i: Instruction, index: Indices, part: int) -> 
 
 @value_of(GatherNd, when=_has_elements)
 def gathered_nd(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The data's element at an index tuple, which lies along the last axis of the indices."""
+    """The data's element at an index tuple, which is read along the last axis of the indices."""
     data, places = (x.shape.lens for x in i.inputs)
     batch, lead = attributes(t, i).batch_dims, index[: len(places) - 1]
     found = [
@@ -68,7 +68,7 @@ def gathered_nd(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar
 
 @value_of(OneHot, when=lambda i: cast("Any", i.op).depth is not None)
 def one_hot(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The second value where the index is that of the new axis, else the first."""
+    """The second value if the index equals the position along the new axis, else the first."""
     op, w, type = attributes(t, i), t.w, i.shape.type
     axis = op.axis % i.shape.ndim
     at = converted(w, t.at(i.inputs[0], (*index[:axis], *index[axis + 1 :])), DType.INT64)
@@ -77,7 +77,7 @@ def one_hot(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return Scalar(w.let(c_type(type), f"{from_front} == {index[axis].text()} ? {on} : {off}"), type)
 
 
-# Sequences of several lens
+# Sequences of different lengths
 
 
 def _steps(t: Tensors, i: Instruction, sequence: Index) -> Index:
@@ -87,7 +87,7 @@ def _steps(t: Tensors, i: Instruction, sequence: Index) -> Index:
 
 
 def _or_zero(t: Tensors, i: Instruction, condition: str, at: Index, index: Indices) -> Scalar:
-    """The input's element at a step, under a condition."""
+    """The input's element at a step if a condition holds, else 0."""
     x, type = i.inputs[0], i.shape.type
     last = max(x.shape.lens[0] - 1, 0)
 
@@ -100,14 +100,14 @@ def _or_zero(t: Tensors, i: Instruction, condition: str, at: Index, index: Indic
 
 @value_of(RnnVarSlShiftSequence)
 def shifted_sequence(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """Each sequence moved to the end by what it lacks."""
+    """Each sequence shifted to the end by the steps that it lacks."""
     at = index[0] + _steps(t, i, index[1]) - i.shape.lens[0]
     return _or_zero(t, i, f"{at.text()} >= 0", at, index[1:])
 
 
 @value_of(RnnVarSlShiftOutput)
 def shifted_output(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """States within the sequence; those taken in reverse lie at the end of the input."""
+    """States within the sequence; those of the reverse direction are at the end of the input."""
     steps = _steps(t, i, index[2])
     direction, moved = attributes(t, i).direction, index[0] - steps + i.shape.lens[0]
     inside = f"{index[0].text()} < {steps.text()}"
@@ -121,7 +121,7 @@ def shifted_output(t: Tensors, i: Instruction, index: Indices, part: int) -> Sca
 
 @value_of(RnnVarSlLastOutput)
 def last_output(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The state after the last step: the first one of what is taken in reverse."""
+    """The state after the last step; for the reverse direction that is the first state."""
     steps = _steps(t, i, index[1])
     last, direction = steps - 1, attributes(t, i).direction
     if i.shape.lens[0] == 1:
@@ -137,7 +137,7 @@ def last_output(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar
 
 @value_of(ConcatPastPresent)
 def appended(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The new rows where they belong, else the cache."""
+    """The new rows at their positions, elsewhere the cache."""
     present, places, past = i.inputs
     length, room = present.shape.lens[2], past.shape.lens[2]
     old = Arm(lambda _: "1", lambda index: t.at(past, index))
@@ -154,7 +154,7 @@ def appended(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 @value_of(GqaRotaryEmbedding)
 def turned(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The elements of queries and keys turned with their partners; all others as they are."""
+    """Queries and keys, rotated with their partners; all other elements unchanged."""
     op, x = attributes(t, i), i.inputs[0]
     half, heads = i.inputs[2].shape.lens[1], op.num_heads + op.kv_num_heads
 
@@ -190,7 +190,7 @@ def _turned(
     partner: Index | int,
     sign: Index | int,
 ) -> Scalar:
-    """An element times the cosine, and with a sign, the partner so far away times the sine."""
+    """The element times the cosine, plus the signed partner, at the given distance, times the sine."""
     x, lens, cosines, sines = i.inputs
     w, kind = t.w, c_type(i.shape.type)
     position = index[2]

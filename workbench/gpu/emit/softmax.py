@@ -1,4 +1,4 @@
-"""Values of softmax along an axis, for bodies that hold one and for rows that no kernel shares out."""
+"""Values of softmax along an axis, in fused bodies and for rows that one work item computes alone."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from workbench.gpu.emit.views import attributes
 
 @value_of(Softmax)
 def softmax(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The exponential of what lies below the maximum, divided by the sum of all of them."""
+    """The exponential of the difference from the maximum, divided by the sum of exponentials."""
     most, total = _row(t, i, index)
     return _made(t, i, index, f"exp({{}} - {most}) / {total}")
 
 
 @value_of(LogSoftmax)
 def log_softmax(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The difference from the maximum, less the logarithm of the sum of exponentials."""
+    """The difference from the maximum, minus the logarithm of the sum of exponentials."""
     most, total = _row(t, i, index)
     return _made(t, i, index, f"{{}} - {most} - log({total})")
 
@@ -36,7 +36,7 @@ def _element(t: Tensors, i: Instruction, index: Indices) -> str:
 
 
 def _row(t: Tensors, i: Instruction, index: Indices) -> tuple[str, str]:
-    """The maximum along the axis, and the sum of exponentials; computed once for a row."""
+    """The maximum along the axis, and the sum of exponentials; computed once per row."""
     axis = attributes(t, i).axis
     place = (*index[:axis], Index(), *index[axis + 1 :])
     return t.once(i, place, lambda: _row_made(t, i, place, axis))

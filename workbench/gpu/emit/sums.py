@@ -1,4 +1,4 @@
-"""Sums, and other results of many elements, that one work item gathers in a variable."""
+"""Sums and other reductions that one work item accumulates in a variable."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def real_type(type: DType) -> DType:
 
 
 def product_sum_type(type: DType) -> DType:
-    """The type of sums of products: float at least; for integers, one that holds the low bits.
+    """The accumulator type of sums of products: float at least; for integers, one that keeps the low bits.
 
-    Integers wrap, so 32 bits are enough for a result of no more; unsigned ones wrap in C, too.
+    Integers wrap, so 32 bits are enough for a result of 32 bits; they are unsigned, which wrap in C too.
     """
     if type.is_float:
         return real_type(type)
@@ -28,14 +28,14 @@ def product_sum_type(type: DType) -> DType:
 
 
 def finished(w: Writer, value: Scalar, type: DType) -> Scalar:
-    """A sum in its result's type: rounded once, or the low bits where that is an integer."""
+    """A sum in its result's type: rounded once for a float, the low bits for an integer."""
     if value.type.is_float and type.is_integral and type is not DType.BOOL:
         value = cast(w, value, DType.INT64)
     return rounded(w, cast(w, value, type))
 
 
 def lowest(type: DType) -> Scalar:
-    """The lower bound of a type."""
+    """The least value of a type."""
     if type.is_float:
         return number(float("-inf"), type)
     kind = c_type(type)
@@ -44,18 +44,18 @@ def lowest(type: DType) -> Scalar:
 
 
 def larger(w: Writer, a: str, b: str, type: DType) -> str:
-    """The larger of two; not-a-number if either is."""
+    """The larger of two values; NaN if either is NaN."""
     kind = c_type(type)
     w.need(definition("max", kind))
     return f"max_{kind}({a}, {b})"
 
 
 def product(w: Writer, a: Scalar, b: Scalar, type: DType) -> str:
-    """The product of two elements, in the type that a sum is kept in."""
+    """The product of two elements, in the accumulator's type."""
     kind = c_type(type)
     if kind_of(kind) == "f":
         return f"{cast(w, a, type).text} * {cast(w, b, type).text}"
-    # Through the signed type, so that bits of the sign are copied.
+    # Through the signed type, for sign extension.
     wide = kind.replace("u", "i")
     return f"({kind})({wide}){a.text} * ({kind})({wide}){b.text}"
 
@@ -68,7 +68,7 @@ def over(w: Writer, lens: Sequence[int]) -> Generator[tuple[Index, ...]]:
 
 
 def bounded(w: Writer, index: Index, n: int) -> Index:
-    """An index of which is known that it lies within an axis, as one whose range says so."""
+    """An index that is known to lie within an axis, as a variable of that range."""
     low, high = index.range
     if low >= 0 and high < n:
         return index

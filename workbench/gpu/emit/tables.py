@@ -1,4 +1,4 @@
-"""Values that are looked up, counted or drawn: tables, lengths, seeds, classes, frequencies."""
+"""Values of look-ups in tables, lengths, random seeds, samples of classes, and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 from workbench.gpu.emit.views import attributes
 
 _LONG = 1 << 12
-"""Keys from which a search from the first to the last takes longer than the host needs."""
+"""Number of keys from which a linear search takes longer than the host does."""
 
 
 @value_of(DimensionsOf)
 def dimensions(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The length of one axis; which one is asked for may be known only in a run."""
+    """The length of one axis; the index of the axis may be known only at run time."""
     op = attributes(t, i)
     lens = i.inputs[0].shape.lens[op.start : op.end]
     low, high = index[0].range
@@ -40,7 +40,7 @@ def dimensions(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 @value_of(RandomSeed, when=lambda i: not (i.shape.type.is_integral and i.shape.type.size == 1))
 def seed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """Always the same one."""
+    """A constant seed."""
     return number(float(i.op.compute()[0]), i.shape.type)
 
 
@@ -48,7 +48,7 @@ def seed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 
 def _is_searchable(i: Instruction) -> bool:
-    """Whether nothing can be missing, and the keys are sorted constants or few."""
+    """Whether there is a default, and the keys are sorted constants or few."""
     count = i.inputs[1].shape.elements
     return len(i.inputs) == 4 and (count <= _LONG or _is_sorted(i.inputs[1]))
 
@@ -62,7 +62,7 @@ def _is_sorted(keys: Instruction) -> bool:
 
 @value_of(Lookup, when=_is_searchable)
 def looked_up(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The value that stands with the first key that is equal, or the default."""
+    """The value of the first equal key, or the default."""
     source, keys, values, default = i.inputs
     w, count = t.w, keys.shape.elements
     found = t.at(default, (Index(),))
@@ -88,7 +88,7 @@ def _same(a: Scalar, b: Scalar) -> str:
 
 
 def _bisected(t: Tensors, keys: Instruction, x: Scalar, count: int) -> Index:
-    """The index of the last key that is not greater than x, or the first of all."""
+    """The index of the last key that is at most x, or 0."""
     w = t.w
     low, high = w.variable(w.integer_type, "0"), w.variable(w.integer_type, str(count))
     with w.block(f"while ({high} - {low} > 1)"):
@@ -124,7 +124,7 @@ def drawn(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 @value_of(Dft)
 def frequency(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """A sum over the signal, each element turned by its angle."""
+    """A sum over the signal, with each element rotated by its angle."""
     op, x, axis, w = attributes(t, i), i.inputs[0], axis_of(i), t.w
     work = DType.DOUBLE if i.shape.type is DType.DOUBLE else DType.FLOAT
     length: int = op._length(x.shape.lens[axis])
@@ -147,18 +147,18 @@ def frequency(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 @dataclass(frozen=True)
 class _Turn:
     angle: str
-    """In parts of a whole turn: a variable that counts from 0 to ``length``."""
+    """The angle in units of a full turn / ``length``: a variable that counts from 0 to ``length``."""
     length: int
     inverse: bool
     part: Index
-    """Which part of the turned number is asked for: 0 the real one, 1 the imaginary one."""
+    """The part of the rotated number to compute: 0 is the real one, 1 the imaginary one."""
     work: DType
 
 
 def _turned(t: Tensors, x: Instruction, at: Indices, turn: _Turn) -> str:
-    """One part of a complex number that is turned around 0, or of a real number."""
+    """One part of a rotated complex number, or of a rotated real number."""
     w, kind = t.w, c_type(turn.work)
-    # from -half a turn to half a turn, where cosine and sine are most exact
+    # from minus half a turn to half a turn, where cosine and sine are most accurate
     parts = f"({turn.angle} * 2 > {turn.length} ? {turn.angle} - {turn.length} : {turn.angle})"
     whole = number(2 * pi / turn.length * (1 if turn.inverse else -1), turn.work).text
     angle = w.define(kind, f"({kind}){parts} * {whole}")

@@ -1,8 +1,8 @@
-"""The value of an instruction at an index, as C: what every kernel is made of.
+"""The C code for an instruction's element at an index: the building block of every kernel.
 
-A function for each operation says which elements of its inputs a result's element follows from
-(``value_of``); pointwise operations bring their own expression. The functions are in ``views.py``
-and its neighbours.
+A function for each operation (``value_of``) computes an element of the result from elements of the
+inputs; pointwise operations have an expression instead. The functions are in ``views.py`` and the
+modules beside it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Indices: TypeAlias = tuple[Index, ...]
 At: TypeAlias = "Callable[[Indices], Scalar]"
 """A tensor inside a kernel: its element at an index."""
 ValueOf: TypeAlias = "Callable[[Tensors, Instruction, Indices, int], Scalar]"
-"""The element of an instruction's result (of which one, if it has several) at an index."""
+"""The element of an instruction's result at an index; the number is the result's, if there are several."""
 
 Condition: TypeAlias = "Callable[[Instruction], bool]"
 
 
 @dataclass(frozen=True)
 class _Element:
-    """A function for the element of an operation, and the condition under which it applies."""
+    """A function for the element of an operation's result, and the condition under which it applies."""
 
     value: ValueOf
     when: Condition | None
@@ -51,7 +51,7 @@ def value_of(*ops: type[Operation], when: Condition | None = None) -> Callable[[
 
     Args:
         ops: The operations.
-        when: Tells of an instruction whether the function can do it; by default any.
+        when: Whether the function supports an instruction; by default it supports all.
     """
 
     def declare(function: ValueOf) -> ValueOf:
@@ -63,12 +63,12 @@ def value_of(*ops: type[Operation], when: Condition | None = None) -> Callable[[
 
 
 def is_declared(op: Operation) -> bool:
-    """Whether an element of the operation's result is declared, for some instructions at least."""
+    """Whether the element of the operation's result is declared, at least for some instructions."""
     return _ELEMENTS.of(op) is not None
 
 
 def has_value(instruction: Instruction) -> bool:
-    """Whether any element of an instruction can be computed by one work item from its inputs."""
+    """Whether one work item can compute any element of an instruction from its inputs."""
     if any(
         s.is_dynamic or s.kind for s in (instruction.shape, *(i.shape for i in instruction.inputs))
     ):
@@ -81,7 +81,7 @@ def has_value(instruction: Instruction) -> bool:
 
 
 def is_scalar_work(instruction: Instruction) -> bool:
-    """Whether an instruction of a body is computed from one element of each input."""
+    """Whether an instruction of a fused body needs just one element of each input."""
     op = instruction.op
     return (
         op.name.startswith("@")
@@ -92,33 +92,33 @@ def is_scalar_work(instruction: Instruction) -> bool:
 
 @dataclass(frozen=True)
 class Memory:
-    """A tensor in memory: a pointer's name, and where the elements lie from there."""
+    """A tensor in memory: the name of a pointer, and the layout of the elements from there."""
 
     name: str
     shape: Shape
     offset: int = 0
-    """Elements from the pointer to the first one."""
+    """The offset of the first element from the pointer, in elements."""
 
 
 class Tensors:
     """Values of instructions in one kernel.
 
     Args:
-        w: Where statements are written.
-        lanes: Neighbouring elements that a work item handles at once, for vector loads.
+        w: The writer of the kernel's code.
+        lanes: Adjacent elements that a work item handles at once, for vector loads.
     """
 
     def __init__(self, w: Writer, lanes: int = 1) -> None:
-        """Nothing is bound yet."""
+        """Create values without any binding."""
         self.w = w
         self.lanes = lanes
         self._bound: dict[tuple[int, int], At] = {}
         self._context: tuple[object, ...] = ()
 
-    # What instructions stand for
+    # Bindings
 
     def bind(self, instruction: Instruction, value: At | Memory, part: int = 0) -> None:
-        """Let an instruction be a tensor in memory, or what a function gives."""
+        """Bind an instruction to a tensor in memory, or to a function that gives its elements."""
         at = value if not isinstance(value, Memory) else self._reader(value)
         self._bound[instruction.id, part] = at
 
@@ -127,11 +127,11 @@ class Tensors:
 
     @contextmanager
     def call(self, key: object, parameters: Mapping[Instruction, At]) -> Generator[None]:
-        """Values of a body for some arguments; what was computed for others is not taken for them.
+        """A scope for the values of a body with given arguments, apart from its values with others.
 
         Args:
-            key: Tells this call from other calls of the same body in this kernel.
-            parameters: The body's parameters, each with its value.
+            key: Distinguishes this call from other calls of the same body in this kernel.
+            parameters: The value of each of the body's parameters.
         """
         before, context = dict(self._bound), self._context
         self._bound.update({(p.id, 0): at for p, at in parameters.items()})
@@ -147,29 +147,29 @@ class Tensors:
         """The element at an index.
 
         Args:
-            instruction: Whose result.
-            index: One expression a dimension; an axis of length 1 may be given any,
-                and one element any index.
-            part: Which result of an instruction that has several.
+            instruction: The instruction.
+            index: One expression per dimension; for an axis of length 1 any expression,
+                and for a tensor of one element any index.
+            part: The number of the result, if the instruction has several.
         """
         key = self._key(instruction, index, part)
         return self.w.once(key, lambda: self._computed(instruction, key[-1], part))
 
     def once(self, instruction: Instruction, key: object, make: Callable[[], T]) -> T:
-        """The result of ``make`` for an instruction and a key, such as the maximum of a row, made once."""
+        """The result of ``make`` for an instruction and a key, such as a row's maximum; computed once."""
         return self.w.once((self._context, instruction.id, key), make)
 
     def remember(
         self, instruction: Instruction, index: Sequence[Index], value: Scalar, part: int = 0
     ) -> None:
-        """Let ``at`` give a value that was computed along with another one, until the scope ends."""
+        """Make ``at`` return a value that was computed along with another one, until the scope ends."""
         self.w.remember(self._key(instruction, index, part), value)
 
     def _key(
         self, instruction: Instruction, index: Sequence[Index], part: int
     ) -> tuple[str, tuple[object, ...], int, int, Indices]:
         lens = _lens(instruction.shape, part)
-        if len(lens) != len(index):  # one element, as {1} for any rank
+        if len(lens) != len(index):  # one element: {1} stands for any rank
             index = [Index()] * len(lens)
         place = tuple(Index() if n == 1 else i for i, n in zip(index, lens, strict=True))
         return "at", self._context, instruction.id, part, place
@@ -218,7 +218,7 @@ class Tensors:
     def choose(
         self, condition: str, type: DType, yes: Callable[[], Scalar], no: Callable[[], Scalar]
     ) -> Scalar:
-        """One of two values; only what the chosen one needs is computed and loaded."""
+        """One of two values; only the chosen one is computed and loaded."""
         w = self.w
         name = w.name("c")
         w.line(f"{c_type(type)} {name};")
@@ -229,7 +229,7 @@ class Tensors:
         return Scalar(name, type)
 
     def inside(self, index: Sequence[Index], lens: Sequence[int]) -> str:
-        """The condition that an index lies within lens; "1" if it surely does, "0" if surely not."""
+        """The condition that an index lies within lens; "1" if it always does, "0" if it never does."""
         parts: list[str] = []
         for i, n in zip(index, lens, strict=True):
             low, high = i.range
@@ -244,7 +244,7 @@ class Tensors:
     # Memory
 
     def load(self, memory: Memory, index: Sequence[Index]) -> Scalar:
-        """An element of memory; with its neighbours at once where they are asked for, too."""
+        """An element of memory; adjacent elements that are read too share one vector load."""
         offset = linear(index, memory.shape.strides, memory.offset)
         type = memory.shape.type
         lanes = self.lanes
@@ -276,14 +276,14 @@ class Tensors:
 
 @value_of(PointwiseModule, when=lambda i: all(map(is_scalar_work, i.modules[0])))
 def elementwise(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """One of the results of a body for one element of each input."""
+    """One of a body's results for one element of each input."""
     operands = [t.at(x, index) for x in i.inputs]
     return t.body(i.modules[0], operands)[part]
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Neighbouring elements that are loaded at once if more than one of them is read."""
+    """Adjacent elements; they are loaded at once if more than one of them is read."""
 
     name: str
     element: str
@@ -292,7 +292,7 @@ class _Group:
 
 
 def vector_type(w: Writer, kind: str, lanes: int) -> str:
-    """The type of ``lanes`` neighbouring elements that one access moves."""
+    """The vector type of ``lanes`` adjacent elements."""
     name = f"{kind}x{lanes}"
     size = int(kind[1:]) // 8 * lanes
     w.need(f"typedef struct ALIGN({size}) {{ {kind} v[{lanes}]; }} {name};")

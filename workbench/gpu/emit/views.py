@@ -1,4 +1,4 @@
-"""Values of operations that only say where an element comes from: views, reshapes, slices."""
+"""Values of operations that only map indices: views, reshapes, slices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 
 
 def attributes(t: Tensors, instruction: Instruction) -> Any:
-    """The operation with its attributes resolved, for reading them."""
+    """The operation with its attributes resolved, typed for reading them."""
     return cast("Any", t.op(instruction))
 
 
@@ -51,7 +51,7 @@ def transposed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 @value_of(Broadcast)
 def broadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The input's axes are the result's from ``axis`` on."""
+    """The input's axes are the result's axes from ``axis`` on."""
     x = i.inputs[0]
     axis = attributes(t, i).axis
     return t.at(x, index[axis : axis + x.shape.ndim])
@@ -66,20 +66,20 @@ def multibroadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Sca
 
 @value_of(ScalarOperation)
 def scalar(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The one element."""
+    """The input's only element."""
     return t.at(i.inputs[0], [Index()] * i.inputs[0].shape.ndim)
 
 
 @value_of(Reshape, ReshapeLazy, Flatten, Squeeze, Unsqueeze, ReshapeWithDims)
 def reshaped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The element of the same number in row-major order."""
+    """The element at the same row-major position."""
     x = i.inputs[0]
     return t.at(x, split(joined(index, i.shape.lens), x.shape.lens, t.w))
 
 
 @value_of(Slice, when=lambda i: len(i.inputs) == 1)
 def sliced(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """From the starts on."""
+    """The input's element, offset by the starts."""
     op = attributes(t, i)
     place = list(index)
     for axis, start in zip(op.axes, op.starts, strict=True):
@@ -89,7 +89,7 @@ def sliced(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 @value_of(Step)
 def stepped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """Every so-manyth element along the axes."""
+    """The input's element at the index times the steps."""
     op = attributes(t, i)
     place = list(index)
     for axis, step in zip(op.axes, op.steps, strict=True):
@@ -99,7 +99,7 @@ def stepped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
 
 @value_of(Reverse)
 def reversed_(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """Counted from the other end along the axes."""
+    """The input's element, counted from the other end of the axes."""
     axes: tuple[int, ...] = attributes(t, i).axes
     place = list(index)
     for axis in axes:

@@ -1,4 +1,4 @@
-"""Values of windows that slide over an input: poolings, and normalisation over neighbours."""
+"""Values of sliding windows: pooling, and local response normalisation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COVERED = (
     " {I} b = high > start ? (high - start + step - 1) / step : 0;"
     " return (b < size ? b : size) - (a < size ? a : size); }}"
 )
-"""How many of ``size`` places, ``step`` apart from ``start`` on, lie from ``low`` to below ``high``."""
+"""The number of the ``size`` positions ``start``, ``start + step``, … that lie in [``low``, ``high``)."""
 
 
 @contextmanager
@@ -33,12 +33,12 @@ def taps(
     """Loops over the taps of a window that lie inside the input.
 
     Args:
-        t: Where they are written.
+        t: The kernel's values.
         window: The window.
-        outputs: Which output it belongs to, an index a spatial axis.
+        outputs: The index of the output along each spatial axis.
 
     Yields:
-        The tap's index in the window, and its place in the input.
+        The tap's index in the window, and its position in the input.
     """
     tap: list[Index] = []
     place: list[Index] = []
@@ -95,7 +95,7 @@ def _maximum(t: Tensors, i: Instruction, window: Window, index: Indices) -> Scal
 
 
 def _total(t: Tensors, i: Instruction, window: Window, index: Indices, term: str) -> Scalar:
-    """The sum of a term for each tap, in which ``{0}`` is the tap's value."""
+    """The sum of a term over the taps; ``{0}`` in the term stands for the tap's value."""
     x = i.inputs[0]
     work = real_type(x.shape.type)
     total = t.w.variable(c_type(work), number(0, work).text)
@@ -106,7 +106,7 @@ def _total(t: Tensors, i: Instruction, window: Window, index: Indices, term: str
 
 
 def _count(t: Tensors, op: Pooling, window: Window, index: Indices) -> str:
-    """The number of elements in a mean; 1 where there are none."""
+    """The number of elements in a mean, at least 1."""
     factors: list[str] = []
     known = 1
     for axis, n in enumerate(window.input):
@@ -141,7 +141,7 @@ def _norm(t: Tensors, i: Instruction, order: int, window: Window, index: Indices
 
 @value_of(MaxPoolIndices)
 def index_of_maximum(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """The number of the first largest tap; a later one counts only where it is greater."""
+    """The index of the first largest tap; a later tap wins only if it is greater."""
     op, x, w = attributes(t, i), i.inputs[0], t.w
     lens, type = x.shape.lens[2:], x.shape.type
     begin, end = both_sides(op, op.padding, len(lens))
@@ -167,7 +167,7 @@ def index_of_maximum(t: Tensors, i: Instruction, index: Indices, part: int) -> S
 
 @value_of(Lrn)
 def normalised(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
-    """``x * (bias + alpha / size * sum of squares) ** -beta``, over neighbouring channels."""
+    """``x * (bias + alpha / size * sum of squares) ** -beta``, summed over adjacent channels."""
     op, x, w = attributes(t, i), i.inputs[0], t.w
     type = i.shape.type
     work = real_type(type)

@@ -1,4 +1,4 @@
-"""Lines of C, with what was computed in each scope, so that nothing is computed twice."""
+"""A writer of C that remembers the values of each scope, so that nothing is computed twice."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from workbench.gpu.emit.index import Index, Variable
 
 T = TypeVar("T")
 _TYPES = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64"})
-"""Names that the dialects have types for."""
+"""The types that every dialect defines."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
 class _Line:
     text: str | Callable[[], str]
-    """The statement, or what gives it once all lines are written."""
+    """The statement, or a function that returns it once all lines are written."""
     depth: int
     defines: str | None = None
-    """The variable that the line is there for; without a reader it is left out."""
+    """The variable that the line defines; the line is dropped if nothing reads it."""
 
 
 class Writer:
     """Writes the body of one function.
 
     Args:
-        integer_type: The type of index variables: ``i32``, or ``i64`` where a tensor is too large.
+        integer_type: The type of index variables: ``i32``, or ``i64`` if a tensor is too large for it.
     """
 
     def __init__(self, integer_type: str = "i32") -> None:
-        """Nothing is written yet."""
+        """Start an empty function."""
         self.integer_type = integer_type
         self.definitions: dict[str, None] = {}
-        """Functions and types that the lines need, in order."""
+        """Definitions of functions and types that the lines use, in order."""
         self._lines: list[_Line] = []
         self._scopes: list[dict[Hashable, object]] = [{}]
         self._counts: dict[str, int] = {}
@@ -54,16 +54,16 @@ class Writer:
         self._lines.append(_Line(text, len(self._scopes)))
 
     def need(self, definition: str) -> None:
-        """Have a function or type defined before the kernel."""
+        """Add a definition of a function or type before the kernel."""
         self.definitions.setdefault(definition)
 
     def define(self, type: str, value: str | Callable[[], str], prefix: str = "v") -> str:
-        """A new constant of this scope; left out at the end if nobody reads it.
+        """A new constant of this scope; it is dropped at the end if nothing reads it.
 
         Args:
             type: Its C type.
-            value: Its value, or what tells it once all lines are written.
-            prefix: What its name starts with.
+            value: Its value, or a function that returns it once all lines are written.
+            prefix: The start of its name.
         """
         name = self.name(prefix)
 
@@ -74,9 +74,9 @@ class Writer:
         return name
 
     def let(self, type: str, value: str, prefix: str = "v") -> str:
-        """A constant that holds a value; the same one if the value is known in this scope.
+        """A constant that holds a value; an earlier one of this scope is reused.
 
-        The text must not name a variable that changes.
+        The expression must not name a variable that changes.
         """
         return self.once((type, value), lambda: self.define(type, value, prefix))
 
@@ -91,7 +91,7 @@ class Writer:
         return name
 
     def array(self, type: str, count: int, prefix: str = "r", space: str = "") -> str:
-        """A new array, of a work item or, with ``space`` SHARED, of a block."""
+        """A new array: private to a work item, or shared by the block if ``space`` is SHARED."""
         name = self.name(prefix)
         self.line(f"{space} {type} {name}[{count}];".strip())
         return name
@@ -99,7 +99,7 @@ class Writer:
     # Scopes
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The result of ``make`` for this key in this scope or one around it; made if there is none."""
+        """The value for a key in this scope or an enclosing one; the result of ``make`` if there is none."""
         for scope in reversed(self._scopes):
             if key in scope:
                 return cast("T", scope[key])
@@ -107,11 +107,11 @@ class Writer:
         return made
 
     def recalled(self, key: Hashable) -> Any:
-        """The value remembered for a key in this scope or one around it; None if there is none."""
+        """The value for a key in this scope or an enclosing one; None if there is none."""
         return next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
 
     def remember(self, key: Hashable, value: object) -> None:
-        """Let ``once`` give this value for a key, until the scope ends."""
+        """Set the value for a key until the scope ends."""
         self._scopes[-1][key] = value
 
     @contextmanager
@@ -127,7 +127,7 @@ class Writer:
 
     @contextmanager
     def fresh(self) -> Generator[None]:
-        """Statements whose values those after them do not see, such as around a changed array."""
+        """A scope whose values are not reused by later statements, e.g. where an array changes."""
         with self.block(""):
             yield
 
@@ -135,7 +135,7 @@ class Writer:
     def loop(
         self, count: int, start: str = "0", step: str = "1", prefix: str = "l", unroll: bool = False
     ) -> Generator[Index]:
-        """A loop over ``start``, ``start + step``, … below ``count``; gives the index."""
+        """A loop over ``start``, ``start + step``, … below ``count``; yields the index."""
         name = self.name(prefix)
         if unroll:
             self.line("UNROLL")
@@ -147,7 +147,7 @@ class Writer:
     # The result
 
     def text(self, indent: int = 1) -> str:
-        """The lines, without constants that nobody reads."""
+        """The lines, without constants that nothing reads."""
         used: set[str] = set()
         kept: list[str] = []
         for line in reversed(self._lines):

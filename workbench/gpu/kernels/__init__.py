@@ -1,1 +1,1 @@
-"""Kernels: how the work of an instruction is spread over blocks and work items."""
+"""Schedules: the division of an instruction's work among kernels, blocks and work items."""

@@ -1,4 +1,4 @@
-"""Attention as one kernel: scores never reach memory, for their softmax is kept up as keys come by."""
+"""Attention as one kernel: the softmax is computed online over the keys, so scores never reach memory."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 _DEEPEST = 256
-"""The longest queries, keys and values that kernels are made for."""
+"""The greatest length of queries, keys and values that the kernels support."""
 _FEW_SCORES = 1 << 15
-"""With more, a CPU is faster with kernels for the products and one for the softmax (measured)."""
+"""With more, a CPU is faster with separate kernels for the products and the softmax (measured)."""
 
 
 def attention(lowering: Lowering, group: Instruction) -> list[Launch] | None:
-    """The kernels of a group of attention; None if it is of another kind than those described here.
+    """The kernels of an attention group; None if its form is not the one described here.
 
-    Its second product multiplies values by a softmax, along the last axis, of what elementwise work
-    makes of its first product. Between softmax and second product, only conversions, multiplications
-    and guards against NaN are allowed. Element types are floats of 32 or 16 bits.
+    The group computes scores, elementwise, from its first product; their softmax along the last axis;
+    and the softmax times the values, its second product. Between the softmax and the second product
+    only conversions, multiplications and guards against NaN are allowed. Types are f32, f16 and bf16.
     """
     found = recognised(group)
     if found is None or max(found.depth, found.width) > _DEEPEST:

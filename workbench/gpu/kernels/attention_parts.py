@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 LANES = 4
-"""Neighbours that are loaded, kept and multiplied together."""
+"""Adjacent elements that are loaded, kept and multiplied as one vector."""
 LOWEST = "BITS_F32(0xff800000u)"
 _NAN = "BITS_F32(0x7fc00000u)"
 
 
 @dataclass(frozen=True)
 class Operands:
-    """The places of the body's parameters and large constants, or constants outside."""
+    """The places of the body's parameters and large constants, or the constants themselves."""
 
     places: tuple[tuple[Instruction, Place], ...]
     constants: tuple[tuple[Instruction, Instruction], ...]
 
     def bind(self, b: Builder) -> None:
-        """Let them be known in a kernel."""
+        """Bind them in a kernel."""
         for one, place in self.places:
             b.tensors.bind(one, b.memory(place))
         for one, outside in self.constants:
@@ -55,17 +55,17 @@ def operands(lowering: Lowering, a: Attention) -> Operands:
 
 
 def vectors(length: int) -> int:
-    """The number of groups of neighbours in a length."""
+    """The number of vectors that hold a length."""
     return -(-length // LANES)
 
 
 def vector(w: Writer) -> str:
-    """The type of a few neighbours."""
+    """The vector type."""
     return vector_type(w, "f32", LANES)
 
 
 def clamped(w: Writer, index: Index, length: int) -> Index:
-    """An index, or the last one if it lies behind that."""
+    """An index, clamped to the last element."""
     low, high = index.range
     if high < length:
         return index
@@ -74,12 +74,12 @@ def clamped(w: Writer, index: Index, length: int) -> Index:
 
 
 def within(index: Index, length: int) -> str:
-    """The condition that an index is below a length; empty if it surely is."""
+    """The condition that an index is below a length; empty if it always is."""
     return f"{index.text()} < {length}" if index.range[1] >= length else ""
 
 
 def element(t: Tensors, operand: Instruction, index: Indices, axis: int, valid: str = "") -> str:
-    """An element of an operand; 0 behind the end of an axis, or where it is not valid."""
+    """An element of an operand; 0 past the end of an axis, or if it is not valid."""
     length = operand.shape.lens[axis]
     conditions = [c for c in (valid, within(index[axis], length)) if c]
     place = list(index)
@@ -89,12 +89,12 @@ def element(t: Tensors, operand: Instruction, index: Indices, axis: int, valid: 
 
 
 class Context:
-    """One kernel of attention: which elements belong together, and what scores become.
+    """One kernel of attention: how indices of the products correspond, and what is computed from scores.
 
     Args:
         b: The kernel, in which operands are bound.
-        a: What it computes.
-        targets: Where results go; none in a kernel that leaves that to another.
+        a: The attention group.
+        targets: The places of the results; empty in a kernel that leaves storing to another.
         batch: The batch's index in the second product.
     """
 
@@ -112,14 +112,14 @@ class Context:
     # From a product to a weight
 
     def score(self, product: str, row: Index, key: Index) -> str:
-        """The score that a product of a query and a key is made to."""
+        """The score computed from the product of a query and a key."""
         a = self.a
         name = self.w.define("f32", product, "p")
         self.t.bind(a.first, lambda _: Scalar(name, a.first.shape.type))
         return self.t.at(a.scores, (*self.batch, row, key)).text
 
     def weight(self, power: str, row: Index, key: Index) -> str:
-        """The factor of values in the second product, not yet divided by the sum of a row."""
+        """The weight of a value in the second product, before the division by the row's sum."""
         a = self.a
         if a.second.inputs[0] is a.softmax:
             return power
@@ -129,9 +129,9 @@ class Context:
     # Results
 
     def finish(self, top: str, total: str) -> tuple[str, str]:
-        """The sum of a row as the softmax has it, and its reciprocal.
+        """The row's sum in the softmax, and its reciprocal.
 
-        A row without any finite score has no softmax: its sum is NaN.
+        A row without a finite score has no softmax: its sum is NaN.
         """
         w = self.w
         whole = w.define("f32", f"{top} == {LOWEST} ? {_NAN} : {total}")
@@ -140,13 +140,13 @@ class Context:
     def elements(
         self, row: Index, columns: Sequence[Index], sums: Sequence[str], sum: tuple[str, str]
     ) -> None:
-        """Store results for neighbouring elements of the second product.
+        """Store results for adjacent elements of the second product.
 
         Args:
             row: The query.
             columns: Their indices along the values.
-            sums: The weighed sums of values.
-            sum: What ``finish`` gave.
+            sums: The weighted sums of values.
+            sum: The result of ``finish``.
         """
         a, w = self.a, self.w
         whole, scale = sum
@@ -170,7 +170,7 @@ class Context:
         return self.t.at(value, index)
 
     def rows(self, row: Index, top: str, whole: str) -> None:
-        """Store the results that are one number for each row."""
+        """Store the results that have one element per row."""
         a = self.a
         largest = Scalar(self.w.define("f32", top), a.top.shape.type)
         sum = Scalar(self.w.define("f32", whole), a.total.shape.type)
@@ -183,20 +183,21 @@ class Context:
 
     @property
     def has_row_results(self) -> bool:
-        """Whether any result is one number for each row."""
+        """Whether any result has one element per row."""
         return any(not r.wide for r in self.a.results)
 
 
 def grown(w: Writer, top: str, candidates: Sequence[str]) -> tuple[str, str]:
-    """Let a running maximum take in more numbers; gives what it was by factor, and what to subtract.
+    """Update a running maximum with more numbers.
 
     Args:
-        w: Where statements are written.
+        w: The writer of the kernel's code.
         top: The variable of the running maximum.
         candidates: The numbers.
 
     Returns:
-        The factor that brings what was summed so far in line, and the maximum with 0 for none at all.
+        The factor that rescales the sums so far, and the number to subtract from scores: the new
+            maximum, or 0 if there is none yet.
     """
     text = top
     for one in candidates:

@@ -36,16 +36,16 @@ _TYPES = frozenset({DType.FLOAT, DType.HALF, DType.BF16})
 
 @dataclass(frozen=True)
 class Result:
-    """A result of the group, and which elements it is made of."""
+    """A result of the group, and the elements that it is computed from."""
 
     value: Instruction
     wide: bool
-    """Whether it is made of elements of the second product; else of one number for each row."""
+    """Whether it is computed from elements of the second product; otherwise from one number per row."""
     views: tuple[Instruction, ...]
-    """What lays the elements out anew on the way, in order."""
+    """The views on the way to the result, in order."""
 
     def index(self, index: Indices, w: Writer) -> Indices:
-        """The position of an element."""
+        """The index in the result of an element of the source."""
         for view in self.views:
             index = _moved(view, index, w)
         return index
@@ -59,7 +59,7 @@ class Attention:
     first: Instruction
     """The product of queries and keys."""
     scores: Instruction
-    """What the softmax is taken of."""
+    """The operand of the softmax."""
     top: Instruction
     """The largest score of each row."""
     total: Instruction
@@ -68,7 +68,7 @@ class Attention:
     second: Instruction
     """The product with the values."""
     guarded: bool
-    """Whether a row whose softmax is NaN counts as zeros."""
+    """Whether a NaN of the softmax is replaced by zero."""
     results: tuple[Result, ...]
 
     @property
@@ -93,7 +93,7 @@ class Attention:
 
     @property
     def keys(self) -> int:
-        """Keys, and as many values."""
+        """The number of keys, and of values."""
         return self.scores.shape.lens[-1]
 
     @property
@@ -132,7 +132,7 @@ def recognised(group: Instruction) -> Attention | None:
 
 
 def _fits(a: Attention) -> bool:
-    """Whether types and axes are those that the kernels are for, and the rest has values anywhere."""
+    """Whether the kernels support the types and axes, and everything else has a value at any index."""
     special = (a.first, a.second, a.top, a.total)
     values = (*special, *a.first.inputs, *a.second.inputs, a.scores, a.softmax)
     last = a.scores.shape.ndim - 1
@@ -164,10 +164,10 @@ def _is_elementwise(instruction: Instruction) -> bool:
 
 
 def _linear(value: Instruction, softmax: Instruction) -> bool | None:
-    """Whether a guard against NaN is among what the weights are made of the softmax by.
+    """Whether the weights are computed from the softmax with a guard against NaN.
 
-    None if it is more than conversions, multiplications and such guards, so that weights cannot be
-    divided by their sum at the end.
+    None if anything but conversions, multiplications and such guards is between them: then the division
+    by the row's sum cannot be moved to the end.
     """
     if value is softmax:
         return False
@@ -206,7 +206,7 @@ def _depends(value: Instruction, on: Collection[Instruction]) -> bool:
 
 
 def _results(body: Module, special: tuple[Instruction, ...]) -> tuple[Result, ...] | None:
-    """The source of each result; None if one is made of scores or weights."""
+    """The source of each result; None if a result is computed from scores or weights."""
     first, second, top, total, softmax = special
     rows = {top, total}
     wide, narrow = _ways(body, (second,)), _ways(body, (top, total))
@@ -225,7 +225,7 @@ def _results(body: Module, special: tuple[Instruction, ...]) -> tuple[Result, ..
 def _reaches(
     value: Instruction, inner: Collection[Instruction], ends: Collection[Instruction]
 ) -> bool:
-    """Whether a value is computed from inner ones, other than by way of the ends."""
+    """Whether a value is computed from inner ones by a path that avoids the ends."""
     stack, seen = [value], set[Instruction]()
     while stack:
         current = stack.pop()
@@ -240,7 +240,7 @@ def _reaches(
 def _ways(
     body: Module, roots: tuple[Instruction, ...]
 ) -> dict[Instruction, tuple[Instruction, ...] | None]:
-    """Of all that depends on the roots, the views between; None where an index cannot be followed."""
+    """The views between the roots and each value that depends on them; None if an index cannot be mapped."""
     found: dict[Instruction, tuple[Instruction, ...] | None] = dict.fromkeys(roots, ())
     for one in in_order(body):
         ways = {found[i] for i in one.inputs if i in found}
@@ -265,11 +265,11 @@ def _moved(view: Instruction, index: Indices, w: Writer) -> Indices:
     return split(joined(index, view.inputs[0].shape.lens), view.shape.lens, w)
 
 
-# Where elements of the first product are
+# Indices of the first product
 
 
 def first_batch(t: Tensors, a: Attention, batch: Indices, row: Index, key: Index) -> Indices | None:
-    """The batch's index in the first product; None if rows and columns of it are not the scores' own."""
+    """The batch's index in the first product; None if its rows and columns are not those of the scores."""
     asked: list[Indices] = []
 
     def at(index: Indices) -> Scalar:
@@ -287,7 +287,7 @@ def first_batch(t: Tensors, a: Attention, batch: Indices, row: Index, key: Index
 
 
 def _behind(index: Index) -> set[Variable]:
-    """The variables of an expression, and those that they are computed from."""
+    """The variables of an expression, with those that they are computed from."""
     found: set[Variable] = set()
     for variable, _ in index.terms:
         origin = variable.quotient_of or variable.remainder_of
@@ -296,7 +296,7 @@ def _behind(index: Index) -> set[Variable]:
 
 
 def _probe(body: Module) -> Tensors:
-    """Values in a kernel that nobody runs, to ask where elements lie."""
+    """Values in a kernel that is never run, to trace indices."""
     t = Tensors(Writer())
     for one in body:
         if one.parameter is not None or one.literal is not None:
@@ -315,7 +315,7 @@ def _probed(a: Attention) -> tuple[Indices, Index, Index]:
 
 
 def lies_along(body: Module, operand: Instruction, axis: int) -> bool:
-    """Whether an operand's neighbours along an axis are neighbours in memory."""
+    """Whether elements of an operand that are adjacent along an axis are adjacent in memory."""
     t = _probe(body)
     asked: list[Index] = []
 

@@ -1,4 +1,4 @@
-"""Attention of a few queries, as in decoding: the keys are shared among work items, and among blocks."""
+"""Attention of few queries, as in decoding: the keys are divided among work items, and among blocks."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 MOST_ROWS = 4
-"""Queries up to which keys and values are read once for all of them."""
+"""Most queries for which keys and values are read once for all of them."""
 _ENOUGH = 264
-"""Blocks from which on keys are not split."""
+"""Number of blocks from which keys are not split."""
 _LEAST_KEYS = 256
-"""Keys of a block if they are split."""
+"""Keys per block if they are split."""
 _MOST_SPLITS = 32
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """The division of keys among blocks, and among teams of work items in each."""
+    """The division of keys among blocks, and within a block among teams of work items."""
 
     items: int
     """Work items of a block."""
     lanes: int
-    """Work items of a team, each with a part of a key."""
+    """Work items of a team; each handles a part of a key."""
     turns: int
-    """Keys that a team handles at a time, so that several loads are under way."""
+    """Keys that a team handles at a time, so that several loads are in flight."""
     splits: int
-    """Blocks that share one set of keys."""
+    """Blocks that a set of keys is split among."""
 
     @property
     def teams(self) -> int:
@@ -61,7 +61,7 @@ class Sharing:
 
 
 def sharing_for(dialect: Dialect, a: Attention) -> Sharing:
-    """Lanes as many as the vectors of a key, and splits if there are few blocks."""
+    """As many lanes as a key has vectors, and split keys if there are few blocks."""
     splits = min(a.keys // _LEAST_KEYS, -(-_ENOUGH // a.count), _MOST_SPLITS)
     splits = max(splits, 1)
     if not dialect.warp:  # the work items of a team would need shuffles
@@ -74,7 +74,7 @@ def sharing_for(dialect: Dialect, a: Attention) -> Sharing:
 
 @dataclass(frozen=True)
 class _Partial:
-    """The scratch memory for split keys: sums of values, maxima and sums of exponentials."""
+    """Scratch memory for split keys: sums of values, maxima and sums of exponentials."""
 
     sums: Place
     tops: Place
@@ -87,7 +87,7 @@ class _Partial:
 
 
 def by_rows(lowering: Lowering, a: Attention) -> list[Launch]:
-    """The kernel that computes attention; a second one joins the parts if keys are split."""
+    """The kernel that computes attention, and a second one that combines the parts if keys are split."""
     sharing = sharing_for(lowering.dialect, a)
     given = operands(lowering, a)
     if sharing.splits == 1:
@@ -120,12 +120,12 @@ def _main(
 
 
 class _Rows:
-    """Writes the kernel that goes over the keys.
+    """Writes the kernel that loops over the keys.
 
     Args:
         context: The kernel.
-        sharing: How keys are shared.
-        number: Which part of the keys the block has.
+        sharing: The division of the keys.
+        number: The number of the block's part of the keys.
     """
 
     def __init__(self, context: Context, sharing: Sharing, number: Index) -> None:
@@ -145,7 +145,7 @@ class _Rows:
         """The whole kernel.
 
         Args:
-            block: The number of the block, if it leaves its part to another kernel.
+            block: The number of the block, if another kernel combines the parts.
         """
         self._declare()
         w, a, sharing = self.w, self.a, self.sharing
@@ -157,7 +157,7 @@ class _Rows:
         self._join(block)
 
     def _declare(self) -> None:
-        """Shared memory, and what a work item keeps: its part of the queries, maxima, sums, results."""
+        """Shared memory, and a work item's registers: its part of the queries, maxima, sums, results."""
         w, a, teams = self.w, self.a, self.sharing.teams
         self.all = w.array(self.kind, teams * self.stride, "o", "SHARED")
         self.all_tops = w.array("f32", teams * a.rows, "m", "SHARED")
@@ -182,7 +182,7 @@ class _Rows:
         return (number * self.sharing.lanes + self.lane) * LANES + lane
 
     def _keys(self, keys: list[tuple[Index, Index]]) -> None:
-        """A few keys of a team, each with its number in the block and in all."""
+        """Process a few keys of a team, each with its number in the block and overall."""
         w, a, c = self.w, self.a, self.c
         places = [clamped(w, key, a.keys) for _, key in keys]
         valid = [self._inside(own, key) for own, key in keys]
@@ -205,12 +205,12 @@ class _Rows:
         self._values(places, valid, weights, factors)
 
     def _inside(self, own: Index, key: Index) -> str:
-        """The condition that a key is one of the block's; empty if it surely is."""
+        """The condition that a key belongs to the block; empty if it always does."""
         parts = within(own, self.sharing.keys(self.a)), within(key, self.a.keys)
         return " && ".join(p for p in parts if p)
 
     def _products(self, keys: list[Index]) -> list[list[str]]:
-        """For each key its product with each query, which all lanes of the team know."""
+        """The product of each key with each query, known to all lanes of the team."""
         w, a = self.w, self.a
         operand = a.first.inputs[1]
         made = [[w.variable("f32", "0.0f", "s") for _ in range(a.rows)] for _ in keys]
@@ -232,7 +232,7 @@ class _Rows:
     def _values(
         self, keys: list[Index], valid: list[str], weights: list[list[str]], factors: list[str]
     ) -> None:
-        """Add weighed values to what was summed before."""
+        """Add weighted values to the rescaled sums."""
         w, a = self.w, self.a
         operand = a.second.inputs[1]
         with w.loop(self.wide, unroll=self.unroll) as j:
@@ -248,7 +248,7 @@ class _Rows:
                     terms = [f"{m} * {t}" for m, t in zip(weights[row], texts, strict=True)]
                     w.line(f"{name} = {name} * {factors[row]} + {' + '.join(terms)};")
 
-    # What the teams have, together
+    # Combining the teams
 
     def _join(self, block: Index | None) -> None:
         w, a = self.w, self.a
@@ -263,7 +263,7 @@ class _Rows:
                 self._join_row(row, block)
 
     def _join_row(self, row: int, block: Index | None) -> None:
-        """One query: its results, or what the block leaves of it."""
+        """Combine the teams' sums for one query, and store its results or the block's partial ones."""
         w, a = self.w, self.a
         top, total, base = self._sums(row)
         factor = w.define("f32", f"exp({self.tops[row]} - {base})", "k")
@@ -292,7 +292,7 @@ class _Rows:
             w.line("BARRIER();")
 
     def _sums(self, row: int) -> tuple[str, str, str]:
-        """The maximum of all teams, the sum of their exponentials, and what is subtracted from scores."""
+        """The maximum over all teams, the sum of exponentials, and the number subtracted from scores."""
         w, a, teams = self.w, self.a, self.sharing.teams
         top, total = w.variable("f32", LOWEST, "m"), w.variable("f32", "0.0f", "l")
         with w.loop(teams) as team:
@@ -304,7 +304,7 @@ class _Rows:
         return top, total, base
 
     def _leave(self, block: Index, row: int, column: Index, found: tuple[str, str, str]) -> None:
-        """Leave a part to the kernel that joins them."""
+        """Store a partial result for the kernel that combines them."""
         w, a, splits = self.w, self.a, self.sharing.splits
         sums, tops, totals = (m.name for m in self.c.targets)
         batch, number = block.divmod(splits, w)
@@ -318,7 +318,7 @@ class _Rows:
 def _joining(
     lowering: Lowering, a: Attention, sharing: Sharing, given: Operands, partial: _Partial
 ) -> Launch:
-    """The kernel that joins the parts of split keys: a work item for each element."""
+    """The kernel that combines the parts of split keys, with a work item per element."""
     outputs = lowering.outputs(a.group)
     places = [*(p for _, p in given.places), *outputs, *partial.places]
     b = Builder(lowering.dialect, "attention joined", places, 1)

@@ -1,4 +1,4 @@
-"""Attention of many queries: a block keeps a tile of them and goes over the keys, tile by tile."""
+"""Attention of many queries: a block keeps a tile of queries and loops over tiles of keys."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 _ENOUGH, _ENOUGH_FOR_CPUS = 96, 8
-"""Blocks from which on smaller ones are not worth their loads of keys."""
+"""Number of blocks from which smaller tiles do not pay, as each block loads all keys."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """The work of a block: ``down`` times ``across`` work items."""
+    """The work of a block of ``down`` times ``across`` work items."""
 
     across: int
     down: int
@@ -58,7 +58,7 @@ class Tile:
         return self.across * self.down
 
     def bytes(self, a: Attention, apart: bool) -> int:
-        """Shared memory that it takes, with keys and values apart or one after the other."""
+        """Bytes of shared memory, with keys and values in separate arrays or in the same one."""
         deep, wide = stride(a.depth), stride(a.width)
         held = deep + wide if apart else max(deep, wide)
         count = self.queries * (deep + stride(self.keys)) + self.keys * held
@@ -66,12 +66,12 @@ class Tile:
 
 
 def stride(length: int) -> int:
-    """Vectors from a row of shared memory to the next: an odd number, so that banks differ."""
+    """The stride of rows in shared memory, in vectors: odd, to avoid bank conflicts."""
     return vectors(length) | 1
 
 
 def tile_for(dialect: Dialect, a: Attention) -> Tile:
-    """The largest tile that fits and leaves enough blocks, or the smallest that fits."""
+    """The largest tile that fits and gives enough blocks, or else the smallest that fits."""
     machine = dialect.machine
     enough = _ENOUGH_FOR_CPUS if machine.is_cpu else _ENOUGH
     if not machine.is_cpu:
@@ -108,7 +108,7 @@ class _Tiled:
 
     Args:
         context: The kernel.
-        tile: How a block shares its work.
+        tile: The division of a block's work.
         start: The first query of the block.
     """
 
@@ -152,7 +152,7 @@ class _Tiled:
         self._store()
 
     def _declare(self) -> None:
-        """Shared memory, and what a work item keeps: maxima, sums and results."""
+        """Shared memory, and a work item's registers: maxima, sums and results."""
         w, tile, kind, a = self.w, self.tile, self.kind, self.a
         deep, wide = stride(a.depth), stride(a.width)
         size = tile.keys * (deep if self.apart else max(deep, wide))
@@ -192,17 +192,17 @@ class _Tiled:
         turned: bool,
         checked: bool = False,
     ) -> None:
-        """Rows of an operand into shared memory.
+        """Load rows of an operand into shared memory.
 
         Args:
-            target: Where to.
-            operand: Which.
+            target: The shared array.
+            operand: The operand.
             batch: The index of its axes before the last two.
-            count: How many rows.
-            start: The first one.
-            length: Vectors of a row.
-            turned: Whether rows are along the last axis.
-            checked: Whether rows behind the end count as 0; else as the last one.
+            count: The number of rows.
+            start: The first row.
+            length: Vectors per row.
+            turned: Whether rows lie along the last axis.
+            checked: Whether rows past the end are zero; otherwise they repeat the last row.
         """
         w, axes = self.w, (-2, -1) if not turned else (-1, -2)
         limit, rank = operand.shape.lens[axes[0]], operand.shape.ndim
@@ -219,7 +219,7 @@ class _Tiled:
             self._put(f"{target}[{(row * (length | 1) + part).text()}]", texts)
 
     def _items(self, total: int) -> Iterator[Index]:
-        """Shares a number of pieces of work among the work items."""
+        """Loops that divide pieces of work among the work items."""
         items, own = self.tile.items, Index.of(Variable(self.local, 0, self.tile.items - 1))
         if total % items == 0:
             with self.w.loop(total // items, unroll=True) as turn:
@@ -255,7 +255,7 @@ class _Tiled:
         return self.w.define(self.kind, f"{array}[{index.text()}]", "u")
 
     def _softmax(self, products: list[list[str]], columns: list[Index]) -> list[str]:
-        """Scores, their exponentials, the weights; gives the factors for what was summed before."""
+        """Compute scores, exponentials and weights; returns the factors that rescale the sums so far."""
         w, a, c = self.w, self.a, self.c
         places = [clamped(w, k, a.keys) for k in columns]
         scores = [
@@ -292,7 +292,7 @@ class _Tiled:
         return text
 
     def _across(self, names: list[str], joined: str) -> None:
-        """Join the numbers of the work items that have the same rows."""
+        """Combine the numbers of the work items that share rows."""
         w, across = self.w, self.tile.across
         if self._shuffles:
             step = across // 2
@@ -313,7 +313,7 @@ class _Tiled:
     # Values
 
     def _accumulate(self, factors: list[str]) -> None:
-        """Add the weighed values of the tile to what was summed before."""
+        """Add the weighted values of the tile to the rescaled sums."""
         w, length = self.w, stride(self.a.width)
         for (i, _, _), name in self.sums.items():
             w.line(f"{name} *= {factors[i]};")

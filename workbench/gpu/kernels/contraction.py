@@ -1,4 +1,4 @@
-"""The kernels of ``dot`` and ``quant_dot``, and what every product's kernels have in common."""
+"""The kernels of ``dot`` and ``quant_dot``, and the common part of every product's kernels."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 _FEW = 64
-"""Blocks below which the terms of a sum are shared by several."""
+"""Number of blocks below which the terms of a sum are split among several."""
 _FEW_COLUMNS = 15
-"""Columns that fill no vector of a CPU."""
+"""Most columns that are too few for a CPU's vectors."""
 _LONG = 256
-"""Terms that a block has at least where they are shared."""
+"""Least number of terms per block when they are split."""
 
 Maker: TypeAlias = "Callable[[Lowering, Instruction], Product | None]"
-"""What an operation is as a product of matrices; None where that does not pay."""
+"""A function that describes an instruction as a matrix product; None if that does not pay."""
 
 _MAKERS: Declarations[Maker] = Declarations("a product", "workbench.gpu.kernels")
 
@@ -57,22 +57,22 @@ _STORED = {"f32": DType.FLOAT, "f64": DType.DOUBLE, "u32": DType.UINT32, "u64": 
 
 @dataclass(frozen=True)
 class Result:
-    """A value that follows from a product, element by element, and where it goes."""
+    """A value computed elementwise from a product, and its place."""
 
     instruction: Instruction
     place: Place
     views: tuple[Instruction, ...] = ()
-    """From the product on: each gives every element of its input a place of its own."""
+    """The views from the product to the value; each is one to one."""
 
     def index(self, index: Indices, w: Writer) -> Indices:
-        """The position of the element that follows from one of the product."""
+        """The index of the value's element for an element of the product."""
         for view in self.views:
             index = forward(view, index, w)
         return index
 
 
 def forward(view: Instruction, index: Indices, w: Writer) -> Indices:
-    """The position where a view puts an element of its input."""
+    """The index in a view's result of an element of its input."""
     source = view.inputs[0].shape
     if isinstance(view.op, Transpose):
         permutation: Ints = view.op.normalized([source]).attributes()["permutation"]
@@ -83,7 +83,7 @@ def forward(view: Instruction, index: Indices, w: Writer) -> Indices:
 
 
 def product_of(*ops: type[Operation]) -> Callable[[Maker], Maker]:
-    """Declare what operations are as products; it gives them kernels, alone and in groups."""
+    """Declare how operations are matrix products, which gives them kernels, alone and in groups."""
 
     def declare(make: Maker) -> Maker:
         for op in ops:
@@ -95,12 +95,12 @@ def product_of(*ops: type[Operation]) -> Callable[[Maker], Maker]:
 
 
 def product_maker(op: Operation) -> Maker | None:
-    """The function that gives an operation as a matrix product; None if it is none."""
+    """The function that describes an operation as a matrix product; None if it is not one."""
     return _MAKERS.of(op)
 
 
 def _alone(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
-    """The kernels of a product, its operands perhaps computed on the way."""
+    """The kernels of a product, whose operands may be computed on the fly."""
     make = product_maker(instruction.op)
     product = make(lowering, instruction) if make is not None else None
     if product is None:
@@ -110,7 +110,7 @@ def _alone(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
 
 @product_of(Dot, QuantDot)
 def dot_product(lowering: Lowering, heart: Instruction) -> Product | None:
-    """A ``dot`` or ``quant_dot`` as a product; None of types that no kernel computes with."""
+    """A ``dot`` or ``quant_dot`` as a product; None if no kernel supports its types."""
     if any(i.shape.type is DType.FP4X2 for i in heart.inputs):
         return None
     a, b = (strides_of(lowering, i) for i in heart.inputs[:2])
@@ -127,7 +127,7 @@ def dot_product(lowering: Lowering, heart: Instruction) -> Product | None:
 
 
 def _element(heart: Instruction, side: int) -> Value:
-    """The function for an operand's element, times its scale if it has one."""
+    """The function that gives an operand's element, times its scale if it has one."""
     work = work_type(heart)
 
     def value(t: Tensors, batch: Indices, across: Index, k: Index) -> Scalar:
@@ -138,7 +138,7 @@ def _element(heart: Instruction, side: int) -> Value:
 
 
 def scaled(t: Tensors, heart: Instruction, side: int, index: Indices, work: str) -> Scalar:
-    """An operand's element, times its scale where the operation has scales."""
+    """An operand's element, times its scale if the operation has scales."""
     x = t.at(heart.inputs[side], index)
     if len(heart.inputs) < 4:
         return x
@@ -147,11 +147,11 @@ def scaled(t: Tensors, heart: Instruction, side: int, index: Indices, work: str)
     return Scalar(t.w.let(work, " * ".join(factors)), _STORED[work])
 
 
-# What every product has
+# Common to all products
 
 
 def launches(lowering: Lowering, product: Product, results: Sequence[Result]) -> list[Launch]:
-    """The kernels of a product, and of what follows from it."""
+    """The kernels of a product and its epilogue."""
     product = _turned(lowering, product, results)
     if not lowering.machine.is_cpu and product.m <= MOST_ROWS:
         cut = cut_for(product)
@@ -175,7 +175,7 @@ def _launches(
     parts: int,
     make: Callable[[Builder, int], Tiled | Narrow],
 ) -> list[Launch]:
-    """One kernel; or where several blocks share the terms of a sum, one more that adds up."""
+    """One kernel; a second one adds up if the terms of a sum are split among blocks."""
     b = _builder(lowering, product, results, parts > 1)
     kernel = make(b, parts)
     if parts == 1:
@@ -192,7 +192,7 @@ def _launches(
 
 
 def _turned(lowering: Lowering, product: Product, results: Sequence[Result]) -> Product:
-    """The product with the columns along what lies nearest in the result, and with enough of them."""
+    """The product, transposed if needed, so that columns are contiguous in the result and numerous enough."""
     first, w = results[0], Writer()
     row, column = (
         Variable(name, 0, n - 1) for name, n in (("row", product.m), ("column", product.n))
@@ -210,7 +210,7 @@ def _turned(lowering: Lowering, product: Product, results: Sequence[Result]) -> 
 
 
 def _parts(lowering: Lowering, product: Product, blocks: int) -> int:
-    """The number of blocks that share a sum: more than one for few tiles and long sums."""
+    """The number of blocks that a sum is split among: several for few tiles and long sums."""
     if lowering.machine.is_cpu or blocks >= _FEW or product.k < 2 * _LONG:
         return 1
     return min(-(-2 * _FEW // blocks), product.k // _LONG)
@@ -219,7 +219,7 @@ def _parts(lowering: Lowering, product: Product, blocks: int) -> int:
 def _builder(
     lowering: Lowering, product: Product, results: Sequence[Result], partial: bool
 ) -> Builder:
-    """A builder with all that the kernel reads bound."""
+    """A builder with everything bound that the kernel reads."""
     heart = product.heart
     after = [] if partial else [r.instruction for r in results]
     read = dict([*sources(lowering, heart.inputs), *sources(lowering, after, stop=[heart])])
@@ -231,7 +231,7 @@ def _builder(
 
 
 class _Write:
-    """Stores what follows from finished sums."""
+    """Computes the epilogue of finished sums and stores it."""
 
     def __init__(self, b: Builder, product: Product, results: Sequence[Result]) -> None:
         self.b, self.product, self.results = b, product, results
@@ -249,7 +249,7 @@ class _Write:
             store_neighbours(b, target, places, values)
 
 
-# Sums that several blocks share
+# Sums that are split among blocks
 
 
 def _scratch(lowering: Lowering, product: Product, parts: int) -> Place:
@@ -265,7 +265,7 @@ def _number(product: Product, cell: Cell) -> Index:
 def _joined(
     lowering: Lowering, product: Product, results: Sequence[Result], partial: Place
 ) -> Launch:
-    """A kernel that adds up what blocks found, and stores what follows."""
+    """A kernel that adds up the blocks' partial sums, and stores the epilogue's results."""
     read = sources(lowering, [r.instruction for r in results], stop=[product.heart])
     places = [partial, *(p for _, p in read), *(r.place for r in results)]
     b = Builder(lowering.dialect, f"{kernel_text(product.heart)}_parts", places)

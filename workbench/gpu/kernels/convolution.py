@@ -1,4 +1,4 @@
-"""Convolutions as products: weights by the elements under each window, which are looked up as needed."""
+"""Convolutions as products of weights and the elements under each window (implicit im2col)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 _FEWEST = 4
-"""Output channels of a group below which a tile would be mostly empty."""
+"""Number of a group's output channels below which a tile would be mostly empty."""
 
 
 @product_of(Convolution, QuantConvolution)
 def convolution(lowering: Lowering, heart: Instruction) -> Product | None:
     """A convolution as a product: sums over the channels of a group and the taps of the window.
 
-    Its columns are what lies nearest in memory: places where channels come first, else channels. None
-    where groups have few channels, as those of depthwise convolutions.
+    Its columns are contiguous in memory: positions if channels come first, otherwise channels. None
+    if groups have few channels, as in depthwise convolutions.
     """
     x, w = heart.inputs[:2]
     group = cast("Any", heart.op).group
@@ -40,7 +40,7 @@ def convolution(lowering: Lowering, heart: Instruction) -> Product | None:
 
 
 class _Convolution:
-    """Says where the elements of a product lie in a convolution's operands."""
+    """Maps the elements of a product to those of a convolution's operands."""
 
     def __init__(self, heart: Instruction) -> None:
         self.heart = heart
@@ -52,7 +52,7 @@ class _Convolution:
         self.places = (x.lens[0], *self.window.output)
         self.work = work_type(heart)
         self.last = False
-        """Whether channels lie nearer to each other than places."""
+        """Whether channels are the innermost axis in memory."""
 
     def product(self, x: Sequence[int], w: Sequence[int]) -> Product:
         """The product, for the strides of input and weights."""
@@ -67,7 +67,7 @@ class _Convolution:
         return Product(self.heart, lens, self.filters, n, k, filters, places, self._by_filter)
 
     def _image(self, inner: Ints) -> Operand:
-        """The input's elements under the windows, 0 outside."""
+        """The input's elements under the windows, 0 in the padding."""
         plain = self.window.is_pointwise and set(self.window.stride) <= {1}
         unit = self.channels if self.last else prod(self.places[1:]) if plain else self.places[-1]
         size = self.heart.inputs[0].shape.type.size
@@ -121,22 +121,22 @@ class _Convolution:
         return value
 
     def _by_filter(self, w: Writer, batch: Indices, row: Index, column: Index) -> Indices:
-        """The position of an element of a product whose rows are filters."""
+        """The index in the result of an element of a product whose rows are filters."""
         image, *spots = split_over(column, self.places, w)
         return (image, row + batch[0] * self.filters if batch else row, *spots)
 
     def _by_place(self, w: Writer, batch: Indices, row: Index, column: Index) -> Indices:
-        """The position of an element of a product whose columns are filters."""
+        """The index in the result of an element of a product whose columns are filters."""
         return self._by_filter(w, batch, column, row)
 
 
 def _channels_last(strides: Sequence[int], lens: Sequence[int]) -> bool:
-    """Whether an input's channels lie nearer to each other than its places."""
+    """Whether an input's channels have a smaller stride than its spatial positions."""
     places = [s for s, n in zip(strides[2:], lens[2:], strict=True) if n > 1]
     return lens[1] > 1 and bool(places) and 0 < strides[1] < min(places)
 
 
 def _stays_inside(window: Window, axis: int) -> bool:
-    """Whether no window reaches out of the input along an axis."""
+    """Whether no window extends beyond the input along an axis."""
     reach = (window.output[axis] - 1) * window.stride[axis] + window.span[axis]
     return window.begin[axis] == 0 and reach <= window.input[axis]

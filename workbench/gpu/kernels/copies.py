@@ -1,4 +1,4 @@
-"""Kernels that copy a tensor to other memory, perhaps of another layout or element type."""
+"""Kernels that copy a tensor, possibly to another layout or element type."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work
 
 
 def raw(place: Place) -> Place:
-    """The memory seen as integers where floats are narrow: bits are copied, and nothing is rounded."""
+    """A place with narrow floats read as integers, so that a copy moves bits without rounding."""
     type = place.shape.type
     bits = DType.of(f"uint{8 * type.size}") if type.is_narrow_float else type
     return Place(place.root, place.shape.with_type(bits), place.offset)
 
 
 def copy(dialect: Dialect, source: Place, target: Place) -> Launch:
-    """A kernel that copies a tensor; to another element type, converted."""
+    """A kernel that copies a tensor, and converts it if the element types differ."""
     if source.shape.type is target.shape.type:
         source, target = raw(source), raw(target)
     count = prod(target.shape.lens)

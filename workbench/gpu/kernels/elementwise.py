@@ -1,4 +1,4 @@
-"""One work item for each element of the result, or for a few neighbours: whatever has a value at an index."""
+"""Elementwise kernels: a work item computes one element of the result, or a few adjacent ones."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def elementwise(
     inputs: Sequence[tuple[Instruction, Place]],
     outputs: Sequence[Place],
 ) -> Launch:
-    """A kernel that computes the results of an instruction, each element from the inputs.
+    """A kernel that computes each element of an instruction's results from the inputs.
 
     Args:
-        dialect: What it is for.
-        purpose: What it does; becomes its name.
-        root: Computes the results; of a tuple, all of the same lens.
-        inputs: The instructions that are in memory, with their places.
-        outputs: Where the results go.
+        dialect: The dialect of the device.
+        purpose: A few words for the kernel's name.
+        root: The instruction; if its result is a tuple, all elements have the same lens.
+        inputs: The instructions whose values are in memory, with their places.
+        outputs: The places of the results.
     """
     places = [*(p for _, p in inputs), *outputs]
     lens = outputs[0].shape.lens
@@ -48,7 +48,7 @@ def elementwise(
 
 
 def lanes_for(dialect: Dialect, count: int, places: Sequence[Place]) -> int:
-    """The number of neighbours per work item: 16 bytes of the widest type, if that divides."""
+    """The number of adjacent elements per work item: 16 bytes of the widest type, if that divides."""
     if not dialect.machine.access:
         return 1
     lanes = dialect.machine.access // max(p.shape.type.size for p in places)
@@ -58,18 +58,18 @@ def lanes_for(dialect: Dialect, count: int, places: Sequence[Place]) -> int:
 
 
 def memory_order(shape: Shape) -> list[int]:
-    """Axes from the one with the widest strides to that with the narrowest."""
+    """The axes from the largest stride to the smallest."""
     return sorted(range(shape.ndim), key=lambda a: -shape.strides[a] if shape.lens[a] > 1 else 0)
 
 
 def index_of(flat: Index, lens: Sequence[int], order: Sequence[int], w: object) -> Indices:
-    """The index of an element that is counted in an order of axes."""
+    """The index of an element from its position in an order of axes."""
     parts = split(flat, [lens[a] for a in order], w)  # pyright: ignore[reportArgumentType]
     return tuple(parts[list(order).index(a)] for a in range(len(lens)))
 
 
 def store(b: Builder, target: Memory, indices: Sequence[Indices], values: Sequence[Scalar]) -> None:
-    """Write neighbouring elements, at once where they are neighbours in memory."""
+    """Store adjacent elements, as one vector if they are adjacent in memory."""
     offsets = [linear(i, target.shape.strides, target.offset) for i in indices]
     texts = [stored(b.w, v) for v in values]
     lanes, first = len(offsets), offsets[0]

@@ -1,4 +1,4 @@
-"""Groups of work: as one kernel around their product, or else each part in turn."""
+"""Groups of fused work: one kernel around their product, or else kernels part by part."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @schedule(Group)
 def group(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
-    """The kernels of a group: by its tag if there is such a kernel, else as its body says."""
+    """The kernels of a group: those for its tag if there are any, otherwise those of its body."""
     op = instruction.op
     made = None
     if isinstance(op, Group) and op.is_attention:
@@ -37,17 +37,17 @@ def group(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
 
 
 def lower_body(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
-    """The kernels of a body: one if there is one product in it and all else is elementwise.
+    """The kernels of a body: one if it is a single product with elementwise work around it.
 
-    Otherwise whatever is not elementwise has kernels of its own, with memory between them, and
-    elementwise work is done by those that read it.
+    Otherwise everything that is not elementwise gets its own kernels, with memory between them, and
+    elementwise work is inlined into its readers.
 
     Args:
-        lowering: Knows places, and is told those of the body's values.
-        instruction: Has one body, whose parameters are its inputs in the order of their names.
+        lowering: Holds the places of values; those of the body's values are added.
+        instruction: Has one body, whose parameters in the order of their names are its inputs.
 
     Returns:
-        The kernels, or None if a part has none.
+        The kernels, or None if no kernel computes a part.
     """
     _bind(lowering, instruction)
     made = _around_product(lowering, instruction)
@@ -55,7 +55,7 @@ def lower_body(lowering: Lowering, instruction: Instruction) -> list[Launch] | N
 
 
 def _bind(lowering: Lowering, instruction: Instruction) -> None:
-    """Tell places of a body's parameters and tables; views of them need no memory either."""
+    """Bind a body's parameters and tables to places, and views of them too."""
     body = instruction.modules[0]
     names = sorted(body.parameters)
     given = dict(zip(names, instruction.inputs, strict=True))
@@ -78,7 +78,7 @@ def _alias(lowering: Lowering, parameter: Instruction, given: Instruction) -> No
 
 
 def _view(lowering: Lowering, one: Instruction) -> None:
-    """Let a view lie in what it is a view of, if that is laid out as the body supposes."""
+    """Bind a view to its source's memory, if the source has the layout that the body assumes."""
     source = one.inputs[0]
     known = lowering.places.get((source.id, 0))
     if known is None or not source.shape.is_tensor or known.shape != source.shape:
@@ -89,7 +89,7 @@ def _view(lowering: Lowering, one: Instruction) -> None:
 
 
 def is_inlined(instruction: Instruction) -> bool:
-    """Whether readers of a value compute it themselves, rather than from memory."""
+    """Whether readers of a value recompute it instead of reading it from memory."""
     op = instruction.op
     simple = op.pointwise or op.family is Family.VIEW or isinstance(op, PointwiseModule)
     moves = op.rearranges is Rearrangement.RELAID or isinstance(op, Reverse | Concat | Pad)
@@ -126,7 +126,7 @@ def _around_product(lowering: Lowering, instruction: Instruction) -> list[Launch
 
 
 def _ways(heart: Instruction) -> dict[Instruction, tuple[Instruction, ...] | None]:
-    """The views after a product, which say the element that follows from each; None if not one to one."""
+    """The views between a product and each value computed from it; None if they are not one to one."""
     found: dict[Instruction, tuple[Instruction, ...] | None] = {heart: ()}
     for one in heart.module:
         ways = {found[i] for i in one.inputs if i in found}
@@ -149,14 +149,14 @@ def _way(
 def _by_element(
     lowering: Lowering, heart: Instruction, results: Sequence[Instruction], outputs: Sequence[Place]
 ) -> list[Launch] | None:
-    """Kernels whose work items compute whole sums, where tiles do not pay."""
+    """Kernels whose work items compute whole sums, for products too small for tiles."""
     if not has_value(heart):
         return None
     return [_computed(lowering, r, [p]) for r, p in zip(results, outputs, strict=True)]
 
 
 def _computed(lowering: Lowering, one: Instruction, outputs: Sequence[Place]) -> Launch:
-    """A kernel that computes a value element by element, from what is in memory."""
+    """A kernel that computes a value element by element, from values in memory."""
     read = sources(lowering, one.inputs)
     return elementwise(lowering.dialect, kernel_text(one), one, read, outputs)
 
@@ -165,17 +165,17 @@ def _computed(lowering: Lowering, one: Instruction, outputs: Sequence[Place]) ->
 
 
 class _Parts:
-    """Lowers a body whose parts have kernels of their own."""
+    """Lowers a body part by part."""
 
     def __init__(self, lowering: Lowering, instruction: Instruction) -> None:
         self.lowering, self.instruction = lowering, instruction
         self.body = instruction.modules[0]
         self.targets = dict(zip(self.body.outputs, lowering.outputs(instruction), strict=True))
-        """Where results go; of one that is returned twice, the last place."""
+        """The places of results; for one that is returned twice, the last."""
         self.scratch = 0
 
     def launches(self) -> list[Launch] | None:
-        """The kernels of all parts; None if one has none."""
+        """The kernels of all parts; None if no kernel computes one of them."""
         made: list[Launch] = []
         kept = self._kept()
         for one in self.body:
@@ -188,7 +188,7 @@ class _Parts:
         return made + self._copies()
 
     def _kept(self) -> set[Instruction]:
-        """Values that need memory: results, what is not elementwise, and what that reads."""
+        """Values that need memory: results, values that are not elementwise, and the inputs of those."""
         found = set(self.body.outputs)
         for one in self.body:
             if one.name.startswith("@") or is_inlined(one) or self.lowering.is_folded(one):
@@ -199,7 +199,7 @@ class _Parts:
         return found
 
     def _part(self, one: Instruction) -> list[Launch] | None:
-        """The kernels of one part, whose result goes to memory of its own or the group's."""
+        """The kernels of one part, whose result is stored in its own memory or in the group's."""
         lowering, places = self.lowering, self._places(one)
         by_element = schedule_of(one.op) is None and has_value(one)
         launch = _computed(lowering, one, places) if by_element else None
@@ -217,7 +217,7 @@ class _Parts:
         return found
 
     def _copies(self) -> list[Launch]:
-        """Results that lie elsewhere: parameters, constants, what is returned twice."""
+        """Copies for results that are computed elsewhere: parameters, constants, results returned twice."""
         lowering = self.lowering
         made: list[Launch] = []
         ends = zip(self.body.outputs, lowering.outputs(self.instruction), strict=True)

@@ -1,4 +1,4 @@
-"""A kernel: its source, how many work items run it, and what it is given."""
+"""A kernel: its source, its grid and its arguments."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from workbench.gpu.emit.writer import Writer
 
 Size: TypeAlias = tuple[int, int, int]
 BLOCK = 256
-"""Work items of a block where nothing asks for another number."""
+"""Work items of a block, by default."""
 
 _LARGE = 1 << 31
 _DIGITS = 16
-"""Of the digest in a kernel's name: code is found by its name, and 8 digits are soon the same by chance."""
+"""Hexadecimal digits of the digest in a kernel's name. Code is found by name, so 8 would soon collide."""
 _ENTRY = "ENTRY"
-"""Stands for the kernel's name until its source is known."""
+"""A placeholder for the kernel's name until its source is known."""
 
 
 @dataclass(frozen=True)
 class Root:
-    """Memory that is allocated as one piece: a kernel's pointers point to the starts of such."""
+    """Memory that is allocated as one piece; a kernel's pointer points to the start of one."""
 
     kind: str
     """``parameter``, ``literal``, ``value`` or ``scratch``."""
     id: int
-    """The instruction's; of scratch memory, the one it is for."""
+    """The id of the instruction; for scratch memory, of the one that uses it."""
     part: int = 0
-    """Which of several results, or which scratch memory."""
+    """The number of the result, or of the scratch memory, if the instruction has several."""
     bytes: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A tensor in memory: its shape, and where its first element lies."""
+    """A tensor in memory: its shape, and the offset of its first element."""
 
     root: Root
     shape: Shape
     offset: int = 0
-    """Elements from the start of the root's memory."""
+    """The offset from the start of the root's memory, in elements."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The source of a kernel, the same in every dialect, and how it is launched."""
+    """The source of a kernel, the same in every dialect, and its launch parameters."""
 
     name: str
     source: str
-    """Functions, types and the kernel; a dialect's prologue goes before it."""
+    """Functions, types and the kernel; the dialect's prologue is prepended."""
     grid: Size
     block: Size
     shared: int = 0
-    """Bytes of dynamic shared memory; what a source declares itself is not counted."""
+    """Bytes of dynamic shared memory, without the arrays that the source declares."""
 
 
 @dataclass(frozen=True)
@@ -72,29 +72,29 @@ class Launch:
     writes: frozenset[Root]
     """The arguments that it writes."""
     schedule: str = ""
-    """How work items share the work: the module of this package that wrote it."""
+    """The schedule: the module of this package that wrote the kernel."""
 
 
 def scheduled(launches: Iterable[Launch], by: Callable[..., object]) -> list[Launch]:
-    """Launches that say whose schedule they are of: that of the module of a function, unless they say so."""
+    """Launches with their schedule set, if it is not, to the module of a function."""
     name = by.__module__.rpartition(".")[2]
     return [one if one.schedule else replace(one, schedule=name) for one in launches]
 
 
 class Builder:
-    """Writes one kernel: pointers to memory, statements, and then the whole.
+    """Writes one kernel: its parameters, its statements, and the complete source.
 
     Args:
-        dialect: What the kernel is for.
-        purpose: What it does, in a few words; becomes its name.
-        places: Every tensor in memory that it reads or writes: large ones need wide indices.
-        lanes: Neighbouring elements that a work item handles at once.
+        dialect: The dialect of the device.
+        purpose: A few words for the kernel's name.
+        places: Every tensor in memory that it reads or writes; large ones need 64-bit indices.
+        lanes: Adjacent elements that a work item handles at once.
     """
 
     def __init__(
         self, dialect: Dialect, purpose: str, places: Sequence[Place], lanes: int = 1
     ) -> None:
-        """No pointer is there yet."""
+        """Start a kernel without parameters."""
         self.dialect = dialect
         wide = any(p.offset + p.shape.element_space >= _LARGE for p in places)
         self.w = Writer("i64" if wide or any(p.shape.elements >= _LARGE for p in places) else "i32")
@@ -117,7 +117,7 @@ class Builder:
         return self.memory(Place(root, Shape(type, (1,))), writes).name
 
     def launch(self, grid: int | Size, block: int = BLOCK) -> Launch:
-        """The kernel that was written, with its arguments."""
+        """The finished kernel, with its arguments."""
         size = (grid, 1, 1) if isinstance(grid, int) else grid
         body = self.w.text()
         parameters = ", ".join(self._parameter(*item) for item in self._pointers.items())
@@ -136,7 +136,7 @@ class Builder:
 
 
 def work_item(b: Builder, items: int) -> Index:
-    """The number of this work item; those beyond the last one return."""
+    """The number of this work item; work items past the last one return."""
     w = b.w
     flat = w.define(w.integer_type, f"({w.integer_type})GROUP(0) * {BLOCK} + LOCAL(0)", "t")
     if items % BLOCK:
@@ -145,5 +145,5 @@ def work_item(b: Builder, items: int) -> Index:
 
 
 def blocks_of(items: int) -> int:
-    """The number of blocks that hold so many work items."""
+    """The number of blocks that hold a number of work items."""
     return -(-items // BLOCK)

@@ -1,4 +1,4 @@
-"""The kernel of a product with few rows: the other operand is read once, by work items side by side."""
+"""The kernel of a product with few rows: the large operand is read once, with coalesced loads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from workbench.gpu.kernels.kernel import BLOCK, Builder
 from workbench.gpu.kernels.product import Product, Store, as_work, split_over
 
 MOST_ROWS = 8
-"""Rows up to which it is the reading of the other operand that takes the time."""
+"""Most rows for which the time goes into reading the large operand."""
 
 _ACCESS = 16
 _LANES = 4
 _UNROLLED = 4
 _PLENTY = 256
-"""Blocks that keep a device busy with reading."""
+"""Number of blocks that saturate a device's memory bandwidth."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Cut:
     """The division of columns and terms among a block's work items."""
 
     columns: int
-    """Work items side by side along the columns."""
+    """Work items along the columns."""
     wide: int
     """Columns of one work item."""
     slices: int
-    """Work items that share the terms of a sum."""
+    """Work items that a sum's terms are divided among."""
     deep: int
-    """Neighbouring terms that a work item reads at once."""
+    """Adjacent terms that a work item reads at once."""
 
     @property
     def span(self) -> int:
@@ -38,12 +38,12 @@ class Cut:
 
     @property
     def stride(self) -> int:
-        """Terms that a block goes through at a time."""
+        """Terms that a block handles at a time."""
         return self.slices * self.deep
 
 
 def cut_for(product: Product) -> Cut:
-    """Neighbouring work items read neighbouring elements, and each as many as one access gives."""
+    """The division: adjacent work items read adjacent elements, and each as many as one access loads."""
     operand = product.b
     lanes = min(_LANES, _ACCESS // max(operand.size, product.bytes))
     while operand.unit % lanes:
@@ -52,7 +52,7 @@ def cut_for(product: Product) -> Cut:
 
 
 def parts_for(product: Product, cut: Cut) -> int:
-    """The number of blocks that share the terms of each sum."""
+    """The number of blocks that the terms of each sum are split among."""
     blocks = product.batch * -(-product.n // cut.span)
     most = product.k // (cut.stride * 2 * _UNROLLED)
     return max(1, min(-(-_PLENTY // blocks), most))
@@ -62,16 +62,16 @@ class Narrow:
     """Writes the kernel.
 
     Args:
-        b: Where it is written, with the operands bound.
-        product: What it computes.
-        cut: How a block's work items share it.
-        parts: Blocks that share the terms of each sum.
+        b: The builder, with the operands bound.
+        product: The product.
+        cut: The division among a block's work items.
+        parts: Blocks that the terms of each sum are split among.
     """
 
     threads = BLOCK
 
     def __init__(self, b: Builder, product: Product, cut: Cut, parts: int) -> None:
-        """Find this block's columns and this work item's place among them."""
+        """Compute this block's columns and this work item's position among them."""
         self.b, self.w, self.product, self.cut = b, b.w, product, cut
         w = b.w
         tiles = -(-product.n // cut.span)
@@ -91,7 +91,7 @@ class Narrow:
         self.turns = -(-turns // self.unrolled)
 
     def write(self, store: Store) -> int:
-        """Write it all; gives the number of blocks."""
+        """Write the kernel; returns the number of blocks."""
         w, p, cut = self.w, self.product, self.cut
         cells = p.m * cut.span
         w.line(f"SHARED ALIGN({_ACCESS}) {p.work} s[{cells * cut.slices}];")
@@ -111,7 +111,7 @@ class Narrow:
         return self.blocks
 
     def _terms(self, k: Index) -> None:
-        """Add the products of a few neighbouring terms."""
+        """Add the products of a few adjacent terms."""
         w, t, p, cut = self.w, self.b.tensors, self.product, self.cut
         column = self.first + self.place * cut.wide
         with w.block(f"if ({t.inside((column, k), (p.n, p.k))})"):
@@ -127,7 +127,7 @@ class Narrow:
                         w.line(f"r[{row * cut.wide + e}] += {left} * {text};")
 
     def _finish(self, store: Store, cell: Index, cells: int) -> None:
-        """Add up what the slices found for one cell, and store it."""
+        """Add up the slices' partial sums for one cell, and store the total."""
         w, t, p, cut = self.w, self.b.tensors, self.product, self.cut
         t.lanes = 1
         row, column = cell.divmod(cut.span, w)

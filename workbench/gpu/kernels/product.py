@@ -1,4 +1,4 @@
-"""Matrix products: sums over k of what two operands give at an index, whatever computes that."""
+"""Matrix products: sums over k of the elements of two operands, which may be computed on the fly."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from workbench.gpu.emit.writer import Writer
 
 Ints: TypeAlias = tuple[int, ...]
 Value: TypeAlias = "Callable[[Tensors, Indices, Index, Index], Scalar]"
-"""An operand's element at an index of the batch, of its own axis (rows or columns) and of k."""
+"""A function for an operand's element at indices of the batch, its own axis (rows or columns) and k."""
 Placing: TypeAlias = "Callable[[Writer, Indices, Index, Index], Indices]"
-"""The index in a result for one of the batch, the row and the column."""
+"""A function from the indices of batch, row and column to the index in a result."""
 Cell: TypeAlias = "tuple[Indices, Index, Index]"
 """An element of a product: the index in the batch, the row, the column."""
 Store: TypeAlias = "Callable[[Sequence[Cell], Sequence[str]], None]"
-"""Stores finished sums of neighbouring cells."""
+"""A function that stores finished sums of adjacent cells."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class Operand:
 
     value: Value
     along_k: bool
-    """Whether neighbours along k lie nearer to each other in memory than those along its own axis."""
+    """Whether k has a smaller stride in memory than the operand's own axis."""
     unit: int
-    """The elements along the nearer axis that lie in one piece; a vector access never leaves it."""
+    """Contiguous elements along the axis of the smaller stride; no vector access may cross their end."""
     size: int = 4
     """Bytes of an element in memory."""
     own: Ints = ()
-    """What the index along its own axis is split into, if it is."""
+    """The lengths that the index along its own axis is split into, if it is."""
     inner: Ints = ()
-    """What the index along k is split into, if it is."""
+    """The lengths that the index along k is split into, if it is."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Product:
 
     heart: Instruction
     lens: Ints
-    """Of the batch."""
+    """The lengths of the batch's axes."""
     m: int
     n: int
     k: int
@@ -63,16 +63,16 @@ class Product:
 
     @property
     def work(self) -> str:
-        """The C type that sums are kept in."""
+        """The C type of sums."""
         return work_type(self.heart)
 
     @property
     def bytes(self) -> int:
-        """Bytes of an element that is computed with."""
+        """Bytes of an element of that type."""
         return int(self.work[1:]) // 8
 
     def swapped(self) -> Product:
-        """The product of the transposed operands, with rows for columns."""
+        """The product of the transposed operands, with rows and columns exchanged."""
         place = self.place
 
         def turned(w: Writer, batch: Indices, row: Index, column: Index) -> Indices:
@@ -82,7 +82,7 @@ class Product:
 
 
 def work_type(heart: Instruction) -> str:
-    """The C type that sums of an instruction are kept in; integers wrap, so they are unsigned."""
+    """The C type of an instruction's sums; integers wrap, so they are unsigned."""
     kinds = {c_type(i.shape.type) for i in heart.inputs}
     if "f64" in kinds or "f32" in kinds:
         return "f64" if "f64" in kinds else "f32"
@@ -90,7 +90,7 @@ def work_type(heart: Instruction) -> str:
 
 
 def as_work(w: Writer, value: Scalar, work: str) -> str:
-    """A value in the type that sums are kept in."""
+    """A value converted to the type of sums."""
     if c_type(value.type) == work:
         return value.text
     return w.let(work, f"({work}){value.text}")
@@ -109,7 +109,7 @@ def result_of(w: Writer, product: Product, text: str) -> Scalar:
 
 
 def split_over(flat: Index, lens: Sequence[int], w: Writer) -> Indices:
-    """The index of an element counted in row-major order; axes of length 1 have 0."""
+    """The index of an element from its row-major position; 0 along axes of length 1."""
     axes = [a for a, n in enumerate(lens) if n != 1]
     found = dict(zip(axes, split(flat, [lens[a] for a in axes], w), strict=True))
     return tuple(found.get(a, Index()) for a in range(len(lens)))

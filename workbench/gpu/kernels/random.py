@@ -1,7 +1,8 @@
-"""Random numbers: the Mersenne twister that the reference draws from, 32 bits at a time.
+"""Random numbers: the Mersenne twister that the reference uses, 32 bits at a time.
 
-One block keeps the twister's state in shared memory. A third of the new state depends on the old one
-alone, so work items make it together, in three steps. A second kernel makes numbers of the draws.
+One block keeps the twister's state in shared memory. Each third of the new state depends only on the
+old one and on earlier thirds, so work items compute a third in parallel. A second kernel converts
+the draws to numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _STATE, _FAR = 624, 397
 _STEPS = (0, 227, 454, 624)
-"""Where steps of a twist begin: each reads what earlier ones have made, and no more."""
+"""The starts of a twist's steps: each step reads the old state and the results of earlier steps only."""
 _TWIST = (
     "DEVICE u32 twist(u32 a, u32 b, u32 far) { u32 y = (a & 0x80000000u) | (b & 0x7fffffffu);"
     " return far ^ (y >> 1) ^ (y & 1u ? 0x9908b0dfu : 0u); }"
@@ -38,7 +39,7 @@ _TEMPER = (
 
 @schedule(RandomUniform)
 def random_uniform(lowering: Lowering, i: Instruction) -> list[Launch]:
-    """Draws, then numbers of the result's type."""
+    """A kernel that draws, and one that converts the draws to the result's type."""
     type = i.shape.type
     each = 1 if type.is_integral and type.size < 8 else 2
     draws = lowering.scratch(i, 0, Shape(DType.UINT32, (i.shape.elements * each,)))
@@ -75,7 +76,7 @@ def _seeded(w: Writer, state: str, seed: str) -> None:
 
 
 def _twisted(w: Writer, state: str, first: int, end: int) -> None:
-    """Elements ``first`` to ``end`` of the next state, at most as many as there are work items."""
+    """Compute elements ``first`` to ``end`` of the next state, at most one per work item."""
     with w.fresh():
         w.line(f"const i32 k = {first} + LOCAL(0);")
         w.line(f"const i32 next = k + 1 < {_STATE} ? k + 1 : 0;")

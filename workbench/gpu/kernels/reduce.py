@@ -1,8 +1,8 @@
-"""Reductions with the elementwise work around them: rows of elements that blocks of work items share.
+"""Kernels of reductions, with the elementwise work around them: blocks of work items share rows.
 
-Each reduction of a body is a stage: every work item joins the elements that it takes of its row, then
-the work items of the row join what they found. What fits registers is read once for all stages. Few
-long rows are split among blocks, whose partial results a second kernel joins.
+Each reduction of a body is a stage: every work item folds its elements of the row, then the work items
+of the row combine their partial results. Elements that fit in registers are read once for all stages.
+Few long rows are split among blocks, whose partial results a second kernel combines.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 _ALONG_FROM = 32
-"""Rows from which partial results of neighbouring rows lie side by side."""
+"""Number of rows from which the partial results of adjacent rows are adjacent in memory."""
 
 
 class _UnfitError(Exception):
-    """A body reads a reduction's result at other rows than a work item has."""
+    """A body reads a reduction's result at rows that the work item does not have."""
 
 
 @dataclass(frozen=True)
@@ -47,22 +47,22 @@ class Work:
     """The work of a reducing kernel."""
 
     instruction: Instruction
-    """The one that the kernel is for."""
+    """The instruction that the kernel computes."""
     space: Space
     stages: tuple[Instruction, ...]
-    """The reductions over the space, each after those that it needs."""
+    """The reductions over the space, in topological order."""
     results: tuple[Instruction, ...]
     targets: tuple[Place, ...]
     places: Mapping[Instruction, Place]
-    """Operands in memory."""
+    """The operands in memory."""
     given: Mapping[Instruction, Instruction] = field(default_factory=dict[Instruction, Instruction])
-    """What a body's parameters stand for."""
+    """The values of a body's parameters."""
     size: int = 4
     """Bytes of an element of the largest operand."""
 
     @property
     def gives_rows(self) -> bool:
-        """Whether every result has one element a row."""
+        """Whether every result has one element per row."""
         return all(r.shape.elements == self.space.rows for r in self.results)
 
     @property
@@ -72,7 +72,7 @@ class Work:
 
     @property
     def is_joint(self) -> bool:
-        """Whether no reduction needs another one, so that partial results of all can be joined."""
+        """Whether no reduction depends on another, so that all partial results can be combined at once."""
         return not any(set(self.stages) & needed_for([s.inputs[0]]) for s in self.stages)
 
 
@@ -80,7 +80,7 @@ class Work:
 
 
 class _Kernel:
-    """One reducing kernel that is being written."""
+    """Writes one kernel of reductions."""
 
     def __init__(self, lowering: Lowering, work: Work, tiling: Tiling, purpose: str) -> None:
         lanes = max(tiling.row_vector, tiling.column_vector) if lowering.machine.access else 1
@@ -116,7 +116,7 @@ class _Kernel:
         return fold.one(self.w, self.b.tensors.at(stage.inputs[0], self.index(row, column)), column)
 
     def bind(self, stage: Instruction, fold: Fold, found: Sequence[Parts]) -> None:
-        """Let later stages know what a stage gave."""
+        """Bind a stage to its results, for later stages."""
         values = [fold.result(self.w, parts) for parts in found]
 
         def at(index: Indices) -> Scalar:
@@ -128,14 +128,14 @@ class _Kernel:
         self.b.tensors.bind(stage, at)
 
     def run_stages(self) -> None:
-        """All reductions, one after another."""
+        """Write all reductions, one after another."""
         for stage in self.work.stages:
             fold = self.fold(stage)
             found = self.team.folded(fold, lambda r, c, s=stage, f=fold: self.element(s, f, r, c))
             self.bind(stage, fold, found)
 
     def store_results(self) -> None:
-        """Write every result: by a row's first work item, or by each the elements that it takes."""
+        """Store every result: one per row by its first work item, others by each work item its elements."""
         for result, place in zip(self.work.results, self.work.targets, strict=True):
             target = self.b.memory(place, writes=True)
             if result.shape.elements == self.work.space.rows:
@@ -156,7 +156,7 @@ class _Kernel:
                 self._store_chunk(result, target, columns)
 
     def _store_chunk(self, result: Instruction, target: Memory, columns: Sequence[Index]) -> None:
-        """Elements of neighbouring columns, or of neighbouring rows in one column."""
+        """Store elements of adjacent columns, or of adjacent rows in one column."""
         if len(self.team.rows) == 1:
             self._store(result, target, [self.index(self.team.rows[0], c) for c in columns])
             return
@@ -167,12 +167,12 @@ class _Kernel:
         store(self.b, target, indices, [self.b.tensors.at(result, i) for i in indices])
 
     def launch(self) -> Launch:
-        """The whole kernel."""
+        """The finished kernel."""
         return self.b.launch((self.tiling.blocks, self.tiling.parts, 1), self.tiling.block)
 
 
 def launches(lowering: Lowering, work: Work) -> list[Launch] | None:
-    """The kernel of a reduction, or two where few long rows are split among blocks."""
+    """The kernel of a reduction, or two if few long rows are split among blocks."""
     s, purpose = work.space, kernel_text(work.instruction)
     tiling = tiling_of(s.rows, s.columns, s.along, s.run, work.size, lowering.machine, work.passes)
     if work.gives_rows and work.is_joint:
@@ -192,7 +192,7 @@ def launches(lowering: Lowering, work: Work) -> list[Launch] | None:
 
 
 def _split(lowering: Lowering, work: Work, tiling: Tiling, purpose: str) -> list[Launch]:
-    """A kernel that leaves partial results in scratch memory, and one that joins them."""
+    """A kernel that stores partial results in scratch memory, and one that combines them."""
     first = _Kernel(lowering, work, tiling, f"{purpose} parts")
     side_by_side = tiling.rows >= _ALONG_FROM
     lens = (tiling.parts, tiling.rows) if side_by_side else (tiling.rows, tiling.parts)
@@ -252,7 +252,7 @@ def _join_parts(kernel: _Kernel, stage: Instruction, places: Sequence[Place], at
 
 @schedule(Reduction, ArgExtreme)
 def reduction(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
-    """A reduction by itself, of a tensor in memory."""
+    """The kernels of a single reduction of a tensor in memory."""
     if not is_reducible(instruction):
         return None
     x = instruction.inputs[0]
@@ -273,7 +273,7 @@ def reduction(lowering: Lowering, instruction: Instruction) -> list[Launch] | No
 
 @schedule(FusedReduce, SplitFusedReduce)
 def fused(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
-    """The reductions of a body with the elementwise work around them."""
+    """The kernels of a body of reductions and elementwise work."""
     body = instruction.modules[0]
     needed = needed_for(body.outputs)
     own = [i for i in body if i in needed]
@@ -296,7 +296,7 @@ def _is_work(i: Instruction) -> bool:
 def _tables(
     lowering: Lowering, instruction: Instruction, own: Sequence[Instruction]
 ) -> Iterator[tuple[Instruction, Place]]:
-    """Places of a body's constants of several elements."""
+    """The places of a body's constants of several elements."""
     tables = [i for i in own if i.literal is not None and i.shape.elements > 1]
     for number, one in enumerate(tables):
         assert one.literal is not None
@@ -309,7 +309,7 @@ def _fitting(
     found: Sequence[Instruction],
     places: Mapping[Instruction, Place],
 ) -> Work | None:
-    """The work of a body, if its reductions and results have the rows of the first one."""
+    """The work of a body, if all its reductions and results have the first reduction's rows."""
     lens, axes = found[0].inputs[0].shape.lens, reduced_axes(found[0])
     shapes = [p.shape for p in places.values() if p.shape.lens == lens]
     if not prod(lens):
@@ -336,7 +336,7 @@ def _is_stage(one: Instruction, space: Space) -> bool:
 
 @schedule(Softmax, LogSoftmax)
 def normalisation(lowering: Lowering, instruction: Instruction) -> list[Launch] | None:
-    """Softmax and its logarithm, as a body of the reductions and elementwise work that they are."""
+    """The kernels of softmax and log-softmax, as a body of reductions and elementwise work."""
     x = instruction.inputs[0]
     if lowering.is_folded(x) or x.shape.type is DType.FP4X2:
         return None
@@ -369,7 +369,7 @@ def _normalisation_body(
     else:
         spread = body.add("multibroadcast", body.add("log", total), out_lens=shape.lens)
         result = body.add("sub", shifted, spread)
-    if type.is_integral and type is not DType.BOOL:  # low bits are kept, as of any sum
+    if type.is_integral and type is not DType.BOOL:  # keep the low bits, as any sum does
         result = body.add("convert", result, target_type=DType.INT64)
     result = result if exact else body.add("convert", result, target_type=type)
     return parameter, (most, total), result

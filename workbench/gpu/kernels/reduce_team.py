@@ -1,4 +1,4 @@
-"""The work items that share rows of a reduction: what each takes, and how they join what they found."""
+"""The work items that share rows of a reduction: their elements, and how they combine partial results."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.reduce_tiling import Tiling
 
 Element: TypeAlias = Callable[[Index, Index], Parts]
-"""The partial result of the element at a row and a column."""
+"""A function for the partial result of the element at a row and a column."""
 Chunk: TypeAlias = tuple[list[Index], str]
-"""Neighbouring columns, and the condition under which they are there; empty if they surely are."""
+"""Adjacent columns, and the condition that they exist; empty if they always do."""
 _READ_BY_ALL = 8
-"""Warps' results up to which every work item reads all of them."""
+"""Most warps for which every work item reads the results of all."""
 
 
 class Team:
-    """One work item's place in its block, and what it does together with the others.
+    """One work item's position in its block, and its work together with the others.
 
     Args:
-        b: Writes the kernel.
-        tiling: Who handles what.
+        b: The builder of the kernel.
+        tiling: The division of the elements.
     """
 
     def __init__(self, b: Builder, tiling: Tiling) -> None:
-        """Find this work item's rows and its lane."""
+        """Compute this work item's rows and its lane."""
         self.w, self.warp, self.tiling = b.w, b.dialect.warp, tiling
         w, t = self.w, tiling
         self.item = w.define(w.integer_type, "LOCAL(0)", "t")
@@ -49,14 +49,14 @@ class Team:
         self._chunks: list[Chunk] | None = None
 
     def _bits(self, text: str, count: int, alone: bool) -> Index:
-        """A number below ``count`` that some bits of the work item's number are."""
+        """A number below ``count``, from some bits of the work item's number."""
         if count == 1:
             return Index()
         name = self.item if alone else self.w.define(self.w.integer_type, text, "t")
         return Index.of(Variable(name, 0, count - 1))
 
     def _clamped(self, name: str, count: int, most: int) -> tuple[str, Index]:
-        """Whether a number is below ``count``, and the number, or the last one below it."""
+        """The condition that a number is below ``count``, and the number clamped to that range."""
         if most <= count:
             return "", Index.of(Variable(name, 0, count - 1)) if count > 1 else Index()
         condition = f"{name} < {count}"
@@ -88,13 +88,13 @@ class Team:
         return [number * vector + c for c in range(vector)]
 
     def _rest(self) -> range:
-        """Columns after the last whole vector; only where a work item has its row for itself."""
+        """The columns after the last whole vector; only if a work item has a row to itself."""
         t = self.tiling
         return range(t.chunks * t.column_vector, t.columns)
 
     @contextmanager
     def loop(self) -> Generator[list[Chunk]]:
-        """A loop over whole vectors of this work item's columns, a few at once."""
+        """A loop over the whole vectors of this work item's columns, a few per iteration."""
         t, w = self.tiling, self.w
         share = t.each * t.lanes
         end = str(t.chunks)
@@ -115,7 +115,7 @@ class Team:
 
     @contextmanager
     def each(self) -> Generator[list[Chunk]]:
-        """This work item's columns: kept ones, or those of a loop's turn."""
+        """This work item's columns: all that are kept in registers, or those of one iteration of the loop."""
         if self.tiling.is_kept:
             yield self.chunks()
         else:
@@ -124,7 +124,7 @@ class Team:
 
     @contextmanager
     def when(self, *conditions: str) -> Generator[None]:
-        """Statements for work items whose row is there, and for which conditions hold."""
+        """Statements for work items whose row exists and for which conditions hold."""
         condition = " && ".join(c for c in (self.is_row, *conditions) if c)
         if not condition:
             yield
@@ -135,7 +135,7 @@ class Team:
     # Folding
 
     def folded(self, fold: Fold, element: Element) -> list[Parts]:
-        """The folded elements of each row of this work item, known to every lane of the row."""
+        """The fold of each row of this work item; every lane of the row gets it."""
         if self.tiling.is_kept:
             own = [self._tree(fold, element, row, self.chunks()) for row in self.rows]
         else:
@@ -151,7 +151,7 @@ class Team:
         return fold.tree(self.w, parts)
 
     def _guarded(self, fold: Fold, parts: Parts, condition: str) -> Parts:
-        """A partial result, or that of nothing."""
+        """A partial result, or the identity if a condition fails."""
         if not condition:
             return parts
         choices = zip(fold.kinds, parts, fold.identity, strict=True)
@@ -172,7 +172,7 @@ class Team:
             for row, own in zip(self.rows, sums, strict=True)
         ]
 
-    # Joining lanes
+    # Combining lanes
 
     def _joined(self, fold: Fold, own: list[Parts]) -> list[Parts]:
         t = self.tiling
@@ -186,7 +186,7 @@ class Team:
         return found
 
     def _shuffled(self, fold: Fold, parts: Parts, lanes: int) -> Parts:
-        """Join the results of ``lanes`` neighbours of a warp."""
+        """Combine the results of ``lanes`` adjacent work items of a warp."""
         step = 1
         while step < lanes:
             other = tuple(
@@ -198,7 +198,7 @@ class Team:
         return parts
 
     def _across_warps(self, fold: Fold, parts: Parts) -> Parts:
-        """Join the results of a row's warps through shared memory."""
+        """Combine the results of a row's warps through shared memory."""
         w, t, warp = self.w, self.tiling, self.warp
         count = t.lanes // warp
         arrays = [w.array(k, t.block // warp, "s", "SHARED") for k in fold.kinds]
@@ -217,7 +217,7 @@ class Team:
         return tuple(self.w.define(k, f"{array}[{place}]", "m") for k, array in found)
 
     def _by_halves(self, fold: Fold, own: list[Parts]) -> list[Parts]:
-        """Join the lanes' results in shared memory, the first half with the second, and so on."""
+        """Combine the lanes' results in shared memory, halving their number at each step."""
         w, t = self.w, self.tiling
         arrays = self._arrays(fold, len(own))
         for names, parts in zip(arrays, own, strict=True):
@@ -241,7 +241,7 @@ class Team:
                 self.w.line(f"{target} = {text};")
 
     def _arrays(self, fold: Fold, rows: int) -> list[list[str]]:
-        """Shared arrays for every row's parts; what other stages used is used again."""
+        """Shared arrays for every row's partial results; stages share them."""
         keys = [
             [(k, len(fold.kinds) * row + n) for n, k in enumerate(fold.kinds)]
             for row in range(rows)
@@ -258,5 +258,5 @@ class Team:
 
     @property
     def is_first(self) -> str:
-        """The condition that this work item is its row's first."""
+        """The condition that this work item is the first of its row."""
         return "" if self.tiling.lanes == 1 else f"{self.lane.text()} == 0"

@@ -1,4 +1,4 @@
-"""Tilings of reductions: the division of elements among work items."""
+"""Tilings of reductions: the division of their elements among work items."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from workbench.gpu.kernels.kernel import BLOCK
 from workbench.gpu.machine import Machine
 
 KEPT = 32
-"""Elements that a work item holds in registers from one stage to the next."""
+"""Most elements that a work item keeps in registers from one stage to the next."""
 _EACH = 16
-"""Elements that a work item takes where there are work items enough."""
+"""Elements per work item if there are enough work items."""
 _FEW_ROWS = 512
 _SPREAD = 256
-"""Blocks that rows are spread over before a block takes several."""
+"""Number of blocks that rows are spread over before a block gets several rows."""
 _WIDEST = 8
-"""Neighbours that a work item handles at once at most, of however small a type."""
+"""Most adjacent elements that a work item handles at once, however small their type."""
 _BLOCKS = 1024
-"""Blocks that a split reduction aims at."""
+"""Number of blocks that a split reduction aims at."""
 _CPU_BLOCKS = 64
-"""Blocks that keep a CPU's cores busy."""
+"""Number of blocks that keep a CPU's cores busy."""
 _CPU_LEAST = 1 << 12
-"""Elements of a part on a CPU at least."""
+"""Least number of elements of a part on a CPU."""
 _AT_ONCE = 16
-"""Partial results that a CPU's work item keeps: its vectors join them."""
+"""Partial results that a CPU's work item keeps, so that the loop vectorizes."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """The elements that are reduced: a row for each result, a column for each element of it."""
+    """The elements that are reduced: a row per result, a column per element that is folded into it."""
 
     lens: tuple[int, ...]
     kept: tuple[int, ...]
-    """The axes that rows count, in the order in which they lie in memory."""
+    """The axes that rows enumerate, in their order in memory."""
     reduced: tuple[int, ...]
-    """The axes that columns count."""
+    """The axes that columns enumerate."""
     along: bool
-    """Whether neighbours in memory belong to one row, and not to neighbouring rows."""
+    """Whether elements adjacent in memory belong to one row, not to adjacent rows."""
 
     @property
     def rows(self) -> int:
@@ -57,7 +57,7 @@ class Space:
 
     @property
     def run(self) -> int:
-        """The length of the innermost axis of those that neighbours lie along."""
+        """The length of the innermost axis of the rows or columns, whichever is contiguous."""
         axes = self.reduced if self.along else self.kept
         return self.lens[axes[-1]] if axes else 1
 
@@ -72,7 +72,7 @@ class Space:
 
 
 def space_of(lens: Sequence[int], axes: Sequence[int], largest: Shape) -> Space:
-    """The space of a reduction along some axes, ordered as its largest operand lies in memory."""
+    """The space of a reduction along some axes, in the memory order of its largest operand."""
     strides = largest.strides
     repeated = [a for a in range(len(lens)) if lens[a] > 1 and not strides[a]]
     order = [a for a in memory_order(largest) if lens[a] > 1 and strides[a]]
@@ -83,22 +83,22 @@ def space_of(lens: Sequence[int], axes: Sequence[int], largest: Shape) -> Space:
 
 @dataclass(frozen=True)
 class Tiling:
-    """The tiling of a block: ``across`` groups of rows by ``lanes`` work items for each."""
+    """The tiling of a block: ``across`` groups of rows, with ``lanes`` work items each."""
 
     rows: int
     columns: int
     along: bool
-    """Whether neighbouring work items take neighbouring columns, and not neighbouring rows."""
+    """Whether adjacent work items take adjacent columns, not adjacent rows."""
     lanes: int = 1
     """Work items that share a row."""
     across: int = 1
-    """Rows, or groups of neighbouring rows, that a block handles."""
+    """Rows, or groups of adjacent rows, per block."""
     row_vector: int = 1
-    """Neighbouring rows that a work item handles."""
+    """Adjacent rows per work item."""
     column_vector: int = 1
-    """Neighbouring columns that a work item takes at once."""
+    """Adjacent columns that a work item handles at once."""
     parts: int = 1
-    """Blocks that share a row."""
+    """Blocks that a row is split among."""
 
     @property
     def block(self) -> int:
@@ -107,7 +107,7 @@ class Tiling:
 
     @property
     def groups(self) -> int:
-        """Groups of rows."""
+        """The number of groups of rows."""
         return self.rows // self.row_vector
 
     @property
@@ -117,17 +117,17 @@ class Tiling:
 
     @property
     def chunks(self) -> int:
-        """Whole vectors of columns of a row."""
+        """Whole vectors of columns per row."""
         return self.columns // self.column_vector
 
     @property
     def each(self) -> int:
-        """Vectors of columns that a work item takes, where it takes most."""
+        """Most vectors of columns of a work item."""
         return -(-self.chunks // (self.lanes * self.parts))
 
     @property
     def at_once(self) -> int:
-        """Vectors of columns that a turn of a work item's loop takes, so that their loads overlap."""
+        """Vectors of columns per iteration of a work item's loop, so that their loads overlap."""
         if self.chunks % (self.each * self.lanes * self.parts):
             return 1
         fits = self.row_vector * self.column_vector
@@ -135,7 +135,7 @@ class Tiling:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a work item's elements fit its registers, so that each is read once."""
+        """Whether a work item's elements fit in its registers, so that each is read once."""
         return self.parts == 1 and self.each * self.row_vector * self.column_vector <= KEPT
 
 
@@ -145,13 +145,13 @@ def tiling_of(
     """The tiling of a reduction.
 
     Args:
-        rows: Results.
-        columns: Elements that become one.
-        along: Whether neighbours in memory belong to one row.
-        run: Neighbours in memory that one index counts.
+        rows: The number of results.
+        columns: The number of elements per result.
+        along: Whether elements adjacent in memory belong to one row.
+        run: The length of the contiguous axis.
         size: Bytes of an element.
-        machine: What the kernel runs on.
-        passes: How often elements are gone through: by each reduction, and to store them.
+        machine: The machine that the kernel runs on.
+        passes: The number of passes over the elements: one per reduction, and one to store them.
     """
     start = Tiling(rows, columns, along)
     if machine.is_cpu:
@@ -163,9 +163,9 @@ def tiling_of(
 
 
 def _along_on_cpu(t: Tiling, passes: int) -> Tiling:
-    """A row is one work item's, whose neighbouring elements vectors hold; barriers cost a CPU much.
+    """One work item per row, vectorized along the row, because barriers are expensive on a CPU.
 
-    What is gone through more than once is shared, so that elements need not be computed again.
+    With more than one pass, work items share rows, so that elements are kept and not recomputed.
     """
     if t.columns <= KEPT:
         return replace(t, across=_power_of_two(min(16, -(-t.rows // _CPU_BLOCKS))))
@@ -176,7 +176,7 @@ def _along_on_cpu(t: Tiling, passes: int) -> Tiling:
 
 
 def _across_on_cpu(t: Tiling, run: int) -> Tiling:
-    """A work item takes as many neighbouring rows as vectors hold."""
+    """Each work item takes as many adjacent rows as a vector holds."""
     vector = next(v for v in (_AT_ONCE, 8, 4, 2, 1) if run % v == 0)
     while vector > 1 and vector * t.columns > KEPT and t.rows < 2 * vector:
         vector //= 2
@@ -185,7 +185,7 @@ def _across_on_cpu(t: Tiling, run: int) -> Tiling:
 
 
 def _along(t: Tiling, vector: int, machine: Machine) -> Tiling:
-    """Neighbouring work items take neighbouring columns; a row has as many of them as it needs."""
+    """Adjacent work items take adjacent columns; a row has as many work items as it needs."""
     chunks = t.columns // vector
     most = BLOCK if t.rows >= _FEW_ROWS else machine.threads
     lanes = min(most, _power_of_two(chunks))
@@ -196,13 +196,13 @@ def _along(t: Tiling, vector: int, machine: Machine) -> Tiling:
 
 
 def _may_halve(chunks: int, lanes: int, vector: int) -> bool:
-    """Whether a row's work items can do with half as many: so few elements each, or none idle."""
+    """Whether half as many work items suffice for a row: they have few elements, or some would be idle."""
     each = -(-chunks * 2 // lanes) * vector
     return each <= _EACH or (each <= KEPT and chunks % lanes > 0 and chunks % (lanes // 2) == 0)
 
 
 def _across(t: Tiling, vector: int, machine: Machine) -> Tiling:
-    """Neighbouring work items take neighbouring rows; lanes share the columns where rows are few."""
+    """Adjacent work items take adjacent rows; if rows are few, lanes share the columns."""
     while vector > 1 and t.rows // vector * -(-t.columns // 4) < machine.busy:
         vector //= 2
     groups, lanes = t.rows // vector, 1
@@ -217,7 +217,7 @@ def _across(t: Tiling, vector: int, machine: Machine) -> Tiling:
 
 
 def parts_for(t: Tiling, machine: Machine) -> Tiling:
-    """The tiling with rows shared among blocks, where there are too few blocks otherwise."""
+    """The tiling, with rows split among blocks if there are too few blocks otherwise."""
     aim, least = (_CPU_BLOCKS, _CPU_LEAST) if machine.is_cpu else (_BLOCKS, KEPT)
     shared = replace(t, lanes=min(t.lanes, BLOCK))
     if t.blocks * 4 > aim or shared.each * t.column_vector < 2 * least:

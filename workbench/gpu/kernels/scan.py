@@ -1,4 +1,4 @@
-"""Running sums and products along an axis; the places of what is not zero, which are found by counting."""
+"""Kernels of scans (running sums and products) along an axis, and of nonzero, which scans counts."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 _SHORT = 32
-"""Elements up to which a row is added up by one work item."""
+"""Most elements of a row that one work item scans alone."""
 _MANY = 1 << 14
-"""Rows from which each may be one work item's."""
+"""Number of rows from which each is scanned by one work item."""
 _EACH = 16
-"""Elements that a work item looks at when the nonzero ones are counted."""
+"""Elements per work item when nonzero elements are counted."""
 
 
-# Running sums
+# Scans
 
 
 @schedule(PrefixScanSum, PrefixScanProd)
 def prefix_scan(lowering: Lowering, i: Instruction) -> list[Launch]:
-    """A block for each row, or a work item where rows are short or many."""
+    """A scan with a block per row, or with a work item per row if rows are short or many."""
     lens = i.shape.lens
     n = lens[axis_of(i)]
     alone = n <= _SHORT or prod(lens) // n >= _MANY
@@ -45,10 +45,10 @@ def prefix_scan(lowering: Lowering, i: Instruction) -> list[Launch]:
 
 
 class _Scan:
-    """A kernel of running sums, while it is written."""
+    """The builder of a scan kernel."""
 
     def __init__(self, lowering: Lowering, i: Instruction) -> None:
-        """Inputs are read, and nothing is written yet."""
+        """Start the kernel, with its inputs bound."""
         inputs, out = lowering.inputs(i), lowering.place(i)
         self.b = Builder(lowering.dialect, i.name, [*(p for _, p in inputs), out])
         for one, place in inputs:
@@ -69,19 +69,19 @@ class _Scan:
         return prod(self.lens) // self.n
 
     def place(self, row: Index, element: Index) -> Indices:
-        """The index of an element of a row, counted from where the row begins to be added up."""
+        """The index of an element of a row, counted from the end at which the scan starts."""
         others = (*self.lens[: self.axis], *self.lens[self.axis + 1 :])
         rest = split(row, others, self.b.w)
         at = Index((), self.n - 1) - element if self.op.reverse else element
         return (*rest[: self.axis], at, *rest[self.axis :])
 
     def value(self, row: Index, element: Index) -> str:
-        """An element of the input in the type of the sums."""
+        """An element of the input in the accumulator's type."""
         found = self.b.tensors.at(self.i.inputs[0], self.place(row, element))
         return converted(self.b.w, found, self.work).text
 
     def write(self, row: Index, element: Index, total: str) -> None:
-        """Store a sum, rounded."""
+        """Store a partial result, rounded."""
         w = self.b.w
         made = converted(w, Scalar(total, self.work), self.i.shape.type)
         offset = linear(self.place(row, element), self.out.shape.strides, self.out.offset)
@@ -123,7 +123,7 @@ def _rows_together(s: _Scan) -> Launch:
 
 
 def _scan_block(w: Writer, shared: str, own: str, join: Callable[[str, str], str]) -> None:
-    """Let shared memory hold each work item's value joined with those before it."""
+    """Scan the work items' values in shared memory (inclusive)."""
     joined = join(f"{shared}[LOCAL(0) - step]", own)
     w.line(f"{shared}[LOCAL(0)] = {own};")
     w.line("BARRIER();")
@@ -139,7 +139,7 @@ def _scan_block(w: Writer, shared: str, own: str, join: Callable[[str, str], str
 
 @schedule(NonZero)
 def nonzero(lowering: Lowering, i: Instruction) -> list[Launch] | None:
-    """Blocks count what they have; then each knows where its first one goes."""
+    """Kernels of nonzero: blocks count their nonzero elements, and the counts give each block's offset."""
     x = i.inputs[0].shape
     if x.elements >= 1 << 31:
         return None
@@ -163,7 +163,7 @@ def _reader(
 
 
 def _own_count(b: Builder, count: int, is_found: Callable[[Index], str]) -> tuple[str, str]:
-    """The first element of a work item, and how many of its elements are not zero."""
+    """The first element of a work item, and the number of its nonzero elements."""
     w = b.w
     first = w.define("i32", f"(GROUP(0) * {BLOCK} + LOCAL(0)) * {_EACH}", "t")
     own = w.variable("i32", "0")
@@ -183,7 +183,7 @@ def _counted(lowering: Lowering, i: Instruction, counts: Place) -> Launch:
 
 
 def _found(lowering: Lowering, i: Instruction, counts: Place | None, blocks: int) -> Launch:
-    """A kernel that writes coordinates where they belong, and zeros behind the last."""
+    """A kernel that writes the coordinates to their positions, and zeros after the last."""
     out, x = lowering.place(i), i.inputs[0].shape
     b, is_found = _reader(lowering, i, [out] if counts is None else [out, counts])
     w, target, n = b.w, b.memory(out, writes=True), x.elements

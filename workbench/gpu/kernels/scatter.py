@@ -1,8 +1,8 @@
-"""Scatters: a copy of the data, then updates in the order of their indices.
+"""Kernels of scatters: a copy of the data, then updates in the order of their indices.
 
-Updates of one place are applied by one work item, one after the other, so that the result is the
-reference's: the last one wins, and sums grow in order. Where few work items would be left, several
-go through the same updates, and each applies those of the places that it owns.
+All updates of one element are applied in order by one work item, so that the result is the
+reference's: the last update wins, and sums are added in order. If that leaves few work items, several
+scan the same updates, and each applies those of the elements that it owns.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 _ENOUGH = 4096
-"""Work items from which no more are needed."""
+"""Number of work items that keep a device busy."""
 _LONG = 64
-"""Updates from which it pays to share them among work items."""
+"""Number of updates from which it pays to divide them among work items."""
 
 
 @dataclass
 class _Update:
-    """The kernel that applies updates, while it is written."""
+    """The builder of a kernel that applies updates."""
 
     b: Builder
     target: Memory
@@ -45,7 +45,7 @@ class _Update:
     updates: Instruction
 
     def apply(self, place: Indices, update: Indices) -> None:
-        """Combine an update with what stands at its place."""
+        """Combine an update with the element at its position."""
         w, type = self.b.w, self.target.shape.type
         value = self.b.tensors.at(self.updates, update)
         text = linear(place, self.target.shape.strides, self.target.offset).text()
@@ -75,14 +75,14 @@ class _Scatter:
     target: Place
 
     def launches(self, update: Callable[[], list[Launch]]) -> list[Launch]:
-        """The copy of the data, the updates, and the rounding of sums that grew in float32."""
+        """The copy of the data, the updates, and the rounding of sums that were accumulated in float32."""
         data, out = (self.lowering.place(i) for i in (self.instruction.inputs[0], self.instruction))
         dialect = self.lowering.dialect
         made = [copy(dialect, data, self.target), *update()]
         return made if self.target.root == out.root else [*made, copy(dialect, self.target, out)]
 
     def builder(self, more: Sequence[Place] = ()) -> Builder:
-        """A kernel that reads indices and updates; updates that only replace are bits."""
+        """A kernel that reads indices and updates; updates that only replace are copied as bits."""
         i, read = self.instruction, dict(self.lowering.inputs(self.instruction))
         b = Builder(self.lowering.dialect, i.name, [*read.values(), self.target, *more])
         for one in (i.inputs[1], i.inputs[2]):
@@ -115,7 +115,7 @@ def _scatter(lowering: Lowering, i: Instruction) -> _Scatter | None:
 
 
 def owners_of(others: int, updates: int) -> int:
-    """The number of work items that go through the same updates, for so many others."""
+    """The number of work items that scan the same updates, given the number of other work items."""
     owners = 1
     while updates >= _LONG and owners * others < _ENOUGH and owners < _ENOUGH // 16:
         owners *= 2
@@ -124,7 +124,7 @@ def owners_of(others: int, updates: int) -> int:
 
 @schedule(Scatter)
 def scatter(lowering: Lowering, i: Instruction) -> list[Launch] | None:
-    """Work items for each place across the axis go through the updates along it."""
+    """The kernels of a scatter along an axis: a work item per line of updates along it."""
     made = _scatter(lowering, i)
     return None if made is None else made.launches(lambda: [_along_axis(made)])
 
@@ -150,7 +150,7 @@ def _along_axis(s: _Scatter) -> Launch:
 
 
 def _place(b: Builder, value: Scalar, n: int, skips: bool) -> tuple[Index, str]:
-    """An index, and the condition that it is within the length; else it is kept within."""
+    """An index, clamped to the length, and the condition that it was within it."""
     if not skips:
         return wrapped(b.tensors, value, n), "1"
     text, kind = integer_text(b.tensors, value, n)
@@ -163,7 +163,7 @@ def _place(b: Builder, value: Scalar, n: int, skips: bool) -> tuple[Index, str]:
 
 @schedule(ScatterNd)
 def scatter_nd(lowering: Lowering, i: Instruction) -> list[Launch] | None:
-    """Work items for each element of a slice go through all index tuples."""
+    """The kernels of scatternd: a work item per element of a slice loops over all index tuples."""
     made = _scatter(lowering, i)
     return None if made is None else made.launches(lambda: _by_tuples(made))
 
@@ -181,7 +181,7 @@ def _by_tuples(s: _Scatter) -> list[Launch]:
 
 
 def _rows(s: _Scatter, rows: Place) -> Launch:
-    """A kernel that finds which slice each index tuple names."""
+    """A kernel that computes the slice that each index tuple selects."""
     i, b = s.instruction, s.builder([rows])
     target = b.memory(rows, writes=True)
     at = work_item(b, rows.shape.elements)
@@ -190,7 +190,7 @@ def _rows(s: _Scatter, rows: Place) -> Launch:
 
 
 def _row(b: Builder, i: Instruction, at: Index) -> Index:
-    """The slice that the index tuple of a number names."""
+    """The slice that an index tuple selects."""
     lens, whole = i.inputs[1].shape.lens, i.shape.lens
     lead = split(at, lens[:-1], b.w)
     found = [

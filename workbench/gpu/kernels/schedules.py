@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
 Schedule: TypeAlias = "Callable[[Lowering, Instruction], list[Launch] | None]"
-"""The kernels of an instruction; None where it is not of the kind that the schedule is for."""
+"""A function for the kernels of an instruction; None if the schedule does not support it."""
 
 _SCHEDULES: Declarations[Schedule] = Declarations("a schedule", "workbench.gpu.kernels")
 
@@ -31,5 +31,5 @@ def schedule(*ops: type[Operation]) -> Callable[[Schedule], Schedule]:
 
 
 def schedule_of(op: Operation) -> Schedule | None:
-    """The schedule of an operation; None where it is computed element by element."""
+    """The schedule of an operation; None if it is computed element by element."""
     return _SCHEDULES.of(op)

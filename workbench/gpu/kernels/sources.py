@@ -1,4 +1,4 @@
-"""Operands of kernels: values that a kernel computes or reads, and how those lie in memory."""
+"""Operands of kernels: the values in memory that a kernel reads, and their strides."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Sources = list[tuple[Instruction, Place]]
 def sources(
     lowering: Lowering, roots: Iterable[Instruction], stop: Iterable[Instruction] = ()
 ) -> Sources:
-    """The values in memory that some values are computed from, themselves included.
+    """The values in memory that some values are computed from; a value in memory is its own source.
 
     Args:
-        lowering: Knows what is in memory.
+        lowering: Holds the places of values.
         roots: The values.
-        stop: Values that are known otherwise: what only they need is left out.
+        stop: Values that are already available; the search does not go past them.
     """
     found: dict[Instruction, Place] = {}
     seen, stack = set(stop), list(roots)[::-1]
@@ -44,9 +44,9 @@ def sources(
 
 
 def strides_of(lowering: Lowering, instruction: Instruction) -> tuple[int, ...]:
-    """The strides of a value's elements in memory; a guess where they are computed.
+    """The strides of a value's elements in memory; for a computed value, an estimate.
 
-    Where a value is computed from several, the one with the most elements counts.
+    The estimate is the strides of the largest tensor that the value is computed from.
     """
     place = lowering.places.get((instruction.id, 0))
     if place is not None:
@@ -61,13 +61,13 @@ def strides_of(lowering: Lowering, instruction: Instruction) -> tuple[int, ...]:
 
 
 class _Seen(Tensors):
-    """Remembers where the element of the largest tensor is that was read."""
+    """Records the offset of the element that was read from the largest tensor."""
 
     offset = Index()
     _most = 0
 
     def load(self, memory: Memory, index: Sequence[Index]) -> Scalar:
-        """The element, as always."""
+        """The element; its offset is recorded."""
         if memory.shape.elements > self._most:
             self._most = memory.shape.elements
             self.offset = linear(index, memory.shape.strides, memory.offset)
@@ -75,7 +75,7 @@ class _Seen(Tensors):
 
 
 def step(index: Index, name: str) -> int:
-    """By how much an expression grows with a variable, as long as no division overflows."""
+    """The increase of an expression per unit of a variable, ignoring carries of divisions."""
     total = 0
     for v, k in index.terms:
         if v.name == name:
@@ -88,6 +88,6 @@ def step(index: Index, name: str) -> int:
 
 
 def nearer(strides: Sequence[int], first: int, second: int) -> bool:
-    """Whether neighbours along one axis lie nearer to each other than those along another."""
+    """Whether the first axis has the smaller stride."""
     a, b = strides[first], strides[second]
     return a != 0 and (b == 0 or a <= b)

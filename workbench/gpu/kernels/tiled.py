@@ -1,4 +1,4 @@
-"""The kernel of a product: tiles of both operands go through shared memory, sums stay in registers."""
+"""The tiled kernel of a product: tiles of both operands in shared memory, sums in registers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.gpu.kernels.product import Operand, Product, Store, as_work, spli
 from workbench.gpu.kernels.tiles import Tile
 
 _GAP = 4
-"""Elements between rows of a tile in shared memory, so that stores of a column meet fewer conflicts."""
+"""Padding between rows of a tile in shared memory, in elements, against bank conflicts."""
 _ACCESS = 16
 _ZERO = Index()
 
@@ -21,24 +21,24 @@ class Tiled:
     """Writes the kernel.
 
     Args:
-        b: Where it is written, with the operands bound.
-        product: What it computes.
-        tile: How it is cut.
-        parts: Blocks that share the terms of each sum.
-        lanes: Neighbouring columns that are stored at once.
+        b: The builder, with the operands bound.
+        product: The product.
+        tile: The tile of a block.
+        parts: Blocks that the terms of each sum are split among.
+        lanes: Adjacent columns that are stored at once.
     """
 
     def __init__(
         self, b: Builder, product: Product, tile: Tile, parts: int = 1, lanes: int = 1
     ) -> None:
-        """Find the block's tile, and its place in shared memory."""
+        """Compute the block's tile, and allocate shared memory."""
         self.b, self.w = b, b.w
         self.product, self.tile, self.lanes = product, tile, lanes
         self.threads = tile.threads
         self.rows, self.columns = -(-product.m // tile.rows), -(-product.n // tile.columns)
         depths = -(-product.k // tile.depth)
         self.depths = -(-depths // parts)
-        """Tiles along k that a block goes through."""
+        """Tiles along k per block."""
         self.blocks = parts * product.batch * self.rows * self.columns
         w = b.w
         block = w.define(w.integer_type, "GROUP(0)", "g")
@@ -62,7 +62,7 @@ class Tiled:
         return name
 
     def write(self, store: Store) -> int:
-        """Write it all; gives the number of blocks."""
+        """Write the kernel; returns the number of blocks."""
         w, tile = self.w, self.tile
         count = tile.rows * tile.columns if tile.alone else tile.height * tile.width
         w.line(f"{self.product.work} {self.sums}[{count}];")
@@ -80,7 +80,7 @@ class Tiled:
         return self.blocks
 
     def _step(self, k: Index) -> None:
-        """One tile along k: into shared memory, then onto the sums."""
+        """Load one tile along k into shared memory, and add its products to the sums."""
         sides = (
             (self.product.a, self.row, self.product.m),
             (self.product.b, self.column, self.product.n),
@@ -97,10 +97,10 @@ class Tiled:
             self._multiply()
             self.w.line("BARRIER();")
 
-    # Work items together: each loads some of a tile
+    # Many work items: each loads a part of a tile
 
     def _cut(self, side: int, operand: Operand) -> tuple[int, int]:
-        """Neighbours that one access loads, and the tile's lens along the nearer axis."""
+        """Adjacent elements per access, and the tile's length along the contiguous axis."""
         near = self.tile.depth if operand.along_k else (self.tile.rows, self.tile.columns)[side]
         lanes = _ACCESS // operand.size if self.b.dialect.machine.access else 1
         whole = self.span_of(side) * self.tile.depth
@@ -109,11 +109,11 @@ class Tiled:
         return max(lanes, 1), near
 
     def span_of(self, side: int) -> int:
-        """Rows of the tile, or columns."""
+        """The number of rows of the tile, or of columns."""
         return self.tile.columns if side else self.tile.rows
 
     def _prime(self) -> None:
-        """Split, before the loop, the indices that do not change in it."""
+        """Hoist the divisions of indices that the loop does not change."""
         if self.tile.alone:
             return
         sides = ((self.product.a, self.row), (self.product.b, self.column))
@@ -122,7 +122,7 @@ class Tiled:
                 split_over(start + across, operand.own, self.w)
 
     def _own(self, side: int, operand: Operand) -> list[tuple[Index, Index]]:
-        """The first elements of this work item's accesses: place along the own axis and along k."""
+        """The first element of each access of this work item: positions along the own axis and along k."""
         lanes, near = self._cut(side, operand)
         count = -(-self.span_of(side) * self.tile.depth // lanes // self.tile.threads)
         found: list[tuple[Index, Index]] = []
@@ -134,7 +134,7 @@ class Tiled:
         return found
 
     def _fill(self, side: int, operand: Operand, start: Index, count: int, k: Index) -> None:
-        """Load a tile of an operand; what lies outside is 0."""
+        """Load a tile of an operand; elements out of bounds are 0."""
         lanes, _ = self._cut(side, operand)
         self.b.tensors.lanes = lanes
         for across, inner in self._own(side, operand):
@@ -160,7 +160,7 @@ class Tiled:
         inner: tuple[Index, Index],
         count: int,
     ) -> None:
-        """One access: neighbours from memory into shared memory."""
+        """One access: adjacent elements from memory into shared memory."""
         w, t, work = self.w, self.b.tensors, self.product.work
         condition = t.inside((own[0], inner[0]), (count, self.product.k))
         names = [w.name("q") for _ in range(t.lanes)]
@@ -177,7 +177,7 @@ class Tiled:
             w.line(f"{self.shared[side]}[{place.text()}] = {name};")
 
     def _multiply(self) -> None:
-        """Every product of a row and a column of this work item, for each k of the tile."""
+        """Add the product of each row and column of this work item, for each k of the tile."""
         w, tile, work = self.w, self.tile, self.product.work
         down, along = self.local.divmod(tile.columns // tile.width, w)
         w.line("UNROLL")
@@ -194,7 +194,7 @@ class Tiled:
                 w.line(f"  {self.sums}[i * {tile.width} + j] += u[i] * v[j];")
 
     def _at(self, side: int, item: Index, element: int) -> Index:
-        """The position in the tile of a work item's element: in groups, which avoids bank conflicts."""
+        """The position in the tile of a work item's element: interleaved, against bank conflicts."""
         mine = self.tile.width if side else self.tile.height
         group = min(mine, _GAP)
         return (
@@ -204,7 +204,7 @@ class Tiled:
         )
 
     def _store_own(self, store: Store) -> None:
-        """Each work item stores its sums, those of neighbouring columns at once."""
+        """Store the work item's sums, those of adjacent columns at once."""
         w, tile, t = self.w, self.tile, self.b.tensors
         t.lanes = self.lanes
         down, along = self.local.divmod(tile.columns // tile.width, w)
@@ -226,10 +226,10 @@ class Tiled:
                     sums = [first + h * group + (j + e) for e in range(lanes)]
                     store(cells, [f"{self.sums}[{s.text()}]" for s in sums])
 
-    # One work item alone: a CPU's core
+    # A single work item: one core of a CPU
 
     def _multiply_all(self, k: Index) -> None:
-        """Part by part, the sums in registers meanwhile."""
+        """Multiply the tile part by part, with the part's sums in registers."""
         w, tile, work = self.w, self.tile, self.product.work
         height, width, columns = tile.height, tile.width, tile.columns
         depth = _least(tile.depth, self.product.k, k)
@@ -258,7 +258,7 @@ class Tiled:
 
 
 class _Alone:
-    """Fills one operand's tile where one work item does it all."""
+    """Loads one operand's tile with a single work item."""
 
     def __init__(
         self, kernel: Tiled, side: int, operand: Operand, start: Index, count: int
@@ -267,7 +267,7 @@ class _Alone:
         self.start, self.count = start, count
 
     def fill(self, k: Index) -> None:
-        """Load what lies inside; the rest is not used."""
+        """Load the elements in bounds; the others are not used."""
         tile, w = self.kernel.tile, self.kernel.w
         span = self.kernel.span_of(self.side)
         own = (span, self.count, self.start, self.operand.own)
@@ -295,14 +295,14 @@ class _Alone:
 
 @contextmanager
 def _counted(w: Writer, most: int, whole: int, start: Index) -> Generator[Index]:
-    """A loop over as much of a tile's axis as lies inside."""
+    """A loop over the part of a tile's axis that is in bounds."""
     name = w.name("l")
     with w.block(f"for (i32 {name} = 0; {name} < {_least(most, whole, start)}; ++{name})"):
         yield Index.of(Variable(name, 0, most - 1))
 
 
 def _least(most: int, whole: int, start: Index) -> str:
-    """The lesser of a tile's length and of what is left of the whole."""
+    """The lesser of a tile's length and the rest of the whole."""
     if start.range[1] + most <= whole:
         return str(most)
     left = (Index((), whole) - start).text()

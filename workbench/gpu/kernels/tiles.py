@@ -1,4 +1,4 @@
-"""Tiles of a matrix product: a block computes one, each work item a part of it."""
+"""Tiles of a matrix product: a block computes one tile, each work item a part of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from math import inf
 from workbench.gpu.dialect import Dialect
 
 _PLENTY = 128
-"""Blocks that keep a device busy."""
+"""Number of blocks that keep a device busy."""
 
 _HELD = 24 << 10
-"""Bytes of an operand's tile, where one work item makes the tile of the product."""
+"""Bytes of an operand's tile if one work item computes the product's whole tile."""
 
 _SHAPES = (
     (128, 128, 8, 8, 1.0), (128, 64, 8, 4, 0.9), (64, 128, 4, 8, 0.9), (64, 64, 4, 4, 0.8),
@@ -19,7 +19,7 @@ _SHAPES = (
     (32, 64, 2, 4, 0.6), (64, 32, 4, 2, 0.6), (32, 32, 2, 2, 0.4), (16, 64, 2, 2, 0.4),
     (64, 16, 2, 2, 0.4), (16, 16, 1, 1, 0.2),
 )  # fmt: skip
-"""Rows and columns of a tile and of a work item's part, and how well a multiprocessor is used."""
+"""Rows and columns of a tile and of a work item's part, and the utilization of a multiprocessor."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Tile:
     rows: int
     columns: int
     depth: int
-    """Terms of the sums that are held in shared memory at a time."""
+    """Terms of the sums that are in shared memory at a time."""
     height: int
     """Rows that a work item keeps in registers."""
     width: int
@@ -38,16 +38,16 @@ class Tile:
 
     @property
     def alone(self) -> bool:
-        """Whether one work item makes the whole tile, part by part, as suits a CPU."""
+        """Whether one work item computes the whole tile, part by part, which suits a CPU."""
         return self.threads == 1
 
     @property
     def parts(self) -> int:
-        """Work items' parts in a tile."""
+        """Number of work items' parts in a tile."""
         return self.rows // self.height * (self.columns // self.width)
 
     def blocks(self, batch: int, m: int, n: int) -> int:
-        """Tiles in a product."""
+        """Number of tiles in a product."""
         return batch * -(-m // self.rows) * -(-n // self.columns)
 
 
@@ -55,12 +55,12 @@ def tile_for(dialect: Dialect, size: int, batch: int, m: int, n: int, k: int) ->
     """The tile for a product of these lens.
 
     Args:
-        dialect: Whose machine decides whether work items share what one loads: not those of a CPU.
-        size: Bytes of an element that is computed with.
-        batch: Matrices.
-        m: Rows.
-        n: Columns.
-        k: Terms of each sum.
+        dialect: The dialect; its machine decides whether work items share loads, as they do on GPUs.
+        size: Bytes of an element in the type of sums.
+        batch: The number of matrices.
+        m: The number of rows.
+        n: The number of columns.
+        k: The number of terms of each sum.
     """
     if dialect.machine.is_cpu:
         return _alone(size, m, n, k)
@@ -85,11 +85,11 @@ def _alone(size: int, m: int, n: int, k: int) -> Tile:
 
 
 def _power(n: int) -> int:
-    """The greatest power of 2 that is not above a length, or the next one where that wastes little."""
+    """The greatest power of 2 up to a length, or the next one if that wastes little."""
     low = 1 << (n.bit_length() - 1)
     return low if n <= low + low // 2 else 2 * low
 
 
 def up(n: int, by: int) -> int:
-    """The next multiple."""
+    """A number rounded up to a multiple."""
     return -(-n // by) * by

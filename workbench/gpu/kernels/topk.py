@@ -1,7 +1,7 @@
-"""The best elements of each row: rows are sorted by blocks in shared memory, long ones in parts.
+"""Kernels of top-k: blocks sort rows in shared memory, and long rows in parts.
 
-What is sorted are keys: unsigned integers in the order of the elements, NaN the greatest, followed by the
-places that tell equal elements apart. So the order is total, and the same as that of a stable sort.
+They sort keys: unsigned integers in the order of the elements, NaN the greatest, followed by the
+element's position, which breaks ties. So the order is total, and equal to that of a stable sort.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ _ORDER = {
     "u": "DEVICE {U} order_{T}({T} x) {{ return ({U})x; }}",
 }
 _SHARED = 32 << 10
-"""Bytes of shared memory that a block sorts in, at most."""
+"""Most bytes of shared memory that a block sorts in."""
 _LEAST = 512
-"""Elements that a block sorts at least, of several rows where these are short."""
+"""Least number of elements that a block sorts; short rows share a block."""
 
 
 @dataclass(frozen=True)
 class _Keys:
-    """The sort keys of elements: unsigned numbers, the last of them the position in the row."""
+    """The sort keys of elements: unsigned numbers, of which the last is the position in the row."""
 
     fields: tuple[str, ...]
-    """Their C types. A single one has the place in its low half."""
+    """Their C types. A single one has the position in its low half."""
     given: bool
-    """Whether an input says in which order equal elements stand."""
+    """Whether an input gives the order of equal elements."""
     largest: bool
 
     @property
     def room(self) -> int:
-        """Elements that a block can sort: a power of two."""
+        """The number of elements that a block can sort: a power of two."""
         size = sum(4 if f == "u32" else 8 for f in self.fields)
         return 1 << ((_SHARED // size).bit_length() - 1)
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """Sorting rows, or parts of them, of which so many elements are kept."""
+    """One stage of sorting rows or parts of rows, which keeps some elements of each."""
 
     rows: int
     length: int
     """Elements of a row."""
     parts: int
-    """How many parts a row is sorted in."""
+    """Parts per row."""
     part: int
-    """Elements of a part."""
+    """Elements per part."""
     kept: int
 
     @property
@@ -75,7 +75,7 @@ class _Stage:
 
 @schedule(TopK)
 def topk(lowering: Lowering, i: Instruction) -> list[Launch] | None:
-    """A sort for each row; of parts of it first, and then of what these have kept."""
+    """Kernels that sort each row: its parts first, and then the elements that those kept."""
     op, x = cast("Any", i.op), i.inputs[0].shape
     n = x.lens[axis_of(i)]
     k: int = op.k
@@ -116,7 +116,7 @@ def _keys(i: Instruction) -> _Keys:
 
 @dataclass
 class _Sort:
-    """A kernel that sorts, while it is written."""
+    """The builder of a sorting kernel."""
 
     b: Builder
     i: Instruction
@@ -126,7 +126,7 @@ class _Sort:
 
     @property
     def w(self) -> Writer:
-        """The position where it is written."""
+        """The writer of the kernel's code."""
         return self.b.w
 
     def place(self, row: Index, position: Index) -> Indices:
@@ -187,7 +187,7 @@ def _bounded(w: Writer, index: Index, count: int) -> Index:
 
 
 def _fill(s: _Sort, at: Index, segment: Index, position: Index, source: list[Place] | None) -> None:
-    """One element's key into shared memory; what is beyond a part's end comes last."""
+    """Load one element's key into shared memory; positions past a part's end get the last key."""
     w, stage = s.w, s.stage
     outside = [
         f"{segment.text()} >= {stage.rows * stage.parts}",
@@ -272,7 +272,7 @@ def _less(arrays: list[str], a: str, b: str) -> str:
 def _write(
     s: _Sort, at: Index, row: Index, position: Index, target: list[Place], is_last: bool
 ) -> None:
-    """A key into scratch memory, or the element and its place into the results."""
+    """Store a key in scratch memory, or the element and its position in the results."""
     w, stage = s.w, s.stage
     if not is_last:
         index = (row * stage.kept + position).text()

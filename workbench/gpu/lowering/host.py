@@ -7,13 +7,13 @@ from workbench.gpu.emit.tensors import has_value, is_declared
 from workbench.gpu.kernels.schedules import schedule_of
 
 _NAMED = 3
-"""Instructions of a body that a reason names."""
+"""Most instructions of a body that a reason names."""
 
 
 def why_on_host(instruction: Instruction) -> str:
     """The reason why no kernel computes an instruction: its operation's, or that of one fused into it."""
     if any(s.shape.is_dynamic for s in (instruction, *instruction.inputs)):
-        return "lengths that only a run knows"
+        return "lengths are known only at run time"
     if instruction.op.on_host:
         return instruction.op.on_host
     inner = [i for m in instruction.modules if m.bypass for i in m if not has_kernel(i)]
@@ -22,11 +22,11 @@ def why_on_host(instruction: Instruction) -> str:
         return "; ".join(f"{i.name} in it: {why_on_host(i)}" for i in inner[:_NAMED]) + rest
     op = instruction.op
     if op.expression or is_declared(op) or schedule_of(op) is not None:
-        return "its kernels take no operands of these types and shapes"
+        return "its kernels do not support operands of these types and shapes"
     return "no kernel is declared for it"
 
 
 def has_kernel(instruction: Instruction) -> bool:
-    """Whether there are kernels, or an element, for an instruction of a body."""
+    """Whether an instruction of a body has kernels or an element."""
     given = instruction.name.startswith("@")
     return given or has_value(instruction) or schedule_of(instruction.op) is not None

@@ -1,4 +1,4 @@
-"""A program whose lengths are ranges, as one for the lengths of some inputs."""
+"""Specialisation of a program with ranges to the lengths of given inputs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from workbench.compiler.run.inputs import check_inputs
 T = TypeVar("T")
 
 KEPT = 8
-"""Sets of lengths whose kernels are kept; the one that was used longest ago makes room."""
+"""Most sets of lengths whose kernels are kept; the least recently used is evicted."""
 
 
 def is_dynamic(program: Program) -> bool:
-    """Whether only a run tells the lengths of some parameter."""
+    """Whether the lengths of some parameter are known only at run time."""
     return any(s.is_dynamic for s in program.parameters.values())
 
 
@@ -57,7 +57,7 @@ def with_lengths(program: Program, inputs: Mapping[str, Any]) -> Program:
 
 
 def _infer(module: Module, values: Mapping[Any, int]) -> None:
-    """Shapes of a module's instructions anew, those of the modules that they call first."""
+    """Infer the shapes of a module's instructions again, after those of the modules that they call."""
     for instruction in module:
         for called in instruction.modules:
             _infer(called, values)
@@ -70,18 +70,18 @@ class Dispatch(Generic[T]):
 
     Args:
         source: A program with dynamic parameters.
-        make: Makes what is kept, from the program for one set of lengths.
+        make: The function, of the program for one set of lengths.
     """
 
     def __init__(self, source: Program, make: Callable[[Program], T]) -> None:
-        """Nothing is made yet."""
+        """Start without results."""
         self.source = source
         self._make = make
         self._lock = RLock()
         self._known: OrderedDict[tuple[tuple[int, ...], ...], T] = OrderedDict()
 
     def of(self, inputs: Mapping[str, Any]) -> T:
-        """The result for the lengths of these inputs; made now, if it was not."""
+        """The result for the lengths of these inputs; computed at the first call."""
         key = lengths_of(self.source, inputs)
         with self._lock:
             if key not in self._known:

@@ -1,4 +1,4 @@
-"""From a compiled program to the steps of a run: what becomes a kernel, and where values lie."""
+"""Lowering: each instruction becomes kernels, a view, a copy or a host step, and each value gets a place."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ _MARKERS = (Return, Comment, BuiltinOutline, RecordEvent, WaitEvent, SetStream)
 
 
 class Lowering:
-    """Plans one program for one dialect. Schedules read places and ask for scratch memory here.
+    """Lowers one program for one dialect. Schedules get places and scratch memory from it.
 
     Args:
         program: The compiled program, without dynamic shapes.
-        dialect: What kernels are printed for.
+        dialect: The dialect that kernels are printed in.
     """
 
     def __init__(self, program: Program, dialect: Dialect) -> None:
-        """Nothing has a place yet."""
+        """Start without places."""
         self.program = program
         self.dialect = dialect
         self.places: dict[tuple[int, int], Place] = {}
         self.steps: list[Step] = []
         self.literals: dict[Root, Array] = {}
         self.values: dict[int, tuple[Place, ...]] = {}
-        """Places of what was lowered, by the instruction's id."""
+        """The places of values so far, by the instruction's id."""
         self._folded: dict[int, bool] = {}
 
-    # What schedules ask
+    # For schedules
 
     def place(self, instruction: Instruction, part: int = 0) -> Place:
         """The place of a value."""
@@ -65,7 +65,7 @@ class Lowering:
         return [self.place(instruction, k) for k in range(len(parts_of(instruction.shape)))]
 
     def inputs(self, instruction: Instruction) -> list[tuple[Instruction, Place]]:
-        """The values that an instruction reads from memory; constants of one element are in kernels' text."""
+        """The values that an instruction reads from memory; constants of one element are inlined."""
         found: dict[Instruction, Place] = {}
         for one in instruction.inputs:
             self._reach(one, found)
@@ -76,7 +76,7 @@ class Lowering:
             found[one] = self.place(one)
 
     def is_folded(self, one: Instruction) -> bool:
-        """Whether a value is a constant of one element, perhaps repeated: no memory need be read."""
+        """Whether a value is a constant of one element, possibly broadcast: it is not read from memory."""
         known = self._folded.get(one.id)
         if known is None:
             known = one.literal is not None and one.shape.elements == 1
@@ -86,7 +86,7 @@ class Lowering:
         return known
 
     def scratch(self, instruction: Instruction, number: int, shape: Shape) -> Place:
-        """Memory that only the kernels of one instruction use."""
+        """Scratch memory for the kernels of one instruction."""
         root = Root("scratch", instruction.id, number, padded(shape.bytes))
         return Place(root, shape)
 
@@ -136,7 +136,7 @@ class Lowering:
     def _find_place(self, instruction: Instruction) -> None:
         if isinstance(instruction.op, _MARKERS):
             if instruction in self.program.main.outputs:
-                self._on_host(instruction, "a marker is no value")
+                self._on_host(instruction, "a marker has no value")
             return
         if instruction.parameter is not None:
             self._own(instruction, "parameter")
@@ -156,7 +156,7 @@ class Lowering:
             self._on_host(instruction, _unknown(instruction))
 
     def _anywhere(self, instruction: Instruction) -> list[Place]:
-        """The places of a value; none if the host has it."""
+        """The places of a value; empty if it is on the host."""
         known = (instruction.id, 0) in self.places
         return self.outputs(instruction) if known else []
 
@@ -176,7 +176,7 @@ class Lowering:
         self._put(instruction, [Place(root, instruction.shape)])
 
     def _write(self, instruction: Instruction) -> None:
-        """Write into a buffer; by way of other memory, if the operation reads elements that lie there."""
+        """Write into a buffer; through scratch memory if the operation reads elements of that buffer."""
         buffers = self.outputs(instruction.inputs[-1])
         if any(b.root.kind == "literal" for b in buffers):
             raise DeviceError(
@@ -215,7 +215,7 @@ class Lowering:
             self.steps += [KernelStep(instruction, one) for one in launches]
 
     def launches(self, instruction: Instruction) -> list[Launch] | None:
-        """The kernels of an instruction; None where there are none."""
+        """The kernels of an instruction; None if no kernel computes it."""
         shapes = [
             *parts_of(instruction.shape),
             *(s for i in instruction.inputs for s in parts_of(i.shape)),
@@ -234,7 +234,7 @@ class Lowering:
         return scheduled([one], elementwise)
 
     def _decides(self, instruction: Instruction) -> bool:
-        """Whether an instruction is an ``if`` whose modules can be run by steps of their own."""
+        """Whether an instruction is an ``if`` whose modules can be lowered to steps."""
         modules = [m for m in instruction.modules if not m.bypass]
         inner = [i.shape for m in modules for i in m.outputs]
         read = [*instruction.inputs, *(i for m in modules for i in captured(m))]
@@ -251,7 +251,7 @@ class Lowering:
     def _module(
         self, module: Module, bound: Mapping[str, Instruction], caller: Instruction
     ) -> tuple[Step, ...]:
-        """The steps of a called module, and copies of its results to where its caller's lie."""
+        """The steps of a called module, and copies of its results to the places of the caller's."""
         outer, self.steps = self.steps, []
         try:
             for one in module:
@@ -277,7 +277,7 @@ class Lowering:
     # Memory
 
     def _arena(self, own: set[Root]) -> tuple[dict[Root, int], int]:
-        """Offsets for what is used from one step to another, those that are never kept together sharing."""
+        """Offsets in the arena for values that live across steps; disjoint lifetimes may overlap."""
         first: dict[Root, int] = {}
         last: dict[Root, int] = {}
         made: dict[Root, Instruction] = {}
@@ -297,12 +297,12 @@ class Lowering:
 
 
 def _apart(shape: Shape) -> Shape:
-    """The shape with a place for each element, where a rule gives a result its input's strides of 0."""
+    """The shape without strides of 0, which a shape rule may take over from an input."""
     return shape.as_standard() if shape.is_tensor and shape.broadcasted else shape
 
 
 def unwrapped(instruction: Instruction) -> Instruction:
-    """The operation that writes into a buffer, as an instruction of its own that is in no module."""
+    """The operation that writes into a buffer, as a separate instruction outside any module."""
     op = getattr(instruction.op, "op", Identity())
     return detached(instruction, op, instruction.inputs[:-1])
 
@@ -317,7 +317,7 @@ def roots_of(step: Step) -> list[Root]:
 
 
 def _is_known(shape: Shape) -> bool:
-    """Whether a value has a place: it is a tensor, or a tuple of tensors, and its lengths are known."""
+    """Whether a value can have a place: a tensor, or a tuple of tensors, with known lengths."""
     return all(s.is_tensor and not s.is_dynamic for s in parts_of(shape))
 
 
@@ -326,15 +326,15 @@ def _unknown(instruction: Instruction) -> str:
     kinds = {s.kind for s in parts_of(instruction.shape)} - {""}
     if kinds:
         return f"a value of kind {' or '.join(sorted(kinds))} stays on the host"
-    return "a run alone tells its lengths"
+    return "its lengths are known only at run time"
 
 
 def _without_kernel(instruction: Instruction) -> str:
     """The reason why no kernel computes an instruction whose value has a place."""
     if odd := [i for i in instruction.inputs if not _is_known(i.shape)]:
-        return f"of its input {odd[0].name}, {_unknown(odd[0])}"
+        return f"input {odd[0].name}: {_unknown(odd[0])}"
     if called := [m.name for m in instruction.modules if not m.bypass]:
-        return f"it decides at run time how often {', '.join(called)} runs"
+        return f"the number of runs of {', '.join(called)} is decided at run time"
     return why_on_host(instruction)
 
 

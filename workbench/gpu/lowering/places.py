@@ -1,4 +1,4 @@
-"""Places of values: memory of their own, or that of the value that they are a view of."""
+"""Places of values: their own memory, or for views the memory of another value."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from workbench.compiler.ops.view import Load
 from workbench.gpu.kernels.kernel import Place
 
 Places = Mapping[tuple[int, int], Place]
-"""Places by instruction's id and part."""
+"""Places by the instruction's id and the number of the result."""
 
 
 def parts_of(shape: Shape) -> tuple[Shape, ...]:
-    """The shapes of a result's parts: of a tensor, itself."""
+    """The shapes of a tuple's parts; for a tensor, its own shape."""
     return shape.subs if shape.subs is not None and not shape.kind else (shape,)
 
 
 def overlap(one: Place, other: Place) -> bool:
-    """Whether the memory from first to last element of two tensors has a byte in common."""
+    """Whether the memory ranges of two tensors, from first to last element, overlap."""
     if one.root != other.root:
         return False
     (start, end), (from_, to) = _stretch(one), _stretch(other)
@@ -39,7 +39,7 @@ def _stretch(place: Place) -> tuple[int, int]:
 
 
 def viewed(instruction: Instruction, places: Places) -> list[Place] | None:
-    """The places of a result that lies in an input's memory; None where it needs memory of its own."""
+    """The places of a result that lies in an input's memory; None if it needs memory of its own."""
     op, inputs = instruction.op, instruction.inputs
     if not inputs or instruction.shape.is_dynamic:
         return None
@@ -75,7 +75,7 @@ def _moved(instruction: Instruction, x: Place) -> list[Place] | None:
 
 
 def _loaded(op: Load, shape: Shape, x: Place) -> list[Place] | None:
-    """Elements of any type in the memory of others, where they begin at a multiple of their size."""
+    """The place of elements reinterpreted from an input's memory, if their offset is aligned."""
     start = x.offset * x.shape.type.size + op.offset
     fits = shape.is_tensor and op.offset >= 0 and op.offset + shape.bytes <= x.shape.bytes
     if not fits or start % shape.type.size:
@@ -84,7 +84,7 @@ def _loaded(op: Load, shape: Shape, x: Place) -> list[Place] | None:
 
 
 def _start(instruction: Instruction) -> int:
-    """Elements from the first one of the input to the first one of a view."""
+    """The offset of a view's first element from the input's, in elements."""
     if not isinstance(instruction.op, Slice):
         return 0
     source = instruction.inputs[0].shape
@@ -94,7 +94,7 @@ def _start(instruction: Instruction) -> int:
 
 
 def _same_order(source: Shape, shape: Shape) -> bool:
-    """Whether a copy's elements would lie as its source's do."""
+    """Whether a copy's elements would be in the same order as its source's."""
     if source.elements != shape.elements:
         return False
     return (source.standard and shape.standard) or (

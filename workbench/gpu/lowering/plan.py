@@ -13,7 +13,7 @@ from workbench.gpu.dialect import Dialect
 from workbench.gpu.kernels.kernel import Launch, Place, Root
 
 ALIGNMENT = 256
-"""Bytes that every kernel argument's offset is a multiple of."""
+"""The alignment of kernel arguments' offsets, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,25 @@ class KernelStep:
 
 @dataclass(frozen=True)
 class HostStep:
-    """An instruction that no kernel computes: its inputs come to the host, its results go back."""
+    """An instruction that the host computes: its inputs are copied to the host, its results back."""
 
     instruction: Instruction
     reads: tuple[tuple[Instruction, tuple[Place, ...]], ...]
-    """What it reads, captures of its modules included; without places if the host has it."""
+    """The values that it reads, captures of its modules included; without places for those on the host."""
     writes: tuple[Place, ...]
-    """Where its results go; none if the host keeps them, as it does with lengths that only a run tells."""
+    """The places of its results; empty if they stay on the host, as they do if their lengths are dynamic."""
     why: str = ""
     """Why no kernel computes it."""
 
 
 @dataclass(frozen=True)
 class BranchStep:
-    """An ``if``: the host reads the condition and does the steps of one of two modules."""
+    """An ``if``: the host reads the condition and runs the steps of one of two modules."""
 
     instruction: Instruction
     condition: Place
     branches: tuple[tuple[Step, ...], tuple[Step, ...]]
-    """Steps where the condition is not zero, and where it is."""
+    """The steps for a condition that is not zero, and for one that is."""
 
 
 Step: TypeAlias = "KernelStep | HostStep | BranchStep"
@@ -52,24 +52,24 @@ Step: TypeAlias = "KernelStep | HostStep | BranchStep"
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in order, and where their memory lies."""
+    """Steps in order, with the layout of their memory."""
 
     program: Program
     dialect: Dialect
     steps: tuple[Step, ...]
     literals: Mapping[Root, Array]
-    """Constants in memory, flat, as they are uploaded."""
+    """Constants in flat memory, to be uploaded."""
     parameters: Mapping[str, Place]
     outputs: tuple[tuple[Place, ...], ...]
-    """Of each output of the program, the places of its parts; none if the host has it."""
+    """For each output of the program, the places of its parts; empty if it is on the host."""
     values: Mapping[int, tuple[Place, ...]]
-    """Of each instruction that was lowered, by id: where its results lie; nowhere if the host has them."""
+    """For each lowered instruction, by id, the places of its results; empty if they are on the host."""
     offsets: Mapping[Root, int]
-    """Bytes from the start of the arena, for values and scratch memory that share it."""
+    """Offsets of values and scratch memory in the arena, in bytes."""
     arena: int
-    """Bytes of the arena."""
+    """The size of the arena in bytes."""
     own: tuple[Root, ...] = field(default=())
-    """Results that have memory of their own, apart from the arena."""
+    """Results with their own memory, outside the arena."""
 
     @property
     def kernels(self) -> list[KernelStep]:
@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every run launches the same: the host neither computes nor decides."""
+        """Whether every run makes the same launches: there are no host steps and branches."""
         return not any(isinstance(s, HostStep | BranchStep) for s in self.steps)
 
 
@@ -97,5 +97,5 @@ def flat(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def padded(bytes: int) -> int:
-    """Bytes that memory takes: a multiple of the alignment, so that wide accesses stay inside."""
+    """A size rounded up to the alignment, so that vector accesses stay inside."""
     return max(-(-bytes // ALIGNMENT), 1) * ALIGNMENT

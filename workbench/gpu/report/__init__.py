@@ -1,1 +1,1 @@
-"""Reports on kernels: the steps of a run, each kernel's code and needs, timings, and coverage."""
+"""Reports: the steps of a run, each kernel's code and resources, timings, and coverage."""

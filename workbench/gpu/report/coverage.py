@@ -23,11 +23,11 @@ class Coverage:
     summary: str
     """The first line of the operation's docstring."""
     reason: str = ""
-    """Why the host computes some, or all."""
+    """Why the host computes some or all of them."""
 
 
 def coverage(dialect: Dialect = OPENCL) -> list[Coverage]:
-    """A row for each operation that can be computed by itself: those that have samples."""
+    """A row for each operation that has samples, i.e. can be computed by itself."""
     return [row for cls in all_operations().values() if (row := _covered(cls, dialect)).samples]
 
 
@@ -47,7 +47,7 @@ def _samples(cls: type[Operation]) -> Iterable[Sample]:
 
 
 def _is_left(sample: Sample, dialect: Dialect) -> bool | None:
-    """Whether the host computes a sample; None where it makes no program of static tensors."""
+    """Whether the host computes a sample; None if the sample is not a program of static tensors."""
     op, operands = sample
     program = Program()
     try:

@@ -1,4 +1,4 @@
-"""Makes the list of a plan's kernels: what each computes, its code, and what the code needs."""
+"""The list of a plan's kernels: the instruction, the code, and the resources of each."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ RESIDENT = {
     **dict.fromkeys(("gfx90a", "gfx942", "gfx950"), 2048),
     **dict.fromkeys(("gfx900", "gfx906", "gfx908"), 2560),
 }
-"""Work items that one compute unit holds at once, as the vendors' manuals say; the base of occupancy."""
+"""Resident work items per compute unit, by the vendors' manuals: the denominator of occupancy."""
 
 
 def kernels_of(runner: DeviceRunner, progress: bool | None = None) -> Kernels:
     """The kernels that a run launches, in order.
 
     Args:
-        runner: What runs the program, or compiled it for a device that is not here.
-        progress: Show a progress bar where kernels have to be compiled; None after the first second.
+        runner: The runner, which may have compiled the program for a device that is not present.
+        progress: Show a progress bar for compilation; None shows one after the first second.
 
     Raises:
         DeviceError: A kernel does not compile.
@@ -108,10 +108,10 @@ def _known(number: int) -> int | None:
 
 
 def fused_text(instruction: Instruction, named: Mapping[int, str]) -> str:
-    """The instruction in the text form after its modules; inside these, names are theirs alone.
+    """The text form of an instruction after that of its modules; a module's names are local to it.
 
     Args:
-        instruction: What a kernel computes.
+        instruction: The instruction of a kernel.
         named: The names of all instructions of the program.
     """
     found: list[str] = []
@@ -134,23 +134,23 @@ def _modules(instruction: Instruction) -> Iterator[Module]:
 
 
 KernelFacts = tuple[FunctionFacts, int]
-"""What a kernel needs, and its spilled registers; -1 where nothing tells."""
+"""A kernel's resources, and its spilled registers; -1 if unknown."""
 
 
 def facts_of(code: Code, kernel: Kernel, device: Device | None) -> KernelFacts:
-    """The resources of a kernel, from its device, or without one from its code object.
+    """The resources of a kernel, as reported by its device, or else read from its code object.
 
     Args:
         code: The machine code.
         kernel: Its source and launch.
-        device: The device, where it is here.
+        device: The device, if it is present.
     """
     found, spills = _written(code.binary, kernel.name)
     if device is None:
         return found, spills
     said = device.function_facts(device.load(code, kernel.name), prod(kernel.block))
     if device.facts.processor == "CPU":
-        said = replace(said, local=-1)  # PoCL gives the same number for every kernel
+        said = replace(said, local=-1)  # PoCL reports the same number for every kernel
     return FunctionFacts(
         registers=_first(said.registers, found.registers),
         shared=_first(said.shared, found.shared),
@@ -173,5 +173,5 @@ def _written(binary: bytes, name: str) -> KernelFacts:
             kernel = read_code_object(binary).kernel(name)
             return FunctionFacts(kernel.vgprs, kernel.shared, kernel.private), kernel.spills
     except DeviceError:
-        pass  # the code runs all the same; its numbers stay unknown
+        pass  # the code can still run; its resources stay unknown
     return FunctionFacts(), -1

@@ -1,4 +1,4 @@
-"""Says of each instruction what lowering made of it: a kernel, a view, a host step and why, nothing."""
+"""The record of lowering: each instruction as a kernel, a view, a host step with its reason, or nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def lowered_of(plan: Plan, made_for: str) -> Lowered:
     """The record of a plan.
 
     Args:
-        plan: What a run does.
+        plan: The plan of a run.
         made_for: The device or architecture.
     """
     return Lowered(tuple(_Record(plan).rows()), plan.arena, made_for)
@@ -44,7 +44,7 @@ class _Record:
                 yield from self._module(inner) if kind == kinds.BRANCH else self._parts(inner, one)
 
     def _parts(self, module: Module, owner: Instruction) -> Iterator[LoweredRow]:
-        """The instructions of a module that whoever computes the owner computes, too."""
+        """The instructions of a module that are computed along with its owner."""
         for one in module:
             yield LoweredRow(one.id, self.names[one.id], kinds.PART, self.names[owner.id])
             for inner in one.modules:
@@ -72,7 +72,7 @@ class _Record:
         return kinds.LITERAL, "written into kernels" if written else "not read by a kernel"
 
     def _moved(self, one: Instruction) -> tuple[str, str]:
-        """The form of an instruction without work: a view, no elements, or no value at all."""
+        """The form of an instruction without work: a view, a value without elements, or no value at all."""
         places = self.plan.values.get(one.id, ())
         if not places:
             return kinds.NOTHING, ""

@@ -1,4 +1,4 @@
-"""Makes the rows of a plan: kernels with their machine code and arguments, copies, host steps."""
+"""The rows of a plan: kernels with their machine code and arguments, copies, host steps."""
 
 from __future__ import annotations
 

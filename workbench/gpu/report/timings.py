@@ -1,4 +1,4 @@
-"""From what was measured on a device to rows, of kernels, host steps and copies, and the whole run."""
+"""Rows of timings, for kernels, host steps, copies and the whole run, from measurements on a device."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, 
 from workbench.gpu.run.sequence import Costs
 
 Samples = dict[str, list[float]]
-"""Seconds by what they are of, one a repetition."""
+"""Seconds of each item, one per repetition."""
 
 
 @dataclass
 class Taken:
-    """All seconds that a profile took, one list a thing, one number a repetition."""
+    """All measurements of a profile in seconds: a list per item, a number per repetition."""
 
     steps: list[list[float]]
-    """Of each step of the plan: a kernel's on the device's clock, without what the event adds."""
+    """The time of each step; for a kernel on the device's clock, without the overhead of events."""
     launches: list[list[float]]
-    """Of each step, what its launch took of the host."""
+    """The host's time for the launch of each step."""
     uploads: Samples = field(default_factory=Samples)
-    """By the parameter's name."""
+    """The time of each upload, by the parameter's name."""
     downloads: Samples = field(default_factory=Samples)
-    """By the output's name."""
+    """The time of each download, by the output's name."""
     whole: list[float] = field(default_factory=list[float])
     profiled: list[float] = field(default_factory=list[float])
     wall: list[float] = field(default_factory=list[float])
     graph: list[float] = field(default_factory=list[float])
     pairs: list[int] = field(default_factory=list[int])
-    """Of each whole run, the number of the repetition that followed it."""
+    """For each whole run, the number of the repetition after it."""
 
     @classmethod
     def of(cls, steps: int) -> Taken:
@@ -47,7 +47,7 @@ class Taken:
 
 
 def output_names(plan: Plan) -> list[str]:
-    """A name for each output, as results have them."""
+    """The names of the outputs."""
     named, count = plan.program.output_names, len(plan.outputs)
     return [*named[:count], *(f"output_{k}" for k in range(len(named), count))]
 
@@ -117,7 +117,7 @@ def _moved(step: Step) -> int:
 
 
 def _arithmetic(instruction: Instruction) -> str:
-    """The type that its arithmetic is done in; narrower floats are computed in f32."""
+    """The type of an instruction's arithmetic; narrower floats are computed in f32."""
     shapes = [i.shape for i in instruction.inputs] + [instruction.shape]
     types = {s.type.name for shape in shapes for s in parts_of(shape) if s.is_tensor}
     return "f64" if types & {"double", "float64"} else "f32"
@@ -126,7 +126,7 @@ def _arithmetic(instruction: Instruction) -> str:
 def run_times(
     device: Device, rows: Sequence[Timing], taken: Taken, costs: Costs, mode: str, marked: int
 ) -> RunTimes:
-    """The whole run beside its rows."""
+    """The times of the whole run."""
     queued = [t for t in rows if t.where == DEVICE]
     sums = np.sum([t.seconds for t in queued], 0) if queued else np.zeros(len(taken.profiled))
     return RunTimes(
@@ -149,6 +149,6 @@ def run_times(
 
 
 def _more(seconds: Array, taken: Taken) -> float:
-    """The increase over the whole run before it, as a fraction: the median over the repetitions."""
+    """The relative increase over the whole run before it: the median over the repetitions."""
     pairs = zip(taken.pairs, taken.whole, strict=True)
     return Spread.of([float(seconds[k]) / whole - 1 for k, whole in pairs if whole]).median

@@ -1,4 +1,4 @@
-"""Runs a program whose lengths are ranges: a build of its own for each set of lengths."""
+"""Runner of programs whose lengths are ranges: it makes a build for each set of lengths."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class RunnerByLengths(DeviceRunner):
-    """Kernels are made for one size, so a set of lengths is compiled when it is first met.
+    """Compiles a program for each set of lengths at their first run, since kernels are made for one size.
 
     Args:
         program: The compiled program, for any lengths.
         spec: The device.
-        source: What it was compiled from.
+        source: The program that it was compiled from.
         compile: Compiles the source for one set of lengths.
     """
 
@@ -37,7 +37,7 @@ class RunnerByLengths(DeviceRunner):
         source: Program,
         compile: Callable[[Program], Build],
     ) -> None:
-        """Find the device; nothing is compiled yet."""
+        """Find the device, without compiling anything yet."""
         super().__init__(program, spec)
         self._dispatch = Dispatch(source, compile)
 
@@ -61,15 +61,15 @@ class RunnerByLengths(DeviceRunner):
         return self._runner(inputs).profiled(inputs, repetitions, progress)
 
     def lowered(self) -> Lowered:
-        """Nothing yet, and why."""
+        """A record without instructions, and the reason."""
         note = "lengths are ranges, and kernels are made for one size: build.specialised(inputs) is lowered"
         return Lowered((), 0, self.name, note)
 
     def ready(self, progress: bool | None = None) -> None:
-        """Nothing is known to compile before a run."""
+        """Do nothing: the lengths to compile for are known only at a run."""
 
     def saved(self, progress: bool | None = None) -> tuple[SavedKernel, ...]:
-        """None: a file keeps no kernels of a program whose lengths are ranges."""
+        """No kernels: files do not store those of a program whose lengths are ranges."""
         return ()
 
     def listing(self, progress: bool | None = None) -> RunPlan:
@@ -95,6 +95,6 @@ class RunnerByLengths(DeviceRunner):
 
     def _refuse_ranges(self) -> NoReturn:
         raise OperationError(
-            "lengths are ranges, and kernels are made for one size; build.specialised(inputs) is "
-            "the build for some inputs"
+            "lengths are ranges, and kernels are made for one size; use the build for some inputs: "
+            "build.specialised(inputs)"
         )

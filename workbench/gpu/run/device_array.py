@@ -1,4 +1,4 @@
-"""Arrays in a device's memory: what a run without copies takes and gives."""
+"""Arrays in a device's memory: the inputs and outputs of runs without copies."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class DeviceArray:
     CuPy take it without a copy.
 
     Args:
-        device: Where it is.
-        shape: Its type, lens and strides.
-        pointer: Where its first element lies; new memory is allocated unless given.
-        keeps: What has to live as long as the array does.
+        device: The device.
+        shape: The type, lens and strides.
+        pointer: The address of the first element; by default new memory is allocated.
+        keeps: An object that has to live as long as the array.
     """
 
     def __init__(
         self, device: Device, shape: Shape, pointer: Pointer | None = None, keeps: Any = None
     ) -> None:
-        """Allocate, if there is no memory yet."""
+        """Allocate memory, unless it is given."""
         self.device = device
         self.shape = shape
         self.keeps = keeps
@@ -44,7 +44,7 @@ class DeviceArray:
 
     @staticmethod
     def of(device: Device, array: Array, shape: Shape | None = None) -> DeviceArray:
-        """A copy of an array on the device, laid out as a shape says; row-major unless given."""
+        """A copy of an array on the device, in the layout of a shape; row-major by default."""
         array = np.asarray(array)
         shape = shape or Shape(array.dtype.name, array.shape)
         made = DeviceArray(device, shape)
@@ -64,14 +64,18 @@ class DeviceArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The elements, for NumPy."""
         if copy is False:
-            raise ValueError("an array on a device cannot be seen by NumPy without a copy")
+            raise ValueError(
+                "NumPy cannot view an array on a device without a copy; use array.numpy()"
+            )
         return np.asarray(self.numpy(), dtype=dtype)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3 of the interface; only where addresses are CUDA's or HIP's."""
+        """Version 3 of the interface; only on CUDA and HIP."""
         if not isinstance(self.pointer, int):
-            raise AttributeError(f"{self.device.kind} has no addresses that others could read")
+            raise AttributeError(
+                f"arrays on {self.device.kind} have no addresses for other libraries"
+            )
         size = self.shape.type.size
         return {
             "shape": self.shape.lens,
@@ -87,10 +91,10 @@ class DeviceArray:
 
 
 def borrowed(value: Any, device: Device, name: str) -> DeviceArray | None:
-    """An array of another library on the same device, seen in place; None if it is no such array.
+    """An array of another library on the same device, without a copy; None if it is not one.
 
     Raises:
-        DeviceError: It is on the device, but cannot be read by kernels as it lies.
+        DeviceError: It is on a device, but this device's kernels cannot read it in place.
     """
     if isinstance(value, DeviceArray):
         if value.device is not device:
@@ -106,7 +110,7 @@ def borrowed(value: Any, device: Device, name: str) -> DeviceArray | None:
     address, _ = interface["data"]
     if shape.elements and address % ALIGNMENT:
         raise DeviceError(
-            f"input {name!r} begins at an address that is no multiple of {ALIGNMENT} bytes; expected the "
+            f"the address of input {name!r} is not a multiple of {ALIGNMENT} bytes; expected the "
             "start of an allocation: pass a copy"
         )
     if shape.elements and not device.knows(int(address)):

@@ -1,4 +1,4 @@
-"""A plan on a device: its kernels loaded, its constants uploaded, ready to run any number of times."""
+"""A plan loaded on a device: kernels loaded, constants uploaded, ready to run any number of times."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, 
 from workbench.gpu.run.device_array import DeviceArray, borrowed
 
 Hook = Callable[[Instruction, Any], None]
-"""Called after each instruction that computes something, with its value."""
+"""A function called after each instruction that computes something, with its value."""
 _IDLE = object()
-"""Stands for the stream of the last run where there was none."""
+"""Stands for the stream of the last run if there was no run."""
 
 
 @dataclass(frozen=True)
 class _Ready:
-    """A step with all that its launch needs looked up."""
+    """A step with the pointers and functions of its launch."""
 
     step: Step
     function: Any = None
@@ -42,12 +42,12 @@ class _Ready:
 
 
 class Executable:
-    """Runs a plan on a device. Runs take turns: memory is allocated once.
+    """Runs a plan on a device, one run at a time: memory is allocated once.
 
     Args:
-        plan: What to do.
-        device: Where.
-        codes: The machine code of the plan's kernels; compiled now, unless given.
+        plan: The plan.
+        device: The device.
+        codes: The machine code of the plan's kernels; by default they are compiled.
 
     Raises:
         DeviceError: A kernel does not compile, or the device has too little memory.
@@ -68,14 +68,14 @@ class Executable:
         self._finalizer = weakref.finalize(self, _free, device, self._buffers)
         self._interpreter = PlannedInterpreter(plan.program)
         self.stream: Stream = device.stream() if self.replays else None
-        """The stream that runs are in, unless they are given one."""
+        """The default stream of runs."""
         self._graph: Any = None
         self._runs = 0
         self._written = {r for s in plan.kernels for r in s.launch.writes}
         self._hosted: dict[int, Any] = {}
         """Values that the host keeps during a run, by the instruction's id."""
         self._lent: dict[Root, Pointer] = {}
-        """Memory that a run without copies has in place of its own."""
+        """Memory that a run without copies uses instead of the executable's own."""
         try:
             self._pointers = self._allocate()
             self._ready = [self._prepare(s) for s in plan.steps]
@@ -84,7 +84,7 @@ class Executable:
             raise
 
     def close(self) -> None:
-        """Give the memory back; the executable cannot run any more."""
+        """Free the memory; the executable cannot run any more."""
         self._finalizer()
 
     # Setting up
@@ -138,7 +138,7 @@ class Executable:
 
         Args:
             inputs: An array for each parameter, by name.
-            hook: Called after each instruction that is computed; slow, for its value is copied back.
+            hook: Called after each instruction that is computed; slow, because its value is copied back.
             stream: The stream to run in.
             progress: Show a progress bar; None shows one after the first second.
 
@@ -160,16 +160,14 @@ class Executable:
 
     @contextmanager
     def _turn(self, stream: Stream) -> Generator[None]:
-        """The memory for one run: what the last one does in another stream is waited for.
+        """Hold the memory for one run, after waiting for the last run in another stream.
 
         Raises:
-            DeviceError: The memory was given back.
+            DeviceError: The executable was closed.
         """
         with self._lock:
             if not self._finalizer.alive:
-                raise DeviceError(
-                    "the executable was closed, its memory is others'; make a new one"
-                )
+                raise DeviceError("the executable was closed and its memory freed; make a new one")
             if self._used is not _IDLE and self._used != stream:
                 self.device.synchronize()
             self._used = stream
@@ -177,11 +175,11 @@ class Executable:
 
     @property
     def replays(self) -> bool:
-        """Whether runs after the first are replays of one graph of launches: nothing is left to the host."""
+        """Whether runs after the first replay one graph of launches: there are no host steps."""
         return self.device.has_graphs and self.plan.is_fixed and bool(self.plan.steps)
 
     def _replay(self, stream: Stream) -> None:
-        """Run, and the second time capture what is launched; from then on that is one launch."""
+        """Run; the second run captures its launches as a graph, which later runs replay."""
         if self._graph is None and self._runs:
             with self.device.capture(self.stream) as captured:
                 self._steps(self._ready, self.stream)
@@ -193,7 +191,7 @@ class Executable:
             self.device.replay(self._graph, stream)
 
     def again(self, stream: Stream = None) -> None:
-        """Launch all of a run on the inputs of the last one, and come back; nothing is copied.
+        """Launch all kernels of a run on the inputs of the last one, without waiting and without copies.
 
         Args:
             stream: The stream to run in; by default the one that graphs are captured in.
@@ -212,19 +210,19 @@ class Executable:
     def run_async(
         self, inputs: Mapping[str, Any] | None = None, stream: Stream = None
     ) -> list[DeviceArray]:
-        """Start a run and come back; results are on the device, in memory of their own.
+        """Start a run without waiting for it; results are on the device, in new memory.
 
         Args:
-            inputs: An array for each parameter, by name. What is on the device already (a ``DeviceArray``,
-                a torch tensor, whatever has ``__cuda_array_interface__``) is read where it lies.
-            stream: The stream to run in; work that has to wait for it is given the same one.
+            inputs: An array for each parameter, by name. Arrays that are on the device already (a
+                ``DeviceArray``, a torch tensor, anything with ``__cuda_array_interface__``) are not copied.
+            stream: The stream to run in; put work that depends on the run in the same one.
 
         Returns:
             An array for each output. ``array.numpy()`` waits for it.
 
         Raises:
             InputError: An input is missing, unknown, or has the wrong type or shape.
-            DeviceError: A result stays on the host, for its lengths are known to a run alone.
+            DeviceError: A result stays on the host, because its lengths are known only at run time.
         """
         given = dict(inputs or {})
         with self._turn(stream):
@@ -245,7 +243,7 @@ class Executable:
             return [a for a, _ in results]
 
     def _borrowed(self, given: dict[str, Any], stream: Stream) -> dict[Root, DeviceArray]:
-        """Parameters that are on the device already; the others are copied there."""
+        """The parameters that are on the device already; the others are copied to it."""
         bound: dict[Root, DeviceArray] = {}
         for name, place in self.plan.parameters.items():
             array = borrowed(given[name], self.device, name) if name in given else None
@@ -253,7 +251,7 @@ class Executable:
                 bound[place.root] = array
                 given[name] = np.empty(
                     place.shape.lens, place.shape.type.numpy
-                )  # for the check alone
+                )  # only checks the input
         checked = check_inputs(self.plan.program, given)
         for name, place in self.plan.parameters.items():
             if place.root not in bound and place.shape.elements:
@@ -264,14 +262,16 @@ class Executable:
     def _results(
         self, bound: dict[Root, Pointer], lent: Mapping[Root, DeviceArray]
     ) -> list[tuple[DeviceArray, Place]]:
-        """New memory for each result; kernels write there where the result is theirs alone.
+        """New memory for each result; kernels write to it directly unless the result shares its memory.
 
-        A result that a kernel writes into a parameter is the array that was given for it.
+        A result that a kernel writes into a parameter is the array given for that parameter.
         """
         found: list[tuple[DeviceArray, Place]] = []
         for output, places in zip(self.plan.program.main.outputs, self.plan.outputs, strict=True):
             if len(places) != 1 or places[0].offset:
-                raise DeviceError(f"{output!r} is no tensor in memory of its own; use run()")
+                raise DeviceError(
+                    f"{output!r} is not a tensor with its own memory on the device; use run()"
+                )
             (place,) = places
             given = lent.get(place.root) if place.root in self._written else None
             if given is not None and given.shape == place.shape:
@@ -326,7 +326,7 @@ class Executable:
             self._on_host(step, stream)
 
     def _tell(self, step: Step, hook: Hook, stream: Stream) -> None:
-        """Hand over the value, if the step is the last one of its instruction."""
+        """Call the hook with the value, if the step is the last one of its instruction."""
         places = self.plan.values.get(step.instruction.id)
         if places and step is self._last[step.instruction.id]:
             hook(step.instruction, self._whole(places, stream))
@@ -365,16 +365,16 @@ class Executable:
     def _outputs(self, stream: Stream) -> list[Any]:
         return [self.download(k, stream) for k in range(len(self.plan.outputs))]
 
-    # What a profile measures
+    # For profiles
 
     def launches(self) -> Iterator[tuple[Step, Callable[[Stream], None]]]:
-        """Each step with what does it."""
+        """Each step, with the function that runs it."""
         for ready in self._ready:
             yield ready.step, lambda stream, ready=ready: self._do(ready, stream)
 
     @contextmanager
     def alone(self) -> Generator[None]:
-        """Nobody else runs it while this lasts; what runs already is waited for."""
+        """Hold the executable exclusively, after waiting for a run in progress."""
         with self._lock:
             if self._used is not _IDLE:
                 self.device.synchronize()

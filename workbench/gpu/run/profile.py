@@ -1,4 +1,4 @@
-"""Profiles a program on a device: kernels by events, and the whole run beside them, turn by turn."""
+"""Profiles of a program on a device: kernels timed by events, alternating with whole runs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.sequence import Gate, Timed, costs_of, gate_of
 
 _SHARE_OF_EVENTS = 0.04
-"""The part of a run that events may take; where they would take more, several runs share them."""
+"""The fraction of a run's time that events may add; above it, they are divided among several runs."""
 _MOST_TURNS = 16
 _QUICK, _FEW = 0.1, 3
-"""Of a program that runs for more seconds than this, what is not a kernel is measured three times."""
+"""Programs that run for more seconds than this have everything but kernels measured only three times."""
 
 
 def profiled(
@@ -34,13 +34,13 @@ def profiled(
 ) -> tuple[list[Any], Measured]:
     """Run a program to warm up, and then measure it.
 
-    A repetition is in turn a run as it is called, one in which the host reads its clock at each copy and
-    launch, the launches without events in between, and the launches with events around each.
+    A repetition is, in this order: an ordinary run; a run in which the host reads its clock at each copy
+    and launch; the launches without events; and the launches with events around each.
 
     Args:
         executable: The program on its device.
         inputs: An array for each parameter, by name.
-        repetitions: How often to measure.
+        repetitions: The number of measurements.
         progress: Show a progress bar; None shows one after the first second.
 
     Returns:
@@ -68,7 +68,7 @@ def profiled(
 
 
 class _Part:
-    """Steps that the device does one after another, or one that the host does."""
+    """Consecutive steps of the device, or one step of the host."""
 
     def __init__(self, first: int, launches: Sequence[Launch], is_host: bool) -> None:
         self.first = first
@@ -86,17 +86,17 @@ class _Part:
             self.whole = Timed(gate, self.launches, (0, self.end), stream)
 
     def share(self, turns: int, gate: Gate, stream: Stream) -> None:
-        """Make the runs that together time every launch."""
+        """Divide the events among runs that together time every launch."""
         if not self.is_host:
             marks = (marks_of(self.end, turns, k) for k in range(turns))
             self.turns = [Timed(gate, self.launches, m, stream) for m in marks]
 
 
 def turns_for(steps: int, event: float, whole: float) -> int:
-    """In how many runs the steps are timed, so that the events of each take a small part of it.
+    """The number of runs among which the events are divided, so that they add little to each.
 
     Args:
-        steps: How many there are.
+        steps: The number of steps.
         event: Seconds that an event adds.
         whole: Seconds of a run without events.
     """
@@ -113,7 +113,7 @@ def marks_of(count: int, turns: int, turn: int) -> list[int]:
 
 
 class _Profile:
-    """The measurements of one executable, which nobody else runs meanwhile."""
+    """The measurements of one executable, which is held exclusively."""
 
     def __init__(
         self, executable: Executable, inputs: Mapping[str, Any], gate: Gate, stream: Stream
@@ -135,7 +135,7 @@ class _Profile:
         self._live = _Live()
 
     def warm_up(self) -> None:
-        """Run everything once, see how long it takes, and decide how many events a run may have."""
+        """Run everything once, time it, and decide how many events a run may have."""
         for part in self.parts:
             part.prepare(self.gate, self.stream)
         self._whole()
@@ -150,7 +150,7 @@ class _Profile:
             self._graph = self._recorded()
 
     def _recorded(self) -> Any:
-        """The whole run as a graph; None where there are no graphs, or the host has a part in it."""
+        """The whole run as a graph; None if there are no graphs, or the run has host steps."""
         if not self.device.has_graphs or [p.is_host for p in self.parts] != [False]:
             return None
         with self.device.capture(self.stream) as captured:
@@ -161,7 +161,7 @@ class _Profile:
     # One repetition
 
     def measure_run(self) -> None:
-        """The run as a whole: as it is called, step by step, without events, and as a graph."""
+        """Measure the whole run: an ordinary one, step by step, without events, and as a graph."""
         started = perf_counter()
         self.executable.run(self.inputs)
         self.taken.wall.append(perf_counter() - started)
@@ -176,7 +176,7 @@ class _Profile:
         self._each(self.taken)
 
     def _whole(self) -> float:
-        """Seconds of the device for all that it does in a run."""
+        """The device's time for a whole run, in seconds."""
         total = 0.0
         for part in self.parts:
             if part.whole is None:
@@ -218,7 +218,7 @@ class _Profile:
         self.device.synchronize(self.stream)
         return perf_counter() - started
 
-    # A run with the host's clock read all along
+    # A run with the host's clock read at each step
 
     def _narrated(self) -> _Live:
         live, taken, executable = _Live(), self.taken, self.executable
@@ -244,17 +244,17 @@ class _Profile:
         self.executable.upload(name, array, self.stream)
         self.device.synchronize(self.stream)
 
-    # What was found
+    # Results
 
     def measured(self) -> Measured:
-        """Rows, the last run that was narrated, and the whole."""
+        """The rows, the last run by the host's clock, and the times of the whole run."""
         rows = rows_of(self.executable.plan, self.taken)
         first = len(self.taken.uploads)
         timed = [t for p in self.parts for t in p.turns]
         mode = timed[0].mode if timed else "queue"
         marked = sum(len(t.marks) for t in timed) // self.turns
         peaks = Peaks(0.0, {})
-        with suppress(DeviceError):  # it has no room for it
+        with suppress(DeviceError):  # out of memory
             peaks = self.device.peaks()
         return Measured(
             rows,
@@ -266,7 +266,7 @@ class _Profile:
 
 
 class _Live:
-    """One run as the host saw it, and the events of what it launched."""
+    """One run by the host's clock, with the events of its launches."""
 
     def __init__(self) -> None:
         self._begun = perf_counter()
@@ -276,7 +276,7 @@ class _Live:
         self._zero = 0.0
 
     def timed(self, row: str, name: str, step: int, work: Callable[..., Any], *given: Any) -> float:
-        """Do it, and say how long it took."""
+        """Do some work and record its time."""
         start = perf_counter()
         work(*given)
         seconds = perf_counter() - start
@@ -284,12 +284,12 @@ class _Live:
         return seconds
 
     def mark(self, event: Event) -> None:
-        """The device had nothing to do: its clock is set by the host's at this event."""
+        """Align the clocks at an event, before which the device was idle."""
         self._first = event
         self._zero = perf_counter() - self._begun
 
     def spans_with(self, rows: Sequence[Timing], first: int, elapsed: Any) -> Iterator[Span]:
-        """All spans in the order of their starts, of kernels too; those of steps begin at row ``first``."""
+        """All spans, those of kernels too, in order of their starts; steps' rows begin at ``first``."""
         found = [*self._host_spans(rows, first), *self._kernels(rows, first, elapsed)]
         return iter(sorted(found, key=lambda s: (s.start, -s.seconds)))
 
@@ -307,7 +307,7 @@ class _Live:
                 yield Span(s.row, name, s.start, s.seconds, first + s.timing)
 
     def _kernels(self, rows: Sequence[Timing], first: int, elapsed: Any) -> Iterator[Span]:
-        """A kernel ends with its event, and began its median time before that, or after the one before."""
+        """The spans of kernels: each ends at its event, and lasts its median time or since the one before."""
         before = self._zero
         for k, event in self.events:
             row = rows[first + k]
@@ -318,7 +318,7 @@ class _Live:
 
 
 def _parts(steps: Sequence[Step], launches: Sequence[Launch]) -> Iterator[_Part]:
-    """The steps between those of the host, and each of those."""
+    """The runs of steps between host steps, and each host step."""
     for is_host, group in groupby(range(len(steps)), key=lambda k: _needs_host(steps[k])):
         places = list(group)
         if is_host:
@@ -328,5 +328,5 @@ def _parts(steps: Sequence[Step], launches: Sequence[Launch]) -> Iterator[_Part]
 
 
 def _needs_host(step: Step) -> bool:
-    """Whether the host computes it, or has to read something first."""
+    """Whether the host computes a step, or reads a value for it."""
     return isinstance(step, HostStep | BranchStep)

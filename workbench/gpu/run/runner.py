@@ -1,4 +1,4 @@
-"""Runs a program on a device: lowers it, compiles its kernels and loads them when they are needed."""
+"""The runner of the device target: it lowers a program, and compiles and loads its kernels when needed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from workbench.knobs import knobs
 
 
 class DeviceRunner(Runner):
-    """A compiled program for a device, which need not be here until it runs.
+    """A program compiled for a device, which need not be present until it runs.
 
     Args:
         program: The compiled program.
-        spec: The device, as ``workbench.devices()`` lists them, or an architecture to compile for, such
-            as ``hip:gfx90a``; by default the best device that is here.
+        spec: A device that ``workbench.devices()`` lists, or an architecture to compile for, such
+            as ``hip:gfx90a``; by default the best device.
     """
 
     def __init__(self, program: Program, spec: str | None = None) -> None:
@@ -70,7 +70,7 @@ class DeviceRunner(Runner):
             return known
 
     def codes(self, progress: bool | None = None) -> Mapping[str, Code]:
-        """The machine code of the plan's kernels, by name; compiled now, if it was not."""
+        """The machine code of the plan's kernels, by name; compiled at the first call."""
         with self._lock:
             plan = self.plan()
             if self._codes is None or self._codes[0] is not plan:
@@ -83,15 +83,15 @@ class DeviceRunner(Runner):
         return lowered_of(self.plan(), self.name)
 
     def trust(self, kernels: Iterable[SavedKernel]) -> None:
-        """Run kernels of a file where they were compiled for this device from the very same source.
+        """Use the kernels of a file that were compiled for this device from exactly the same source.
 
-        Nobody can tell whether their machine code is what it is said to be: it is trusted like a program.
+        Their machine code cannot be verified: load files only from sources that you trust.
         """
         self._trusted = tuple(kernels)
         self._codes = None
 
     def saved(self, progress: bool | None = None) -> tuple[SavedKernel, ...]:
-        """The plan's kernels with their machine code, as a file keeps them."""
+        """The plan's kernels with their machine code, for a file."""
         return saved_kernels(self.plan(), self.compiler, self.codes(progress))
 
     def listing(self, progress: bool | None = None) -> RunPlan:
@@ -110,12 +110,12 @@ class DeviceRunner(Runner):
         """The device.
 
         Raises:
-            DeviceError: It is not here: the program was compiled for an architecture.
+            DeviceError: The program was compiled for an architecture without a device.
         """
         if self.device is None:
             raise DeviceError(
-                f"the program was compiled for {self.name}, and no such device is here; "
-                "compile it with device=None to run it on one that is"
+                f"the program was compiled for {self.name}, and no such device is present; "
+                "compile it with device=None to run it on the best device"
             )
         return self.device
 
@@ -123,7 +123,7 @@ class DeviceRunner(Runner):
         """The program on the device.
 
         Raises:
-            DeviceError: There is no such device here.
+            DeviceError: There is no such device.
         """
         here = self.here()
         with self._lock:
@@ -138,7 +138,7 @@ class DeviceRunner(Runner):
         hook: Hook | None = None,
         progress: bool | None = False,
     ) -> list[Any]:
-        """Values of the program's outputs; a hook hears of each instruction's value."""
+        """Values of the program's outputs; a hook is called with each instruction's value."""
         executable = self.executable(progress)
         if hook is None:
             return executable.run(inputs, progress=progress)
@@ -154,7 +154,7 @@ class DeviceRunner(Runner):
         """Values of the program's outputs, and what was measured in several runs.
 
         Raises:
-            DeviceError: There is no such device here, or a kernel failed.
+            DeviceError: There is no such device, or a kernel failed.
         """
         return profiled(self.executable(progress), inputs, repetitions, progress)
 
@@ -162,7 +162,7 @@ class DeviceRunner(Runner):
 def _compiled(
     plan: Plan, compiler: Compiler, progress: bool | None, known: Mapping[str, Code]
 ) -> dict[str, Code]:
-    """The code of a plan's kernels that is not known; an error names the instruction, too."""
+    """The code of the kernels of a plan that are not compiled yet; an error names the instruction too."""
     kernels = (s.launch.kernel for s in plan.kernels)
     try:
         return compiled((k for k in kernels if k.name not in known), compiler, progress)

@@ -1,4 +1,4 @@
-"""Launches timed in one go: the device never waits for the host in between."""
+"""Timing of a sequence of launches without gaps: the device never waits for the host."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _EMPTY = Kernel(
 )
 _STEPS = 1 << 16
 _MARGIN, _LEAST, _LONGEST = 1.5, 1e-4, 0.25
-"""How much longer than the host needs a device is held, and the bounds of it in seconds."""
+"""The factor by which a device is held for longer than the host needs, and its bounds in seconds."""
 _CHAIN, _TRIALS = 32, 9
 
 
 class Gate:
-    """Holds a device for a while, so that the host can queue work which is then done without a gap.
+    """Keeps a device busy while the host queues work, which then runs without gaps.
 
     Args:
         device: The device.
     """
 
     def __init__(self, device: Device) -> None:
-        """Compile two small kernels, and see how fast the device goes round the first one."""
+        """Compile two small kernels, and measure how fast the device runs the first one's loop."""
         self.device = device
         codes = compiled([_HOLD, _EMPTY], device.compiler, progress=False)
         self._hold, self._empty = (device.load(codes[k.name], k.name) for k in (_HOLD, _EMPTY))
@@ -52,7 +52,7 @@ class Gate:
             self._pointer = device.pointer(self._buffer, 0, 256)
             device.fill(self._pointer, 256)
             self.empty = device.prepare(self._empty, _ONE, _ONE, 0, [self._pointer])
-            """Launches a kernel that does nothing."""
+            """A launch of an empty kernel."""
             self.empty(None)
             self._speed = max(self._measured(), 1e-12)
         except BaseException:
@@ -60,11 +60,11 @@ class Gate:
             raise
 
     def close(self) -> None:
-        """Give its memory back."""
+        """Free its memory."""
         self.device.free(self._buffer)
 
     def _measured(self) -> float:
-        """Seconds a step."""
+        """Seconds per step of the loop."""
         times: list[float] = []
         for _ in range(3):
             first = self.device.record()
@@ -77,13 +77,13 @@ class Gate:
         return self.device.prepare(self._hold, _ONE, _ONE, 0, arguments)
 
     def held(self, seconds: float) -> Launch:
-        """Launches a kernel that keeps the device busy for this long, a quarter of a second at most."""
+        """A launch of a kernel that keeps the device busy for some seconds, at most a quarter."""
         return self._holding(max(1, int(min(seconds, _LONGEST) / self._speed)))
 
 
 @contextmanager
 def gate_of(device: Device) -> Generator[Gate]:
-    """A gate, whose memory is given back at the end."""
+    """A gate, whose memory is freed at the end of the block."""
     gate = Gate(device)
     try:
         yield gate
@@ -92,23 +92,23 @@ def gate_of(device: Device) -> Generator[Gate]:
 
 
 class Timed:
-    """Launches in order with events at some of their boundaries; each call runs them once.
+    """A sequence of launches with events at some of their boundaries; each call runs it once.
 
-    Where the device keeps time in graphs they are replayed as one; elsewhere the device is held
-    while the host queues them.
+    If the device times events in graphs, the sequence is replayed as a graph; otherwise the device is held
+    while the host queues the launches.
 
     Args:
-        gate: Holds the device.
-        launches: What to run.
+        gate: The gate of the device.
+        launches: The launches to time.
         marks: Boundaries at which an event is recorded, in order: 0 is before the first launch, 1 before
             the second, and so on.
-        stream: Where; graphs need one.
+        stream: The stream; graphs need one other than the default.
     """
 
     def __init__(
         self, gate: Gate, launches: Sequence[Launch], marks: Sequence[int], stream: Stream = None
     ) -> None:
-        """Record the graph, if there is to be one."""
+        """Capture the graph, if the sequence is replayed as one."""
         self._gate = gate
         self._launches = list(launches)
         self.marks = tuple(marks)
@@ -132,7 +132,7 @@ class Timed:
         device = self._gate.device
         if self._graph is not None:
             device.replay(self._graph, self._stream)
-            # An event that was recorded before is done already, until the replay comes to it.
+            # Until the replay reaches an event, the event still has the time of the last replay.
             device.synchronize(self._stream)
             events = self._events
         else:
@@ -149,7 +149,7 @@ class Timed:
             self._graph = None
 
     def _queued(self) -> list[Event]:
-        """Held for as long as the host needed the last time, and somewhat longer."""
+        """Queue the launches while the device is held, for a little longer than the host needed last time."""
         self._gate.held(self._host * _MARGIN + _LEAST)(self._stream)
         started = perf_counter()
         events = self._queue()
@@ -173,18 +173,18 @@ class Costs:
     """The costs of measuring and launching on the device, in seconds."""
 
     event: float
-    """Added between two kernels by an event."""
+    """The time that an event adds between two kernels."""
     empty: float
-    """The time of a kernel that does nothing, after another one."""
+    """The time of an empty kernel after another one."""
 
 
 def costs_of(gate: Gate, stream: Stream = None) -> Costs:
-    """Measured with a chain of kernels that do nothing, with events in between and without."""
+    """The costs, measured on a chain of empty kernels with and without events in between."""
     chain = [gate.empty] * _CHAIN
     plain = Timed(gate, chain, (0, _CHAIN), stream)
     marked = Timed(gate, chain, range(_CHAIN + 1), stream)
     pairs = [(plain()[_CHAIN], marked()[_CHAIN]) for _ in range(_TRIALS)]
-    # What else the machine does only adds: the least is nearest to the truth.
+    # Interference only adds time, so the minimum is the best estimate.
     without, with_events = np.min(pairs[1:], axis=0)
     event = max(0.0, float(with_events - without) / (_CHAIN - 1))
     return Costs(event, float(without) / _CHAIN)

@@ -5,7 +5,7 @@ const MIN_ZOOM = 0.02, MAX_ZOOM = 3;
 const MAP = 56;
 
 /**
- * A camera as the trait `camera` has it.
+ * A camera as the text of the trait `camera`.
  * @param {Camera} camera
  */
 const writeCamera = ({ x, y, k }) => [x.toFixed(1), y.toFixed(1), k.toFixed(3)].join();
@@ -14,7 +14,7 @@ const writeCamera = ({ x, y, k }) => [x.toFixed(1), y.toFixed(1), k.toFixed(3)].
 const allowed = (k) => Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, k));
 
 /**
- * The camera that a text says, or null where it says none.
+ * The camera in a text, or null if there is none.
  * @param {string | null | undefined} text
  * @returns {Camera | null}
  */
@@ -24,7 +24,7 @@ function readCamera(text) {
 }
 
 /**
- * Where all of a graph is in the middle, at zoom `k`.
+ * The camera that centres the whole graph at zoom `k`.
  * @param {Extent} view
  * @param {{ width: number, height: number }} size
  * @param {number} k
@@ -32,14 +32,14 @@ function readCamera(text) {
 const centred = (view, size, k) => ({ k, x: size.width / 2 - (view.w - MAP) / 2 / k, y: size.height / 2 - view.h / 2 / k });
 
 /**
- * The zoom at which all of a graph is in view.
+ * The zoom that fits the whole graph.
  * @param {Extent} view
  * @param {{ width: number, height: number }} size
  */
 const fitting = (view, size) => Math.min((view.w - MAP - 24) / size.width, (view.h - 24) / size.height, 1);
 
 /**
- * Everything at once, however small.
+ * The camera that fits the whole graph, however small.
  * @param {Extent} view
  * @param {{ width: number, height: number }} size
  * @returns {Camera}
@@ -47,7 +47,7 @@ const fitting = (view, size) => Math.min((view.w - MAP - 24) / size.width, (view
 const fitted = (view, size) => centred(view, size, Math.max(MIN_ZOOM, fitting(view, size)));
 
 /**
- * The first view: everything if it is readable so, else the top at a readable size.
+ * The initial camera: the whole graph if that is readable, otherwise the top at a readable size.
  * @param {Extent} view
  * @param {{ width: number, height: number }} size
  * @param {Place | undefined} first the box to centre on if not even the width fits
@@ -62,7 +62,7 @@ function home(view, size, first) {
 }
 
 /**
- * A camera that is nearer by a factor; the point (sx, sy) of the screen stays where it is.
+ * A camera zoomed by a factor about the point (sx, sy) of the screen.
  * @param {Camera} camera
  * @param {number} factor
  * @param {number} sx
@@ -82,7 +82,7 @@ function zoomed({ x, y, k }, factor, sx, sy) {
 const clamp = (value, low, high) => Math.min(Math.max(low, high), Math.max(Math.min(low, high), value));
 
 /**
- * A camera moved by pixels, never so far that nothing of the graph is in view.
+ * A camera moved by pixels, but never so far that the graph leaves the view.
  * @param {Camera} camera
  * @param {number} dx
  * @param {number} dy
@@ -98,7 +98,7 @@ function panned({ x, y, k }, dx, dy, view, size) {
 }
 
 /**
- * A camera with a box in view: unchanged if it is in view already, else centred on it.
+ * A camera that shows a box: unchanged if the box is in view already, otherwise centred on it.
  * @param {Camera} camera
  * @param {Place} box
  * @param {Extent} view

@@ -28,7 +28,7 @@ const kindInMachineCode = (m, _line, first) => (m[1] ? "comment" : m[2] ? "macro
 const LANGUAGES = { c: [C_TOKEN, kindInC], ir: [IR_TOKEN, kindInText], asm: [ASM_TOKEN, kindInMachineCode] };
 
 /**
- * One line as texts with the kind of each; nothing is lost, and what is of no kind has an empty one.
+ * One line, split into texts with their kinds; the kind is empty for text without one.
  * @param {string} line
  * @param {string} language `c`, `ir`, `asm`, or one without colours
  */
@@ -60,11 +60,11 @@ class Code {
     this.language = "";
     /** @type {string[]} */
     this.lines = [];
-    /** Lines that are drawn. @type {(HTMLElement | undefined)[]} */
+    /** The drawn lines. @type {(HTMLElement | undefined)[]} */
     this.made = [];
     this.next = 0;
     this.folded = 0;
-    /** Numbers of the lines that were found. @type {number[]} */
+    /** Numbers of the lines that match. @type {number[]} */
     this.hits = [];
     this.at = -1;
     this.words = "";
@@ -72,7 +72,7 @@ class Code {
   }
 
   /**
-   * Show a text; `folded` lines at its beginning are behind a button.
+   * Show a text; its first `folded` lines are hidden behind a button.
    * @param {string} text
    * @param {string} language
    * @param {number} folded
@@ -106,7 +106,7 @@ class Code {
     this.find(this.words);
   }
 
-  /** Draw lines up to this one; the rest waits behind a button. @param {number} end */
+  /** Draw lines up to `end`; a button shows more. @param {number} end */
   more(end) {
     this.el.querySelector(":scope > .wb-more")?.remove();
     for (; this.next < Math.min(end, this.lines.length); this.next++) {
@@ -121,7 +121,7 @@ class Code {
     }, `Show ${Math.min(CHUNK, left).toLocaleString("en")} of ${left.toLocaleString("en")} more lines`));
   }
 
-  /** Mark the lines that have these words; how many. @param {string} text */
+  /** Mark the lines that contain the text; returns their number. @param {string} text */
   find(text) {
     this.words = text;
     const wanted = text.toLowerCase();
@@ -132,7 +132,7 @@ class Code {
     return this.hits.length;
   }
 
-  /** Go to the next line that was found; which one it is, in words. @param {number} by */
+  /** Go to the next match; returns its number in words. @param {number} by */
   step(by) {
     if (!this.hits.length) return "none";
     this.made[this.hits[this.at]]?.classList.remove("wb-here");

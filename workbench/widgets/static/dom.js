@@ -44,11 +44,11 @@ const searchField = (placeholder, label, oninput, onkeydown) =>
 /** The element that an event came from. @param {Event} e */
 const targetOf = (e) => /** @type {HTMLElement} */ (e.target);
 
-/** Whether a key is meant for the view: not for a field, nor with a modifier. @param {KeyboardEvent} e */
+/** Whether the view handles a key: not in an input field, and without modifiers. @param {KeyboardEvent} e */
 const isPlainKey = (e) => targetOf(e).tagName !== "INPUT" && !e.altKey && !e.ctrlKey && !e.metaKey;
 
 /**
- * Take an event: nobody else acts on it.
+ * Consume an event: stop its propagation and default action.
  * @param {Event} e
  */
 function take(e) {
@@ -57,7 +57,7 @@ function take(e) {
 }
 
 /**
- * Where a key leads among `n` things in a row, or undefined; it stays within them.
+ * The index that a key leads to in a row of `n` items, within its ends; undefined for other keys.
  * @param {KeyboardEvent} e
  * @param {number} at
  * @param {number} n
@@ -70,7 +70,7 @@ function moved(e, at, n, [back, on] = ["ArrowUp", "ArrowDown"]) {
 }
 
 /**
- * Walk the rows of a list by the keyboard: arrows go from one to the next, Enter and the space bar click.
+ * Handle a key in a list: arrows go from row to row, Enter and the space bar click.
  * @param {HTMLElement} list
  * @param {KeyboardEvent} e
  */
@@ -83,7 +83,7 @@ function walkRows(list, e) {
   take(e);
 }
 
-/** Tabs of which one is open: arrow keys go round. */
+/** Tabs, one of them open; arrow keys cycle through them. */
 class Tabs {
   /**
    * @param {string} label
@@ -98,7 +98,7 @@ class Tabs {
   }
 
   /**
-   * Show the tabs: a label a key.
+   * Show the tabs: a label by key.
    * @param {Record<string, string>} labels
    * @param {string} chosen
    */
@@ -131,7 +131,7 @@ class Tabs {
 }
 
 /**
- * Whether the host page is dark: the view's own choice, else JupyterLab's, VS Code's, else the system's.
+ * Whether to use the dark theme: the view's own choice, or JupyterLab's, VS Code's or the system's.
  * @param {string} choice
  */
 function isDark(choice) {
@@ -170,7 +170,7 @@ async function decode(value) {
 }
 
 /**
- * Say why there is no picture, and what to do.
+ * Show why the view could not be drawn, and what to do.
  * @param {HTMLElement} el
  * @param {unknown} error
  */

@@ -16,7 +16,7 @@ const DARK = {
 /** @param {string} c `#rrggbb` */
 const rgb = (c) => [1, 3, 5].map((k) => parseInt(c.slice(k, k + 2), 16));
 /**
- * A share of a colour on a base.
+ * A colour blended over a base by a share.
  * @param {string} color
  * @param {string} base
  * @param {number} share
@@ -37,7 +37,7 @@ function colors(dark) {
 }
 
 /**
- * The colour at a share of a scale.
+ * The colour at a position on a scale, from 0 to 1.
  * @param {string} scale
  * @param {number} share
  */
@@ -47,7 +47,7 @@ function sample(scale, share) {
   return mix(stops[low + 1], stops[low], at - low);
 }
 
-/** Black or white, whichever reads better on a colour. @param {string} color */
+/** Black or white, whichever contrasts better with a colour. @param {string} color */
 const inkOn = (color) => {
   const [r, g, b] = rgb(color).map((v) => (v / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000000" : "#ffffff";
@@ -84,7 +84,7 @@ function rect(ctx, x, y, w, h, r) {
 }
 
 /**
- * The way of an edge: curves between lanes, straight along them.
+ * The path of an edge: curves between lanes, straight along them.
  * @param {Context} ctx
  * @param {number[]} p
  * @param {boolean} straight
@@ -100,7 +100,7 @@ function traceEdge(ctx, p, straight) {
 }
 
 /**
- * Edges, those that are emphasised over the others.
+ * Draw edges, the emphasised ones on top.
  * @param {Context} ctx
  * @param {Edge[]} edges
  * @param {Theme} theme
@@ -162,11 +162,11 @@ function drawPanel(ctx, box, theme, k, color) {
 }
 
 /**
- * The words on an open panel, over the edges that enter it.
+ * The header text of an open panel, above the edges that enter it.
  * @param {Context} ctx
  * @param {Place} box
  * @param {string} label
- * @param {string} count how much is in it
+ * @param {string} count the number of its instructions
  * @param {Theme} theme
  */
 function drawHeader(ctx, box, label, count, theme) {
@@ -186,7 +186,7 @@ function drawHeader(ctx, box, label, count, theme) {
 }
 
 /**
- * A node or a closed group with what marks it: selection, change, an overlay's colour.
+ * A node or a closed group with its marks: selection, change, an overlay's colour.
  * @param {Context} ctx
  * @param {Drawn} b
  * @param {Theme} theme
@@ -318,7 +318,7 @@ function drawMark(ctx, b, theme, mark, k) {
 }
 
 /**
- * The chips' rectangles beside a node: two at most, the second says how many more there are.
+ * The chips' rectangles beside a node: at most two, of which the second may count the rest.
  * @param {Drawn} b
  */
 function chipRows(b) {

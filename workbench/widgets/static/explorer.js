@@ -24,7 +24,7 @@ class ExplorerShell extends SceneShell {
     super(model, el, data, "wb-explorer", 720);
     this.data = data;
     this.steps = data.steps;
-    /** The details of steps that are here. @type {Map<number, Detail>} */
+    /** The details of the loaded steps. @type {Map<number, Detail>} */
     this.details = new Map((data.details ?? []).map((d) => [d.index, d]));
     /** @type {Detail | null} */
     this.detail = null;
@@ -34,7 +34,7 @@ class ExplorerShell extends SceneShell {
     this.onlyChanged = this.keep = true;
     this.settled = false;
     this.tab = "edits";
-    /** The layout of all steps, and what was open in it. @type {{ open: string, layout: Layout } | null} */
+    /** The layout of all steps, with the groups that were open in it. @type {{ open: string, layout: Layout } | null} */
     this.kept = null;
     /** The replacement of each removed instruction, by id. @type {Map<number, number>} */
     this.newOf = new Map();
@@ -111,7 +111,7 @@ class ExplorerShell extends SceneShell {
   // Steps
 
   /**
-   * Go to a step; its data comes from Python where it is not here yet.
+   * Go to a step; its data is requested from Python if it is not loaded.
    * @param {number} k
    * @param {boolean} tell
    */
@@ -142,7 +142,7 @@ class ExplorerShell extends SceneShell {
     if (detail.index === this.index) this.showStep(detail);
   }
 
-  /** Go to the next step that is wanted. @param {number} by */
+  /** Go to the next or previous step. @param {number} by */
   skip(by) {
     const k = nextStep(this.steps, this.index, by, this.onlyChanged);
     if (k !== undefined) this.go(k, true);
@@ -185,7 +185,7 @@ class ExplorerShell extends SceneShell {
   }
 
   /**
-   * The places of all items: over all steps, or, when they need not be kept, over what shows.
+   * The places of all items: stable over all steps, or, if stability is off, for the visible ones.
    * @param {Set<number> | null} used
    */
   layoutOf(used) {
@@ -196,7 +196,7 @@ class ExplorerShell extends SceneShell {
   }
 
   /**
-   * Show what is before and after on one layout.
+   * Show the graphs before and after on one layout.
    * @param {Live} before
    * @param {Live} after
    */
@@ -210,7 +210,7 @@ class ExplorerShell extends SceneShell {
     if (this.detail) this.place(this.before.live, this.after.live);
   }
 
-  /** Look at the first thing that this pass changed. */
+  /** Move the camera to the first change of this pass. */
   focusChange() {
     const pane = this.after, marked = [...pane.items, ...this.before.items].filter((b) => b.mark || /[+−~]\d/.test(b.own));
     const first = marked.toSorted((a, b) => a.y - b.y).at(0);
@@ -220,13 +220,13 @@ class ExplorerShell extends SceneShell {
     pane.move({ k, x: first.x + first.w / 2 - (pane.w - 56) / 2 / k, y: first.y - 90 / k });
   }
 
-  /** Both sides look at the same place. @param {Pane} pane */
+  /** Copy a pane's camera to the other side. @param {Pane} pane */
   moved(pane) {
     (pane === this.before ? this.after : this.before).setCamera(pane.cam);
     super.moved(pane);
   }
 
-  /** Open or close a group; it stays where it is on the screen. @param {string} key */
+  /** Open or close a group without moving it on the screen. @param {string} key */
   toggle(key) {
     const { after, scene } = this, item = scene.itemOf(scene.data.groups.key.indexOf(key)), was = after.layout.boxes.get(item);
     if (!this.open.delete(key)) this.open.add(key);
@@ -237,7 +237,7 @@ class ExplorerShell extends SceneShell {
     this.tellOpen();
   }
 
-  // Selection: one, everywhere
+  // Selection, shared by all parts
 
   /**
    * @param {number | null} id
@@ -258,10 +258,10 @@ class ExplorerShell extends SceneShell {
     this.redraw();
   }
 
-  /** The side that an instruction is shown on: after the pass, unless it is gone. @param {number} id */
+  /** The side that shows an instruction: after the pass, unless it was removed. @param {number} id */
   sideOf(id) { return this.after.live.node(id) ? this.after : this.before; }
 
-  /** Select an instruction of either side, open what hides it and bring it into view. @param {number} id */
+  /** Select an instruction of either side, open the groups around it and scroll to it. @param {number} id */
   show(id) {
     if (!this.detail) return;
     this.choose(id);
@@ -281,19 +281,19 @@ class ExplorerShell extends SceneShell {
     this.side.replaceChildren(panel);
   }
 
-  /** That an instruction was removed, and what is there in its place. @param {number | undefined} next */
+  /** The note that an instruction was removed, and its replacement. @param {number | undefined} next */
   removal(next) {
     const { live } = this.after;
     return h("p", { class: "wb-soft" }, "− removed by this pass", next === undefined ? "" : ["; replaced by ",
       h("button", { class: "wb-link", type: "button", onclick: () => this.show(next) }, `${live.name(next)} ${live.node(next)?.title ?? ""}`)]);
   }
 
-  /** An instruction's name before the pass, or where it came in, after it. @param {number} id */
+  /** An instruction's name before the pass, or after it for a new one. @param {number} id */
   nameOf(id) { return (this.before.live.node(id) ? this.before : this.after).live.name(id); }
 
   // Edits
 
-  /** Open a tab; the lowering has one of its own, and the others come back after it. @param {string} name */
+  /** Open a tab. The lowering has its own tab; other steps restore the previous one. @param {string} name */
   showTab(name) {
     const d = this.detail;
     if (!d) return;
@@ -319,7 +319,7 @@ class ExplorerShell extends SceneShell {
   }
 
   /**
-   * Show one edit: its instructions are marked on both sides and the first is brought into view.
+   * Show one edit: mark its instructions on both sides, and scroll to the first.
    * @param {number | null} k
    * @param {boolean} tell
    */
@@ -364,7 +364,7 @@ class ExplorerShell extends SceneShell {
     return true;
   }
 
-  /** Up and down show the edits one by one; other lists are walked. @param {KeyboardEvent} e */
+  /** Up and down step through the edits; in other lists they move the focus. @param {KeyboardEvent} e */
   listKey(e) {
     const by = { ArrowDown: 1, ArrowUp: -1 }[e.key];
     if (this.tabs.chosen !== "edits" || by === undefined) return walkRows(this.list, e);

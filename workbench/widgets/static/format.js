@@ -22,7 +22,7 @@ function number(value) {
 const count = (n, word, words = word + "s") => `${n.toLocaleString("en")} ${n === 1 ? word : words}`;
 
 /**
- * Whether there is a value.
+ * Whether a value is known.
  * @template T
  * @param {T} n
  * @returns {n is NonNullable<T>}
@@ -59,7 +59,7 @@ function attributes(text) {
 }
 
 /**
- * The words to search for: lower case, all of them wanted.
+ * The words of a search, in lower case; all have to match.
  * @param {string} text
  */
 const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);

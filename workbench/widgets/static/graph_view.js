@@ -1,4 +1,4 @@
-// GraphView: one program, its groups to open, an inspector beside it.
+// GraphView: one program with groups to open, and an inspector.
 
 import { button, h, isPlainKey } from "./dom.js";
 import { count } from "./format.js";
@@ -51,7 +51,7 @@ class GraphShell extends SceneShell {
 
   relayout() { this.pane.show(this.live, new Layout(this.scene, this.open)); }
 
-  /** Open or close a group; it stays where it is on the screen. @param {string} key */
+  /** Open or close a group without moving it on the screen. @param {string} key */
   toggle(key) {
     const { pane, scene } = this, { groups } = scene.data, g = groups.key.indexOf(key), item = scene.itemOf(g), opens = !this.open.has(key);
     const was = pane.layout.boxes.get(item);
@@ -68,7 +68,7 @@ class GraphShell extends SceneShell {
     this.say(`${groups.label[g]} ${opens ? "opened" : "closed"}`);
   }
 
-  /** Open these groups and no others, and look at the whole. @param {string[]} keys */
+  /** Open exactly these groups, and show the whole graph. @param {string[]} keys */
   openOnly(keys) {
     this.reopen(keys);
     this.pane.home();

@@ -4,7 +4,7 @@ import { attributes } from "./format.js";
 import { h } from "./dom.js";
 
 /**
- * All there is to know of an instruction: attributes, shape, where it came from, inputs and users.
+ * The facts of an instruction: attributes, shape, source nodes, inputs and users.
  * @param {Live} live
  * @param {number | null} id
  * @param {(id: number) => void} select

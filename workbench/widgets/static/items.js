@@ -8,7 +8,7 @@ const MARKS = ["added", "removed", "changed"];
 /** @typedef {{ box: Box, total: number, ids: number[] } & Record<Mark, number>} Closed */
 
 /**
- * The boxes to draw, from top to bottom: nodes, and closed groups with what changed inside them.
+ * The boxes to draw, from top to bottom: nodes, and closed groups with the changes inside them.
  * @param {Live} live
  * @param {Layout} layout
  */
@@ -18,7 +18,7 @@ function itemsOf(live, layout) {
   const items = [];
   /** @type {Map<number, Closed>} */
   const closed = new Map();
-  /** How much is in each group. @type {Map<number, number>} */
+  /** The number of instructions in each group. @type {Map<number, number>} */
   const within = new Map();
   for (const [slot, v] of live.bySlot) {
     const n = scene.node(v), main = n.module === 0, seen = layout.shownAs(slot), box = layout.box(seen);
@@ -41,7 +41,7 @@ function opensHere(live, slot) {
 }
 
 /**
- * Count a version in the closed group that it is seen as; the closed body of an instruction is a node.
+ * Count a version in the closed group that shows it; the closed body of an instruction is a node.
  * @param {Map<number, Closed>} closed
  * @param {Live} live
  * @param {Version} n

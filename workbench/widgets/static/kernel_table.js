@@ -1,4 +1,4 @@
-// The columns of the table of kernels, its rows filtered and sorted, and a kernel in words.
+// The columns of the table of kernels, its filter and order, and a kernel's description.
 
 import { bytes, count, known, number, percent, wordsOf } from "./format.js";
 
@@ -16,11 +16,11 @@ const COLUMNS = [
   { key: "items", heading: "grid × block", title: "Blocks, and work items of a block", text: (r) => `${r.grid} × ${r.block}`, by: (r) => r.items },
 ];
 
-/** The columns of which something is known. @param {Kernel[]} rows */
+/** The columns with any known value. @param {Kernel[]} rows */
 const columnsOf = (rows) => COLUMNS.filter(({ key, by }) => key === "index" || rows.some((r) => known(by(r))));
 
 /**
- * The order that a click on a column's head asks for: the other way round, or the usual way of another column.
+ * The order after a click on a column's head: reversed, or the default order of another column.
  * @param {Order} order
  * @param {string} key
  * @returns {Order}
@@ -31,7 +31,7 @@ function ordered(order, key) {
 }
 
 /**
- * The rows that have all of the words, sorted; unknown values count as the smallest.
+ * The rows that contain all words, sorted; unknown values sort as the smallest.
  * @param {Kernel[]} rows
  * @param {string} words
  * @param {Order} order
@@ -47,7 +47,7 @@ function visibleRows(rows, words, { key, way }) {
 }
 
 /**
- * All that is known of a kernel's run and code, in words.
+ * The known facts of a kernel's run and code, in words.
  * @param {Kernel} r
  */
 function factsOf(r) {

@@ -1,4 +1,4 @@
-// KernelView: the kernels of a run in a table; beside it source, module, machine code and log of one.
+// KernelView: a table of a run's kernels; beside it the source, module, machine code and log of one.
 
 import { Code } from "./code.js";
 import { Tabs, button, decode, h, isPlainKey, moved, searchField, take, targetOf } from "./dom.js";
@@ -25,7 +25,7 @@ class KernelShell extends Shell {
     super(model, el, "wb-kernels", 560);
     this.title = data.title || "Kernels";
     this.rows = data.rows.map((r, index) => ({ ...r, index }));
-    /** The texts that are here, by the kernel's name. @type {Map<string, Partial<KernelTexts>>} */
+    /** The loaded texts, by the kernel's name. @type {Map<string, Partial<KernelTexts>>} */
     this.details = new Map((data.details ?? []).map((d) => [d.name, d]));
     this.stored = data.details !== undefined;
     this.kernel = within(model.get("kernel") ?? 0, this.rows.length);
@@ -111,7 +111,7 @@ class KernelShell extends Shell {
     this.say(`Sorted by ${title.toLowerCase()}, ${this.order.way > 0 ? "ascending" : "descending"}`);
   }
 
-  /** Mark the chosen row, and those of the same instruction. */
+  /** Mark the current row, and the rows of the same instruction. */
   mark() {
     const id = this.rows[this.kernel]?.id, [first] = this.lines.keys(), entry = this.lines.has(this.kernel) ? this.kernel : first;
     for (const [k, line] of this.lines) {
@@ -150,7 +150,7 @@ class KernelShell extends Shell {
   // One kernel
 
   /**
-   * Show a kernel; its instruction becomes the selected one, unless a part of it is.
+   * Show a kernel, and select its instruction unless a part of it is selected.
    * @param {number} k
    * @param {boolean} tell
    */
@@ -168,7 +168,7 @@ class KernelShell extends Shell {
     this.say(`Kernel ${k + 1} of ${this.rows.length}, ${r.instruction} ${r.what}`);
   }
 
-  /** The selection came from outside: show the kernel that computes it. @param {number | null} id */
+  /** Handle a selection from outside: show the kernel that computes the instruction. @param {number | null} id */
   select(id) {
     super.select(id, null);
     if (id === null || !this.rows.length || this.rows[this.kernel].ids.includes(id)) return;
@@ -202,14 +202,14 @@ class KernelShell extends Shell {
     this.fill();
   }
 
-  /** The text of the open tab, if it is here. @param {Kernel} r */
+  /** The text of the open tab, if it is loaded. @param {Kernel} r */
   textOf(r) {
     const d = this.details.get(r.name);
     if (!d) return undefined;
     return this.tab === "module" ? r.module : this.tab === "machine" ? d.assembly : this.tab === "log" ? d.log || "The compiler said nothing.\n" : d.source;
   }
 
-  /** Show the text of the open tab; what is not here yet comes from Python. */
+  /** Show the text of the open tab; request it from Python if it is not loaded. */
   fill() {
     const r = this.rows[this.kernel], { label, language } = TABS[this.tab], text = this.textOf(r);
     /** @type {(words: string) => void} */

@@ -1,11 +1,11 @@
-// Where everything is, for one set of open groups: boxes, panels, lanes, and the edges between what shows.
+// The layout for one set of open groups: boxes, panels, lanes, and the edges between visible items.
 
 import { HEADER, PADDING, placeContainer } from "./place.js";
 import { listAt } from "./scene.js";
 
 const CLOSED_HEIGHT = 40;
 
-/** The places of all items. With `used`, slots outside of it take no room. */
+/** The places of all items. If `used` is given, other slots take no room. */
 class Layout {
   /**
    * @param {Scene} scene
@@ -70,7 +70,7 @@ class Layout {
   }
 
   /**
-   * Place what is planned, and what is inside.
+   * Place the items of a plan, and those inside them.
    * @param {Plan} plan
    * @param {number} left
    * @param {number} top
@@ -95,7 +95,7 @@ class Layout {
     }
   }
 
-  /** The item that a slot is seen as: itself, or the outermost closed group around it. @param {number} slot */
+  /** The visible item of a slot: itself, or the outermost closed group around it. @param {number} slot */
   shownAs(slot) {
     let seen = slot;
     for (const g of this.scene.chain(slot)) if (!this.isOpen(g)) seen = this.scene.itemOf(g);
@@ -103,7 +103,7 @@ class Layout {
   }
 
   /**
-   * The containers around an item, innermost first, each with the child that leads to the item.
+   * The containers around an item, innermost first, each with the child that contains the item.
    * @param {number} i
    */
   climb(i) {
@@ -118,7 +118,7 @@ class Layout {
   }
 
   /**
-   * The lanes of a container that bear a key, those above a rank if one is given.
+   * The lanes of a container with a key, or those of them above a rank.
    * @param {number} c
    * @param {number} key
    * @param {number} [before]
@@ -129,7 +129,7 @@ class Layout {
   }
 
   /**
-   * The lanes that an edge from a slot takes, between the items that its ends are seen as.
+   * The lanes of an edge from a slot, between the visible items of its ends.
    * @param {number} slot
    * @param {number} start
    * @param {number} end
@@ -150,7 +150,7 @@ class Layout {
 }
 
 /**
- * The edges between what shows: flat points (start, two a lane, end) and a bounding box each.
+ * The edges between visible items, as flat points (start, two per lane, end) with a bounding box.
  * @param {Layout} layout
  * @param {Live} live
  * @returns {Edge[]}
@@ -192,7 +192,7 @@ function leaving(layout, source, start, end) {
 }
 
 /**
- * End the edges that arrive at a box side by side at its top.
+ * Spread the ends of a box's incoming edges over its top.
  * @param {Box} box
  * @param {Edge[]} edges
  */

@@ -12,7 +12,7 @@ const KINDS = {
 /** @typedef {(id: number) => void} Show */
 
 /**
- * Elements for the first rows, and a button that brings more.
+ * Elements for the first rows, and a button that shows more.
  * @template T
  * @param {T[]} items
  * @param {(item: T) => HTMLElement} make
@@ -27,7 +27,7 @@ function some(items, make, from = 0) {
 }
 
 /**
- * One line of the diff; a click selects its instruction, unless text is being marked.
+ * One line of the diff; a click selects its instruction, unless text is being selected.
  * @param {{ glyph: string, style: string }} kind
  * @param {number} id
  * @param {string} text
@@ -63,7 +63,7 @@ const spring = () => h("span", { class: "wb-spring" });
 /** @param {...Child} parts */
 const row = (...parts) => h("div", { class: "wb-line" }, parts);
 
-/** The place in the source where a rule stands. @param {Sited} at */
+/** The source location of a rule. @param {Sited} at */
 const where = (at) => h("span", { class: "wb-place" }, at.file ? `${at.file.split("/").pop()}:${at.line}` : "");
 
 /**

@@ -1,4 +1,4 @@
-// The mouse on a pane: dragging, the wheel, clicks, the minimap, and the tip about what is under it.
+// The mouse on a pane: dragging, the wheel, clicks, the minimap, and the tooltip.
 
 import { h } from "./dom.js";
 import { chipRows } from "./draw.js";
@@ -48,7 +48,7 @@ class Mouse {
   isOnMap(p) { return !!this.pane.map && p.sx > this.pane.w - MAP - 2; }
 
   /**
-   * Find the thing under a point of the screen: a node, a chip of one, or the header of an open panel.
+   * Find the object under a point of the screen: a node, a chip, or the header of an open panel.
    * @param {Point} p
    * @returns {Hit | null}
    */
@@ -103,7 +103,7 @@ class Mouse {
     } else if (this.pane.pan(e.deltaX * lines, e.deltaY * lines)) e.preventDefault();
   }
 
-  /** Look at what a point of the minimap stands for. @param {Point} p */
+  /** Move the camera to the location of a point of the minimap. @param {Point} p */
   jump({ sx, sy }) {
     const { pane } = this, { cam, map: m } = pane;
     if (m) pane.move({ k: cam.k, x: (sx - m.x0) / m.sx - (pane.w - MAP) / cam.k / 2, y: (sy - m.y0) / m.sy - pane.h / cam.k / 2 });

@@ -1,7 +1,7 @@
-// An overlay: a number an instruction, which a view shows as colour and text.
+// An overlay: a number per instruction, shown as colour and text.
 
 /**
- * The trait `overlay` with the ends of its scale, or null where there is none.
+ * The trait `overlay` with the ends of its scale, or null if there is none.
  * @param {any} trait
  * @returns {Overlay | null}
  */
@@ -16,7 +16,7 @@ function readOverlay(trait) {
 }
 
 /**
- * The place of a value on an overlay's scale, from 0 to 1.
+ * The position of a value on an overlay's scale, from 0 to 1.
  * @param {Overlay} overlay
  * @param {number} value
  */
@@ -28,7 +28,7 @@ function share({ low, high, log }, value) {
 }
 
 /**
- * The value of some instructions together: their sum where the overlay adds up, else the worst of them.
+ * The value of several instructions: their sum if the overlay has totals, otherwise the worst.
  * @param {Overlay} overlay
  * @param {number[]} ids
  * @returns {number | undefined}

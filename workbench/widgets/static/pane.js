@@ -1,4 +1,4 @@
-// One canvas with a graph on it: contents, camera and drawing. The mouse and the tree are modules of their own.
+// One canvas with a graph: contents, camera and drawing. The mouse and the tree are separate modules.
 
 import { MAP, fitted, home, panned, revealing, zoomed } from "./camera.js";
 import { drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel } from "./draw.js";
@@ -14,7 +14,7 @@ const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 /** @typedef {(place: Place, right?: number) => boolean} Seen */
 /** @typedef {{ x0: number, y0: number, sx: number, sy: number }} Minimap */
 
-/** A view of `live` at the places of `layout`, drawn after the first `show`. Events go to `owner`. */
+/** A view of `live` at the places of `layout`, drawn from the first `show` on. Events go to `owner`. */
 class Pane {
   /**
    * @param {Owner} owner
@@ -38,7 +38,7 @@ class Pane {
     this.byItem = new Map();
     /** @type {Item[]} */
     this.visible = [];
-    /** Versions that are no longer there, while they fade. @type {Item[]} */
+    /** Removed versions, while they fade out. @type {Item[]} */
     this.ghosts = [];
     /** @type {(Box & { g: number })[]} */
     this.panels = [];
@@ -48,7 +48,7 @@ class Pane {
     this.edges = [];
     /** @type {Item | null} */
     this.hover = null;
-    /** A closed group that the keyboard is on; an instruction is the owner's selection. @type {number | undefined} */
+    /** The closed group with the keyboard's focus; for instructions, that is the owner's selection. @type {number | undefined} */
     this.cursor = undefined;
     /** @type {Minimap | null} */
     this.map = null;
@@ -74,7 +74,7 @@ class Pane {
   }
 
   /**
-   * Show other versions or another layout; places that both have stay where they are.
+   * Show other versions or another layout; common places do not move.
    * @param {Live} live
    * @param {Layout} layout
    */
@@ -109,22 +109,22 @@ class Pane {
     this.draw();
   }
 
-  /** Go to the first view. */
+  /** Go to the initial camera. */
   home() {
     if (this.w) this.move(home(this, this.layout, this.items[0]));
   }
 
-  /** Show everything at once. */
+  /** Fit the whole graph. */
   fitAll() { this.move(fitted(this, this.layout)); }
 
-  /** Look somewhere, and tell nobody. @param {Camera} camera */
+  /** Set the camera without notifying the owner. @param {Camera} camera */
   setCamera(camera) {
     this.cam = { ...camera };
     this.placed = true;
     this.dirty();
   }
 
-  /** Look somewhere. @param {Camera} camera */
+  /** Set the camera. @param {Camera} camera */
   move(camera) {
     this.setCamera(camera);
     this.owner.moved(this);
@@ -138,7 +138,7 @@ class Pane {
   zoom(factor, sx = this.w / 2, sy = this.h / 2) { this.move(zoomed(this.cam, factor, sx, sy)); }
 
   /**
-   * Move by pixels; whether that was possible.
+   * Move by pixels; returns whether that was possible.
    * @param {number} dx
    * @param {number} dy
    */
@@ -148,7 +148,7 @@ class Pane {
     return changed;
   }
 
-  /** Bring an item into view without moving more than it takes. @param {number} i */
+  /** Scroll to an item by the least distance. @param {number} i */
   reveal(i) {
     const b = this.byItem.get(i) ?? this.layout.boxes.get(i);
     if (!b || !this.w) return;
@@ -156,7 +156,7 @@ class Pane {
     if (to !== this.cam) this.move(to);
   }
 
-  /** The item that an instruction is seen as: its box, its group's, or a node that has it as a chip. @param {number} id */
+  /** The visible item of an instruction: its box, its group's, or the node that has it as a chip. @param {number} id */
   itemFor(id) {
     const slot = this.live.slotOf(id);
     return slot === undefined ? undefined : this.layout.shownAs(slot);
@@ -198,9 +198,9 @@ class Pane {
   }
 
   /**
-   * Panels, edges, their words and nodes, as far as they are in view.
+   * Draw the panels, edges, texts and nodes that are in view.
    * @param {Context} ctx
-   * @param {number} age how far what is new has faded in
+   * @param {number} age how far new items have faded in
    */
   drawGraph(ctx, age) {
     const { cam, owner } = this, { theme } = owner, x1 = cam.x + this.w / cam.k, y1 = cam.y + this.h / cam.k;
@@ -259,7 +259,7 @@ class Pane {
   /**
    * Set the appearance of an item: selection, search hit, overlay colour and number.
    * @param {Item} b
-   * @param {boolean} here whether the selected instruction is seen as this item
+   * @param {boolean} here whether this item shows the selected instruction
    * @param {number | null} selected
    */
   dress(b, here, selected) {
@@ -273,7 +273,7 @@ class Pane {
     return b;
   }
 
-  /** The whole graph in a strip, with what is in view; drag it to get about. @param {Context} ctx */
+  /** The minimap: the whole graph, with the visible part to drag. @param {Context} ctx */
   drawMap(ctx) {
     const { cam, layout } = this, { theme } = this.owner, tall = this.h - 16;
     this.map = null;
@@ -294,7 +294,7 @@ class Pane {
     ctx.strokeRect(m.x0 - 4, Math.min(top, this.h - 6), MAP - 4, Math.min(high, this.h - top));
   }
 
-  // For tests, and for whoever wants to drive the view from a console
+  // For tests, and for driving the view from a console
 
   hook() {
     /** @type {(b: Place) => Place} */

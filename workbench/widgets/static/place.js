@@ -44,7 +44,7 @@ function placeContainer(container, sizes, firstLane) {
 }
 
 /**
- * Where items stand in their ranks: packed, then drawn to their neighbours sweep by sweep.
+ * Positions of items in their ranks: packed, then pulled towards their neighbours in sweeps.
  * @param {Container} container
  * @param {Sizes} sizes
  * @param {number} firstLane
@@ -68,7 +68,7 @@ function across(container, sizes, firstLane) {
 }
 
 /**
- * The line that data enters and leaves on: what stands around is placed by it.
+ * The vertical line on which data enters and leaves, by which the surroundings are aligned.
  * @param {number[][]} ranks
  * @param {Places} x
  * @param {number} firstLane
@@ -80,7 +80,7 @@ function spine(ranks, x, firstLane) {
 }
 
 /**
- * How strongly each item is drawn to those above and below: lanes keep edges straight, so less by them.
+ * The pull of each item's neighbours above and below; lanes pull less, since they only keep edges straight.
  * @param {number[]} ties
  * @param {number} firstLane
  */
@@ -106,7 +106,7 @@ function pulls(ties, firstLane) {
 }
 
 /**
- * Stand items side by side, the row's middle at 0.
+ * Pack items side by side, with the row's middle at 0.
  * @param {number[]} items
  * @param {Size} left
  * @param {Size} right

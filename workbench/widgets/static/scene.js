@@ -1,4 +1,4 @@
-// A scene: slots, groups and versions of instructions, decoded from columns, and the content of one side of a view.
+// A scene: slots, groups and versions of instructions, decoded from columns; and the content of one side of a view.
 
 import { wordsOf } from "./format.js";
 
@@ -6,7 +6,7 @@ import { wordsOf } from "./format.js";
 const short = (name) => (name.length > 30 ? "…" + name.slice(-24) : name);
 
 /**
- * The list at a key, made if there is none.
+ * The list at a key, created if there is none.
  * @template K, V
  * @param {Map<K, V[]>} map
  * @param {K} key
@@ -54,11 +54,11 @@ class Scene {
     });
   }
 
-  /** The item that a group takes room as. @param {number} g */
+  /** The item that represents a group. @param {number} g */
   itemOf(g) { return this.data.groups.slot[g] < 0 ? this.slots + g : this.data.groups.slot[g]; }
   /** The group around an item, or −1. @param {number} i */
   parentOf(i) { return i < this.slots ? this.data.slots.parent[i] : this.data.groups.parent[i - this.slots]; }
-  /** The group that an item is. @param {number} i */
+  /** The group that an item represents. @param {number} i */
   groupOf(i) { return i >= this.slots ? i - this.slots : this.bodyOf.get(i); }
 
   /** The groups around a slot, innermost first. @param {number} slot */
@@ -111,7 +111,7 @@ class Live {
   name(id) { return this.names.get(id) ?? "#" + id; }
 
   /**
-   * The slot that an instruction is drawn in: its own, or that of the node it is a chip of.
+   * The slot of an instruction: its own, or that of the node it is a chip of.
    * @param {number} id
    */
   slotOf(id) {
@@ -121,7 +121,7 @@ class Live {
   }
 
   /**
-   * The keys of the closed groups that an instruction is in.
+   * The keys of the closed groups around an instruction.
    * @param {number} id
    * @param {Set<string>} open
    */
@@ -132,7 +132,7 @@ class Live {
   }
 
   /**
-   * The ids of what has all words in its operation, name, fact, attributes, shape or source names.
+   * The ids of instructions with all words in their operation, name, fact, attributes, shape or source names.
    * @param {string} words
    */
   find(words) {

@@ -28,7 +28,7 @@ class SceneShell extends Shell {
     this.panes = [];
     /** Ids that are marked. @type {Set<number>} */
     this.found = new Set(model.get("highlight") ?? []);
-    /** Ids that the search found. @type {number[]} */
+    /** Ids that match the search. @type {number[]} */
     this.matches = [];
     this.at = -1;
     this.overlay = readOverlay(model.get("overlay"));
@@ -47,15 +47,15 @@ class SceneShell extends Shell {
   }
 
   /**
-   * The side that the search looks through.
+   * The side to search.
    * @returns {Live}
    */
   searched() { throw new Error("a view says what it searches"); }
 
-  /** Lay out again. */
+  /** Update the layout. */
   relayout() {}
 
-  /** Tell of the selection outside the graph. */
+  /** Show the selection outside the graph. */
   inspect() {}
 
   redraw() { for (const pane of this.panes) pane.dirty(); }
@@ -78,14 +78,14 @@ class SceneShell extends Shell {
   /** Tell Python which groups are open. */
   tellOpen() { this.set({ expanded: [...this.open] }); }
 
-  /** Python says which groups are open. @param {string[] | null} keys */
+  /** Open the groups that Python has set. @param {string[] | null} keys */
   reopen(keys) {
     this.open = new Set(keys ?? this.fresh);
     this.relayout();
   }
 
   /**
-   * Select an instruction, here and in Python.
+   * Select an instruction, in the browser and in Python.
    * @param {number} id
    */
   choose(id) {
@@ -95,7 +95,7 @@ class SceneShell extends Shell {
   }
 
   /**
-   * Open what hides an instruction and bring it into view.
+   * Open the groups around an instruction and scroll to it.
    * @param {number} id
    * @param {Pane} pane
    */
@@ -110,19 +110,19 @@ class SceneShell extends Shell {
     if (item !== undefined) pane.reveal(item);
   }
 
-  /** Select an instruction and bring it into view. @param {number} id */
+  /** Select an instruction and scroll to it. @param {number} id */
   show(id) { this.choose(id); }
 
   // Camera
 
-  /** Look where the trait says; whether it says so. */
+  /** Set the camera from the trait; returns whether it has one. */
   camera() {
     const camera = readCamera(this.model.get("camera"));
     if (camera) for (const pane of this.panes) pane.setCamera(camera);
     return camera !== null;
   }
 
-  /** Tell Python where the view looks, once it rests. @param {Pane} pane */
+  /** Send the camera to Python, once it rests. @param {Pane} pane */
   moved(pane) {
     clearTimeout(this.moving);
     this.moving = setTimeout(() => this.set({ camera: writeCamera(pane.cam) }), SETTLE_MS);
@@ -142,7 +142,7 @@ class SceneShell extends Shell {
     this.panes[0].tree.focus();
   }
 
-  /** Mark what has all of the words. @param {string} words */
+  /** Mark the instructions that match all words. @param {string} words */
   find(words) {
     const searching = wordsOf(words).length > 0;
     this.matches = this.searched().find(words);
@@ -190,7 +190,7 @@ class SceneShell extends Shell {
   keys(live) { return this.overlay ? [overlayKey(this.overlay)] : familyKeys(live, this.theme); }
 
   /**
-   * Save what a canvas shows.
+   * Save the canvas of a pane as PNG.
    * @param {Pane} pane
    */
   save(pane) {

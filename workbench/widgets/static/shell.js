@@ -1,4 +1,4 @@
-// The base of all views: the frame, theme, selection, messages, and traits kept in step.
+// The base of all views: the frame, theme, selection, messages, and synchronised traits.
 
 import { button, failure, h, decode, isDark, onTheme } from "./dom.js";
 import { colors } from "./draw.js";
@@ -8,7 +8,7 @@ class Shell {
    * @param {Model} model
    * @param {HTMLElement} el
    * @param {string} kind the class of the root
-   * @param {number} height in pixels, where the model has none
+   * @param {number} height in pixels, if the model has none
    */
   constructor(model, el, kind, height) {
     this.model = model;
@@ -42,14 +42,14 @@ class Shell {
     this.cleanup.push(() => this.model.off("change:" + name, callback));
   }
 
-  /** Set traits, here and in Python. @param {Record<string, unknown>} values */
+  /** Set traits, in the browser and in Python. @param {Record<string, unknown>} values */
   set(values) {
     for (const [key, value] of Object.entries(values)) this.model.set(key, value);
     this.model.save_changes();
   }
 
   /**
-   * Select an instruction; without a pane, Python or another view did.
+   * Select an instruction; without a pane, the selection came from Python or another view.
    * @param {number | null} id
    * @param {Pane | null} _pane
    */
@@ -70,14 +70,14 @@ class Shell {
 
   themeButton() { return button("◐", "Light or dark", () => this.switchTheme()); }
 
-  /** Say something to screen readers. @param {string} text */
+  /** Announce a text to screen readers. @param {string} text */
   say(text) { this.status.textContent = text; }
 
   destroy() { for (const undo of this.cleanup) undo(); }
 }
 
 /**
- * The function that anywidget calls: make the view, or say why not.
+ * The function that anywidget calls: make the view, or show the error.
  * @template {Shell} T
  * @param {(model: Model, el: HTMLElement, data: any) => T | Promise<T>} make
  */

@@ -1,4 +1,4 @@
-// The graph for screen readers and the keyboard: a hidden tree of what is in view, and arrow keys that walk it.
+// The graph for screen readers and the keyboard: a hidden tree of the boxes in view, and arrow keys to walk it.
 
 import { h, take, targetOf } from "./dom.js";
 
@@ -26,7 +26,7 @@ class Tree {
 
   focus() { this.el.focus({ preventScroll: true }); }
 
-  /** Mirror the boxes in view; called after each draw, works only when they changed. */
+  /** Mirror the boxes in view; called after each draw, it does nothing unless they changed. */
   update() {
     const current = this.current();
     let shown = this.pane.visible.slice(0, SHOWN);
@@ -68,7 +68,7 @@ class Tree {
     return `${this.pane.live.name(b.id)} ${b.title}${b.fact ? ", " + b.fact : ""}${b.mark ? ", " + b.mark : ""}${chips}`;
   }
 
-  /** The item that the keyboard is on. */
+  /** The item with the keyboard's focus. */
   current() {
     const { byItem, cursor, owner } = this.pane;
     if (cursor !== undefined && byItem.has(cursor)) return byItem.get(cursor);
@@ -121,7 +121,7 @@ class Tree {
   }
 
   /**
-   * Where an edge ends at an open panel, the next box in that direction stands in.
+   * If an edge ends at an open panel, the next box in that direction is taken instead.
    * @param {Item} b
    * @param {number} down
    */
@@ -138,7 +138,7 @@ class Tree {
     else this.choose(this.first());
   }
 
-  /** Close the group around the current node; with nothing around it, let go of the selection. @param {Item | undefined} b */
+  /** Close the group around the current node; without one, clear the selection. @param {Item | undefined} b */
   escape(b) {
     const { pane } = this, { scene } = pane.live, g = b ? scene.parentOf(b.i) : -1;
     if (g < 0) return pane.owner.select(null, pane);

@@ -1,4 +1,4 @@
-"""MIGraphX's driver on our command line: ``workbench driver <command> …``, the same commands and options."""
+"""MIGraphX's driver as ``workbench driver <command> …``, with the same commands and options."""
 
 from __future__ import annotations
 

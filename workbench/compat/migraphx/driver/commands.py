@@ -1,4 +1,4 @@
-"""The commands of the driver: results on stdout, everything else through the messages."""
+"""The commands of the driver. Results go to stdout, everything else to the messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Call:
-    """A command line: the options, the words that are none, and where progress is said."""
+    """A command line: the options, the positional words, and the messages."""
 
     options: argparse.Namespace
     rest: Sequence[str]
@@ -47,7 +47,7 @@ class Call:
 
 
 Command = Callable[[Call], int]
-"""Does its work and returns the exit code."""
+"""A command: does its work and returns the exit code."""
 
 
 def _print(text: str) -> None:
@@ -55,7 +55,7 @@ def _print(text: str) -> None:
 
 
 def _print_json(value: Any) -> None:
-    """JSON over several lines as MIGraphX prints it: keys sorted, null for what is no number."""
+    """JSON over several lines as MIGraphX prints it: keys sorted, null for NaN and infinity."""
     text = json.dumps(_finite(value), sort_keys=True, indent=4, ensure_ascii=False)
     _print(text)
 
@@ -81,7 +81,7 @@ def _model(options: argparse.Namespace, rest: Sequence[str]) -> str:
     """The one file of the command line.
 
     Raises:
-        UsageError: There is none, or there are several.
+        UsageError: There is no file, or there are several.
     """
     if options.test and rest:
         raise UsageError(f"--test is a model of its own; found the file {rest[0]!r} too")
@@ -122,7 +122,7 @@ def compile(call: Call) -> int:
 
 
 def _compiled(call: Call, command: str) -> Made:
-    """The compiled model; written, unless a report in JSON is all that is wanted."""
+    """The compiled model; it is also written, unless only a report in JSON is asked for."""
     options = call.options
     made = compiled(_loaded(call), options, call.messages)
     reported = options.json and command != "compile" and not options.output
@@ -138,7 +138,7 @@ def _with_inputs(call: Call, command: str) -> tuple[Made, dict[str, Any]]:
 
 
 def run(call: Call) -> int:
-    """Compile, run once, and say what came out."""
+    """Compile, run once, and report the outputs."""
     from workbench.compiler.builds.precompiled import outputs_of  # noqa: PLC0415
 
     options = call.options
@@ -158,7 +158,7 @@ def run(call: Call) -> int:
 
 
 def _output_names(program: Program) -> Sequence[str]:
-    """The model's names of the outputs, or numbers where it has none for them."""
+    """The model's names of the outputs, or numbers if it has none."""
     count = len(program.outputs)
     if len(program.output_names) == count:
         return program.output_names
@@ -166,7 +166,7 @@ def _output_names(program: Program) -> Sequence[str]:
 
 
 def _fact(name: str, value: Any) -> dict[str, Any]:
-    """A fact line of an output: its shape and the range of its values."""
+    """The shape of an output and the range of its values."""
     arrays = _arrays(value)
     wide = [a.astype(np.float64) for a in arrays if a.size]
     return {
@@ -201,7 +201,7 @@ def time(call: Call) -> int:
 
 
 def perf(call: Call) -> int:
-    """Compile, and report how long each instruction takes."""
+    """Compile, and report the time of each instruction."""
     from workbench.compat.migraphx.perf import perf_report  # noqa: PLC0415
 
     options = call.options
@@ -223,7 +223,7 @@ def perf(call: Call) -> int:
 
 
 def roctx(_: Call) -> int:
-    """Say that there are no markers here."""
+    """Refuse: there are no markers."""
     raise OperationError(
         "roctx marks instructions for ROCm's profiler, which this workbench does not drive; "
         "`workbench driver perf` times each instruction"
@@ -234,7 +234,7 @@ def roctx(_: Call) -> int:
 
 
 def verify(call: Call) -> int:
-    """Run on a target and on the reference, and compare; the exit code is 1 where they differ."""
+    """Run on a target and on the reference, and compare; the exit code is 1 if they differ."""
     options = call.options
     program = _loaded(call).program
     if not options.json or options.output:
@@ -288,7 +288,7 @@ def _mode(options: argparse.Namespace) -> str:
 def _other(
     program: Program, target: Target, options: argparse.Namespace, messages: Messages
 ) -> Build | None:
-    """The program compared with the reference, where it is not simply the compiled one."""
+    """The build to compare with the reference, if it is not simply the compiled program."""
     if options.compiled_model:
         from workbench.compat.migraphx.driver import files  # noqa: PLC0415
 
@@ -306,7 +306,7 @@ def _other(
 
 
 def _say(options: argparse.Namespace, messages: Messages) -> Callable[[str, str], object]:
-    """The writer of a report's lines: results to stdout (nowhere, if it is to be JSON), the rest beside."""
+    """The writer of a report's lines: results to stdout (unless the report is JSON), others to messages."""
     from workbench.numerics.verify import PASSED  # noqa: PLC0415
 
     def say(level: str, line: str) -> None:

@@ -1,4 +1,4 @@
-"""Compiles a loaded program as the driver's options say, and makes the inputs of its runs."""
+"""Compilation of a loaded program by the driver's options, and the inputs of its runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PRECISIONS = {
     "fp8": "Quantizing to fp8 ... ",
     "int4_weights": "Quantizing weights to int4 ... ",
 }
-"""The options that quantize, in the order in which they are done, and what is said."""
+"""The options that quantize, in the order in which they are applied, with their messages."""
 
 
 def target_of(options: argparse.Namespace, messages: Messages) -> Target:
-    """The target that is compiled for: the best one here, unless the options name one."""
+    """The target to compile for: the best one that is available, unless the options name one."""
     found = target_named(options.target or "auto")
     if options.target is None or found.available:
         return found
@@ -46,18 +46,18 @@ def asked_precisions(options: argparse.Namespace) -> list[str]:
 
 @dataclass(frozen=True)
 class Made:
-    """A build, and whether a run of it copies inputs to the device and results from it."""
+    """A build, and whether its runs copy inputs to the device and results back."""
 
     build: Build
     offload_copy: bool
 
     def part(self) -> Compiled:
-        """The compiled part that a file keeps."""
+        """The compiled part, for a file."""
         return compiled_part(self.build, self.offload_copy)
 
 
 def compiled(loaded: Loaded, options: argparse.Namespace, messages: Messages) -> Made:
-    """The program, compiled; one that is compiled already stays as it is.
+    """The compiled program; one that is compiled already is not changed.
 
     Raises:
         WorkbenchError: A pass or kernel failed, or a quantization cannot be done.
@@ -84,7 +84,7 @@ def compiled(loaded: Loaded, options: argparse.Namespace, messages: Messages) ->
 def build(
     program: Program, target: Target, options: argparse.Namespace, offload_copy: bool = True
 ) -> Build:
-    """The build of a program, its kernels compiled; nothing of it is recorded."""
+    """The build of a program with its kernels compiled, without a recording."""
     passes = passes_of(program, options, target, offload_copy)
     made = compile(program, target.name, passes=passes, record=False)
     made.runner.ready()
@@ -94,7 +94,7 @@ def build(
 def passes_of(
     program: Program, options: argparse.Namespace, target: Target, offload_copy: bool = True
 ) -> Pipeline:
-    """The target's passes, as the options ask for them."""
+    """The target's passes, as set by the options."""
     return pipeline_for(target, program, not options.disable_fast_math, offload_copy)
 
 
@@ -138,7 +138,7 @@ def inputs_of(program: Program, options: argparse.Namespace) -> dict[str, Any]:
     """An input for each parameter: from a file, filled, or generated from the parameter's name.
 
     Raises:
-        WorkbenchError: An option names no parameter, or a file holds something else.
+        WorkbenchError: An option names an unknown parameter, or a file is not an argument.
     """
     given = _with_lens(program, options)
     for name, files in by_name("--load-arg", options.load_arg).items():

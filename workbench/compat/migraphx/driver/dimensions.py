@@ -1,4 +1,4 @@
-"""Names with values as the driver's options take them: ``"@x" 1 3 224``, ``"@n" "{min:1, max:4}"``."""
+"""Parsing of the driver's options with names and values: ``"@x" 1 3 224``, ``"@n" "{min:1, max:4}"``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def by_name(option: str, words: Sequence[str]) -> dict[str, list[str]]:
     """The words after each ``@name``.
 
     Raises:
-        UsageError: The first word is no name, or nothing follows one.
+        UsageError: The first word is not a name, or a name has no value.
     """
     found: dict[str, list[str]] = {}
     name = ""
@@ -32,7 +32,7 @@ def by_name(option: str, words: Sequence[str]) -> dict[str, list[str]]:
             found[name].append(word)
     for name, values in found.items():
         if not values:
-            raise UsageError(f"{option}: nothing is said about @{name}")
+            raise UsageError(f"{option}: expected a value after @{name}")
     return found
 
 
@@ -69,7 +69,7 @@ def dims_by_name(option: str, words: Sequence[str]) -> dict[str, list[Dim]]:
     """Ranges of all dimensions by parameter.
 
     Raises:
-        UsageError: A text is no list of dimensions.
+        UsageError: A text is not a list of dimensions.
     """
     return {
         name: dims(f"{option}: @{name}", single(option, name, values))
@@ -81,7 +81,7 @@ def dim_by_name(option: str, words: Sequence[str]) -> dict[str, Dim]:
     """A range or length by symbolic dimension.
 
     Raises:
-        UsageError: A text is no dimension.
+        UsageError: A text is not a dimension.
     """
     return {
         name: dim(f"{option}: @{name}", single(option, name, values))
@@ -139,12 +139,14 @@ def relaxed_json(where: str, text: str) -> Any:
     """A JSON value in which words need no quotes.
 
     Raises:
-        UsageError: The text is none.
+        UsageError: The text is not such a value.
     """
     try:
         return json.loads(_WORD.sub(_in_quotes, text))
     except (json.JSONDecodeError, RecursionError) as error:
-        raise UsageError(f"{where}: {text!r} is no list, object or number: {error}") from error
+        raise UsageError(
+            f"{where}: expected a list, object or number, found {text!r}: {error}"
+        ) from error
 
 
 def _in_quotes(match: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from workbench.compiler.ir.program import Program
 
 
 def read_binary(file: str) -> tuple[Program, mxr.Compiled]:
-    """A program from an ``.mxr`` file, or one that the workbench saved, and what is kept of its compilation.
+    """A program from an ``.mxr`` file or one saved by the workbench, with its compiled part.
 
     Raises:
         ModelError: The file holds something else, or is damaged.
@@ -29,7 +29,7 @@ def read_binary(file: str) -> tuple[Program, mxr.Compiled]:
 
 
 def read_json(file: str) -> tuple[Program, mxr.Compiled]:
-    """A program from MIGraphX's JSON, and what is kept of its compilation.
+    """A program from MIGraphX's JSON, with its compiled part.
 
     Raises:
         ModelError: The file holds something else, or is damaged.

@@ -1,4 +1,4 @@
-"""Loads a model as the driver's options say, and changes it before anything else is done with it."""
+"""Loading of a model by the driver's options, and the changes that they make to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPTIMIZE = (
     "eliminate_pad",
     "dead_code_elimination",
 )
-"""What ``--optimize`` runs, as MIGraphX's driver does."""
+"""The passes of ``--optimize``, as in MIGraphX's driver."""
 
 _ALSO_CALLED = {"eliminate_dead_code": "dead_code_elimination"}
 _KINDS = {".onnx": "onnx", ".pb": "tf", ".json": "json", ".py": "py"}
@@ -47,17 +47,17 @@ _KINDS = {".onnx": "onnx", ".pb": "tf", ".json": "json", ".py": "py"}
 
 @dataclass(frozen=True)
 class Loaded:
-    """A program, and what its file keeps of its compilation."""
+    """A program, with the compiled part of its file."""
 
     program: Program
     compiled: Compiled = field(default_factory=Compiled)
 
 
 def load(options: argparse.Namespace, file: str, messages: Messages) -> Loaded:
-    """The program of a file, with all that the options do to it.
+    """The program of a file, changed by the options.
 
     Raises:
-        WorkbenchError: The file cannot be read as what it is said to be, or an option does not fit it.
+        WorkbenchError: The file cannot be read in its format, or an option does not fit it.
     """
     if options.mlir:
         raise OperationError("--mlir: there is no MLIR here to hand the program to")
@@ -130,14 +130,14 @@ def _tf(options: argparse.Namespace, file: str) -> Program:
 
 
 def _saved(file: str, kind: str) -> Loaded:
-    """A program that MIGraphX or the workbench saved."""
+    """A program saved by MIGraphX or by the workbench."""
     from workbench.compat.migraphx.driver import files  # noqa: PLC0415
 
     return Loaded(*(files.read_json(file) if kind == "json" else files.read_binary(file)))
 
 
 def _python(file: str) -> Program:
-    """The program that a script makes: the one called ``p``, or else the only one."""
+    """The program that a script makes: the variable ``p``, or else the only program."""
     from workbench.compat import migraphx  # noqa: PLC0415
 
     with _as_module("migraphx", migraphx):
@@ -152,17 +152,19 @@ def _python(file: str) -> Program:
     programs = {k: v for k, v in made.items() if isinstance(v, Program | migraphx.program)}
     found = programs.get("p") or next(iter(programs.values()), None)
     if found is None:
-        raise ModelError(f"{file}: no program found; the script has to leave one, such as `p`")
+        raise ModelError(
+            f"{file}: no program found; expected the script to assign one, such as `p`"
+        )
     if "p" not in programs and len(programs) > 1:
         raise ModelError(
-            f"{file}: several programs, {', '.join(programs)}; call the one to load `p`"
+            f"{file}: several programs, {', '.join(programs)}; name the one to load `p`"
         )
     return found if isinstance(found, Program) else found.core
 
 
 @contextmanager
 def _as_module(name: str, module: Any) -> Generator[None]:
-    """Let ``import name`` mean a module for a while."""
+    """Make ``import name`` import a module, until the block ends."""
     before = sys.modules.get(name)
     sys.modules[name] = module
     try:
@@ -173,7 +175,7 @@ def _as_module(name: str, module: Any) -> Generator[None]:
             sys.modules[name] = before
 
 
-# Changing what was loaded
+# Changes to the loaded program
 
 
 def _changed(options: argparse.Namespace, program: Program) -> Program:
@@ -196,7 +198,7 @@ def _trimmed(program: Program, count: int, size: int) -> Program:
 
 
 def run_passes(program: Program, passes: list[Pass]) -> None:
-    """Run passes on a program in place, traced as the options of the environment say."""
+    """Run passes on a program in place, with the traces that the environment asks for."""
     with traced(program, "compile"):
         for one in passes:
             run_pass(one, program)
@@ -222,7 +224,7 @@ def named_passes(words: list[str]) -> list[Pass]:
 
 
 def _options(name: str, text: str) -> dict[str, Any]:
-    """The options of a pass from ``{limit:3}``; lists as tuples, as passes have them."""
+    """The options of a pass from ``{limit:3}``, with lists as tuples."""
     given = relaxed_json(f"--apply-pass {name}", text)
     if not isinstance(given, dict):
         raise UsageError(f"--apply-pass {name}: expected {{option:value}}, found {text!r}")

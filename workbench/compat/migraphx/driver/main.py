@@ -1,4 +1,4 @@
-"""The driver's command line: which command, what is said around it, and one message where it fails."""
+"""The driver's command line: dispatch to a command, messages around it, and one message for an error."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the driver.
 
     Returns:
-        0, or 1 where something failed or differs, 2 where the command line means nothing, 130 where it
-        was interrupted.
+        0; 1 if something failed or differs; 2 if the command line is invalid; 130 if it was
+        interrupted.
     """
     messages = Messages()
     try:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _failed(error: Exception, messages: Messages) -> int:
-    if isinstance(error, BrokenPipeError):  # whoever reads has enough; nothing is written any more
+    if isinstance(error, BrokenPipeError):  # the reader closed the pipe; write nothing more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     hint = _GIVE_INPUTS if isinstance(error, EvaluationError) else ""
@@ -62,7 +62,7 @@ def _failed(error: Exception, messages: Messages) -> int:
 
 
 def _messages(words: list[str]) -> tuple[list[str], Messages]:
-    """The options about messages, wherever they stand, and the words without them."""
+    """The messages that the options set, at any position, and the words without these options."""
     rest: list[str] = []
     level, files, taking = "info", list[str](), ""
     for word in words:
@@ -106,7 +106,7 @@ def _command(command: str, words: list[str], messages: Messages) -> int:
 
 
 def _say_variables(messages: Messages) -> None:
-    """Name MIGraphX's variables that are set: those that were read, and those that mean nothing here."""
+    """Report MIGraphX's variables that are set: those that were read, and those that have no effect."""
     known = {knob.variable for knob in Knobs.all()}
     for name, value in variables("MIGRAPHX").items():
         if name in known:

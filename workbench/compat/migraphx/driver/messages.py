@@ -1,4 +1,4 @@
-"""The driver's messages beside its results: progress and warnings, on stderr and in files."""
+"""The driver's messages: progress and warnings, on stderr and in files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ LEVELS = ("none", "error", "warn", "info", "debug", "trace")
 
 
 class UsageError(WorkbenchError):
-    """A command line that means nothing; the message says what was expected."""
+    """An invalid command line; the message says what was expected."""
 
 
 class Messages:
-    """Says how far the work is. Results go to stdout and are nothing that this decides about.
+    """Writes progress and warnings. Results go to stdout, not through this class.
 
     Args:
-        level: ``none`` to ``trace``, or its number: from ``warn`` on warnings are said, from ``info`` on
-            progress, from ``debug`` on details.
-        files: Files that what is said is added to.
+        level: ``none`` to ``trace``, or its number: ``warn`` adds warnings, ``info`` progress,
+            ``debug`` details.
+        files: Files that the messages are appended to.
     """
 
     def __init__(self, level: str = "info", files: Iterable[str] = ()) -> None:
@@ -34,22 +34,22 @@ class Messages:
         self.files = [Path(f) for f in files]
         for file in self.files:
             with file.open("a", encoding="utf-8"):
-                """The file can be written, or this raises before any work is done."""
+                """Check that the file can be written, before any work is done."""
 
     def info(self, line: str) -> None:
-        """Say how far the work is."""
+        """Report progress."""
         self._say(LEVELS.index("info"), line)
 
     def debug(self, line: str) -> None:
-        """Say a detail."""
+        """Report a detail."""
         self._say(LEVELS.index("debug"), line)
 
     def warn(self, line: str) -> None:
-        """Say what is not as it was asked for."""
+        """Warn of a deviation from the options."""
         self._say(LEVELS.index("warn"), f"[WARNING]: {line}")
 
     def error(self, line: str) -> None:
-        """Say why there is no result; on stderr whatever the level is."""
+        """Report why there is no result; on stderr, whatever the level."""
         sys.stderr.write(line + "\n")
         self._write(line)
 

@@ -1,4 +1,4 @@
-"""The driver's options: MIGraphX's own, in its groups, for argparse."""
+"""The driver's options for argparse: MIGraphX's, in its groups."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ COMPILING = ("compile", "run", "time", "perf", "verify", "roctx")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaint is an exception."""
+    """A parser that raises an exception for an error."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog.split()[-1]}: {message}")
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:
-    """The parser of one command's options; the model is left over."""
+    """The parser of one command's options; it leaves the model over."""
     takes = {"op": " [<operator>]", "onnx": "", "tf": ""}.get(command, " <file>")
     parser = _Parser(
         prog=f"workbench driver {command}",
@@ -54,10 +54,10 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 
 
 def parse(command: str, arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The options of a command, and what is left: the model or the operator.
+    """The options of a command, and the remaining words: the model or the operator.
 
     Raises:
-        UsageError: An option is unknown (the nearest one is named), or its value means nothing.
+        UsageError: An option is unknown (the nearest one is suggested), or its value is invalid.
     """
     parser = parser_of(command)
     options, rest = parser.parse_known_args(list(arguments))

@@ -1,4 +1,4 @@
-"""Writes a program in the form that is asked for, to stdout or a file."""
+"""Output of a program in the requested form, to stdout or a file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from workbench.compiler.ir.program import Program
 
 
 def form_of(options: argparse.Namespace, command: str) -> str:
-    """The form that the options name: text by default, the binary one for a file.
+    """The form that the options name; by default text, or binary for a file.
 
-    ``--json`` is a form where the program is the result, and that of the report elsewhere.
+    ``--json`` is the program's form if the program is the result, and otherwise the report's.
     """
     if options.output_type:
         return options.output_type
@@ -28,7 +28,7 @@ def form_of(options: argparse.Namespace, command: str) -> str:
 def rendered(
     program: Program, form: str, brief: bool = False, compiled: Callable[[], Compiled] = Compiled
 ) -> str | bytes:
-    """The program in a form; bytes where it is binary. Only files keep what was ``compiled``."""
+    """The program in a form; bytes if it is binary. Only files keep the ``compiled`` part."""
     if form == "py":
         from workbench.compat.migraphx.printers.python import to_python  # noqa: PLC0415
 
@@ -60,7 +60,7 @@ def write(
     command: str,
     compiled: Callable[[], Compiled] = Compiled,
 ) -> None:
-    """Write the program where the options say, with what a file keeps of its compilation.
+    """Write the program to the options' destination; a file also gets the compiled part.
 
     Raises:
         UsageError: Bytes would go to a terminal.

@@ -1,4 +1,4 @@
-"""The frame that the printers of Python and C++ share: each module once, right before its first call."""
+"""The common base of the printers of Python and C++: a module is printed right before its first call."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from workbench.compiler.ir.program import Program
 
 
 class Printer(ABC):
-    """Prints modules, each once; numbers the literals that are generated."""
+    """Prints each module once, and numbers the generated literals."""
 
     main = "m"
-    """What the code calls the main module."""
+    """The variable of the main module."""
 
     def __init__(self, program: Program) -> None:
-        """Nothing printed yet."""
+        """Start without output."""
         self.program = program
         self.names = Identifiers(program, self.main)
         self.done: set[str] = set()
         self.seed = 0
 
     def code(self, first: str) -> str:
-        """The whole code: a line that makes the program, then every module."""
+        """The complete code: a line that makes the program, then every module."""
         lines = [first, *self.block(self.program.main), ""]
         for module in self.program.modules.values():
             if module.name not in self.done:
@@ -33,10 +33,10 @@ class Printer(ABC):
 
     @abstractmethod
     def block(self, module: Module) -> Iterator[str]:
-        """The lines that make a module and what is in it, modules that it calls included."""
+        """The lines that make a module and its instructions, with the modules that it calls."""
 
     def called(self, instruction: Instruction) -> Iterator[str]:
-        """The modules that an instruction takes and that are not printed yet, set off by blank lines."""
+        """The modules of an instruction that are not printed yet, between blank lines."""
         new = [m for m in dict.fromkeys(instruction.modules) if m.name not in self.done]
         for module in new:
             yield from ["", *self.block(module)]

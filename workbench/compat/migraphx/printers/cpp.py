@@ -15,7 +15,7 @@ from workbench.compiler.ir.shape import Dim, Shape
 
 
 def to_cpp(program: Program) -> str:
-    """The code that builds the program: ``migraphx::program p;`` and a line an instruction.
+    """The code that builds the program: ``migraphx::program p;`` and a line per instruction.
 
     Literals are generated from a seed, as MIGraphX prints them: shapes are kept, values are not.
     A module is built right before the first instruction that takes it.
@@ -24,12 +24,12 @@ def to_cpp(program: Program) -> str:
 
 
 class _Printer(Printer):
-    """Prints modules, each once; numbers the literals."""
+    """Prints each module once, and numbers the literals."""
 
     main = "mmain"
 
     def block(self, module: Module) -> Iterator[str]:
-        """The lines that make a module and what is in it, modules that it calls included."""
+        """The lines that make a module and its instructions, with the modules that it calls."""
         self.done.add(module.name)
         own = self.names.module(module)
         main = module is self.program.main
@@ -59,7 +59,7 @@ class _Printer(Printer):
         return f"add_instruction({', '.join([operation_code(instruction.op), *given])})"
 
     def literal(self, instruction: Instruction) -> str:
-        """A generated literal; of its absolute values where the real one has no negative."""
+        """A generated literal; made of absolute values if the real one has no negative element."""
         assert instruction.literal is not None
         values = instruction.literal.numpy()
         code = f"migraphx::generate_literal({shape_code(instruction.shape)}, {self.seed})"
@@ -68,7 +68,7 @@ class _Printer(Printer):
 
 
 def operation_code(op: Operation) -> str:
-    """``make_op``, or ``make_json_op`` with all attributes where there are any."""
+    """``make_op``, or ``make_json_op`` with all attributes if there are any."""
     values = operation_value(op)
     if not values:
         return f"migraphx::make_op({quoted(op.name)})"
@@ -76,7 +76,7 @@ def operation_code(op: Operation) -> str:
 
 
 def shape_code(shape: Shape) -> str:
-    """``migraphx::shape`` of a type and lens; strides where it is not standard."""
+    """``migraphx::shape`` of a type and lens, with strides if it is not standard."""
     if shape.subs is not None:
         return f"migraphx::shape{{{{{', '.join(map(shape_code, shape.subs))}}}}}"
     code = f"migraphx::shape{{migraphx::shape::{shape.type.type_name}"

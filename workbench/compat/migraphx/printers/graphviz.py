@@ -1,4 +1,4 @@
-"""A program's main module in Graphviz's language, drawn as MIGraphX draws it."""
+"""A program's main module in Graphviz's language, in MIGraphX's style."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def to_dot(program: Program, brief: bool = False) -> str:
 
 
 def quoted(name: str) -> str:
-    r"""A string of Graphviz; only the line breaks that we put in (``\n``) have a meaning in it."""
+    r"""A DOT string; only the line breaks that the printer inserts (``\n``) are escape sequences."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "")
     return '"' + escaped.replace("\n", "\\n") + '"'
 
@@ -63,7 +63,7 @@ def _cell(content: str) -> str:
 
 
 def _escaped(name: str) -> str:
-    """Text for Graphviz's HTML labels, which have no place for control characters."""
+    """Text for Graphviz's HTML labels, which allow no control characters."""
     return escape("".join(c if c.isprintable() else " " for c in name))
 
 

@@ -46,8 +46,8 @@ def _all(program: Program) -> list[Module]:
 def in_order(module: Module) -> list[Instruction]:
     """The instructions in the order in which code makes them.
 
-    Parameters of a called module, which it is given in the order in which they were made, come first and in
-    that order; those of the main module where they print, as with MIGraphX, as they are given by name.
+    Parameters of a called module are passed by position, so they come first, in the order in which they were
+    made. Those of the main module are passed by name, and come where they print, as in MIGraphX.
     """
     if module is module.program.main:
         return list(module)
@@ -56,7 +56,7 @@ def in_order(module: Module) -> list[Instruction]:
 
 
 def _names(module: Module, program: Program) -> Iterator[tuple[int, str]]:
-    """Instructions as MIGraphX calls them: parameters by name, others by position."""
+    """MIGraphX's names of instructions: parameters by name, others by position."""
     prefix = "" if module is program.main else f"{module.name}:"
     for position, instruction in enumerate(module):
         own = instruction.parameter
@@ -73,12 +73,12 @@ def _variable(name: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """A name with only letters, digits and single underscores, as C and Python both take it."""
+    """A name with only letters, digits and single underscores, valid in C and Python."""
     return re.sub("_+", "_", re.sub(r"[^A-Za-z0-9_]", "_", name))
 
 
 def quoted(name: str) -> str:
-    """A string in double quotes that Python and C++ both read; no name is ever code."""
+    """A string in double quotes, valid in Python and C++; escaped, so that a name is never code."""
     return '"' + "".join(map(_escaped, name)) + '"'
 
 

@@ -1,6 +1,6 @@
-"""A program as an ONNX model to look at: its graph for Netron, operations under the IR's names.
+"""A program as an ONNX model for Netron, with operations under the IR's names.
 
-The model holds no data and cannot be run: every operator is one of ours, and an edge is called after both
+The model has no data and cannot be run: its operators are the IR's, and an edge is named after both of
 its ends (``main:add:@3->main:relu:@4``).
 """
 
@@ -23,7 +23,7 @@ _NO_DATA = b64encode(b"NULL").decode()
 def netron_json(program: Program) -> str:
     """The model as the JSON form of ONNX, which Netron opens.
 
-    As MIGraphX writes it for the main module; a module that an instruction takes is an attribute of it.
+    It is what MIGraphX writes for the main module; the modules of an instruction are its attributes.
     """
     return write_json(model(program))
 
@@ -39,10 +39,10 @@ def model(program: Program) -> dict[str, Any]:
 
 
 class _Graph:
-    """Makes the graphs of modules; knows every instruction's name."""
+    """Makes the graphs of modules, with the names of all instructions."""
 
     def __init__(self, program: Program) -> None:
-        """Names of all instructions: module, operation and position."""
+        """Name all instructions by module, operation and position."""
         self.names = {
             instruction.id: f"{module.name}:{instruction.name}:@{position}"
             for module in program.modules.values()
@@ -72,7 +72,7 @@ class _Graph:
         return self.names[instruction.id]
 
     def _edge(self, start: Instruction, end: Instruction) -> str:
-        """The name of a value between two instructions; of what is given, or is all the result, its own."""
+        """The name of a value between two instructions; parameters and the only result keep their own."""
         if start.literal is not None or start.parameter is not None:
             return self._name(start)
         if end.name == "@return" and len(end.inputs) == 1:

@@ -1,4 +1,4 @@
-"""A program as Python code over MIGraphX's API: run it, and the program is there again."""
+"""A program as Python code over MIGraphX's API, which makes the same program when it is run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from workbench.compiler.ir.shape import Dim, Shape, row_major
 
 _MOST_INT = (1 << 31) - 1
 MAX_ELEMENTS = 1024
-"""A literal of this many elements or more is printed as a generated one, as MIGraphX does."""
+"""Number of elements from which a literal is printed as a generated one, as in MIGraphX."""
 
 
 def to_python(program: Program) -> str:
-    """The code that builds the program: ``p = migraphx.program()`` and a line an instruction.
+    """The code that builds the program: ``p = migraphx.program()`` and a line per instruction.
 
     A literal of 1024 elements or more is written as ``generate_argument``: its shape is kept, its values
     are not. A module is built right before the first instruction that takes it.
@@ -32,10 +32,10 @@ def to_python(program: Program) -> str:
 
 
 class _Printer(Printer):
-    """Prints modules, each once; numbers the literals that are generated."""
+    """Prints each module once, and numbers the generated literals."""
 
     def block(self, module: Module) -> Iterator[str]:
-        """The lines that make a module and what is in it, modules that it calls included."""
+        """The lines that make a module and its instructions, with the modules that it calls."""
         self.done.add(module.name)
         own = self.names.module(module)
         if module is self.program.main:
@@ -70,7 +70,7 @@ class _Printer(Printer):
         return f"{code} # {shape_code(instruction.shape)}"
 
     def literal(self, literal: Argument) -> str:
-        """The argument that a literal holds."""
+        """The argument of a literal."""
         shape = shape_code(literal.shape)
         if literal.shape.elements >= MAX_ELEMENTS:
             self.seed += 1
@@ -81,7 +81,7 @@ class _Printer(Printer):
 
 
 def _element(value: Any, type: DType) -> str:
-    """A number: six digits as MIGraphX prints it, or as many as it takes to get the same one back."""
+    """A number: six digits, as MIGraphX prints it, or as many as it takes to read back the same value."""
     if not type.is_float or type is DType.FP4X2:
         return str(int(value))
     value = float(value)
@@ -90,7 +90,7 @@ def _element(value: Any, type: DType) -> str:
     short, held = float_text(value), type.numpy.type
     if held(float(short)) == held(value):
         return short
-    # Nine digits tell any two floats of 32 bits apart; a double has its own shortest form.
+    # Nine digits distinguish any two 32-bit floats; for a double repr() is the shortest exact form.
     return repr(value) if type is DType.DOUBLE else f"{value:.9g}"
 
 
@@ -103,9 +103,9 @@ def operation_code(op: Operation) -> str:
 
 
 def _attribute(op: Operation, own: object, plain: Any) -> str:
-    """An attribute's value; dimensions are objects of the API, and other values plain.
+    """An attribute's value; dimensions are objects of the API, and other values are plain.
 
-    The API takes integers of 32 bits: the bounds of a slice mean the same when they are cut to these.
+    The API takes 32-bit integers: clamping the bounds of a slice to these does not change its meaning.
     """
     if isinstance(own, tuple) and own and all(isinstance(d, Dim) for d in own):  # pyright: ignore[reportUnknownVariableType]
         return f"[{','.join(map(_dim_code, cast('tuple[Dim, ...]', own)))}]"
@@ -115,7 +115,7 @@ def _attribute(op: Operation, own: object, plain: Any) -> str:
 
 
 def shape_code(shape: Shape) -> str:
-    """``migraphx.shape`` of a type and lens; strides where they are not row-major."""
+    """``migraphx.shape`` of a type and lens, with strides if they are not row-major."""
     type = quoted(shape.type.type_name)
     if shape.subs is not None:
         parts = ", ".join(map(shape_code, shape.subs))
@@ -136,7 +136,7 @@ def _dim_code(dim: Dim) -> str:
 
 
 def _code(value: Any) -> str:
-    """A plain value in Python's words; lists and objects without blanks, as MIGraphX's JSON."""
+    """A plain value as Python; lists and objects without blanks, like MIGraphX's JSON."""
     match value:
         case bool() | None:
             return str(value)
