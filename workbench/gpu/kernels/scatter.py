@@ -41,7 +41,7 @@ class _Update:
     b: Builder
     target: Memory
     join: str
-    """As ``Update.join``."""
+    """The C expression that combines an element and an update, as in ``Update.join``."""
     updates: Instruction
 
     def apply(self, place: Indices, update: Indices) -> None:
