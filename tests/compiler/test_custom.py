@@ -295,7 +295,9 @@ def test_what_goes_wrong_in_a_users_function_is_said():
 
 def test_what_goes_wrong_in_output_alias_is_said():
     wb.operation(name="bad", compute_shape=first, output_alias=lambda _s: [0, 1])
-    with pytest.raises(ShapeError, match=r"output_alias returned \[0, 1\]; expected at most one index"):
+    with pytest.raises(
+        ShapeError, match=r"output_alias returned \[0, 1\]; expected at most one index"
+    ):
         program_of("bad", (2, 3))
     wb.operation(name="bad", compute_shape=first, output_alias=lambda s: [0] if len(s) > 1 else [])
     program_of("bad", (2, 3), (2, 3))
