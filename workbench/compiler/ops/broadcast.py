@@ -305,7 +305,7 @@ class BroadcastWithDims(Operation):
     """The first input broadcast with the lens given by the values of the second."""
 
     name = "broadcast_with_dims"
-    on_host = "lengths that only a run knows"
+    on_host = "lengths known only at run time"
     family = Family.VIEW
     dynamic = True
     rearranges = Rearrangement.REPEATED

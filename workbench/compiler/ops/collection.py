@@ -66,7 +66,7 @@ class SequenceConstruct(Operation):
     """A sequence of the inputs."""
 
     name = "sequence_construct"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -86,7 +86,7 @@ class SequenceInsert(Operation):
     """A sequence with one more element, at a position or at its end."""
 
     name = "sequence_insert"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -108,7 +108,7 @@ class SequenceErase(Operation):
     """A sequence without the element at a position, the last one unless given."""
 
     name = "sequence_erase"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -130,7 +130,7 @@ class SequenceAt(Operation):
     """The element of a sequence at a position."""
 
     name = "sequence_at"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -149,7 +149,7 @@ class SequenceLength(Operation):
     """The number of elements of a sequence."""
 
     name = "sequence_length"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -172,7 +172,7 @@ class SplitToSequence(Operation):
     """
 
     name = "split_to_sequence"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
     axes_of_input = ("axis",)
     axis: int = 0
@@ -222,7 +222,7 @@ class ConcatFromSequence(Operation):
     """The elements of a sequence concatenated along an axis, or stacked along a new one."""
 
     name = "concat_from_sequence"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
     axis: int = 0
     new_axis: bool = False
@@ -254,7 +254,7 @@ class OptionalConstruct(Operation):
     """An optional value: the input, or nothing."""
 
     name = "optional"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -272,7 +272,7 @@ class OptionalHasElement(Operation):
     """Whether an optional has a value."""
 
     name = "optional_has_element"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -291,7 +291,7 @@ class OptionalGetElement(Operation):
     """The value of an optional that has one."""
 
     name = "optional_get_element"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

@@ -146,7 +146,7 @@ class CastTo(_Retyped):
     """
 
     name = "cast_to"
-    on_host = "types that kernels do not know"
+    on_host = "types that kernels do not support"
     pointwise = False
     element: str = "int4"
     saturate: bool = True

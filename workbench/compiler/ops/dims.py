@@ -90,7 +90,7 @@ class ReshapeWithDims(Operation):
     """
 
     name = "reshape_with_dims"
-    on_host = "lengths that only a run knows"
+    on_host = "lengths known only at run time"
     family = Family.MOVEMENT
     dynamic = True
     rearranges = Rearrangement.RELAID
@@ -143,7 +143,7 @@ class PadBy(Operation):
     """
 
     name = "pad_by"
-    on_host = "lengths that only a run knows"
+    on_host = "lengths known only at run time"
     family = Family.MOVEMENT
     dynamic = True
     axes_of_input = ("axes",)

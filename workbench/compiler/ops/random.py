@@ -166,7 +166,7 @@ class DynamicRange(Operation):
     """Numbers from a start up to a limit, which is excluded, in steps of a delta."""
 
     name = "dynamic_range"
-    on_host = "lengths that only a run knows"
+    on_host = "lengths known only at run time"
     family = Family.MOVEMENT
     dynamic = True
     max_output: int = 2147483647

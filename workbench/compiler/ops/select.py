@@ -206,7 +206,7 @@ class Unique(Operation):
     """The distinct elements (or slices along ``axis``), their first indices, inverse indices and counts."""
 
     name = "unique"
-    on_host = "the number of results is known to a run alone"
+    on_host = "the number of results is known only at run time"
     family = Family.REDUCE
     dynamic = True
     axis: int | None = None
