@@ -14,7 +14,7 @@ from workbench.compiler.errors import OperationError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Kind: TypeAlias = Literal["bool", "signed", "unsigned", "float", "power", "tuple"]
-"""How the codes are interpreted; ``power`` is an unsigned power of two."""
+"""The interpretation of the codes; ``power`` is an unsigned power of two."""
 
 
 class NaN(Enum):

@@ -72,17 +72,17 @@ class Operation:
     overwrites: ClassVar[bool] = False
     """Whether ``compute_into`` can write the result over an operand that has no later reader."""
     on_host: ClassVar[str] = ""
-    """Why the host computes it, or some forms of it; empty if kernels compute them all."""
+    """The reason why the host computes it, or some forms of it; empty if kernels compute them all."""
     axes_of_input: ClassVar[tuple[str, ...]] = ()
     """Attributes that name axes of the first input; negative values count from its end."""
     monoid: ClassVar[Monoid | None] = None
-    """How elements along ``axes_of_input`` are combined, for reductions."""
+    """The monoid that joins elements along ``axes_of_input``, for reductions."""
     scan_monoid: ClassVar[Monoid | None] = None
-    """How an element is combined with those before it along ``axes_of_input``, for scans."""
+    """The monoid that joins each element with those before it along ``axes_of_input``, for scans."""
     sliding: ClassVar[bool] = False
     """Whether a window slides over the spatial axes of the first input, with ``padding`` around it."""
     contraction: ClassVar[Contraction | None] = None
-    """For matrix products and convolutions: how they sum products of the first two inputs."""
+    """The contraction of the first two inputs, for matrix products and convolutions."""
 
     rearranges: ClassVar[Rearrangement | None] = None
     """How elements of the first input come to be the result, where it has no others."""

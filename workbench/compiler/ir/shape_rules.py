@@ -10,7 +10,7 @@ from workbench.compiler.ir.shape import Shape
 
 @dataclass(frozen=True)
 class ShapeRules:
-    """How a program infers the shapes of results whose inputs have ranges of lengths."""
+    """A program's rules for the shapes of results whose inputs have ranges of lengths."""
 
     keeps_fixed: bool = False
     """Whether shapes whose ranges are all of one length stay dynamic, as in MIGraphX."""
