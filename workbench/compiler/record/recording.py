@@ -187,7 +187,7 @@ class Recording(Listener):
         if id not in self.start.instructions and not any(
             id in e.rows for s in self.steps for e in s.edits
         ):
-            raise GraphError(f"no step of this recording had an instruction #{id}")
+            raise GraphError(f"no instruction #{id} was in any step of this recording")
         return self.relations.lineage(id, self.sources_of(id))
 
     def sources_of(self, id: int) -> tuple[str, ...]:
