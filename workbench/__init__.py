@@ -13,11 +13,11 @@ from workbench.compiler.showing import provide
 
 __version__ = "0.1.0"
 
-# The targets, each by the folder that it is in: what compiles knows none of them.
+# The targets and their locations; the compiler itself knows none of them.
 declare("ref", "workbench.compiler.builds.numpy_targets:REF")
 declare("cpu", "workbench.compiler.builds.numpy_targets:CPU")
 declare("gpu", "workbench.gpu.target:GPU")
-# What MIGraphX's variables print, whoever runs passes and programs.
+# Traces that MIGraphX's environment variables request, for all passes and programs.
 _tracing.provide(_traces.pass_listeners, _traces.run)
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ provide(
     }
 )
 
-# The names are those of the table, which a test holds equal to what type checkers read above.
+# These names are those of the table; a test checks that it equals what type checkers read above.
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604 # pyright: ignore[reportUnsupportedDunderAll]
 
 

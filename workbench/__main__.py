@@ -1,4 +1,4 @@
-"""``python -m workbench``: the command ``workbench``, where it is not on the path."""
+"""``python -m workbench``: the command ``workbench``, for when it is not on the path."""
 
 from workbench.cli import main
 

@@ -98,7 +98,7 @@ def lab(
 
 
 def _place(notebook: Path) -> list[str]:
-    """Arguments that make the printed address that of the notebook itself."""
+    """Arguments that make the printed address point to the notebook itself."""
     here = Path.cwd()
     root = here if notebook.is_relative_to(here) else notebook.parent
     address = f"/lab/tree/{quote(notebook.relative_to(root).as_posix())}"
@@ -337,7 +337,7 @@ def _build(
     if passes is not None:
         options["passes"] = _names(passes)
     if check:
-        options["check"] = {}  # every input is generated
+        options["check"] = {}  # all inputs are generated
     if precision is not None:
         options["precision"] = precision
     return wb.compile(program, **options)

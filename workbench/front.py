@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def open(model: str | Path, target: str = "auto", **options: Any) -> Any:
-    """The workbench on a model file: parses it, compiles it, and returns the pass explorer.
+    """The workbench for a model file: parses it, compiles it, and returns the pass explorer.
 
     Args:
         model: An ONNX file.
@@ -25,14 +25,14 @@ def open(model: str | Path, target: str = "auto", **options: Any) -> Any:
 
 
 def passes() -> "dict[str, type[Pass]]":
-    """Every pass by name: frozen dataclasses, whose fields are their options."""
+    """Every pass by name: frozen dataclasses whose fields are their options."""
     from workbench.compiler.passes.base import all_passes  # noqa: PLC0415
 
     return all_passes()
 
 
 def pipelines() -> "dict[str, Pipeline]":
-    """Every named pipeline: values that print, compare, and are edited by name."""
+    """Every named pipeline: values that print, compare and can be edited by name."""
     from workbench.compiler.passes.pipelines import PIPELINES  # noqa: PLC0415
 
     return dict(PIPELINES)

@@ -14,24 +14,24 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 _scope: ContextVar[Mapping[str, Any]] = ContextVar("options", default={})  # noqa: B039 (read only)
-"""Options that the blocks around have set, by name."""
+"""Options set by the enclosing `scope` blocks, by name."""
 
 _YES = {"1", "true", "yes", "on"}
 _NO = {"", "0", "false", "no", "off"}
 
 
 class OptionError(ValueError):
-    """An environment variable that holds what its option cannot be."""
+    """An environment variable with an invalid value for its option."""
 
 
 class Knob(Generic[T]):
-    """One option: its environment variable, type, default and what it does.
+    """One option: its environment variable, type, default and meaning.
 
     Args:
         variable: Name of the environment variable.
-        default: The value when nothing is set.
-        parse: Turns the variable's text into a value; raises `ValueError` where it cannot.
-        help: What it does, in one sentence.
+        default: The value if nothing is set.
+        parse: Turns the variable's text into a value; raises `ValueError` if it is invalid.
+        help: Its meaning, in one sentence.
     """
 
     def __init__(self, variable: str, default: T, parse: Callable[[str], T], help: str) -> None:
@@ -60,10 +60,10 @@ class Knob(Generic[T]):
         knobs.assigned[self.name] = value
 
     def from_environment(self) -> T:
-        """The variable's value, or the default where it is not set.
+        """The variable's value, or the default if it is not set.
 
         Raises:
-            OptionError: The variable holds something that this option cannot be.
+            OptionError: The variable has an invalid value for this option.
         """
         text = os.environ.get(self.variable)
         if text is None:
@@ -83,7 +83,7 @@ def flag(text: str) -> bool:
 
 
 def count(text: str) -> int:
-    """Parses the text of a variable that holds how many."""
+    """Parses the text of a variable that holds a count."""
     number = int(text)
     if number < 0:
         raise ValueError("expected 0 or more")
@@ -91,7 +91,7 @@ def count(text: str) -> int:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Parses the text of a variable that holds names with commas between them."""
+    """Parses the text of a variable that holds names separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
@@ -108,7 +108,7 @@ class Knobs:
         "WORKBENCH_STATIC",
         default=False,
         parse=flag,
-        help="Show static pictures in notebooks in place of widgets.",
+        help="Show static pictures in notebooks instead of widgets.",
     )
     progress = Knob(
         "WORKBENCH_PROGRESS",
@@ -132,14 +132,14 @@ class Knobs:
         "WORKBENCH_CACHE",
         default="",
         parse=str,
-        help="Folder that kernels and measured peaks are kept in; empty is `graph-workbench` in the user's "
+        help="Folder for kept kernels and measured peaks; empty is `graph-workbench` in the user's "
         "cache folder.",
     )
     cache_bytes = Knob(
         "WORKBENCH_CACHE_BYTES",
         default=1 << 30,
         parse=count,
-        help="Bytes that kept kernels may take; those not used for the longest time go first. 0 is no bound.",
+        help="Most bytes of kept kernels; the least recently used are evicted first. 0 is no limit.",
     )
     display = Knob(
         "DISPLAY", default="", parse=str, help="The X display that a browser can open on."
@@ -151,7 +151,7 @@ class Knobs:
         help="The Wayland display that a browser can open on.",
     )
 
-    # MIGraphX's own variables, for whoever has them in a script
+    # MIGraphX's own variables, for scripts that use them
     trace_eval = Knob(
         "MIGRAPHX_TRACE_EVAL",
         default=0,
@@ -181,13 +181,13 @@ class Knobs:
         "MIGRAPHX_TRACE_MATCHES",
         default=0,
         parse=count,
-        help="Print each rule that applies, with the instruction; 2 also those that almost did.",
+        help="Print each rule that applies, with the instruction; 2 also prints near misses.",
     )
     trace_matches_for = Knob(
         "MIGRAPHX_TRACE_MATCHES_FOR",
         default="",
         parse=str,
-        help="Print only rules whose name, file or pass has this text; alone it is enough.",
+        help="Print only rules whose name, file or pass contains this text; no other variable is needed.",
     )
     trace_quantization = Knob(
         "MIGRAPHX_TRACE_QUANTIZATION",
@@ -199,13 +199,13 @@ class Knobs:
         "MIGRAPHX_8BITS_QUANTIZATION_PARAMS",
         default=False,
         parse=flag,
-        help="Print what each captured argument is multiplied by when it is quantized to 8 bits.",
+        help="Print the scale of each captured argument when it is quantized to 8 bits.",
     )
     disable_passes = Knob(
         "MIGRAPHX_DISABLE_PASSES",
         default=(),
         parse=names,
-        help="Passes that do nothing, commas between them.",
+        help="Passes that do nothing, separated by commas.",
     )
     disable_pointwise_fusion = Knob(
         "MIGRAPHX_DISABLE_POINTWISE_FUSION",
@@ -235,12 +235,12 @@ class Knobs:
         "MIGRAPHX_VERIFY_DUMP_DIFF",
         default=False,
         parse=flag,
-        help="`driver verify` prints both tensors where they differ, however long they are.",
+        help="`driver verify` prints both tensors if they differ, whatever their size.",
     )
 
     def __init__(self) -> None:
         self.assigned: dict[str, Any] = {}
-        """Options that were set for the whole process."""
+        """Options set for the whole process."""
 
     @classmethod
     def all(cls) -> list[Knob[Any]]:
@@ -249,7 +249,7 @@ class Knobs:
 
     @contextmanager
     def scope(self, **values: object) -> Generator[None]:
-        """Sets options for the length of a `with` block.
+        """Sets options inside a `with` block.
 
         Other threads do not see them, unless they run in a copy of this one's context.
 
@@ -276,12 +276,12 @@ class Knobs:
 
 
 def variables(prefix: str) -> dict[str, str]:
-    """The environment's variables whose names start so, sorted by name."""
+    """The environment variables whose names start with a prefix, sorted by name."""
     return {k: v for k, v in sorted(os.environ.items()) if k.startswith(prefix)}
 
 
 def suggest(variable: str, value: str) -> None:
-    """Sets a variable that a library reads when it is loaded, unless somebody has set it."""
+    """Sets a variable that a library reads when it is loaded, unless it is already set."""
     os.environ.setdefault(variable, value)
 
 

@@ -98,15 +98,15 @@ def test_move_keeps_order_valid(chain):
     other = program.main.add("abs", x)
     program.main.move(other, relu)
     assert order(program.main) == ["@param", "abs", "relu", "neg", "@return"]
-    with pytest.raises(GraphError, match="after the place of use"):
+    with pytest.raises(GraphError, match="after the insertion point"):
         program.main.move(neg, relu)
-    with pytest.raises(GraphError, match="behind its user"):
+    with pytest.raises(GraphError, match="after its user"):
         program.main.move(relu, None)
 
 
 def test_inputs_must_come_first(chain):
     program, _, relu, neg = chain
-    with pytest.raises(GraphError, match="after the place of use"):
+    with pytest.raises(GraphError, match="after the insertion point"):
         program.main.insert(relu, "abs", neg)
 
 

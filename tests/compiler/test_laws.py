@@ -73,11 +73,11 @@ def test_a_rule_that_raises_or_returns_another_shape():
         """reduce_sum(x) → x"""
         return x
 
-    assert "other lens" in wb.check_rule(reshaped).failure
+    assert "another type or lens" in wb.check_rule(reshaped).failure
 
 
 def test_what_is_no_rule_is_refused():
-    with pytest.raises(wb.WorkbenchError, match="3 is no rule"):
+    with pytest.raises(wb.WorkbenchError, match="3 is not a rule"):
         wb.check_rule(3)
 
 
@@ -87,7 +87,7 @@ def test_a_rule_that_is_never_met_says_so():
         """relu(x) → x, in 17 dimensions"""
         return x
 
-    assert "no program was found" in wb.check_rule(never).failure
+    assert "tries matched its pattern" in wb.check_rule(never).failure
 
 
 def test_a_program_of_ones_own():

@@ -120,7 +120,7 @@ def test_ranges_count_at_their_largest_and_need_one():
     text = 'module: "main"\nx = @param:x -> dynamic, float_type, {%s, 3}\ny = exp(x)'
     text += " -> dynamic, float_type, {%s, 3}\n"
     assert plan(parse(text % ("[1..4]", "[1..4]"))).peak == 48
-    with pytest.raises(OperationError, match="no largest value"):
+    with pytest.raises(OperationError, match="no maximum"):
         plan(parse(text % (Dim(0, (1 << 64) - 1), Dim(0, (1 << 64) - 1))))
 
 

@@ -52,7 +52,7 @@ def test_users_are_symmetric(program):
     with pytest.raises(GraphError, match="does not list its user"):
         validate(program)
     add._users[exp] = add._users[nth(program, 4)] = None
-    with pytest.raises(GraphError, match="which does not use it"):
+    with pytest.raises(GraphError, match="which is not one"):
         validate(program)
 
 
@@ -85,7 +85,7 @@ def test_the_table_of_parameters(program):
 
 def test_ids_are_unique(program):
     nth(program, 3).id = nth(program, 2).id
-    with pytest.raises(GraphError, match=r"have one id|by its id"):
+    with pytest.raises(GraphError, match=r"have the same id|does not list its id"):
         validate(program)
 
 
@@ -106,13 +106,13 @@ def test_return_is_last(program):
 def test_literals_have_data(program):
     literal = next(i for i in program.main if i.literal is not None)
     literal.literal = None
-    with pytest.raises(GraphError, match="literals have data"):
+    with pytest.raises(GraphError, match="expected data for a literal"):
         validate(program)
 
 
 def test_constness(program):
     nth(program, 3).constant = True
-    with pytest.raises(GraphError, match="not a constant"):
+    with pytest.raises(GraphError, match="is_constant is True; expected False"):
         validate(program)
 
 
@@ -144,7 +144,7 @@ def test_modules_do_not_see_what_they_do_not_call(program):
     body, _ = called(program)
     inner = next(iter(body))
     program.main.connect(program.main.outputs[0], (inner,))
-    with pytest.raises(GraphError, match="does not see"):
+    with pytest.raises(GraphError, match="cannot use"):
         validate(program)
 
 

@@ -112,7 +112,7 @@ def test_a_profiled_result_adds_times(build: Build):
 
 def test_a_result_of_another_build_is_refused(build: Build):
     other = wb.compile(block(), target="gpu").run(profile=True, repetitions=1)
-    with pytest.raises(InputError, match="is of another"):
+    with pytest.raises(InputError, match="but the result to another"):
         build.kernels(other)
 
 

@@ -340,7 +340,7 @@ def test_a_device_compares_with_the_interpreter(fused):
 
 
 def test_compare_timings_wants_results(fused):
-    with pytest.raises(OperationError, match=r"a is a Build; expected what build\.run"):
+    with pytest.raises(OperationError, match=r"a is a Build; expected a result of build\.run"):
         wb.compare_timings(fused, fused)
 
 

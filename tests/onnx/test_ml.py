@@ -272,7 +272,7 @@ def test_damaged_trees_are_refused(change, match):
 def test_a_tree_that_runs_in_a_circle_ends():
     attributes = forest(1, 2) | votes("target", 1, 2, [0]) | {"n_targets": 1}
     attributes |= {"nodes_truenodeids": [0] * 7, "nodes_falsenodeids": [0] * 7}
-    with pytest.raises(EvaluationError, match="leads back"):
+    with pytest.raises(EvaluationError, match="branches form a cycle"):
         run(model("TreeEnsembleRegressor", [X], attributes), [X])
 
 

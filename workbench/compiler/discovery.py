@@ -1,4 +1,4 @@
-"""Discovery: imports every module of a package, so that each registers what it declares."""
+"""Discovery: imports every module of a package, so that each one registers its declarations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 
 @cache
 def import_modules(package: str) -> None:
-    """Import all modules of a package and of the packages in it, once.
+    """Import all modules of a package and of its subpackages, once.
 
     Args:
         package: The package's full name.

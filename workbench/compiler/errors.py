@@ -9,19 +9,19 @@ class WorkbenchError(Exception):
     """Base of all errors that a user of the workbench can cause or should read."""
 
     recording: Any = None
-    """Where a compilation failed: the `Recording` of its passes until then, the last step with its error."""
+    """For a failed compilation, the `Recording` of its passes so far; the last step has the error."""
 
 
 class ShapeError(WorkbenchError, ValueError):
-    """An operation was given operands that its shape rule refuses."""
+    """Operands that an operation's shape rule rejects."""
 
 
 class OperationError(WorkbenchError, ValueError):
-    """An operation name or attribute that does not exist, or has a value out of its range."""
+    """An operation name or attribute that does not exist, or a value out of range."""
 
 
 class GraphError(WorkbenchError, ValueError):
-    """An edit that would make a module invalid, or a module found to be invalid."""
+    """An edit that would make a module invalid, or an invalid module."""
 
 
 class TextError(WorkbenchError, ValueError):
@@ -29,11 +29,11 @@ class TextError(WorkbenchError, ValueError):
 
 
 class ModelError(WorkbenchError, ValueError):
-    """A model file that is missing, damaged, hostile or uses something that is not supported."""
+    """A model file that is missing, damaged, hostile, or uses an unsupported feature."""
 
 
 class RuntimeValueError(ModelError):
-    """A value that is needed at import and computed at run time; ``inputs`` names what it follows from.
+    """A value that import needs but that is computed at run time; ``inputs`` names the inputs it depends on.
 
     Importing the model again with these inputs fixed (``constant_inputs``) resolves it.
     """
@@ -48,21 +48,21 @@ class InputError(WorkbenchError, ValueError):
 
 
 class EvaluationError(WorkbenchError, RuntimeError):
-    """An instruction that failed while it was being evaluated."""
+    """An instruction that failed during evaluation."""
 
 
 class DeviceError(WorkbenchError, RuntimeError):
-    """A device is missing or full, or a kernel does not compile or failed; says which and what to do."""
+    """A device that is missing or full, or a kernel that does not compile or failed; with a remedy."""
 
 
 class RewriteError(WorkbenchError, RuntimeError):
-    """A pass or rule that misbehaved: it raised, returned a wrong value, or never came to rest."""
+    """A pass or rule that misbehaved: it raised, returned a wrong value, or never terminated."""
 
 
 class MeaningError(RewriteError):
-    """A pass after which a program computes something else."""
+    """A pass after which a program computes different results."""
 
     step: Any = None
-    """The `Step` of the recording that went wrong."""
+    """The `Step` of the recording that caused the difference."""
     edit: Any = None
     """The `Edit` of that step after which results differ."""

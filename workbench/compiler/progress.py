@@ -1,4 +1,4 @@
-"""Progress bars on long work, shown only when the work turns out to be long."""
+"""Progress bars, shown only for work that takes long."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def progress_bar(items: Sequence[T], show: bool | None, what: str) -> Generator[
 
 
 def _shown(items: Sequence[T], delay: float, what: str) -> Generator[T]:
-    """The items; the bar is made, and what draws it loaded, when it has to be seen."""
+    """The items; the bar is created, and its library loaded, only when it is to be shown."""
     start, done = monotonic(), 0
     while done < len(items) and monotonic() - start < delay:
         yield items[done]

@@ -1,6 +1,6 @@
-"""Views by name: the compiler shows its objects without importing what draws them.
+"""Views by name, so that the compiler can show its objects without importing the widgets.
 
-The front of the package, `workbench/__init__.py`, says where each view is; it is loaded at first use.
+The package's front, `workbench/__init__.py`, gives the location of each view; it is loaded at first use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _VIEWS: dict[str, str | View] = {}
 
 
 def provide(views: Mapping[str, str | View]) -> None:
-    """Add views by name, or put others in their place: functions, or where they are, `module:function`."""
+    """Add or replace views by name: functions, or their locations as `module:function`."""
     _VIEWS.update(views)
 
 
@@ -28,7 +28,7 @@ def view(name: str) -> View:
     """
     found = _VIEWS.get(name)
     if found is None:
-        raise OperationError(f"no view {name!r}; there are {', '.join(_VIEWS) or 'none'}")
+        raise OperationError(f"no view {name!r}; expected one of: {', '.join(_VIEWS) or 'none'}")
     if isinstance(found, str):
         module, _, function = found.partition(":")
         found = _VIEWS[name] = getattr(import_module(module), function)

@@ -360,7 +360,7 @@ def test_modules_are_refused():
 
 def test_a_near_name_is_offered():
     program = Program()
-    with pytest.raises(OperationError, match="among macros there is gelu_erf"):
+    with pytest.raises(OperationError, match="similar macros: gelu_erf"):
         expand(program.main, None, "gelu_erff", [])
 
 

@@ -47,7 +47,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "nodes": (lambda v: v["modules"]["main"].update(nodes=3), "nodes: expected a list"),
     "node": (lambda v: nodes(v).insert(0, 3), "node 0: node: expected an object"),
     "no output": (lambda v: nodes(v)[0].pop("output"), r"node 0 \(@param\): node: 'output'"),
-    "same output": (lambda v: nodes(v)[1].update(output="condition"), "there twice"),
+    "same output": (lambda v: nodes(v)[1].update(output="condition"), "occurs twice"),
     "operation": (lambda v: nodes(v)[2].update(name="iff"), r"node 2 \(iff\): unknown operation"),
     "kernel": (lambda v: nodes(v)[2].update(name="gpu::code_object"), "kernel of one device"),
     "attribute": (lambda v: nodes(v)[3].update(operator={"size": 1}), "no attribute 'size'"),
@@ -60,11 +60,11 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "no module": (lambda v: nodes(v)[2].update(module_inputs=["else", "x"]), "module 'x' is not"),
     "main calls main": (
         lambda v: nodes(v)[2].update(module_inputs=["main", "else"]),
-        "call each other without end",
+        "call each other in a cycle",
     ),
     "cycle": (
         lambda v: nodes(v, "then").append(nodes(v)[2] | {"output": "c"}),
-        "call each other without end",
+        "call each other in a cycle",
     ),
     "shape": (lambda v: nodes(v)[3]["shape"].update(lens=[3, 2]), "the operation gives"),
     "parameter": (lambda v: nodes(v)[0].update(operator={}), "'parameter' is missing"),
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
 def test_a_wrong_file_says_which(tmp_path):
     path = tmp_path / "model.mxr"
     path.write_bytes(mxr.save_buffer(branches())[:-40])
-    with pytest.raises(ModelError, match=r"model\.mxr: byte \d+: .*cut off"):
+    with pytest.raises(ModelError, match=r"model\.mxr: byte \d+: .*truncated"):
         mxr.load(path)
     path.write_text("PK")
     with pytest.raises(ModelError, match=r"model\.mxr"):

@@ -1,1 +1,1 @@
-"""NumPy at work: memory that is reused, and work spread over threads."""
+"""NumPy execution: memory that is reused, and work split among threads."""

@@ -1,4 +1,4 @@
-"""Memory for values: what nothing refers to any more is used again, so that a run touches little."""
+"""Memory for values: a buffer is reused once nothing refers to it, so that a run touches little memory."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ import numpy as np
 from workbench.compiler.ir.dtypes import Array
 
 LARGE = 1 << 16
-"""Bytes from which a value is worth placing; below that the allocator is as good."""
+"""The least size in bytes of a value that is placed in a buffer; below it the allocator is as fast."""
 
 
 class Buffers:
-    """Memory that arrays are placed in, and that is free again when the last of them is gone.
+    """Buffers in which arrays are placed; a buffer is free again when its last array is gone.
 
-    Every array keeps what it is a view of alive, so the number of references to a buffer tells
-    whether a value, a view of one, or a caller who kept it can still see it.
+    An array keeps the base of a view alive. So the reference count of a buffer tells whether
+    a value, a view of one, or a caller that kept it can still read it.
     """
 
     def __init__(self) -> None:
-        """Own nothing yet."""
+        """Start without buffers."""
         self._owned: list[Array] = []
         self.made = 0
-        """How many buffers were allocated."""
+        """Number of buffers allocated."""
         self.reused = 0
-        """How many arrays were placed in a buffer that was free again."""
+        """Number of arrays placed in a buffer that was free again."""
         self.offered = 0
-        """How many operands were offered to be written over, as nobody else could see them."""
+        """Number of operands offered for overwriting, as nothing else referred to them."""
 
     def empty(self, lens: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """An array of undefined elements, in the smallest free buffer that can hold it."""
+        """An uninitialised array, in the smallest free buffer that can hold it."""
         size = prod(lens) * dtype.itemsize
         if size < LARGE:
             return np.empty(lens, dtype)
@@ -46,7 +46,7 @@ class Buffers:
             buffer = min(fits, key=_bytes)
         else:
             self.made += 1
-            if free:  # a larger one takes its place
+            if free:  # replace the largest free buffer, which is too small
                 self._drop(max(free, key=_bytes))
             del free
             buffer = np.empty(size, np.uint8)
@@ -54,9 +54,9 @@ class Buffers:
         return buffer[:size].view(dtype).reshape(lens)
 
     def spare(self, values: list[Any], indices: Iterable[int]) -> Array | None:
-        """The first of these values that nothing refers to but the list, nor anything to its memory.
+        """The first of these values to which only the list refers, and whose memory nothing else uses.
 
-        A view that broadcasts is read-only, even one to the lens that its array has.
+        A broadcast view is read-only, even if its lens equals its array's.
         """
         for index in indices:
             if sys.getrefcount(values[index]) == _ONLY and isinstance(values[index], np.ndarray):
@@ -67,12 +67,12 @@ class Buffers:
         return None
 
     def release(self) -> None:
-        """Forget the buffers that are in use: they are the caller's now."""
+        """Give up the buffers in use, which now belong to the caller."""
         self._owned = [b for b in self._owned if sys.getrefcount(b) == _FREE]
 
     @property
     def bytes(self) -> int:
-        """Bytes of all buffers."""
+        """Total size of all buffers in bytes."""
         return sum(map(_bytes, self._owned))
 
     def _owns(self, owner: object) -> bool:
@@ -87,9 +87,9 @@ def _bytes(buffer: Array) -> int:
 
 
 def _counts() -> tuple[int, int, int]:
-    """References to a free buffer, to a value that only a list holds, and to the buffer it is in.
+    """Reference counts of a free buffer, of a value that only a list holds, and of the value's buffer.
 
-    Counted as ``Buffers`` counts them, because how many an interpreter adds is its own affair.
+    Measured in the way ``Buffers`` counts, because interpreters differ in the references they add.
     """
     owned = [np.empty(8, np.uint8)]
     free = [sys.getrefcount(b) for b in owned]
@@ -106,7 +106,7 @@ _current = threading.local()
 
 @contextmanager
 def using(buffers: Buffers | None) -> Generator[None]:
-    """Place what this thread computes in ``buffers``; None is memory of its own for each array."""
+    """Place arrays that this thread computes in ``buffers``; with None, each array has its own memory."""
     outer = current()
     _current.buffers = buffers
     try:
@@ -116,11 +116,11 @@ def using(buffers: Buffers | None) -> Generator[None]:
 
 
 def current() -> Buffers | None:
-    """The buffers of this thread's run; None outside a run."""
+    """The buffers of this thread's current run; None outside a run."""
     return getattr(_current, "buffers", None)
 
 
 def empty(lens: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """An array of undefined elements: placed in a run's buffers, or anew outside of one."""
+    """An uninitialised array, in the run's buffers if there are any."""
     buffers = current()
     return np.empty(lens, dtype) if buffers is None else buffers.empty(lens, dtype)

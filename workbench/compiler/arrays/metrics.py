@@ -1,4 +1,4 @@
-"""Metrics and tolerances: the distance between two arrays, and the distance allowed by type."""
+"""Metrics and tolerances: how far two arrays differ, and how far a type allows them to."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.program import Program
 
 _NEGLIGIBLE = 1e-30
-"""The least magnitude that an error is relative to: what is below counts as 0."""
+"""The least magnitude that an error is relative to; smaller magnitudes count as 0."""
 _AGREEING = 0.6
-"""The part of the mantissa's bits that has to agree; what adds up of roundings has the rest."""
+"""The fraction of the mantissa's bits that must agree; accumulated rounding may change the others."""
 _MOST = 0.5
-"""The largest tolerance, of types with hardly any bits."""
+"""The largest tolerance, for types with very few bits."""
 
 
 class Metric(Enum):
     """A distance between a value ``a`` and its reference ``b``, of n elements each.
 
-    The member's value is the name that tables have for it. All are computed in float64, over elements that
-    are finite on both sides.
+    The member's value is its name in tables. All metrics are computed in float64, over the elements that
+    are finite in both arrays.
     """
 
     RELATIVE_RMS = "relative rms"
@@ -31,23 +31,23 @@ class Metric(Enum):
     Algorithms*, chapter 6), also the inverse root of the signal-to-noise ratio. Tolerances bound it."""
     RMS = "rms"
     """``‖a − b‖₂ / (√n · max(max|a|, max|b|))``: ``rms_range`` of MIGraphX's ``verify.hpp``, which its driver
-    and ``verify`` bound. One large element makes the error of all the others look small."""
+    and ``verify`` limit. One large element hides the errors of all others."""
     MAX_ABS = "max abs"
     """``max |a − b|``."""
     MAX_REL = "max rel"
-    """``max |a − b| / |b|`` over the elements where b is not 0; 0 if there is none."""
+    """``max |a − b| / |b|`` over the elements where b is not 0; 0 if there are none."""
     COSINE = "cosine"
     """``a·b / (‖a‖₂ ‖b‖₂)``, the cosine of the angle between them; 1 if both are 0, 0 if only one is."""
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether equal arrays have 0; a cosine of 1 is best."""
+        """Whether a smaller value is better; the cosine's best value is 1."""
         return self is not Metric.COSINE
 
     def of(self, value: Array, reference: Array) -> float:
-        """The distance between two flat arrays of float64, of equal lens and finite.
+        """The distance between two flat float64 arrays with equal lens and finite elements.
 
-        Empty ones are equal.
+        The distance of empty arrays is that of equal ones.
         """
         if not value.size:
             return 0.0 if self.lower_is_better else 1.0
@@ -55,7 +55,7 @@ class Metric(Enum):
 
 
 def _relative_rms(a: Array, b: Array) -> float:
-    scale = max(float(np.abs(b).max()), _NEGLIGIBLE)  # squares neither overflow nor vanish
+    scale = max(float(np.abs(b).max()), _NEGLIGIBLE)  # squares neither overflow nor underflow
     apart, norm = float(np.linalg.norm((a - b) / scale)), float(np.linalg.norm(b / scale))
     return apart / max(norm, np.sqrt(a.size) * _NEGLIGIBLE / scale)
 
@@ -95,10 +95,10 @@ _FORMULAS = {
 
 
 def type_tolerance(type: DType) -> float:
-    """The relative RMS up to which values of a type agree: three in five bits of its mantissa do.
+    """The relative RMS up to which values of a type count as equal: three fifths of the mantissa agree.
 
-    ``min(½, 2^(−0.6 m))`` for a mantissa of m bits, or an integer of m bits beside its sign. Roundings of
-    independent signs add up to that after 500 in a row for bfloat16, after 3,000 for half.
+    ``min(½, 2^(−0.6 m))`` for a mantissa of m bits, or an integer of m bits besides its sign. Rounding errors
+    with independent signs reach it after 500 operations in a row for bfloat16, after 3,000 for half.
     """
     format = type.format
     bits = format.mantissa if type.is_float else format.bits - (format.kind == "signed")
@@ -106,7 +106,7 @@ def type_tolerance(type: DType) -> float:
 
 
 def program_tolerance(program: Program) -> float:
-    """The tolerance of the narrowest float type in which a program has values; 0 if it has no floats."""
+    """The tolerance of the narrowest float type among a program's values; 0 if it has no floats."""
     types = {
         s.type
         for i in program.instructions
@@ -117,10 +117,10 @@ def program_tolerance(program: Program) -> float:
 
 
 def difference(wanted: Any, found: Any, limit: float) -> str:
-    """The difference of a result from the expected one; empty where they are equal.
+    """A text that says how a result differs from the expected one; empty if they are equal.
 
-    Floats are equal up to a relative RMS of ``limit``, with NaN and infinities in the same places; everything
-    else is equal exactly.
+    Floats are equal up to a relative RMS of ``limit``, with NaN and infinities at the same positions;
+    all other types must be equal exactly.
     """
     if isinstance(wanted, tuple | list):
         pairs = zip(cast("Sequence[Any]", wanted), cast("Sequence[Any]", found), strict=True)

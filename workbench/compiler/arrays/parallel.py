@@ -1,4 +1,4 @@
-"""Work on parts of large arrays, spread over threads: NumPy lets go of the interpreter's lock."""
+"""Threads for large arrays, split into parts; NumPy releases the interpreter's lock while it works."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _within = threading.local()
 
 
 def threads() -> int:
-    """The number of threads that share work on a large array: the option, or one per core."""
+    """The number of threads that work on a large array: the option, or one per core."""
     return knobs.threads or _cores()
 
 
@@ -28,14 +28,14 @@ def _cores() -> int:
 
 
 SHARED = 1 << 18
-"""Elements from which an array is cut into parts."""
+"""The least number of elements of an array that is split into parts."""
 
 _divides: ContextVar[bool] = ContextVar("divides", default=True)
 
 
 @contextmanager
 def undivided() -> Generator[None]:
-    """Compute with whole arrays, in this thread alone."""
+    """Compute inside with whole arrays, in this thread alone."""
     token = _divides.set(False)
     try:
         yield
@@ -44,18 +44,18 @@ def undivided() -> Generator[None]:
 
 
 def is_divided(elements: int, least: int = SHARED) -> bool:
-    """Whether an array of so many elements is cut into parts, which ``least`` of them are worth."""
+    """Whether an array with this many elements is split: from ``least`` elements on."""
     return elements >= least and _divides.get()
 
 
 WAKING = 1 << 22
-"""Simple operations on an element from which it pays to wake other threads up."""
+"""The least number of simple operations on elements for which waking other threads pays."""
 
 
 def spread(work: Callable[[int], None], count: int, operations: int) -> None:
-    """Call ``work(0)`` to ``work(count - 1)``, each once; threads take runs of neighbours.
+    """Call ``work(0)`` to ``work(count - 1)``, each once; a thread takes consecutive indices.
 
-    How the work is cut into parts must not depend on the number of threads; then no result does.
+    The split must not depend on the number of threads, so that no result does.
     """
     alone = operations < WAKING or getattr(_within, "busy", False) or not _divides.get()
     shares = 1 if alone else min(threads(), count)
@@ -81,7 +81,7 @@ def spread(work: Callable[[int], None], count: int, operations: int) -> None:
 
 
 def _busily(share: Callable[[int], None], i: int) -> None:
-    """A share in a thread of the pool, which does not wait for others of the same pool."""
+    """Run a share in a pool thread; nested calls of ``spread`` do not wait for the same pool."""
     _within.busy = True
     share(i)
 

@@ -1,4 +1,4 @@
-"""Compiling: a program, a target and passes make a Build; a Build explores and runs."""
+"""Compilation: a program, a target and passes make a Build, which can be explored and run."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ PRECISIONS = {"float32": False, "float64": True}
 
 @dataclass(eq=False)
 class Build:
-    """A compiled program with the recording of how it came to be."""
+    """A compiled program with the recording of its compilation."""
 
     source: Program
-    """The program that was compiled; as it was."""
+    """The source program, unchanged."""
     program: Program
     """The compiled program."""
     target: Target
     _recording: Recording | None
     seconds: float
-    """Time of the compilation, in seconds, recording included."""
+    """Duration of the compilation in seconds, including recording."""
     runner: Runner
-    """What runs the program."""
+    """Runs the compiled program."""
 
     def __post_init__(self) -> None:
-        """No float64 was asked for yet."""
+        """Start without a float64 runner."""
         self._in_float64: Runner | None = None
 
     def evaluator(self, float64: bool = False) -> Runner:
-        """The runner of the program as it is now.
+        """The runner of the program in its current state.
 
         Args:
             float64: Compute every float in float64.
@@ -66,10 +66,10 @@ class Build:
         return self._in_float64
 
     def specialised(self, inputs: Mapping[str, Any]) -> Build:
-        """The build that these inputs run with.
+        """The build that runs these inputs.
 
-        Kernels are made for one size: where lengths of the source are ranges, a device runs a build of
-        its own for each set of lengths, made when it is first met.
+        Kernels are made for fixed lengths. If lengths of the source are ranges, a device runs a separate
+        build for each set of lengths, compiled when it first occurs.
         """
         return self.runner.specialised(inputs) or self
 
@@ -85,7 +85,7 @@ class Build:
         return self._recording
 
     def near_misses(self) -> list[NearMiss]:
-        """The places where a rule almost applied, with the condition that failed."""
+        """The places where a rule matched but declined, with the condition that failed."""
         return self.recording.near_misses()
 
     def why_not(self, a: Named, b: Named) -> str:
@@ -96,41 +96,41 @@ class Build:
             b: Another one.
 
         Returns:
-            The condition that stands between them, with the instructions that it is about: a second user,
-            a shape, axes, what lies between them, a pass that did not run.
+            The obstacle, with the instructions that it concerns: a second user, a shape, axes,
+            instructions between them, a pass that did not run.
 
         Raises:
-            GraphError: There was no such instruction in any step, or the model has no such node.
+            GraphError: No step had such an instruction, or the model has no such node.
         """
         from workbench.compiler.builds.why_not import why_not  # noqa: PLC0415
 
         return why_not(self, a, b)
 
     def memory(self) -> MemoryPlan:
-        """The memory that the compiled program needs: which buffers live when, and where in one arena."""
+        """The memory of the compiled program: the lifetime of each buffer and its offset in an arena."""
         from workbench.compiler.report.memory_plan import plan  # noqa: PLC0415
 
         return plan(self.program)
 
     def plan(self) -> RunPlan:
-        """All that a run on the device does, as plain rows: kernels with their code, copies, host steps.
+        """All steps of a run on the device as plain rows: kernels with their code, copies, host steps.
 
         Raises:
-            OperationError: The target is no device, or lengths are ranges.
+            OperationError: The target is not a device, or lengths are ranges.
             DeviceError: A kernel does not compile.
         """
         return self.runner.listing()
 
     def kernels(self, result: Result | None = None) -> Kernels:
-        """The kernels that a run launches, in order: source, module, machine code and what they need.
+        """The kernels that a run launches, in order: source, module, machine code and resources.
 
         Args:
-            result: A profiled result of this build, whose times then stand beside the kernels.
+            result: A profiled result of this build, whose times are added to the kernels.
 
         Raises:
-            OperationError: The target is no device, or lengths are ranges; the result was not profiled.
+            OperationError: The target is not a device, lengths are ranges, or the result was not profiled.
             DeviceError: A kernel does not compile.
-            InputError: The result is of another build.
+            InputError: The result belongs to another build.
         """
         found = self.runner.kernels()
         return found if result is None else found.timed(result)
@@ -152,14 +152,14 @@ class Build:
         """Run the program.
 
         Args:
-            inputs: An array (or a DLPack tensor) for each parameter, by name; those left out are
+            inputs: An array (or a DLPack tensor) for each parameter, by name; missing ones are
                 generated from ``seed``.
             profile: Run once to warm up, then ``repetitions`` times; timings are medians with spread.
-            repetitions: How often to run for a profile.
-            precision: ``float32`` runs as typed; ``float64`` computes every float in float64. What
-                compilation folded was folded in its own type: ``ref`` folds nothing.
+            repetitions: Number of timed runs for a profile.
+            precision: ``float32`` runs as typed; ``float64`` computes every float in float64, except
+                constants that compilation folded in their own type (``ref`` folds none).
             seed: Seed of the generated inputs.
-            progress: Show a progress bar; by default when a run takes longer than a second.
+            progress: Show a progress bar; by default if a run takes longer than a second.
 
         Raises:
             InputError: An input is unknown or has the wrong type or shape.
@@ -170,7 +170,7 @@ class Build:
                 f"unknown precision {precision!r}; expected {' or '.join(PRECISIONS)}"
             )
         if repetitions < 1:
-            raise OperationError(f"{repetitions} repetitions; expected 1 or more")
+            raise OperationError(f"{repetitions} repetitions; expected at least 1")
         given = completed_inputs(self.program, inputs, seed)
         is_double = PRECISIONS[precision]
         build = self if is_double else self.specialised(given)
@@ -203,30 +203,30 @@ def compile(
     tolerance: float | None = None,
     device: str | None = None,
 ) -> Build:
-    """Compile a program for a target; the program itself is left as it was.
+    """Compile a program for a target; the program itself is not changed.
 
     Args:
-        program: What to compile.
-        target: One of ``workbench.targets()``, such as ``ref``, ``cpu`` or ``gpu``; ``auto`` is the one
-            that is preferred here.
+        program: The program to compile.
+        target: One of ``workbench.targets()``, such as ``ref``, ``cpu`` or ``gpu``; ``auto`` chooses the
+            preferred one on this machine.
         passes: Passes (or names of passes and pipelines, or names with options) to run instead of
             the target's pipeline.
-        disable: Names of passes of the pipeline to leave out, and of rules: ``"pass.rule"``.
-        precision: ``"fp16"`` or ``"bf16"`` makes every float32 computation one of that type.
-        record: Whether to record what the passes do.
+        disable: Names of passes in the pipeline to skip, and of rules: ``"pass.rule"``.
+        precision: ``"fp16"`` or ``"bf16"`` converts every float32 computation to that type.
+        record: Whether to record the passes.
         check: Whether to validate the program after every pass; by default as ``WORKBENCH_VALIDATE``
-            says. Inputs by name (those left out are generated) also run it after every pass that
-            changed something, and stop at the first one after which a result differs.
-        tolerance: Relative RMS up to which results are equal for ``check``; by default by the
-            narrowest float type in the program (7e-5 for float), as docs/numbers.md has it.
-        device: For a target that has devices, as ``gpu`` does: one of ``workbench.devices()``, such as
-            ``cuda:0``, or an architecture to compile for without having it, such as ``hip:gfx90a``; by
-            default the best one here.
+            says. A mapping of inputs by name (missing ones are generated) also runs the program after
+            every pass that changed it, and stops at the first pass after which a result differs.
+        tolerance: Relative RMS up to which results are equal for ``check``; by default that of the
+            narrowest float type in the program (7e-5 for float), as docs/numbers.md says.
+        device: For a target with devices, such as ``gpu``: one of ``workbench.devices()``, such as
+            ``cuda:0``, or an architecture to compile for that need not be present, such as
+            ``hip:gfx90a``; by default the best device present.
 
     Raises:
         OperationError: The target, a pass or an option is unknown or cannot be used here.
-        DeviceError: There is no such device, and none to compile for.
-        RewriteError: A pass or rule misbehaved; ``error.recording`` shows what was done until then.
+        DeviceError: There is no such device, and it is no architecture to compile for.
+        RewriteError: A pass or rule failed; ``error.recording`` contains the steps up to it.
         MeaningError: A result differs after a pass; the message names the pass and the rewrite.
     """
     chosen = target_named(target)
@@ -261,7 +261,7 @@ def compile(
 
 @contextmanager
 def _shown_by(recording: Recording | None) -> Generator[None]:
-    """An error that is raised inside shows what was recorded until then."""
+    """Attach the recording made so far to an error that is raised inside."""
     try:
         yield
     except WorkbenchError as error:
@@ -276,7 +276,7 @@ def _run(
     check: bool | Mapping[str, Any],
     tolerance: float | None,
 ) -> None:
-    """Run the passes; what watches them hears of each only after it is recorded."""
+    """Run the passes; other listeners hear of each pass after it is recorded."""
     with nullcontext() if recording is None else recording:
         watch: list[Listener] = []
         if isinstance(check, Mapping):
@@ -309,6 +309,6 @@ def pipeline_of(
 
 
 def _custom(passes: list[Pass]) -> Pipeline:
-    """The passes as a pipeline; one that is a pipeline already is taken as it is."""
+    """The passes as a pipeline; a pipeline is used unchanged."""
     first = passes[0] if len(passes) == 1 else None
     return first if isinstance(first, Pipeline) else Pipeline("custom", tuple(passes))

@@ -1,7 +1,7 @@
-"""The targets that come with the workbench: declared at its root, imported when targets are asked for."""
+"""The built-in targets: declared at the workbench's root, imported when targets are needed."""
 
 PLACES: dict[str, str] = {}
-"""By the target's name, ``module:attribute``."""
+"""The location of each target, ``module:attribute``, by the target's name."""
 
 
 def declare(name: str, place: str) -> None:
@@ -9,6 +9,6 @@ def declare(name: str, place: str) -> None:
 
     Args:
         name: The target's name.
-        place: Where it is, as ``module:attribute``.
+        place: Its location, ``module:attribute``.
     """
     PLACES[name] = place

@@ -1,4 +1,4 @@
-"""The garbage collector while programs are compiled: on, but less often at work."""
+"""The garbage collector during compilation: enabled, but running less often."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from threading import Lock
 
 _ALLOCATIONS = 1_000_000
-"""New objects after which the collector starts: far fewer cost a quarter of a long compilation."""
+"""The number of new objects that starts a collection; low numbers cost a quarter of a long compilation."""
 
 _lock = Lock()
 _usual: list[tuple[int, int, int]] = []
-"""The thresholds as they were before each compilation that is under way."""
+"""The original thresholds, for each compilation that is running."""
 
 
 @contextmanager
 def rarely_collected() -> Generator[None]:
-    """Compile in peace: many small objects are made that stay, and to look at them over and over is waste.
+    """Run collections rarely inside: a compilation makes many small objects that live until its end.
 
-    The collector is the process's own: it stays on for other threads, and is as it was when the last of
-    several compilations ends.
+    The collector belongs to the process, so it stays enabled for other threads; its thresholds are restored
+    when the last of several concurrent compilations ends.
     """
     with _lock:
         _usual.append(gc.get_threshold())

@@ -1,4 +1,4 @@
-"""Inputs generated for parameters that were given none."""
+"""Generated inputs for parameters that have none."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 
 MAX_GENERATED_BYTES = 1 << 34
-"""The largest input that is generated."""
+"""The largest generated input, in bytes."""
 
 
 def generated_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
-    """An input for every parameter: normal floats, integers that are 0 or 1, dynamic lens at their least."""
+    """An input for every parameter: normal floats, integers 0 or 1, dynamic lens at their minimum."""
     random = np.random.default_rng(seed)
     return {name: _generated(shape, random) for name, shape in program.parameters.items()}
 
@@ -25,10 +25,10 @@ def generated_inputs(program: Program, seed: int = 0) -> dict[str, Any]:
 def completed_inputs(
     program: Program, inputs: Mapping[str, Any] | None, seed: int = 0
 ) -> dict[str, Any]:
-    """The inputs, and generated ones for the parameters that they leave out.
+    """The inputs, with generated ones for missing parameters.
 
     Raises:
-        InputError: They are no mapping by name, or what is left out cannot be generated.
+        InputError: They are not a mapping by name, or a missing one cannot be generated.
     """
     if not isinstance(inputs, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InputError(
@@ -49,7 +49,7 @@ def _generated(shape: Shape, random: np.random.Generator) -> Any:
     lens = shape.lens if shape.dims is None else [(d.optimals or (d.min,))[0] for d in shape.dims]
     if prod(lens) * shape.type.size > MAX_GENERATED_BYTES:
         raise InputError(
-            f"no input is generated for {shape}: over {MAX_GENERATED_BYTES:,} bytes; give one"
+            f"no input is generated for {shape}: over {MAX_GENERATED_BYTES:,} bytes; pass one"
         )
     if shape.type.is_float:
         return random.standard_normal(lens, np.float32).astype(shape.type.numpy)

@@ -1,4 +1,4 @@
-"""The targets that NumPy runs: ``ref`` defines what programs mean, ``cpu`` is fast."""
+"""The targets that run on NumPy: ``ref`` defines what programs mean, ``cpu`` is fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.compiler.run.reference import Interpreter
 @dataclass(frozen=True)
 class _Reference(Target):
     def prepare(self, program: Program, **_: Any) -> Runner:
-        """The plain interpreter: the yardstick."""
+        """The reference interpreter."""
         return NumPyRunner(program, Interpreter)
 
 
@@ -24,11 +24,11 @@ class _Reference(Target):
 class _Fast(Target):
     @property
     def preference(self) -> int:
-        """Taken where nothing faster is here."""
+        """Preferred only if nothing faster is available."""
         return 1
 
     def prepare(self, program: Program, **_: Any) -> Runner:
-        """The interpreter that uses memory again and threads."""
+        """The interpreter that reuses memory and uses threads."""
         return NumPyRunner(program, PlannedInterpreter)
 
 

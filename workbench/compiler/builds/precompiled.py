@@ -1,4 +1,4 @@
-"""Programs that are compiled already: what runs them, and what a file keeps of their compilation."""
+"""Already compiled programs: making their builds, and the part of a build that a file keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.passes.base import Pipeline
 
 
 def target_of(program: Program) -> Target:
-    """The target that a program was compiled for; ``cpu`` where it is none of ours or not here."""
+    """The target that a program was compiled for; ``cpu`` if it is unknown or cannot be used here."""
     known = all_targets()
     name = program.targets[0] if program.targets else "ref"
     found = known.get(name, known["cpu"])
@@ -23,14 +23,14 @@ def target_of(program: Program) -> Target:
 def pipeline_for(
     target: Target, program: Program, fast_math: bool = True, offload_copy: bool = True
 ) -> Pipeline:
-    """A target's passes with those of MIGraphX's options that mean something to it.
+    """A target's passes, with those of MIGraphX's options that apply to it.
 
     Args:
         target: The target.
-        program: What is to be compiled.
-        fast_math: Whether rewrites may only come close.
-        offload_copy: Whether runs copy results from the device; otherwise their buffers are parameters,
-            unless lengths are ranges: then each run makes its own.
+        program: The program to compile.
+        fast_math: Whether rewrites may be approximate.
+        offload_copy: Whether runs copy results from the device. Otherwise buffers for results are parameters,
+            unless lengths are ranges; then each run allocates its own.
     """
     fixed = not any(s.is_dynamic for s in program.parameters.values())
     options = {"fast_math": fast_math, "offload_copy": offload_copy or not fixed}
@@ -38,15 +38,15 @@ def pipeline_for(
 
 
 def build_of(program: Program, trusted: Iterable[SavedKernel] = ()) -> Build:
-    """The build of a program that no pass has to change any more.
+    """The build of a program that needs no further passes.
 
     Args:
-        program: The program, as a target's passes left it, or one that is to be run as it is.
-        trusted: Kernels of a file: their machine code runs where they were compiled for the device that
-            is here from the source that they have now. Without them, kernels are compiled.
+        program: The program, after a target's passes, or to be run unchanged.
+        trusted: Kernels from a file: their machine code is used if it was compiled for the present
+            device from the present source. Other kernels are compiled.
 
     Raises:
-        DeviceError: The device that is asked for is not here.
+        DeviceError: The requested device is not available.
     """
     target = target_of(program)
 
@@ -61,7 +61,7 @@ def build_of(program: Program, trusted: Iterable[SavedKernel] = ()) -> Build:
 def outputs_of(
     build: Build, inputs: Mapping[str, Any], progress: bool | None = False, float64: bool = False
 ) -> list[Any]:
-    """Values of a build's outputs.
+    """The values of a build's outputs.
 
     Args:
         build: The build.
@@ -78,7 +78,7 @@ def outputs_of(
 
 
 def compiled_part(build: Build, offload_copy: bool = True) -> Compiled:
-    """The part of a build that a file keeps: its kernels, where they are for one set of lengths.
+    """The part of a build that a file keeps: its kernels, if they are for one set of lengths.
 
     Raises:
         DeviceError: A kernel does not compile.

@@ -1,4 +1,4 @@
-"""Runners: what a target makes of a compiled program, so that it runs; the NumPy interpreter is one."""
+"""Runners: a target's executable form of a compiled program; the NumPy interpreter is one."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from workbench.compiler.report.run_plan import RunPlan
 
 Times: TypeAlias = Sequence[Mapping[int, float]] | Measured
-"""The seconds of each instruction by id for each repetition, or what a device measured."""
+"""The seconds of each instruction by id for each repetition, or a device's measurements."""
 MakeInterpreter: TypeAlias = Callable[[Program, bool], AnyInterpreter]
-"""Makes the interpreter of a program; the flag asks it to compute every float in float64."""
+"""Makes the interpreter of a program; the flag requests float64 for every float."""
 
 
 class Runner(ABC):
-    """Runs one compiled program. A subclass must run; what else it can do is asked of it method by method.
+    """Runs one compiled program. A subclass must implement ``run``; the other methods are optional.
 
     Args:
-        program: The compiled program; a runner follows the edits that are made to it between runs.
+        program: The compiled program; edits made to it between runs take effect.
     """
 
     def __init__(self, program: Program) -> None:
@@ -41,7 +41,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The device, or the library, that the program runs on."""
+        """The device or library that runs the program."""
 
     # Running
 
@@ -62,19 +62,19 @@ class Runner(ABC):
         Raises:
             InputError: An input is missing, unknown, or has the wrong type or shape.
             EvaluationError: An instruction failed.
-            DeviceError: A kernel failed, or the device is not here.
+            DeviceError: A kernel failed, or the device is not available.
         """
 
     def timed(
         self, inputs: Mapping[str, Any], progress: bool | None = None
     ) -> tuple[list[Any], Times]:
-        """Values of the outputs of one run, and what was measured along the way: nothing, perhaps."""
+        """Values of the outputs of one run, and the measurements, if there are any."""
         return self.run(inputs, progress=progress), Measured()
 
     def profiled(
         self, inputs: Mapping[str, Any], repetitions: int, progress: bool | None = None
     ) -> tuple[list[Any], Times]:
-        """Values of the outputs, and what was measured in several runs after one to warm up.
+        """Values of the outputs, and the measurements of several runs after a warm-up run.
 
         Raises:
             OperationError: The runner cannot measure its runs.
@@ -86,16 +86,16 @@ class Runner(ABC):
         return NumPyRunner(self.program, float64=True)
 
     def specialised(self, inputs: Mapping[str, Any]) -> Build | None:
-        """The build that runs inputs of these lengths; None where this runner does so itself."""
+        """The build that runs inputs with these lengths; None if this runner does."""
         return None
 
     def ready(self, progress: bool | None = None) -> None:  # noqa: B027  # most have nothing to do
-        """Do now what the first run would have to do, such as compiling kernels."""
+        """Do in advance what the first run would have to do, such as compiling kernels."""
 
     # Kernels
 
     def lowered(self) -> Lowered | None:
-        """The lowering of each instruction and the place of its value; None where nothing is lowered."""
+        """The lowering of each instruction and the place of its value; None if the target lowers nothing."""
         return None
 
     def listing(self, progress: bool | None = None) -> RunPlan:
@@ -115,11 +115,11 @@ class Runner(ABC):
         self._refuse(f"runs no kernels; compile with {with_devices()}")
 
     def saved(self, progress: bool | None = None) -> tuple[SavedKernel, ...]:
-        """The kernels with their machine code, as a file keeps them; none if there are none."""
+        """The kernels with their machine code for a file; empty if there are none."""
         return ()
 
     def trust(self, kernels: Iterable[SavedKernel]) -> None:  # noqa: B027  # most have no kernels
-        """Run these kernels of a file where they fit; a runner without kernels has no use for them."""
+        """Use these kernels from a file where they match; a runner without kernels ignores them."""
 
     def _refuse(self, reason: str) -> NoReturn:
         raise OperationError(f"{self.name} {reason}")
@@ -140,7 +140,7 @@ class NumPyRunner(Runner):
         interpreter: MakeInterpreter = PlannedInterpreter,
         float64: bool = False,
     ) -> None:
-        """No interpreter yet; one is made at the first run."""
+        """Start without an interpreter; the first run makes it."""
         super().__init__(program)
         self._make = interpreter
         self._float64 = float64
@@ -161,7 +161,7 @@ class NumPyRunner(Runner):
         hook: Hook | None = None,
         progress: bool | None = False,
     ) -> list[Any]:
-        """Values of the program's outputs; what happens is printed if ``MIGRAPHX_TRACE_EVAL`` says so."""
+        """Values of the program's outputs; prints a trace if ``MIGRAPHX_TRACE_EVAL`` requests it."""
         if hook is not None:
             return self._interpreter().run(inputs, hook=hook, progress=progress)
         return evaluate(self._interpreter(), inputs or {}, progress=progress)
@@ -176,7 +176,7 @@ class NumPyRunner(Runner):
     def profiled(
         self, inputs: Mapping[str, Any], repetitions: int, progress: bool | None = None
     ) -> tuple[list[Any], Times]:
-        """Values of the outputs, and the seconds of each instruction in each run but the first."""
+        """Values of the outputs, and the seconds of each instruction in each run except the first."""
         outputs: list[Any] = []
         times: list[dict[int, float]] = []
         for _ in range(repetitions + 1):
@@ -185,7 +185,7 @@ class NumPyRunner(Runner):
         return outputs, times[1:]
 
     def _interpreter(self) -> AnyInterpreter:
-        """The interpreter of the program as it is now: one that was edited since is planned anew."""
+        """The interpreter of the program in its current state; an edited program is planned again."""
         version, known = self._made or (-1, None)
         if known is None or version != self.program.version:
             known = self._make(self.program, self._float64)

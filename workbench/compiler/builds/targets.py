@@ -1,8 +1,8 @@
-"""Targets: where programs can run, which pipeline prepares them, and why the rest cannot be used here.
+"""Targets: where programs can run, which pipeline prepares them, and why a target is unavailable.
 
-A target is a value that its own folder makes. It is found because the root of the workbench declares it,
-because an installed package has an entry point of its name in the group ``graph_workbench.targets``, or
-because somebody registered it.
+A target is a value made in its own folder. It is found because the workbench's root declares it,
+because an installed package has an entry point for it in the group ``graph_workbench.targets``, or
+because it was registered by a call.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from workbench.compiler.builds.runner import Runner
 
 GROUP = "graph_workbench.targets"
-"""The group of entry points by which other packages bring targets."""
+"""The group of entry points through which other packages provide targets."""
 
 
 @dataclass(frozen=True)
 class Target(ABC):
-    """A place to run: what prepares programs for it, and what runs them.
+    """A way to run programs: its pipeline and its runner.
 
     Args:
-        name: What ``compile`` calls it.
-        summary: What it does, in a line.
+        name: Its name in ``compile``.
+        summary: Its summary, one line.
         passes: Makes its pipeline; parameters are the pipeline's options.
     """
 
@@ -48,16 +48,16 @@ class Target(ABC):
     passes: Callable[..., Pipeline]
 
     takes_device = False
-    """Whether programs run on a device with memory of its own, which ``compile(device=...)`` chooses."""
+    """Whether programs run on a device with its own memory, chosen by ``compile(device=...)``."""
 
     @property
     def device(self) -> str:
-        """The device that programs run on: the best one here."""
+        """The device that runs programs: the best one here."""
         return "NumPy"
 
     @property
     def missing(self) -> str:
-        """The reason why it cannot be used; "" if it can."""
+        """The reason why it is unavailable; "" if it is available."""
         return ""
 
     @property
@@ -67,7 +67,7 @@ class Target(ABC):
 
     @property
     def preference(self) -> int:
-        """The preference of ``auto`` for it here: the highest is taken, and 0 never is."""
+        """Its priority for ``auto``: the highest is chosen; 0 means never."""
         return 0
 
     @property
@@ -97,12 +97,12 @@ class Target(ABC):
         source: Program | None = None,
         compile: Callable[[Program], Build] | None = None,
     ) -> Runner:
-        """Make what runs a program that the passes have compiled.
+        """Make the runner of a program that the passes have compiled.
 
         Args:
             program: The compiled program.
-            device: Which device, for a target that takes one; by default the best one here.
-            source: What it was compiled from.
+            device: The device, for a target that takes one; by default the best one here.
+            source: The program from which it was compiled.
             compile: Compiles a variant of the source in the same way, for a target whose code is made for
                 one set of lengths.
 
@@ -119,7 +119,7 @@ class Broken(Target):
 
     @property
     def device(self) -> str:
-        """Nothing to run on."""
+        """No device."""
         return "none"
 
     @property
@@ -128,7 +128,7 @@ class Broken(Target):
         return self.reason
 
     def prepare(self, program: Program, **_: Any) -> Runner:
-        """Refuse.
+        """Raise the reason.
 
         Raises:
             OperationError: Always, with the reason.
@@ -143,7 +143,7 @@ def register(target: Target) -> Target:
     """List a target.
 
     Raises:
-        OperationError: There is one of that name.
+        OperationError: There is already one with that name.
     """
     if target.name in ("auto", *all_targets()):
         raise OperationError(f"target {target.name!r} is registered twice")
@@ -152,24 +152,24 @@ def register(target: Target) -> Target:
 
 
 def unregister(name: str) -> None:
-    """Take a target that was registered off the list."""
+    """Remove a registered target from the list."""
     _registered.pop(name, None)
 
 
 def all_targets() -> dict[str, Target]:
-    """Every target by name: those of the workbench, those of other packages, those that were registered."""
+    """Every target by name: the built-in ones, those of other packages, and the registered ones."""
     own = {name: _loaded(name, place) for name, place in PLACES.items()}
-    # What is registered in a session must not be hidden by what is installed.
+    # A target registered by a call takes precedence over an installed one.
     return own | _installed(tuple(sys.path)) | _registered | own
 
 
 @cache
 def _loaded(name: str, place: str) -> Target:
-    """The target at ``module:attribute``; a broken one if there is none."""
+    """The target at ``module:attribute``; a broken one if it cannot be loaded."""
     module, _, attribute = place.partition(":")
     try:
         found = getattr(import_module(module), attribute)
-    except Exception as error:  # whatever a foreign module raises is said where it is listed
+    except Exception as error:  # a foreign module may raise anything; the list shows it
         return _broken(name, f"{place}: {type(error).__name__}: {error}")
     if isinstance(found, Target) and found.name == name:
         return found
@@ -178,7 +178,7 @@ def _loaded(name: str, place: str) -> Target:
 
 @cache
 def _installed(path: tuple[str, ...]) -> dict[str, Target]:  # noqa: ARG001  # the cache's key
-    """The targets that the packages on a path bring."""
+    """The targets provided by the packages on a path."""
     found: dict[str, Target] = {}
     for point in entry_points(group=GROUP):
         if point.name in PLACES:
@@ -194,12 +194,12 @@ def _broken(name: str, reason: str) -> Target:
 
 
 def target_named(name: str) -> Target:
-    """The target of that name; ``auto`` is the one that is preferred here.
+    """The target of that name; for ``auto``, the preferred one on this machine.
 
     Raises:
         OperationError: There is no such target.
     """
-    if name in PLACES:  # without a look at what is installed
+    if name in PLACES:  # built-in: no need to search the installed packages
         return _loaded(name, PLACES[name])
     known = all_targets()
     if name == "auto":
@@ -210,7 +210,7 @@ def target_named(name: str) -> Target:
 
 
 def _preference(target: Target) -> int:
-    """A target whose answer is an error is not preferred."""
+    """The preference of a target; 0 if asking it raises an error."""
     try:
         return target.preference
     except Exception:  # of another package
@@ -224,7 +224,7 @@ def with_devices() -> str:
 
 
 def targets() -> DataFrame:
-    """A row a target: what it is, whether it can be used here, and what is missing if not."""
+    """A row per target: its summary, whether it can be used here, and what is missing otherwise."""
     import pandas as pd  # noqa: PLC0415
 
     return pd.DataFrame([_row(t) for t in all_targets().values()]).set_index("target")
@@ -233,7 +233,7 @@ def targets() -> DataFrame:
 def _row(target: Target) -> dict[str, Any]:
     try:
         device, missing = target.device, target.missing
-    except Exception as error:  # whatever a target of another package raises is what is missing
+    except Exception as error:  # a target of another package may raise anything
         device, missing = "none", f"{type(error).__name__}: {error}"
     return {
         "target": target.name,

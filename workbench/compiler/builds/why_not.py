@@ -1,4 +1,4 @@
-"""Explanations of why two instructions were not fused, read off the compiled program and its lineage."""
+"""Explanations of why two instructions were not fused, from the compiled program and its lineage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def why_not(build: Build, a: Named, b: Named) -> str:
     """Explain why two instructions were not fused into one kernel, or how they were.
 
     Raises:
-        GraphError: There was no such instruction in any step, or the model has no such node.
+        GraphError: No step had such an instruction, or the model has no such node.
     """
     ours, theirs = (_Place(build, given) for given in (a, b))
     if together := [k for k in ours.kernels if k in theirs.kernels]:
@@ -44,7 +44,7 @@ def why_not(build: Build, a: Named, b: Named) -> str:
 
 
 class _Place:
-    """The instructions of open modules that compute an instruction, or the reason why none does."""
+    """The instructions in open modules that compute an instruction, or the reason why there are none."""
 
     def __init__(self, build: Build, given: Named) -> None:
         self.build = build
@@ -58,7 +58,7 @@ class _Place:
         self.absence = "" if computed else self._absence()
 
     def _descendants(self) -> list[int]:
-        """Ids of the compiled program that an instruction became; those that compute its very value first."""
+        """Ids in the compiled program that an instruction became; those with the same value come first."""
         relations = self.build.recording.relations
         same = [e for id in self.ids for e in relations.equals(id) if e in relations.last]
         if same:
@@ -67,7 +67,7 @@ class _Place:
         return list(dict.fromkeys(d for one in lineages for d in one.descendants))
 
     def _absence(self) -> str:
-        """The fate of an instruction that no kernel computes."""
+        """The reason why no kernel computes an instruction."""
         named = f"#{self.ids[0]}"
         if self.constants:
             return f"{named} is computed before a run: it became {listed(self.constants)}"
@@ -86,12 +86,12 @@ def _ids(build: Build, given: Named) -> list[int]:
             raise GraphError(f"no instruction comes from a node {given!r} of the model")
         return sorted(found)
     id = given if isinstance(given, int) else given.id
-    build.recording.lineage(id)  # raises where there never was one
+    build.recording.lineage(id)  # raises if no step had this id
     return [id]
 
 
 def _owner(instruction: Instruction) -> Instruction:
-    """The instruction of an open module that an instruction is part of; itself, if it is in one."""
+    """The instruction of an open module that contains an instruction; itself if it is in one."""
     while instruction.module.bypass:
         instruction = instruction.module.callers[0]
     return instruction
@@ -101,7 +101,7 @@ def _reads(user: Instruction, producer: Instruction) -> bool:
     return any(i is producer or behind_views(i) is producer for i in user.inputs)
 
 
-# Kernels of which one reads the other
+# Kernels where one reads the other
 
 
 def _between(build: Build, producer: Instruction, user: Instruction) -> str:
@@ -121,7 +121,7 @@ def _between(build: Build, producer: Instruction, user: Instruction) -> str:
 
 
 def _fused_by(producer: Instruction, user: Instruction) -> tuple[str, str]:
-    """The pass that fuses such a pair and what stands against it; or no pass, and why there is none."""
+    """The pass that fuses such a pair and the obstacle to it; or "" and the reason why no pass does."""
     names = (producer.name, user.name)
     if "concat" in names:
         return "fuse_concat", fuse_concat.obstacle(producer, user)
@@ -154,7 +154,7 @@ def _shared(producer: Instruction, user: Instruction) -> str:
 
 
 def _after_group(group: Instruction, user: Instruction) -> str:
-    """The obstacle between a group and the work after it."""
+    """The obstacle between a group and the instruction after it."""
     if rest := [u for u in group.users if u is not user]:
         return f"{who(group)} has other users: {listed(rest)}"
     if fuse_gemm_epilogue.is_attention(group):
@@ -168,7 +168,7 @@ def _after_group(group: Instruction, user: Instruction) -> str:
 
 
 def _alone(instruction: Instruction) -> str:
-    """The reason why nothing fuses with an operation of that kind; empty where something does."""
+    """The reason why nothing fuses with this kind of operation; empty if something does."""
     op = instruction.op
     if isinstance(op, Return):
         return "a program's result is written to memory by the kernel that computes it: nothing follows it"
@@ -186,11 +186,11 @@ def _alone(instruction: Instruction) -> str:
     )
 
 
-# Kernels that do not touch
+# Kernels that are not adjacent
 
 
 def _apart(build: Build, ours: Sequence[Instruction], theirs: Sequence[Instruction]) -> str:
-    """The obstacle between kernels of which neither reads the other."""
+    """The obstacle between kernels where neither reads the other."""
     for start, end in ((ours, theirs), (theirs, ours)):
         path = _path(start, set(end))
         if path:
@@ -217,7 +217,7 @@ def _read(kernels: Iterable[Instruction]) -> list[Instruction]:
 
 
 def _path(start: Sequence[Instruction], end: set[Instruction]) -> list[Instruction]:
-    """The shortest way along users from one of some instructions to one of others; empty if there is none."""
+    """The shortest path along users from one set of instructions to another; empty if there is none."""
     came: dict[Instruction, Instruction | None] = dict.fromkeys(start)
     layer = list(start)
     while layer:

@@ -41,14 +41,14 @@ Json = Any
 
 
 def save(what: Program | Recording, path: str | Path) -> None:
-    """Write a program or a recording to a file; an existing file is replaced once the new one is whole.
+    """Write a program or a recording to a file; an existing file is replaced once the new one is complete.
 
-    The name of the file says its form: a program can be MIGraphX's ``.mxr`` or ``.json``; any other name
-    stands for the workbench's own form, which also keeps the ids of instructions.
+    The file's suffix selects the form: a program can be MIGraphX's ``.mxr`` or ``.json``; any other suffix
+    means the workbench's own form, which also keeps the ids of instructions.
 
     Raises:
-        OperationError: It is something else, or a recording for a form that has none; of a build, save
-            ``recording`` or ``program``.
+        OperationError: ``what`` is something else, or a recording for one of MIGraphX's forms; for a build,
+            save its ``recording`` or ``program``.
         OSError: The file cannot be written.
     """
     path = Path(path)
@@ -60,12 +60,12 @@ def save(what: Program | Recording, path: str | Path) -> None:
     if (form := SUFFIXES.get(path.suffix)) is not None:
         if isinstance(what, Recording):
             raise OperationError(
-                f"{path}: a recording has no form of MIGraphX's; save it under a name without {path.suffix}"
+                f"{path}: MIGraphX's files hold no recordings; save it under a name without {path.suffix}"
             )
         mxr.save(what, path, form)
         return
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}; create it first")
     pool = _Literals()
     kind = "program" if isinstance(what, Program) else "recording"
     body = _tables(rows_of(what), pool) if isinstance(what, Program) else _recording(what, pool)
@@ -88,10 +88,10 @@ def save(what: Program | Recording, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Program | Recording:
-    """Read a file that ``save`` wrote, or MIGraphX: ``.mxr`` and ``.json``.
+    """Read a file written by ``save`` or by MIGraphX (``.mxr`` and ``.json``).
 
     Raises:
-        ModelError: The file is missing, damaged, of another kind or version.
+        ModelError: The file is missing, damaged, or of another kind or version.
     """
     if (form := SUFFIXES.get(Path(path).suffix)) is not None:
         return mxr.load(path, form)
@@ -131,7 +131,7 @@ def _check_header(path: str | Path, document: Mapping[str, Json]) -> None:
 
 
 class _Literals:
-    """Numbers the distinct literals of what is being written."""
+    """Numbers the distinct literals that are being written."""
 
     def __init__(self) -> None:
         self.arguments: list[Argument] = []

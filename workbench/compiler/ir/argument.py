@@ -12,7 +12,7 @@ from workbench.compiler.ir.shape import Shape
 
 
 class Argument:
-    """The data of a value. ``numpy()`` has the logical lens; strides may differ from the shape's."""
+    """The data of a value. ``numpy()`` returns the logical lens; its strides may differ from the shape's."""
 
     __slots__ = ("_array", "shape")
 
@@ -20,7 +20,7 @@ class Argument:
         """Hold ``array`` as the elements of ``shape``.
 
         Raises:
-            ShapeError: The array's type or number of elements is not the shape's.
+            ShapeError: The array's type or number of elements differs from the shape's.
         """
         if array.dtype != shape.type.numpy or array.size != shape.elements:
             found = f"{array.dtype}{list(array.shape)}"
@@ -31,10 +31,10 @@ class Argument:
 
     @classmethod
     def of(cls, value: Any, type: DType | None = None) -> Argument:
-        """The argument that an array, a scalar or a nested list stands for.
+        """Make an argument from an array, a scalar or a nested list.
 
-        A 0-d value has the scalar shape ``{1}, {0}``; a strided array keeps its strides.
-        A ``torch`` tensor (or anything with DLPack) is taken without a copy.
+        A 0-d value gets the scalar shape ``{1}, {0}``; a strided array keeps its strides.
+        A ``torch`` tensor (or anything that supports DLPack) is shared, not copied.
         """
         if isinstance(value, Argument):
             return value
@@ -45,11 +45,11 @@ class Argument:
         return cls(Shape(kind, array.shape, _element_strides(array)), array.view())
 
     def numpy(self) -> Array:
-        """The elements as a read-only array of the shape's lens."""
+        """The elements as a read-only array with the shape's lens."""
         return self._array
 
     def same_as(self, other: Argument) -> bool:
-        """Whether shape and bytes of every element are equal; NaN equals itself."""
+        """Whether the shapes and the bytes of all elements are equal; NaN equals itself."""
         if self._array is other._array:
             return self.shape == other.shape
         return self.shape == other.shape and self._array.tobytes() == other._array.tobytes()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @operation
 class Param(Operation):
-    """A parameter of its module; ``order`` is its place among them, which does not print."""
+    """A parameter of its module; ``order`` is its position among them, which is not printed."""
 
     name = "@param"
     on_host = "is given, not computed"
@@ -62,7 +62,7 @@ class Return(Operation):
 
 @operation
 class Comment(Operation):
-    """A remark; it has no elements."""
+    """A remark; it produces no elements."""
 
     name = "@comment"
     on_host = "marks a place"
@@ -92,14 +92,14 @@ class Comment(Operation):
 
 
 class _Outline(Operation):
-    """Base of the two names that a value has of which only the shape is known."""
+    """Base of the two operations for a value of which only the shape is known."""
 
     family = Family.PARAMETER
     context_free = False
     shape: Shape
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The shape given."""
+        """The declared shape."""
         expect_count(self, inputs, 0)
         return self.shape
 
@@ -110,7 +110,7 @@ class _Outline(Operation):
 
 @operation
 class BuiltinOutline(_Outline):
-    """A value of which only the shape is known, as shape tests make them."""
+    """A value of which only the shape is known; shape tests use it."""
 
     name = "@outline"
     on_host = "has no value"
@@ -145,13 +145,13 @@ class Undefined(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """The one there is."""
+        """The only form."""
         yield cls(), []
 
 
 @operation
 class Unknown(Operation):
-    """An operator of a model that the workbench does not know; it prints and draws but cannot run."""
+    """A model's operator that the workbench does not support; it prints and draws but cannot run."""
 
     name = "unknown:"
     on_host = "has no known meaning"
@@ -161,7 +161,7 @@ class Unknown(Operation):
     op: str = ""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The shape of the first input, for want of better knowledge."""
+        """The shape of the first input, as nothing better is known."""
         return inputs[0] if inputs else Shape()
 
     def compute(self, *inputs: Any) -> Any:
@@ -190,7 +190,7 @@ class _First(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """One input, and one beside the first."""
+        """One input, and two inputs of which the second is ignored."""
         yield cls(), [grid(2, 3)]
         yield cls(), [grid(2, 3, type=np.float16), grid(4)]
 
@@ -204,18 +204,18 @@ class Identity(_First):
 
 
 watcher: ContextVar[Callable[[int, Array], None] | None] = ContextVar("watcher", default=None)
-"""Hears what every ``capture`` sees that is evaluated: its number and the value."""
+"""Called for every ``capture`` that is evaluated, with its index and its value."""
 
 
 @operation
 class Capture(_First):
-    """Its first input, unchanged; calibration looks at its values here. ``ins_index`` tells which."""
+    """Its first input, unchanged. Calibration observes the values here; ``ins_index`` numbers them."""
 
     name = "capture"
     ins_index: int = 0
 
     def compute(self, *inputs: Any) -> Any:
-        """The first input, after whoever watches was told."""
+        """The first input, after telling the watcher, if there is one."""
         if (hear := watcher.get()) is not None:
             hear(self.ins_index, inputs[0])
         return inputs[0]

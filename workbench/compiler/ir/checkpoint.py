@@ -1,4 +1,4 @@
-"""Checkpoints: a program taken back to what it was, at the price of what has changed since."""
+"""Checkpoints: a program restored to an earlier state, at a cost proportional to what changed since."""
 
 # A module and its instructions are one data structure.
 # pyright: reportPrivateUsage=false
@@ -14,7 +14,7 @@ from workbench.compiler.ir.rows import Row, rows_of
 
 
 class Checkpoint(Listener):
-    """A state of a program, kept while inside; ``restore`` takes the program back to it, again and again.
+    """A saved state of a program; inside the ``with`` block, ``restore`` returns to it any number of times.
 
     For example::
 
@@ -24,7 +24,7 @@ class Checkpoint(Listener):
     """
 
     def __init__(self, program: Program) -> None:
-        """Remember the program as it is now."""
+        """Save the program's current state."""
         self.program = program
         rows = rows_of(program)
         self._rows = rows.instructions
@@ -38,7 +38,7 @@ class Checkpoint(Listener):
         self._renamed = False
 
     def __enter__(self) -> Checkpoint:
-        """Start to listen to what changes."""
+        """Start listening for changes."""
         self.program.listeners.append(self)
         return self
 
@@ -47,19 +47,19 @@ class Checkpoint(Listener):
         self.program.listeners.remove(self)
 
     def touched(self, instruction: Instruction) -> None:
-        """Note that an instruction is new or changed."""
+        """Record that an instruction was added or changed."""
         self._changed[instruction.id] = instruction
 
     def removed(self, instruction: Instruction) -> None:
-        """Note that an instruction is gone."""
+        """Record that an instruction was removed."""
         self._changed[instruction.id] = instruction
 
     def module_changed(self, module: Module) -> None:
-        """Note that the modules are others, or have other names."""
+        """Record that modules were added, removed or renamed."""
         self._renamed = True
 
     def restore(self) -> None:
-        """Take the program back; instructions and modules are the same objects again."""
+        """Restore the saved state; instructions and modules are the same objects as before."""
         changed, self._changed = self._changed, {}
         for instruction in changed.values():
             self._detach(instruction)
@@ -77,7 +77,7 @@ class Checkpoint(Listener):
         self.program.version += 1
 
     def _detach(self, instruction: Instruction) -> None:
-        """Take an instruction from its module, its inputs and the modules that it calls."""
+        """Unlink an instruction from its module, its inputs and the modules that it calls."""
         for given in instruction.inputs:
             given._users.pop(instruction, None)
         instruction.inputs = ()
@@ -95,7 +95,7 @@ class Checkpoint(Listener):
             self.program.modules[row.name] = module
 
     def _attach(self, row: Row) -> None:
-        """Put an instruction back behind the one that it followed; those before it are there already."""
+        """Put an instruction back after its predecessor; earlier ones are in place already."""
         instruction, module = self._objects[row.id], self._modules[row.module]
         previous = self._before[row.id]
         instruction.module, instruction.op, instruction.shape = module, row.op, row.shape
@@ -106,7 +106,7 @@ class Checkpoint(Listener):
             module._parameters = dict(self._parameters[row.module])
 
     def _fill(self, row: Row) -> None:
-        """Give an instruction its inputs and all else back."""
+        """Restore an instruction's inputs, literal, sources and modules."""
         instruction = self._objects[row.id]
         instruction.literal, instruction.sources = row.literal, row.sources
         instruction.target_id = row.target_id

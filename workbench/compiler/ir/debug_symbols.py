@@ -1,4 +1,4 @@
-"""Debug symbols: names that an instruction carries, that print behind its line and that outlive rewriting."""
+"""Debug symbols: names attached to an instruction, printed after its line and kept through rewriting."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
 
 
 def add_debug_symbols(instruction: Instruction, symbols: Iterable[str]) -> None:
-    """Give an instruction further debug symbols; they are a set, kept in order of their names.
+    """Add debug symbols to an instruction; they form a set, sorted by name.
 
     Raises:
-        GraphError: A symbol is no text, or is empty.
+        GraphError: A symbol is not a string, or is empty.
     """
     wanted = [symbols] if isinstance(symbols, str) else list(symbols)
     for symbol in wanted:
         if not isinstance(symbol, str) or not symbol:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise GraphError(f"debug symbol {symbol!r}; expected a text that is not empty")
+            raise GraphError(f"debug symbol {symbol!r}; expected a string that is not empty")
     if wanted:
         _tally(instruction.module.program)
         _merge(instruction, wanted)
 
 
 def remove_debug_symbols(instruction: Instruction) -> None:
-    """Take all debug symbols from an instruction."""
+    """Remove all debug symbols of an instruction."""
     if instruction.symbols:
         instruction.symbols = ()
         instruction.module.program.tell_touched(instruction)
 
 
 def inherit_debug_symbols(old: Instruction, new: Instruction) -> None:
-    """Let ``new``, which is to stand for ``old``, have the symbols of all that this makes useless.
+    """Give ``new``, which is to replace ``old``, the symbols of everything that becomes dead with ``old``.
 
-    For those who leave ``old`` where it is; ``Module.replace`` does the like by itself.
+    For passes that leave ``old`` in place; ``Module.replace`` does this by itself.
     """
     if old.module.program.tally is None:
         return
@@ -61,41 +61,41 @@ def restore_debug_symbols(instruction: Instruction, symbols: tuple[str, ...]) ->
 
 
 class Tally:
-    """Hands the symbols of what an edit removes to what it makes; a program has one once it has symbols.
+    """Moves debug symbols from what an edit removes to what it makes; exists once a program has symbols.
 
-    What a replacement makes dead is removed at once, so what an edit removes is just what its result
-    stands for: a value that is still used elsewhere keeps its symbols, and keeps them to itself.
+    Instructions that a replacement makes dead are removed at once. So what an edit removes is exactly what
+    its result replaces; a value that is still used elsewhere keeps its symbols.
     """
 
     def __init__(self) -> None:
-        """Nothing is lost, and no edit is open."""
+        """Start with nothing lost and no open edit."""
         self._depth = 0
         self._made: dict[Instruction, None] = {}
         self._lost: set[str] = set()
 
     def __enter__(self) -> Tally:
-        """An edit, perhaps within another one, begins."""
+        """Begin an edit, which may be nested in another one."""
         self._depth += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        """It is complete; with the outermost one, what was made has the symbols of what was lost."""
+        """End an edit; when the outermost one ends, the new instructions get the symbols of the lost ones."""
         self._depth = max(self._depth - 1, 0)
         if not self._depth:
             self._settle()
 
     def made(self, instruction: Instruction) -> None:
-        """Hear of an instruction that is new, or stands for something else from now on."""
+        """Record an instruction that is new, or that now stands for another value."""
         if self._depth:
             self._made[instruction] = None
 
     def lost(self, instruction: Instruction) -> None:
-        """Hear of an instruction that goes, or that moves into the body of a kernel."""
+        """Record an instruction that is removed, or moved into the body of a kernel."""
         if self._depth:
             self._lost.update(instruction.symbols)
 
     def taken(self, instruction: Instruction, *, hidden: bool, was_hidden: bool) -> None:
-        """Hear of an instruction that moved to another module; ``hidden`` ones are a kernel's body."""
+        """Record an instruction that moved to another module; ``hidden`` means into a kernel's body."""
         if hidden:
             self.lost(instruction)
             instruction.symbols = ()
@@ -103,7 +103,7 @@ class Tally:
             self.made(instruction)
 
     def replaced(self, old: Instruction, new: Instruction) -> None:
-        """Hear of an instruction that takes the place of another one, which may stay."""
+        """Record an instruction that replaces another one, which may stay in the program."""
         self.lost(old)
         self.made(new)
 
@@ -119,7 +119,7 @@ class Tally:
 
 
 def _fresh(instruction: Instruction) -> list[Instruction]:
-    """An instruction that is in its program, and what without symbols serves nothing but it."""
+    """An instruction that is still in its program, and those without symbols that only it needs."""
     if instruction.module.program.find(instruction.id) is not instruction:
         return []
     return _serving(instruction, lambda i: not i.symbols and not i.name.startswith("@"))

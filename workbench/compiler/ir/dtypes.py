@@ -14,42 +14,42 @@ from workbench.compiler.errors import OperationError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Kind: TypeAlias = Literal["bool", "signed", "unsigned", "float", "power", "tuple"]
-"""What a code stands for; ``power`` is a power of two without a sign."""
+"""The interpretation of the codes; ``power`` is an unsigned power of two."""
 
 
 class NaN(Enum):
-    """The codes of a floating-point format that are not numbers, by the suffix of its name."""
+    """The codes of a floating-point format that are NaN, by the suffix of the format's name."""
 
     NONE = "finite"
-    """Every code is a number."""
+    """No code is NaN."""
     IEEE = ""
-    """IEEE 754: of the exponents with all bits set, mantissa 0 is infinite and any other one is NaN."""
+    """IEEE 754: with all exponent bits set, mantissa 0 is infinity and every other mantissa is NaN."""
     FN = "fn"
     """No infinities; the magnitude with all bits set is NaN."""
     FNUZ = "fnuz"
-    """No infinities and no negative zero, whose code is the only NaN."""
+    """No infinities and no negative zero; the code of negative zero is the only NaN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The format of an element: what its bits mean, and what it is called elsewhere."""
+    """The format of an element: how its bits are read, and its names elsewhere."""
 
     kind: Kind
     bits: int
     numpy: np.dtype[Any]
-    """The NumPy type that holds one element, or a byte of packed ones (ml_dtypes for the small floats)."""
+    """The NumPy type of one element, or of a byte of packed elements (ml_dtypes for the small floats)."""
     onnx: int = 0
-    """The code in ``onnx.TensorProto``; 0, its ``UNDEFINED``, where ONNX has no such type."""
+    """The code in ``onnx.TensorProto``; 0 (``UNDEFINED``) if ONNX has no such type."""
     names: tuple[str, ...] = ()
-    """Names besides MIGraphX's."""
+    """Names other than MIGraphX's."""
     exponent: int = 0
-    """Bits of the exponent."""
+    """Number of exponent bits."""
     mantissa: int = 0
-    """Bits of the mantissa that are stored."""
+    """Number of stored mantissa bits."""
     bias: int = 0
     nan: NaN = NaN.NONE
     packed: int = 1
-    """Elements in one of NumPy's."""
+    """Elements held by one NumPy element."""
 
     @property
     def infinity(self) -> int:
@@ -66,7 +66,7 @@ class Format:
 
     @property
     def quiet_nan(self) -> int:
-        """The code of the NaN that conversions make; 0 if there is none."""
+        """The NaN code that conversions produce; 0 if there is none."""
         quiet = self.infinity | 1 << max(self.mantissa - 1, 0)
         return quiet if self.nan is NaN.IEEE else self.first_nan
 
@@ -82,7 +82,7 @@ class Format:
         return self.value(self.last)
 
     def value(self, code: int) -> float:
-        """The value of a float's code that is positive and finite."""
+        """The value of a code of a float, if that is positive and finite."""
         exponent, fraction = code >> self.mantissa, code & ((1 << self.mantissa) - 1)
         if exponent:
             return ldexp(fraction + (1 << self.mantissa), exponent - self.bias - self.mantissa)
@@ -90,7 +90,7 @@ class Format:
 
     @property
     def epsilon(self) -> float:
-        """The distance from 1 to the next value of a float."""
+        """The distance from 1 to the next larger value of a float."""
         return 2.0**-self.mantissa
 
     @property
@@ -120,8 +120,8 @@ _FP4 = _float(ml_dtypes.float4_e2m1fn, 2, 1, 1, NaN.NONE, 23)
 class DType(IntEnum):
     """An element type. The value is MIGraphX's code, which attributes print (``convert[target_type=2]``).
 
-    A type is a row of this table: codecs of kernels, conversions, tolerances, importers and tests read
-    its ``format``.
+    Each type is one row of this table: kernels' codecs, conversions, tolerances, importers and tests
+    read its ``format``.
     """
 
     format: Format
@@ -147,7 +147,7 @@ class DType(IntEnum):
     FP4X2 = 18, replace(_FP4, numpy=np.dtype(np.uint8), packed=2)
 
     def __new__(cls, code: int, format: Format) -> DType:
-        """A member: its code, with its format beside it."""
+        """A member: its code and its format."""
         made = int.__new__(cls, code)
         made._value_ = code
         made.format = format
@@ -175,20 +175,20 @@ class DType(IntEnum):
 
     @property
     def is_narrow_float(self) -> bool:
-        """Whether values are floating point, of fewer bits than float32, one in each element."""
+        """Whether values are unpacked floating point with fewer bits than float32."""
         return self.is_float and self.size < 4 and self.format.packed == 1
 
     @property
     def is_integral(self) -> bool:
-        """Whether values are integers; bool counts, as it does in MIGraphX."""
+        """Whether values are integers; bool counts as one, as in MIGraphX."""
         return self.format.kind in ("bool", "signed", "unsigned")
 
     @classmethod
     def of(cls, value: object) -> DType:
-        """The type that a NumPy dtype, a name (``"float"``, ``"float_type"``) or a code stands for.
+        """The type for a NumPy dtype, a name (``"float"``, ``"float_type"``) or a code.
 
         Raises:
-            OperationError: No element type is known by that value.
+            OperationError: No element type has that dtype, name or code.
         """
         if isinstance(value, DType):
             return value
@@ -208,7 +208,7 @@ class DType(IntEnum):
 
 
 FP8 = tuple(t for t in DType if t.is_float and t.format.bits == 8)
-"""The floats of 8 bits. Conversions to them saturate, and arithmetic rounds to them after each operation."""
+"""The 8-bit floats. Conversions to them saturate; arithmetic rounds to them after each operation."""
 
 HELD_FORMATS = {
     _integer("signed", 4, ml_dtypes.int4, 22): DType.INT8,
@@ -218,14 +218,14 @@ HELD_FORMATS = {
     _FP4: DType.FP8E4M3FN,
     Format("power", 8, np.dtype(ml_dtypes.float8_e8m0fnu), 24, exponent=8, bias=127): DType.FLOAT,
 }
-"""Formats that programs have no element type for, each with the wider type that holds its values."""
+"""Formats that are not element types of programs, each with the wider type that represents its values."""
 
 HELD = {format.numpy: wider for format, wider in HELD_FORMATS.items()}
-"""The same by NumPy type."""
+"""The same table, keyed by NumPy type."""
 
 
 def held(array: Array) -> Array:
-    """The array, in the type that holds its values if programs do not have its own."""
+    """The array, converted to a wider type if its own is not an element type of programs."""
     wider = HELD.get(array.dtype)
     return array if wider is None else array.astype(wider.numpy)
 

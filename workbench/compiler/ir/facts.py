@@ -1,4 +1,4 @@
-"""Facts about a program beside its modules: one record, so that every copy of a program has them all."""
+"""Facts about a program besides its modules: one record, so that every copy of a program has them all."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
 
 @dataclass(eq=False)
 class ProgramFacts:
-    """The facts of a program beside its modules; programs, their rows and their files have these."""
+    """The facts of a program besides its modules; shared by programs, their rows and their files."""
 
     name: str = ""
     output_names: tuple[str, ...] = ()
-    """The model's names for the outputs; empty when it had none."""
+    """The model's names of the outputs; empty if it has none."""
     targets: tuple[str, ...] = ()
     """Names of the targets that the program is compiled for; empty before it is compiled."""
     source_nodes: dict[str, SourceNode] = field(default_factory=dict[str, SourceNode])
-    """The nodes of the model that the program was made from, by name."""
+    """The nodes of the source model, by name."""
     keeps_fixed: bool = False
-    """Whether shapes whose ranges are all single lengths stay dynamic, as they do in MIGraphX."""
+    """Whether shapes whose ranges are all of one length stay dynamic, as in MIGraphX."""
     strict: bool = False
-    """Whether operations refuse what MIGraphX refuses of dynamic shapes; with ``keeps_fixed`` only."""
+    """Whether operations refuse the dynamic shapes that MIGraphX refuses; only with ``keeps_fixed``."""
 
     @property
     def shape_rules(self) -> ShapeRules:
@@ -30,7 +30,7 @@ class ProgramFacts:
         return ShapeRules(True, self.strict) if self.keeps_fixed else PLAIN
 
     def take_facts(self, other: ProgramFacts) -> None:
-        """Have the facts of another program; this is the one place where they are copied."""
+        """Copy the facts of another program; no other code copies them."""
         for name in FACTS:
             setattr(self, name, getattr(other, name))
 

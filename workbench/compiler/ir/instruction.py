@@ -1,4 +1,4 @@
-"""Instructions, and the model's nodes that they come from."""
+"""Instructions, and the model nodes that they come from."""
 
 # A module and its instructions are one data structure.
 # pyright: reportPrivateUsage=false
@@ -31,7 +31,7 @@ class SourceNode:
 
 
 class Instruction:
-    """An operation applied to inputs. Its ``id`` is its own for life, through moves and module changes."""
+    """An operation applied to inputs. Its ``id`` never changes, not even when it moves to another module."""
 
     # fmt: off
     __slots__ = ("_next", "_previous", "_users", "constant", "id", "inputs", "literal", "module",
@@ -39,7 +39,7 @@ class Instruction:
     # fmt: on
 
     def __init__(self, id: int, op: Operation, shape: Shape, module: Module) -> None:
-        """An instruction outside of any order; only ``Module`` makes these."""
+        """An instruction that is in no module yet; only ``Module`` makes these."""
         self.id = id
         self.op = op
         self.shape = shape
@@ -63,12 +63,12 @@ class Instruction:
 
     @property
     def users(self) -> list[Instruction]:
-        """The distinct instructions that take this one as input, in the order they began to."""
+        """The distinct instructions that use this one as an input, in the order in which they began to."""
         return list(self._users)
 
     @property
     def is_used(self) -> bool:
-        """Whether any instruction takes this one as input."""
+        """Whether any instruction uses this one as an input."""
         return bool(self._users)
 
     @property
@@ -88,11 +88,11 @@ class Instruction:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is known before a run: a literal, or made of constants only."""
+        """Whether the value is known before a run: a literal, or computed from constants only."""
         return self.constant
 
     def __repr__(self) -> str:
-        """The text form, with the lasting id instead of the printed number."""
+        """The text form, with the permanent id instead of the printed number."""
         inputs = ", ".join(f"#{i.id}" for i in self.inputs)
         return f"#{self.id} {self.op}({inputs}) -> {self.shape}"
 
@@ -105,14 +105,14 @@ def is_constant(instruction: Instruction) -> bool:
 def detached(
     instruction: Instruction, op: Operation, inputs: tuple[Instruction, ...]
 ) -> Instruction:
-    """An instruction like this one in no module, with another operation and inputs that do not know it."""
+    """A copy of this instruction outside any module, with another operation; its inputs do not list it."""
     made = copy(instruction)
     made.op, made.inputs = op, inputs
     return made
 
 
 def learn_constant(instruction: Instruction) -> None:
-    """Work out anew whether an instruction, and then its users, are constant."""
+    """Recompute whether an instruction is constant, and then its users."""
     stack = [instruction]
     while stack:
         current = stack.pop()
@@ -125,7 +125,7 @@ def learn_constant(instruction: Instruction) -> None:
 def _is_known(instruction: Instruction) -> bool:
     if instruction.literal is not None:
         return True
-    for given in instruction.inputs:  # a loop, as it runs at every change of inputs
+    for given in instruction.inputs:  # a loop: this runs at every change of inputs
         if not given.constant:
             return False
     op = instruction.op
@@ -134,12 +134,12 @@ def _is_known(instruction: Instruction) -> bool:
         and op.context_free
         and not op.takes_modules
         and not instruction.modules
-        and not instruction.shape.is_symbolic  # symbols have values in a run only
+        and not instruction.shape.is_symbolic  # symbols have values only during a run
     )
 
 
 def inherit_sources(instruction: Instruction, sources: tuple[str, ...]) -> None:
-    """Give ``sources`` to an instruction and to its inputs that have none of their own."""
+    """Give ``sources`` to an instruction, and to its inputs that have none."""
     stack = [instruction] if sources else []
     while stack:
         current = stack.pop()
@@ -150,7 +150,7 @@ def inherit_sources(instruction: Instruction, sources: tuple[str, ...]) -> None:
 
 
 def depth_first(root: Instruction, module: Module, done: set[Instruction]) -> list[Instruction]:
-    """The instructions of a module that ``root`` needs, then itself; ``done`` are left out."""
+    """The instructions of a module that ``root`` needs, then ``root``; those in ``done`` are left out."""
     found: list[Instruction] = []
     stack = [root]
     while stack:
@@ -169,7 +169,7 @@ def depth_first(root: Instruction, module: Module, done: set[Instruction]) -> li
 
 
 def captured(module: Module) -> list[Instruction]:
-    """Values of other modules that a module, and those that it calls, use; each once."""
+    """Values of outer modules that a module and the modules that it calls use, each once."""
     found: dict[Instruction, None] = {}
     inner: set[Module] = set()
     stack = [module]

@@ -1,4 +1,4 @@
-"""Instructions in order: a doubly linked list whose places are numbers that can be compared."""
+"""Instruction order: a doubly linked list whose positions are comparable numbers."""
 
 # A module and its instructions are one data structure.
 # pyright: reportPrivateUsage=false
@@ -16,7 +16,7 @@ _GAP = 1 << 64
 
 
 class InstructionList:
-    """The instructions of a module in order, without regard to what they compute."""
+    """The instructions of a module in order, regardless of what they compute."""
 
     def __init__(self, program: Program) -> None:
         """An empty list."""
@@ -26,7 +26,7 @@ class InstructionList:
         self._size = 0
 
     def __iter__(self) -> Iterator[Instruction]:
-        """The instructions in order; safe against removal of the current one."""
+        """The instructions in order; removing the current one during iteration is safe."""
         current = self._first
         while current is not None:
             following = current._next

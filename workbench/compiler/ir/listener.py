@@ -1,4 +1,4 @@
-"""Listeners: what a program tells of its changes, and of the passes and rules that make them."""
+"""Listeners: how a program reports its changes, and the passes and rules that make them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class RuleLike(Protocol):
-    """A rule as a listener sees it: its name, its law and where it is written."""
+    """A rule as a listener sees it: its name, its law and where it is declared."""
 
     @property
     def name(self) -> str:
@@ -34,7 +34,7 @@ class RuleLike(Protocol):
 
 
 class PassLike(Protocol):
-    """A pass as a listener sees it; its ``str`` has its options too."""
+    """A pass as a listener sees it; ``str`` includes its options."""
 
     name: ClassVar[str]
 
@@ -45,7 +45,7 @@ class PassLike(Protocol):
 
 
 class Listener:
-    """Hears every change of a program; each method does nothing unless a subclass says otherwise.
+    """Receives every change of a program; each method does nothing unless a subclass overrides it.
 
     A listener must not edit the program.
     """
@@ -54,7 +54,7 @@ class Listener:
         """The instruction was inserted or moved, or its operation, inputs, modules or shape changed."""
 
     def removed(self, instruction: Instruction) -> None:
-        """The instruction is no longer in any module."""
+        """The instruction was removed from the program."""
 
     def replaced(self, old: Instruction, new: Instruction) -> None:
         """``new`` computes what ``old`` computed, and takes over its users."""
@@ -69,10 +69,10 @@ class Listener:
         """The edit is complete."""
 
     def near_miss(self, rule: RuleLike, instruction: Instruction, reason: str) -> None:
-        """A rule met its pattern at ``instruction`` but did not apply, for this reason."""
+        """A rule matched its pattern at ``instruction`` but declined, for this reason."""
 
     def pass_began(self, pass_: PassLike) -> None:
-        """A pass starts to work on the program."""
+        """A pass starts on the program."""
 
     def pass_ended(self, pass_: PassLike, error: BaseException | None) -> None:
         """The pass is done, or ``error`` ended it."""

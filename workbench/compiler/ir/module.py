@@ -1,4 +1,4 @@
-"""Modules of instructions in SSA form, edited in place, every change heard by listeners."""
+"""Modules of instructions in SSA form, edited in place; listeners hear every change."""
 
 # A module and its instructions are one data structure.
 # pyright: reportPrivateUsage=false
@@ -38,22 +38,22 @@ _LITERAL, _RETURN, _IDENTITY = Literal(), Return(), Identity()
 
 
 class Module(InstructionList):
-    """A named, ordered list of instructions. Every edit keeps order and users right, and is heard."""
+    """A named, ordered list of instructions. Every edit keeps order and users consistent, and is reported."""
 
     def __init__(self, program: Program, name: str, bypass: bool = False) -> None:
         """An empty module; made by ``Program.create_module``."""
         super().__init__(program)
         self.name = name
         self.bypass = bypass
-        """Whether passes leave this module alone: the body of a fused operation."""
+        """Whether passes leave this module alone, as it is the body of a fused operation."""
         self._parameters: dict[str, Instruction] = {}
         self._callers: dict[Instruction, None] = {}
 
-    # What is in it
+    # Contents
 
     @property
     def parameters(self) -> dict[str, Instruction]:
-        """Parameters by name, in the order in which they were made."""
+        """Parameters by name, in creation order."""
         return dict(self._parameters)
 
     @property
@@ -98,7 +98,7 @@ class Module(InstructionList):
 
         Raises:
             ShapeError: The operation refuses the inputs' shapes.
-            GraphError: An input comes later than the place of insertion, or is of another program.
+            GraphError: An input comes after the insertion point, or belongs to another program.
         """
         operation = op if isinstance(op, Operation) else make(op, **attributes)
         return self.insert_as(None, before, operation, inputs, modules)
@@ -111,7 +111,7 @@ class Module(InstructionList):
         inputs: Sequence[Instruction],
         modules: Sequence[Module] = (),
     ) -> Instruction:
-        """As ``insert``; a ``shape`` that is known, as that of what is replaced, is not inferred."""
+        """As ``insert``, but with the given ``shape`` where it is known, instead of inferring it."""
         self._check_inputs(op, inputs, before)
         made = self._new(op, infer(op, inputs, modules) if shape is None else shape)
         self._link(made, before)
@@ -127,10 +127,10 @@ class Module(InstructionList):
         """Add a parameter at the front.
 
         Raises:
-            GraphError: The module has a parameter of that name.
+            GraphError: The module already has a parameter of that name.
         """
         if name in self._parameters:
-            raise GraphError(f"module {self.name!r} has a parameter {name!r} already")
+            raise GraphError(f"module {self.name!r} already has a parameter {name!r}")
         made = self._new(Param(parameter=name, order=self._next_parameter()), shape)
         self._parameters[name] = made
         self._link(made, self._first)
@@ -149,13 +149,13 @@ class Module(InstructionList):
     def add_return(self, *values: Instruction) -> Instruction:
         """End the module by returning these values."""
         if self.has_return:
-            raise GraphError(f"module {self.name!r} has a @return already")
+            raise GraphError(f"module {self.name!r} already has a @return")
         return self.insert(None, _RETURN, *values)
 
     # Edits
 
     def replace(self, old: Instruction, new: Instruction) -> None:
-        """Let ``new`` stand for ``old``: users move over, and what nobody needs any more goes at once.
+        """Replace ``old`` by ``new``: its users now use ``new``, and what becomes dead is removed at once.
 
         Raises:
             GraphError: ``new`` is ``old``, or comes after a user of ``old``.
@@ -166,7 +166,9 @@ class Module(InstructionList):
             raise GraphError(f"parameter {old.parameter!r} cannot be replaced")
         for user in old._users:
             if user.module is new.module and user is not new and user.order <= new.order:
-                raise GraphError(f"{new!r} comes after {user!r}, a user of what it replaces")
+                raise GraphError(
+                    f"{new!r} comes after {user!r}, a user of {old!r}, which it replaces"
+                )
         if old is self._last and not self._put_last(new, old):
             new = self.insert(None, _IDENTITY, new)
         with self.program.tally or _NO_SYMBOLS as tally:
@@ -180,7 +182,7 @@ class Module(InstructionList):
             self.prune(old)
 
     def _put_last(self, new: Instruction, old: Instruction) -> bool:
-        """Move ``new`` behind ``old``, the last instruction, if nothing but ``old`` uses it."""
+        """Move ``new`` after ``old``, the last instruction, if nothing but ``old`` uses it."""
         others = [u for u in new._users if u is not old]
         if others or new.parameter is not None or new.module is not self:
             return False
@@ -192,7 +194,7 @@ class Module(InstructionList):
     def prune(self, instruction: Instruction) -> None:
         """Remove an instruction without users, and then its inputs that lost their last user.
 
-        Modules that only it called go too; the bodies of kernels are left to those who move them.
+        Modules that only it called are removed too, but not the bodies of kernels: their callers move those.
         """
         stack = [instruction]
         while stack:
@@ -205,7 +207,7 @@ class Module(InstructionList):
             stack.extend(i for i in dict.fromkeys((*inputs, *lost)) if not i._users)
 
     def remove(self, instruction: Instruction) -> None:
-        """Remove an instruction that nobody uses.
+        """Remove an instruction that has no users.
 
         Raises:
             GraphError: It has users, or is not in this module.
@@ -227,7 +229,7 @@ class Module(InstructionList):
         self.program.forget(instruction)
 
     def move(self, instruction: Instruction, before: Instruction | None) -> None:
-        """Move an instruction to another place of this module (``None``: the end).
+        """Move an instruction within this module, before another one (``None``: to the end).
 
         Raises:
             GraphError: An input would come after it, or a user before it.
@@ -238,15 +240,15 @@ class Module(InstructionList):
         self._check_inputs(instruction.op, instruction.inputs, before)
         for user in instruction._users:
             if user.module is self and (before is None or user.order < before.order):
-                raise GraphError(f"{instruction!r} cannot move behind its user {user!r}")
+                raise GraphError(f"{instruction!r} cannot move after its user {user!r}")
         self._unlink(instruction)
         self._link(instruction, before)
         self.program.tell_touched(instruction)
 
     def sort(self) -> None:
-        """Put what each result needs right before it, depth first, inputs from left to right.
+        """Put the operands of each result right before it, depth first, inputs from left to right.
 
-        What nobody uses keeps its order. Values that a module argument captures count as inputs.
+        Unused instructions keep their order. Values that a module argument captures count as operands.
         """
         done: set[Instruction] = set()
         order = [i for sink in self if not sink._users for i in depth_first(sink, self, done)]
@@ -254,29 +256,29 @@ class Module(InstructionList):
             self.arrange(order)
 
     def arrange(self, order: Iterable[Instruction]) -> None:
-        """Put these behind all others, in this order, in which each comes after what it uses."""
+        """Move these to the end, in this order, which must put each instruction after its operands."""
         for instruction in order:
             self._unlink(instruction)
             self._link(instruction, None)
             self.program.tell_touched(instruction)
 
     def set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
-        """Give an instruction other inputs; shapes that follow from it are inferred anew."""
+        """Change an instruction's inputs; shapes that depend on it are inferred again."""
         self._check_member(instruction)
         self._check_inputs(instruction.op, inputs, instruction)
         self._set_inputs(instruction, inputs)
 
     def set_modules(self, instruction: Instruction, modules: Sequence[Module]) -> None:
-        """Give an instruction other module arguments."""
+        """Change an instruction's module arguments."""
         self.bind(instruction, modules)
         if (tally := self.program.tally) is not None:
             tally.made(instruction)
         self.program.tell_touched(instruction)
 
     def set_op(self, instruction: Instruction, op: Operation, shape: Shape | None = None) -> None:
-        """Give an instruction another operation; its shape is inferred anew, unless it is given.
+        """Change an instruction's operation; its shape is inferred again unless it is given.
 
-        Shapes of its users stay as they are until ``reinfer``.
+        The shapes of its users stay as they are until ``reinfer``.
         """
         instruction.op = op
         if shape is None:
@@ -286,29 +288,29 @@ class Module(InstructionList):
         self.program.tell_touched(instruction)
 
     def set_shape(self, instruction: Instruction, shape: Shape) -> None:
-        """Give an instruction the shape that it is known to have; those of its users stay as they are."""
+        """Set the shape of an instruction, which the caller knows; the shapes of its users do not change."""
         instruction.shape = shape
         learn_constant(instruction)
         self.program.tell_touched(instruction)
 
     def set_sources(self, instruction: Instruction, sources: Iterable[str]) -> None:
-        """Say which nodes of the model an instruction comes from, each once."""
+        """Set the model nodes that an instruction comes from, each once."""
         instruction.sources = tuple(dict.fromkeys(sources))
         self.program.tell_touched(instruction)
 
     def set_target(self, instruction: Instruction, target_id: int) -> None:
-        """Say which of the program's targets runs an instruction, by its place among them."""
+        """Set the target that runs an instruction, as an index into the program's targets."""
         instruction.target_id = target_id
         self.program.tell_touched(instruction)
 
     def take(
         self, instruction: Instruction, inputs: Sequence[Instruction], keep_shape: bool = False
     ) -> None:
-        """Move an instruction of another module to the end of this one, with other inputs.
+        """Move an instruction from another module to the end of this one, with other inputs.
 
-        It keeps its id: the value that it computes is the same one, now computed inside this module.
-        Its users stay: whoever takes it redirects them, or takes them too. A literal goes to the front.
-        With ``keep_shape``, its shape is right for those users until ``reinfer``.
+        It keeps its id, as it still computes the same value, now inside this module. Its users are not
+        changed: the caller redirects or moves them. A literal goes to the front.
+        With ``keep_shape``, its shape stays the one that those users expect until ``reinfer``.
         """
         known = [i.shape for i in instruction.inputs]
         if (tally := self.program.tally) is not None:
@@ -323,17 +325,17 @@ class Module(InstructionList):
         self.program.tell_touched(instruction)
 
     def rename(self, name: str) -> None:
-        """Give the module another name.
+        """Rename the module.
 
         Raises:
-            GraphError: The program has a module of that name.
+            GraphError: The program already has a module of that name.
         """
         self.program.rename_module(self, name)
 
     def rename_parameter(self, instruction: Instruction, name: str) -> None:
-        """Give a parameter another name."""
+        """Rename a parameter."""
         if name in self._parameters:
-            raise GraphError(f"module {self.name!r} has a parameter {name!r} already")
+            raise GraphError(f"module {self.name!r} already has a parameter {name!r}")
         op = instruction.op
         if not isinstance(op, Param):
             raise GraphError(f"{instruction!r} is not a parameter")
@@ -344,19 +346,19 @@ class Module(InstructionList):
         self.program.tell_touched(instruction)
 
     def reverse_parameters(self) -> None:
-        """Number the parameters the other way round; text lists the last one first."""
+        """Reverse the numbering of the parameters, so that the text lists the last one first."""
         self.order_parameters(list(reversed(self._parameters)))
 
     def order_parameters(self, names: Sequence[str]) -> None:
-        """Number the parameters in the order of these names, which are all that there are."""
+        """Number the parameters in the order of ``names``, which lists them all."""
         self._parameters = {name: self._parameters[name] for name in names}
         for i, (name, instruction) in enumerate(self._parameters.items()):
             instruction.op = Param(parameter=name, order=i)
 
-    # Plumbing
+    # Internals
 
     def restore(self, id: int, op: Operation, shape: Shape, order: int) -> Instruction:
-        """Append an instruction that is rebuilt from a row, with its id and place."""
+        """Append an instruction rebuilt from a row, with its id and position."""
         made = Instruction(id, op, shape, self)
         self._link(made, None)
         made.order = order
@@ -387,9 +389,9 @@ class Module(InstructionList):
         for given in inputs:
             if given.module is self:
                 if before is not None and given.order >= before.order:
-                    raise GraphError(f"{op.name}: input {given!r} comes after the place of use")
+                    raise GraphError(f"{op.name}: input {given!r} comes after the insertion point")
             elif given.module.program is not self.program:
-                raise GraphError(f"{op.name}: input {given!r} is of another program")
+                raise GraphError(f"{op.name}: input {given!r} belongs to another program")
 
     def _set_inputs(self, instruction: Instruction, inputs: Sequence[Instruction]) -> None:
         old = [i.shape for i in instruction.inputs]
@@ -399,7 +401,7 @@ class Module(InstructionList):
         self.program.tell_touched(instruction)
 
     def reinfer(self, instruction: Instruction) -> None:
-        """Infer the shape of an instruction anew, and those that follow from it."""
+        """Infer the shape of an instruction again, and the shapes that depend on it."""
         stack = [instruction]
         while stack:
             current = stack.pop()
@@ -412,7 +414,7 @@ class Module(InstructionList):
                 stack.extend(current._users)
 
     def connect(self, instruction: Instruction, inputs: Iterable[Instruction]) -> None:
-        """Set an instruction's inputs and their users, without a check and without a word to listeners."""
+        """Set an instruction's inputs and their users, without checks and without telling listeners."""
         for old in instruction.inputs:
             old._users.pop(instruction, None)
         instruction.inputs = tuple(inputs)
@@ -421,7 +423,7 @@ class Module(InstructionList):
         learn_constant(instruction)
 
     def bind(self, instruction: Instruction, modules: Iterable[Module]) -> None:
-        """Set an instruction's module arguments and their callers, without a word to listeners."""
+        """Set an instruction's module arguments and their callers, without telling listeners."""
         for old in instruction.modules:
             old._callers.pop(instruction, None)
         instruction.modules = tuple(modules)
@@ -434,7 +436,7 @@ class Module(InstructionList):
 
 
 def _released(module: Module) -> list[Instruction]:
-    """Remove a module that nobody calls, and those that only it called; what they had captured."""
+    """Remove an uncalled module, and the modules that only it called; returns the values they captured."""
     program = module.program
     if module.bypass or module._callers:
         return []
@@ -447,7 +449,7 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
     """The shape of an operation on these inputs.
 
     Raises:
-        ShapeError: The operation refuses them; the message names it and them.
+        ShapeError: The operation rejects the inputs; the message names both.
     """
     shapes = [i.shape for i in inputs]
     rules = inputs[0].module.program.shape_rules if inputs else PLAIN
@@ -456,7 +458,7 @@ def infer(op: Operation, inputs: Sequence[Instruction], modules: Sequence[Module
         return op.shape_by(rules, shapes, modules)
     except (IndexError, ZeroDivisionError, AttributeError) as error:
         found = "; ".join(map(str, shapes)) or "no inputs"
-        raise ShapeError(f"{op}: the inputs do not suit it: {found}") from error
+        raise ShapeError(f"{op}: cannot take inputs of these shapes: {found}") from error
 
 
 def _parameter_order(instruction: Instruction) -> int:

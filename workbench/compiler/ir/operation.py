@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
 
 Value: TypeAlias = "Array | tuple[Value, ...]"
-"""What an instruction computes: an array, or a tuple of values where its shape is a tuple."""
+"""The result of an instruction: an array, or a tuple of values where its shape is a tuple."""
 
 Sample: TypeAlias = "tuple[Operation, Sequence[Array | Argument]]"
-"""An operation with attributes, and operands worth trying on it; arguments of types NumPy has not."""
+"""An operation with attributes and operands to test it on; ``Argument`` for types that NumPy lacks."""
 
 Evaluate: TypeAlias = "Callable[[Module, Sequence[Value]], list[Value]]"
 """Runs a module on values for its parameters, in the order of ``Module.parameters``."""
@@ -48,8 +48,8 @@ class Family(Enum):
 class Operation:
     """Base of all operations. A subclass is a frozen dataclass whose fields are the attributes.
 
-    A subclass says what shape comes out (``compute_shape``), what the values are (``compute``, on NumPy
-    arrays) and gives ``samples``. Everything else (printing, parsing, panels, tests) follows from that.
+    A subclass defines the result's shape (``compute_shape``), its value (``compute``, on NumPy
+    arrays) and ``samples``. Everything else (printing, parsing, panels, tests) follows from these.
     """
 
     name: ClassVar[str] = ""
@@ -70,19 +70,19 @@ class Operation:
     dynamic: ClassVar[bool] = False
     """Whether inputs with dynamic dimensions are accepted."""
     overwrites: ClassVar[bool] = False
-    """Whether ``compute_into`` can write the result over an operand that nobody reads any more."""
+    """Whether ``compute_into`` can write the result over an operand that has no later reader."""
     on_host: ClassVar[str] = ""
-    """Why a device's host computes it, or some forms of it; empty where kernels compute them all."""
+    """The reason why the host computes it, or some forms of it; empty if kernels compute them all."""
     axes_of_input: ClassVar[tuple[str, ...]] = ()
     """Attributes that name axes of the first input; negative values count from its end."""
     monoid: ClassVar[Monoid | None] = None
-    """How the elements along ``axes_of_input`` become one, for reductions."""
+    """The monoid that joins elements along ``axes_of_input``, for reductions."""
     scan_monoid: ClassVar[Monoid | None] = None
-    """How an element and those before it along ``axes_of_input`` become one, for scans."""
+    """The monoid that joins each element with those before it along ``axes_of_input``, for scans."""
     sliding: ClassVar[bool] = False
     """Whether a window slides over the spatial axes of the first input, with ``padding`` around it."""
     contraction: ClassVar[Contraction | None] = None
-    """What is known of sums of products of the first two inputs, for matrix products and convolutions."""
+    """The contraction of the first two inputs, for matrix products and convolutions."""
 
     rearranges: ClassVar[Rearrangement | None] = None
     """How elements of the first input come to be the result, where it has no others."""
@@ -90,37 +90,37 @@ class Operation:
     """Whether it takes its first input in row-major order only."""
 
     def attributes(self) -> dict[str, Any]:
-        """All attributes by name, in the order that they print."""
+        """All attributes by name, in printing order."""
         return {name: getattr(self, name) for name in attribute_names(type(self))}
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape of the result.
 
         Raises:
-            ShapeError: The inputs do not suit this operation.
+            ShapeError: The operation cannot take these inputs.
         """
         raise OperationError(f"{self.name}: the operation declares no shape rule")
 
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape of the result by a program's rules for ranges; few operations tell rules apart.
+        """The shape of the result by a program's shape rules; few operations depend on which rules those are.
 
         Raises:
-            ShapeError: The inputs do not suit this operation, or the rules refuse them.
+            ShapeError: The operation or the rules reject the inputs.
         """
         return rules.settle(inputs, self.compute_shape(inputs, modules))
 
     def compute(self, *inputs: Any) -> Any:
-        """The value of the result, in NumPy; the definition of what this operation means."""
+        """The value of the result, in NumPy; it defines the operation's meaning."""
         raise EvaluationError(f"{self.name}: the operation has no reference implementation")
 
     def compute_into(self, out: Array | None, *inputs: Any) -> Any:
-        """As ``compute``, perhaps in the memory of ``out``, an operand that may be overwritten."""
+        """As ``compute``, but may write the result to ``out``, an operand that may be overwritten."""
         return self.compute(*inputs)
 
     def compute_as(self, shape: Shape, *inputs: Any) -> Any:
-        """The value of a result of this shape; for what does not follow from the inputs' values."""
+        """The value of a result of this shape, where the inputs' values do not determine it."""
         return self.compute(*inputs)
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
@@ -128,7 +128,7 @@ class Operation:
         raise EvaluationError(f"{self.name}: the operation has no reference implementation")
 
     def normalized(self, inputs: Sequence[Shape]) -> Operation:
-        """This operation with negative axes and short paddings resolved against its inputs."""
+        """This operation with negative axes and short paddings resolved for its inputs."""
         return normalize_axes(self, inputs)
 
     def widened(self) -> Operation:
@@ -136,18 +136,18 @@ class Operation:
         return self
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """Floating-point operations of one evaluation; 0 for data movement."""
+        """Number of floating-point operations of one evaluation; 0 for data movement."""
         return output.elements if self.pointwise else 0
 
     def bytes(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """Bytes read and written by one evaluation; a view moves none."""
+        """Bytes read and written by one evaluation; 0 for a view."""
         if self.alias is not None:
             return 0
         return sum(s.bytes for s in inputs) + output.bytes
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Attributes and operands worth trying; the contract tests and the rules' laws draw on them."""
+        """Attributes and operands to test with; the contract tests and the checks of laws use them."""
         return ()
 
     def __str__(self) -> str:
@@ -179,13 +179,13 @@ def attribute_names(cls: type[Operation]) -> tuple[str, ...]:
 
 
 def all_operations() -> dict[str, type[Operation]]:
-    """Every operation by its name, those of modules that nothing has imported yet included."""
+    """Every operation by its name, including those of modules that have not been imported yet."""
     import_modules("workbench.compiler.ops")
     return OPERATIONS
 
 
 def names_where(test: Callable[[type[Operation]], object]) -> tuple[str, ...]:
-    """Names of the operations of whose class ``test`` holds, in the order of their modules."""
+    """Names of the operations whose class satisfies ``test``, ordered by the module that declares them."""
     found = sorted(all_operations().values(), key=lambda cls: cls.__module__)
     return tuple(cls.name for cls in found if test(cls))
 
@@ -202,7 +202,7 @@ def find(name: str) -> type[Operation]:
     except KeyError:
         near = difflib.get_close_matches(name, OPERATIONS, 3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        own = " (one of your own is declared by workbench.operation)"
+        own = " (workbench.operation declares one of your own)"
         raise OperationError(f"unknown operation {name!r}{hint}{own}") from None
 
 
@@ -225,16 +225,16 @@ def make(name: str, **attributes: Any) -> Operation:
 
 
 _PLAIN: dict[str, Operation] = {}
-"""Operations with all attributes at their defaults, which are made often; they are values."""
+"""Cache of operations with all attributes at their defaults, which are made often."""
 
 
 def forget_plain(name: str) -> None:
-    """Drop what is kept of an operation whose declaration changes."""
+    """Drop the cached instance of an operation whose declaration changes."""
     _PLAIN.pop(name, None)
 
 
 def _attribute(cls: type[Operation], key: str, value: Any) -> Any:
-    """An attribute's value: lists as tuples, names of element types and of members as these."""
+    """An attribute's value: lists become tuples; names of element types and enum members become those."""
     default = getattr(cls, key, None)
     if isinstance(default, DType):
         return DType.of(value)
@@ -273,7 +273,7 @@ def float_text(value: float) -> str:
     return f"{value:.6g}"
 
 
-# Checks that shape rules share. They name the operation, the operand, and what was expected.
+# Checks shared by shape rules. Each message names the operation, the operand and the expectation.
 
 
 def expect_count(op: Operation, inputs: Sequence[Shape], *counts: int) -> None:
@@ -294,11 +294,11 @@ _COMPUTES = {Family.CONTRACTION, Family.POINTWISE, Family.REDUCE}
 
 
 def expect_unpacked(op: Operation, inputs: Sequence[Shape]) -> None:
-    """Raise a ShapeError if arithmetic would be done on floats that are packed two to a byte."""
+    """Raise a ShapeError if an arithmetic operation has an input of floats packed two to a byte."""
     for i, shape in enumerate(inputs):
         if shape.type is DType.FP4X2 and op.family in _COMPUTES:
             raise ShapeError(
-                f"{op.name}: input {i} is {shape}, two elements a byte; insert an unpack_fp4"
+                f"{op.name}: input {i} is {shape}, two elements per byte; insert an unpack_fp4"
             )
 
 
@@ -318,7 +318,7 @@ def expect_same_lens(op: Operation, inputs: Sequence[Shape]) -> None:
         if shape.lens != inputs[0].lens:
             raise ShapeError(
                 f"{op.name}: input {i} is {shape}; expected the lens of input 0, {inputs[0]}; "
-                "insert a multibroadcast where a broadcast is meant"
+                "insert a multibroadcast if a broadcast is intended"
             )
 
 
@@ -341,7 +341,7 @@ def distinct_axes(
     """``axes`` counted from the front.
 
     Raises:
-        ShapeError: One is out of range, or there twice.
+        ShapeError: One is out of range, or occurs twice.
     """
     found = tuple(normalize_axis(op, a, rank, what) for a in axes)
     if len(set(found)) < len(found):

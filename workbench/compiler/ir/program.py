@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Edit:
-    """The time in which one edit is made; a class and not a generator, for there are thousands."""
+    """The scope of one edit; a class instead of a generator because a program has thousands."""
 
     __slots__ = ("before", "program", "root", "rule", "sources")
 
@@ -32,7 +32,7 @@ class Edit:
         root: Instruction | None,
         sources: tuple[str, ...] | None,
     ) -> None:
-        """Not begun yet."""
+        """An edit that has not begun."""
         self.program = program
         self.rule = rule
         self.root = root
@@ -48,7 +48,7 @@ class Edit:
             tally.__enter__()
 
     def __exit__(self, *_: object) -> None:
-        """Tell them that it is complete."""
+        """Tell the listeners that the edit is complete."""
         self.program.current_sources = self.before
         if (tally := self.program.tally) is not None:
             tally.__exit__()
@@ -60,26 +60,26 @@ class Program(ProgramFacts):
     """A whole network: a main module and the modules that it calls."""
 
     def __init__(self, name: str = "") -> None:
-        """A program whose main module is empty; ``name`` is what views call it (often a file name)."""
+        """A program with an empty main module; views show ``name``, which is often a file name."""
         super().__init__(name)
         self.modules: dict[str, Module] = {}
         self.tally: Tally | None = None
-        """Hands debug symbols on when instructions are replaced; None while there are none."""
+        """Passes debug symbols on when instructions are replaced; None while there are none."""
         self.current_sources: tuple[str, ...] = ()
-        """Source nodes that instructions made from now on come from."""
+        """The source nodes of instructions made from now on."""
         self.listeners: list[Listener] = []
         self.version = 0
-        """Counts changes of instructions: equal numbers mean that nothing has changed in between."""
+        """Number of changes to instructions; equal versions mean that nothing changed in between."""
         self.numbers: Counter[str] = Counter()
         """The next number of each series of module names; a pass that numbers modules clears it first."""
         self.evaluated: dict[Instruction, Array] = {}
-        """Values of constants that a pass has computed, until they change; it clears them when it is done."""
+        """Values of constants that the running pass has computed and that have not changed since."""
         self._instructions: dict[int, Instruction] = {}
         self._next_id = 0
         self._reached: tuple[int, tuple[Module, ...]] | None = None
-        """What ``reachable_modules`` found, and the version for which that holds."""
+        """The result of ``reachable_modules``, and the version for which it holds."""
         self._operations: tuple[int, frozenset[type[Operation]]] | None = None
-        """What ``operations`` found, and the version for which that holds."""
+        """The result of ``operations``, and the version for which it holds."""
         self.main = self.create_module("main")
 
     # Modules and instructions
@@ -88,17 +88,17 @@ class Program(ProgramFacts):
         """Add an empty module.
 
         Raises:
-            GraphError: There is a module of that name.
+            GraphError: The program already has a module of that name.
         """
         if name in self.modules:
-            raise GraphError(f"the program has a module {name!r} already")
+            raise GraphError(f"the program already has a module {name!r}")
         module = self.modules[name] = Module(self, name, bypass)
         for listener in self.listeners:
             listener.module_changed(module)
         return module
 
     def remove_module(self, module: Module) -> None:
-        """Remove a module that no instruction calls, with all that is in it."""
+        """Remove a module that no instruction calls, with its instructions."""
         for instruction in reversed(module):
             module.remove(instruction)
         del self.modules[module.name]
@@ -106,9 +106,9 @@ class Program(ProgramFacts):
             listener.module_changed(module)
 
     def rename_module(self, module: Module, name: str) -> None:
-        """Give a module another, unused name."""
+        """Rename a module; the name must be unused."""
         if name in self.modules:
-            raise GraphError(f"the program has a module {name!r} already")
+            raise GraphError(f"the program already has a module {name!r}")
         del self.modules[module.name]
         self.modules[name] = module
         module.name = name
@@ -132,7 +132,7 @@ class Program(ProgramFacts):
 
     @property
     def operations(self) -> frozenset[type[Operation]]:
-        """The classes of all operations that the reachable modules have, but for fused bodies."""
+        """The classes of all operations in reachable modules, fused bodies excepted."""
         if self._operations is None or self._operations[0] != self.version:
             modules = [m for m in self.reachable_modules() if not m.bypass]
             found = frozenset(type(i.op) for m in modules for i in m)
@@ -163,7 +163,7 @@ class Program(ProgramFacts):
 
     @property
     def parameters(self) -> dict[str, Shape]:
-        """Shapes of the main module's parameters, by name, in the order in which they were made."""
+        """Shapes of the main module's parameters by name, in creation order."""
         return {name: p.shape for name, p in self.main.parameters.items()}
 
     @property
@@ -178,13 +178,13 @@ class Program(ProgramFacts):
         return build(rows_of(self))
 
     def clear(self) -> None:
-        """Remove all modules and instructions, but no listener; ids are not used again."""
+        """Remove all modules and instructions but keep the listeners; ids are not used again."""
         self.modules.clear()
         self._instructions.clear()
         self.main = self.create_module("main")
         self.version += 1
 
-    # Plumbing for modules
+    # Internals, for modules
 
     def new_id(self) -> int:
         """An id that no instruction of this program has had."""
@@ -192,19 +192,19 @@ class Program(ProgramFacts):
         return self._next_id - 1
 
     def register(self, instruction: Instruction) -> None:
-        """Know an instruction by its id."""
+        """Add an instruction to the table of ids."""
         self._instructions[instruction.id] = instruction
         self._next_id = max(self._next_id, instruction.id + 1)
 
     def forget(self, instruction: Instruction) -> None:
-        """Drop an instruction that was removed from its module, and say so."""
+        """Drop an instruction that was removed from its module, and tell the listeners."""
         del self._instructions[instruction.id]
         self.version += 1
         for listener in self.listeners:
             listener.removed(instruction)
 
     def tell_touched(self, instruction: Instruction) -> None:
-        """Say that an instruction is new or changed."""
+        """Tell the listeners that an instruction is new or changed."""
         self.version += 1
         if self.evaluated:
             self._outdate(instruction)
@@ -212,7 +212,7 @@ class Program(ProgramFacts):
             listener.touched(instruction)
 
     def _outdate(self, changed: Instruction) -> None:
-        """Forget the value of a constant that changed, and the values that were computed from it."""
+        """Drop the cached value of a constant that changed, and the values computed from it."""
         stack = [changed]
         while stack:
             current = stack.pop()
@@ -220,7 +220,7 @@ class Program(ProgramFacts):
                 stack += current.users
 
     def tell_replaced(self, old: Instruction, new: Instruction) -> None:
-        """Say that one instruction now stands for another."""
+        """Tell the listeners that one instruction replaces another."""
         for listener in self.listeners:
             listener.replaced(old, new)
 
@@ -233,9 +233,9 @@ class Program(ProgramFacts):
         """Group the changes made inside as one edit, made by ``rule`` at ``root``.
 
         Args:
-            rule: What makes the edit.
-            root: Where.
-            sources: The source nodes of what is made inside; by default as before.
+            rule: The rule that makes the edit.
+            root: The instruction where it applies.
+            sources: The source nodes of new instructions; by default the current ones.
         """
         return Edit(self, rule, root, sources)
 
@@ -248,7 +248,7 @@ class Program(ProgramFacts):
         finally:
             self.current_sources = before
 
-    # How it shows itself
+    # Display
 
     def __str__(self) -> str:
         """The text form."""

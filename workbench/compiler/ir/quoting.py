@@ -1,4 +1,4 @@
-"""Names in the text form: as they are where that reads back, and otherwise between quotation marks."""
+"""Names in the text form: unquoted if they can be parsed back, and quoted otherwise."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ _STRUCTURE = re.compile(rf"[^ !-~]|[,=()\[\]{{}}>#]|{_CONTROL}")
 
 
 def value_text(name: str) -> str:
-    """The name of a parameter, or of a value with its module's before it, as lines show it."""
+    """The printed name of a parameter, or of a value with its module's name before it."""
     return quoted(name) if _VALUE.search(name) or _unbalanced(name) else name
 
 
 def module_text(name: str) -> str:
-    """The name of a module as a line shows it that calls it."""
+    """The printed name of a module in a line that calls it."""
     return quoted(name) if _MODULE.search(name) or _unbalanced(name) else name
 
 
 def symbol_text(symbol: str) -> str:
-    """A debug symbol as it stands behind a line."""
+    """The printed form of a debug symbol after a line."""
     return quoted(symbol) if _SYMBOL.search(symbol) else symbol
 
 
 def word_text(value: str) -> str:
-    """A text that is an attribute's value, or part of an operation's name."""
+    """The printed form of a string attribute, or of a part of an operation's name."""
     return quoted(value) if _WORD.search(value) else value
 
 
 def quoted(text: str) -> str:
-    """A text as a JSON string without any character that means something between names."""
+    """A string as JSON text in which every character that the grammar uses is escaped."""
     shown = json.dumps(text, ensure_ascii=False)
     return _STRUCTURE.sub(_escaped, shown)
 
 
 def unquoted(text: str) -> str:
-    """The name that one of the functions above shows as ``text``.
+    """The name that one of the functions above printed as ``text``.
 
     Raises:
-        ValueError: It begins with a quotation mark and is not a whole JSON string.
+        ValueError: The text begins with a quotation mark but is not a complete JSON string.
     """
     return str(json.loads(text)) if text.startswith('"') else text
 
@@ -57,7 +57,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _unbalanced(name: str) -> bool:
-    """Whether parentheses do not pair up, from left to right."""
+    """Whether the parentheses of a name do not match."""
     depth = 0
     for char in name:
         depth += (char == "(") - (char == ")")

@@ -1,4 +1,4 @@
-"""Arithmetic on dimensions that are known as ranges, for the shape rules of all families."""
+"""Arithmetic on dimensions that are ranges, for the shape rules of all families."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.shape_rules import STRICT
 
 UNBOUNDED = (1 << 64) - 1
-"""The largest length: what a dimension may be when nothing is known about it."""
+"""The largest length, for a dimension about which nothing is known."""
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -23,12 +23,12 @@ ANY = Dim(0, UNBOUNDED)
 
 
 def dims_of(shape: Shape) -> tuple[Dim, ...]:
-    """The dimensions of a tensor as ranges; a static length is a range of one."""
+    """The dimensions of a tensor as ranges; a static length is a range of one length."""
     return shape.dims if shape.dims is not None else tuple(Dim(n, n) for n in shape.lens)
 
 
 def ranged(type: DType, dims: Iterable[Dim]) -> Shape:
-    """A shape with dynamic dimensions; static where every one is fixed, and not all are symbolic."""
+    """A shape with dynamic dimensions; static if all are fixed and not all are symbolic."""
     found = tuple(dims)
     settles = all(d.is_fixed for d in found) and not all(d.sym is not None for d in found)
     if settles:
@@ -39,7 +39,7 @@ def ranged(type: DType, dims: Iterable[Dim]) -> Shape:
 def strict_shape(
     op: Operation, inputs: Sequence[Shape], modules: Sequence[Module] = ()
 ) -> Shape | None:
-    """The shape of an operation by MIGraphX's rules; None where they refuse the inputs."""
+    """The shape of an operation by MIGraphX's rules; None if they refuse the inputs."""
     try:
         return op.shape_by(STRICT, inputs, modules)
     except WorkbenchError:
@@ -47,35 +47,35 @@ def strict_shape(
 
 
 def unsymbolic(dim: Dim) -> Dim:
-    """A dimension as the range that its expression has."""
+    """A symbolic dimension as the range of its expression."""
     return dim if dim.sym is None else Dim(dim.min, dim.max, dim.optimals)
 
 
 def any_symbolic(inputs: Sequence[Shape]) -> bool:
-    """Whether some input is symbolic, and none known by ranges only: then all have strides."""
+    """Whether some input is symbolic and no input is known by ranges only; then all have strides."""
     found = [s for s in inputs if s.dims is not None]
     return bool(found) and all(s.dyn_strides for s in found)
 
 
 def symbolic(shape: Shape) -> Shape:
-    """A static shape with literals for lens and strides; a symbolic one as it is."""
+    """A static shape with literals for lens and strides; a symbolic one unchanged."""
     if shape.dims is not None:
         return shape
     return Shape.dynamic(shape.type, [Dim.of(n) for n in shape.lens], shape.strides)
 
 
 def aligned(inputs: Sequence[Shape]) -> list[tuple[Dim, ...]]:
-    """The dimensions of tensors in one form: expressions, unless one is known by ranges only."""
+    """The dimensions of tensors in one form: expressions, unless some are known only as ranges."""
     if any_symbolic(inputs):
         return [dims_of(symbolic(s)) for s in inputs]
     return [tuple(map(unsymbolic, dims_of(s))) for s in inputs]
 
 
 def joined(a: Shape, b: Shape) -> Shape:
-    """The shape of a value that is of one shape or the other.
+    """The shape of a value that has one shape or the other.
 
     Raises:
-        ShapeError: There is none: element types, ranks or kinds differ.
+        ShapeError: The shapes differ in element type, rank or kind.
     """
     if a == b and _names(a) == _names(b):
         return a
@@ -96,7 +96,7 @@ def _names(shape: Shape) -> Sequence[str]:
 
 
 def unnamed(shape: Shape) -> Shape:
-    """The shape without names for its lengths, which mean nothing where they come from another place."""
+    """The shape without the names of its lengths, which have no meaning outside their origin."""
     if shape.dims is None:
         return shape
     return Shape.dynamic(shape.type, [Dim(d.min, d.max, d.optimals) for d in shape.dims])
@@ -108,7 +108,7 @@ def any_dynamic(inputs: Sequence[Shape]) -> bool:
 
 
 def intersection(a: Dim, b: Dim) -> Dim | None:
-    """The lengths that both allow; None if there is none. Optimals survive only where a equals b."""
+    """The lengths that both allow, or None if there are none. Optimals are kept only if a equals b."""
     if a == b:
         return a if a.name else b
     if a.sym is not None and b.sym is not None and a.sym != b.sym:
@@ -118,7 +118,7 @@ def intersection(a: Dim, b: Dim) -> Dim | None:
 
 
 def same_length(a: Dim, b: Dim) -> bool:
-    """Whether two dimensions are sure to have one length."""
+    """Whether two dimensions have the same length for certain."""
     if a.sym is not None and a.sym == b.sym:
         return True
     return (a.is_fixed and a == b) or (bool(a.name) and a.name == b.name)
@@ -136,7 +136,7 @@ def fixed(*lens: int) -> tuple[Dim, ...]:
 
 
 def plus(dim: Dim, n: int) -> Dim:
-    """``dim + n``; optimals move along."""
+    """``dim + n``; optimals are shifted too."""
     if not n:
         return dim
     if dim.sym is not None:
@@ -158,12 +158,12 @@ def over(dim: Dim, n: int) -> Dim:
 
 
 def _inner(name: str) -> str:
-    """A product within a larger name, which is no product itself."""
+    """The name of a product within a larger name."""
     return name.replace("*", "·")
 
 
 def minus(a: Dim, b: Dim) -> Dim:
-    """``a - b``, at least 0; optimals survive where one side is fixed."""
+    """``a - b``, at least 0; optimals are kept where one side is fixed."""
     if a.sym is not None and b.sym is not None:
         return Dim.of(a.sym - b.sym)
     if b.is_fixed:
@@ -194,7 +194,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def quotient(whole: Sequence[Dim], part: Sequence[Dim]) -> Dim:
-    """The product of dimensions, divided by the product of some that divide it."""
+    """The product of ``whole`` divided by the product of ``part``, which divides it."""
     a, b = product(whole), product(part)
     low = a.min // b.max if b.max else 0
     high = a.max // b.min if b.min else UNBOUNDED
@@ -209,7 +209,7 @@ def quotient(whole: Sequence[Dim], part: Sequence[Dim]) -> Dim:
 
 
 def _removed(names: list[str], name: str) -> bool:
-    """Whether taking a name out of a list fails; nothing is known of a length without a name."""
+    """Whether a name cannot be taken out of a list; an unnamed length is never found."""
     if not name or name not in names:
         return True
     names.remove(name)
@@ -217,7 +217,7 @@ def _removed(names: list[str], name: str) -> bool:
 
 
 def _factors(dims: Iterable[Dim]) -> tuple[int, list[str]]:
-    """A number and the names whose product dimensions are; ``""`` for one without a name."""
+    """The factors of a product of dimensions: a number and names, ``""`` for a range without a name."""
     count, names = 1, list[str]()
     for dim in dims:
         for part in dim.name.split("*") if not dim.is_fixed else [str(dim.min)]:
@@ -258,10 +258,10 @@ def broadcast_dims(
 
 
 def broadcast_dim(a: Dim, b: Dim, strict: bool = False) -> Dim | None:
-    """The lengths that two dimensions may broadcast to; None if there is none.
+    """The lengths that two dimensions may broadcast to; None if there are none.
 
-    Two ranges that both allow 1 give every length of either: one of the two may be 1 in a run, but by
-    strict rules, which broadcast what is always 1.
+    Two ranges that both allow 1 give every length of either, as one of the two may be 1 in a run.
+    Strict rules broadcast only a dimension that is always 1.
     """
     if _is_one(a) or _is_one(b):
         return a if _is_one(b) else b
@@ -292,7 +292,7 @@ def expect_rank(
 
 
 def expect_same_rank(op: Operation, inputs: Sequence[Shape]) -> None:
-    """Raise a ShapeError unless all inputs have equally many dimensions."""
+    """Raise a ShapeError unless all inputs have the same number of dimensions."""
     for i, shape in enumerate(inputs[1:], 1):
         if shape.ndim != inputs[0].ndim:
             raise ShapeError(
@@ -309,7 +309,7 @@ def expect_tensors(op: Operation, inputs: Sequence[Shape]) -> None:
 
 
 def expect_integers(op: Operation, inputs: Sequence[Shape], *which: int) -> None:
-    """Raise a ShapeError unless these inputs are of an integer type; bools are none."""
+    """Raise a ShapeError unless these inputs have an integer type; bool does not count."""
     for i in which:
         shape = inputs[i]
         if not shape.type.is_integral or shape.type is DType.BOOL:
@@ -317,7 +317,7 @@ def expect_integers(op: Operation, inputs: Sequence[Shape], *which: int) -> None
 
 
 def expect_floats(op: Operation, inputs: Sequence[Shape], *which: int) -> None:
-    """Raise a ShapeError unless these inputs are of a floating-point type of 8 bits at least."""
+    """Raise a ShapeError unless these inputs have a floating-point type of at least 8 bits."""
     for i in which:
         shape = inputs[i]
         if not shape.type.is_float or shape.type is DType.FP4X2:
@@ -325,6 +325,6 @@ def expect_floats(op: Operation, inputs: Sequence[Shape], *which: int) -> None:
 
 
 def expect(op: Operation, holds: bool, found: str) -> None:
-    """Raise a ShapeError that says what was found, unless the condition holds."""
+    """Raise a ShapeError with the text ``found``, unless the condition holds."""
     if not holds:
         raise ShapeError(f"{op.name}: {found}")

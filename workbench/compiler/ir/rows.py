@@ -1,4 +1,4 @@
-"""Instructions as plain rows, and programs built back from rows; what recordings and files store."""
+"""Instructions as plain rows, and programs rebuilt from rows; recordings and files store these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.compiler.ir.shape import Shape
 
 
 class Row(NamedTuple):
-    """All that there is to know of one instruction. Other instructions and modules are named by key."""
+    """The complete state of one instruction. Other instructions and modules are referred to by key."""
 
     id: int
     module: int
@@ -43,7 +43,7 @@ _new_row = cast("Callable[[type[Row], tuple[Any, ...]], Row]", tuple.__new__)
 
 @dataclass
 class Rows(ProgramFacts):
-    """A program as tables. Modules are keyed by a number, for their names may change."""
+    """A program as tables. Modules are keyed by a number, because their names may change."""
 
     modules: dict[int, ModuleRow] = field(default_factory=dict[int, ModuleRow])
     instructions: dict[int, Row] = field(default_factory=dict[int, Row])
@@ -54,7 +54,7 @@ def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
     i = instruction
     inputs = tuple([x.id for x in i.inputs])
     modules = tuple([keys[m] for m in i.modules]) if i.modules else ()
-    # Spelt out for speed: a recording makes a row for every instruction that an edit touches.
+    # Written out for speed: a recording makes a row for every instruction that an edit touches.
     return _new_row(
         Row,
         (
@@ -86,7 +86,7 @@ def rows_of(program: Program) -> Rows:
 
 
 def build(rows: Rows, program: Program | None = None) -> Program:
-    """The program that the tables describe, with the same ids and order; in an empty one, if given."""
+    """Build the program that the tables describe, with the same ids and order; into ``program`` if given."""
     program = Program() if program is None else program
     program.take_facts(rows)
     fill(program, rows)
@@ -94,7 +94,7 @@ def build(rows: Rows, program: Program | None = None) -> Program:
 
 
 def fill(program: Program, rows: Rows) -> dict[int, Module]:
-    """Put what the tables describe into a program without instructions; the modules by key."""
+    """Fill an empty program from the tables; returns the modules by key."""
     modules = {k: _module(program, m) for k, m in sorted(rows.modules.items())}
     made: dict[int, Instruction] = {}
     ordered = sorted(rows.instructions.values(), key=_place)

@@ -1,4 +1,4 @@
-"""Arrays that operations offer as operands worth trying; the same ones in every run."""
+"""Arrays for samples of operations, the same in every run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.compiler.ir.dtypes import Array
 
 
 def grid(*lens: int, type: Any = np.float32) -> Array:
-    """0, 1, 2… in row-major order, so that every element is told from every other."""
+    """0, 1, 2… in row-major order, so that all elements differ."""
     return np.arange(int(np.prod(lens))).reshape(lens).astype(type)
 
 
@@ -20,5 +20,5 @@ def noise(*lens: int, type: Any = np.float32, seed: int = 0) -> Array:
 
 
 def digits(*lens: int, low: int = -9, high: int = 10, type: Any = np.int8, seed: int = 0) -> Array:
-    """Random integers from ``low`` to below ``high``."""
+    """Random integers in [``low``, ``high``)."""
     return np.random.default_rng(seed).integers(low, high, lens).astype(type)

@@ -21,12 +21,12 @@ class Dim:
     max: int
     optimals: tuple[int, ...] = ()
     name: str = field(default="", compare=False, repr=False)
-    """What the length follows from: lengths of one name are equal. Neither compared nor printed."""
+    """The origin of the length: equal names mean equal lengths. Neither compared nor printed."""
     sym: Expr | None = field(default=None, repr=False)
-    """The expression that the length is, if it is symbolic; the range and the optimals follow from it."""
+    """The expression of a symbolic length; range and optimals follow from it."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty range; drop optimals and name where the range is a single length."""
+        """Reject an empty range; drop optimals and name if the range is a single length."""
         if not 0 <= self.min <= self.max:
             raise ShapeError(f"dimension [{self.min}..{self.max}]: expected 0 <= min <= max")
         if self.min == self.max:
@@ -38,7 +38,7 @@ class Dim:
         """The symbolic dimension of an expression; an integer is a literal.
 
         Raises:
-            ShapeError: The expression is negative whatever its symbols are.
+            ShapeError: The expression is negative for all values of its symbols.
         """
         sym = value if isinstance(value, Expr) else lit(value)
         low, high = sym.interval
@@ -53,7 +53,7 @@ class Dim:
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether the length is an expression, and not only a range."""
+        """Whether the length is an expression and not just a range."""
         return self.sym is not None
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Shape:
     dyn_strides: tuple[Expr, ...] = ()
     """The strides of a shape whose dimensions are all symbolic."""
     ranges: tuple[Dim, ...] = ()
-    """The ranges of single lengths that the lens settled from. Neither compared nor printed."""
+    """The one-length ranges that became the static lens. Neither compared nor printed."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Shape:
         """A static shape; row-major strides unless given.
 
         Raises:
-            ShapeError: A length or stride is negative, or their counts differ.
+            ShapeError: A length or stride is negative, or there are not as many strides as lens.
         """
         lens = tuple(lens)
         self.type = type if isinstance(type, DType) else DType.of(type)
@@ -115,7 +115,9 @@ class Shape:
                 f"lens {_list(self.lens)} and strides {_list(self.strides)}: expected equal counts"
             )
         if min(self.lens + self.strides, default=0) < 0:
-            raise ShapeError(f"lens {_list(self.lens)}, strides {_list(self.strides)}: negative")
+            raise ShapeError(
+                f"lens {_list(self.lens)}, strides {_list(self.strides)}: expected no negative number"
+            )
 
     @classmethod
     def scalar(cls, type: DType) -> Shape:
@@ -131,7 +133,7 @@ class Shape:
     ) -> Shape:
         """A tensor with range-based dimensions; static when every dimension is an int.
 
-        One whose dimensions are all symbolic has strides: row-major ones unless given.
+        If all dimensions are symbolic, the shape has strides: row-major ones unless given.
 
         Raises:
             ShapeError: Strides were given for dimensions that are not all symbolic, or too few.
@@ -152,7 +154,7 @@ class Shape:
 
     @classmethod
     def settled(cls, type: DType, dims: Sequence[Dim]) -> Shape:
-        """The static shape that ranges of single lengths come to; it knows them."""
+        """The static shape for one-length ranges, which it remembers."""
         shape = cls(type, [d.min for d in dims])
         shape.ranges = tuple(dims)
         return shape
@@ -167,9 +169,9 @@ class Shape:
 
     @classmethod
     def sequence_of(cls, element: Shape | None = None, kind: str = "sequence") -> Shape:
-        """The shape of any number of like values, or (``kind="optional"``) of one that may be missing.
+        """The shape of any number of similar values, or (``kind="optional"``) of one that may be missing.
 
-        Without an element, nothing is known of the values: there is none.
+        Without an element shape the sequence is empty, so nothing is known of its values.
         """
         shape = cls.tuple_of([] if element is None else [element])
         shape.kind = kind
@@ -183,7 +185,7 @@ class Shape:
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether every dimension is a symbolic expression, so that there are strides."""
+        """Whether every dimension is a symbolic expression; then the shape has strides."""
         return bool(self.dyn_strides)
 
     @property
@@ -214,7 +216,7 @@ class Shape:
 
     @cached_property
     def element_space(self) -> int:
-        """Elements from the first to the last one in memory, gaps included; of a range, the most."""
+        """Elements from the first to the last one in memory, gaps included; for ranges, the maximum."""
         if self.dims is not None:
             return min(prod(d.max for d in self.dims), _LARGEST)
         if not self.lens or 0 in self.lens:
@@ -238,7 +240,7 @@ class Shape:
 
     @cached_property
     def standard(self) -> bool:
-        """Packed and row-major; strides of axes of length 1 do not count, nor those of no elements."""
+        """Packed and row-major; axes of length 1 do not count, and an empty tensor is always standard."""
         if not self.packed:
             return False
         if self.dims is not None:
@@ -264,14 +266,14 @@ class Shape:
 
     @cached_property
     def is_scalar(self) -> bool:
-        """Whether every stride is 0: one value, however often repeated."""
+        """Whether every stride is 0: one value, repeated any number of times."""
         if self.dyn_strides:
             return all(s == _ZERO for s in self.dyn_strides)
         return bool(self.lens) and not any(self.strides)
 
     @cached_property
     def permutation(self) -> tuple[int, ...]:
-        """Axes from the slowest to the fastest in memory: stable, by (stride, length) descending."""
+        """Axes from the slowest to the fastest in memory: a stable sort by (stride, length), descending."""
         if self.dims is not None:
             return _symbolic_order(self)
         order = sorted(range(self.ndim), key=lambda i: (-self.strides[i], -self.lens[i]))
@@ -288,11 +290,11 @@ class Shape:
         return made
 
     def with_lens(self, lens: Sequence[int]) -> Shape:
-        """A packed shape of these lens that keeps this shape's order of axes in memory."""
+        """A packed shape with these lens and this shape's order of axes in memory."""
         return Shape.permuted(self.type, lens, self.permutation)
 
     def with_dims(self, dims: Sequence[Dim]) -> Shape:
-        """A packed shape of symbolic dimensions that keeps this shape's order of axes in memory.
+        """A packed shape with symbolic dimensions and this shape's order of axes in memory.
 
         Raises:
             ShapeError: This shape or one of the dimensions is known as a range only.
@@ -306,7 +308,7 @@ class Shape:
         return Shape(self.type, self.lens)
 
     def to_static(self, values: Mapping[Expr, int]) -> Shape:
-        """This shape where symbols have these values, strides too.
+        """This shape, strides included, with values for its symbols.
 
         Raises:
             ShapeError: A dimension is a range, a symbol has no value, or a length is negative.
@@ -319,7 +321,9 @@ class Shape:
             return self
         loose = [d for d in self.dims if d.sym is None and not d.is_fixed]
         if loose:
-            raise ShapeError(f"{self}: dimension {loose[0]} is no expression that has a value")
+            raise ShapeError(
+                f"{self}: dimension {loose[0]} is a range, not an expression that has a value"
+            )
         lens = [d.min if d.sym is None or d.is_fixed else d.sym.evaluate(values) for d in self.dims]
         strides = [s.evaluate(values) for s in self.dyn_strides]
         return Shape(self.type, lens, strides or None)
@@ -351,7 +355,7 @@ class Shape:
         )
 
     def __hash__(self) -> int:
-        """Hash over what equality compares."""
+        """Hash of the fields that equality compares."""
         return self._hash
 
     def __str__(self) -> str:
@@ -388,7 +392,7 @@ def _descending(values: Sequence[int]) -> bool:
 
 
 def _packed(shape: Shape) -> bool:
-    """Whether a symbolic shape is packed: whatever its symbols are, the elements fill their space."""
+    """Whether a symbolic shape is packed for all values of its symbols."""
     if not shape.dyn_strides:
         return False
     elements, space = _ONE, _ONE
@@ -399,7 +403,7 @@ def _packed(shape: Shape) -> bool:
 
 
 def _symbolic_order(shape: Shape) -> tuple[int, ...]:
-    """Axes by their largest strides, descending, if their least strides are in no other order."""
+    """Axes by their largest strides, descending, provided that their least strides agree with that order."""
     dims, strides = shape.dims or (), shape.dyn_strides
     if not strides:
         raise ShapeError(f"{shape}: dimensions that are ranges have no order in memory")
@@ -414,10 +418,10 @@ def _symbolic_order(shape: Shape) -> tuple[int, ...]:
 def symbolic_strides(
     dims: Sequence[Expr], given: Sequence[Expr | int] | None = None
 ) -> tuple[Expr, ...]:
-    """Strides as expressions: those given, else row-major ones.
+    """Strides as expressions: those given, or else row-major ones.
 
     Raises:
-        ShapeError: There are more or fewer than dimensions.
+        ShapeError: There are not as many strides as dimensions.
     """
     if given is not None and len(given) != len(dims):
         raise ShapeError(f"dims {_list(dims)} and strides {_list(given)}: expected equal counts")
@@ -430,14 +434,16 @@ def symbolic_strides(
 
 
 def from_permutation(type: DType, dims: Sequence[Dim], permutation: Sequence[int]) -> Shape:
-    """A packed shape of symbolic dimensions whose axes lie in memory in an order, slowest first.
+    """A packed shape with symbolic dimensions whose axes lie in memory in this order, slowest first.
 
     Raises:
         ShapeError: A dimension is known as a range only.
     """
     found = [d.sym for d in dims if d.sym is not None]
     if len(found) != len(dims):
-        raise ShapeError(f"dims {_list(dims)}: expected expressions only, for strides to follow")
+        raise ShapeError(
+            f"dims {_list(dims)}: expected expressions only, as strides depend on them"
+        )
     strides: list[Expr] = [_ONE] * len(found)
     step = _ONE
     for axis in reversed(permutation):
@@ -447,9 +453,9 @@ def from_permutation(type: DType, dims: Sequence[Dim], permutation: Sequence[int
 
 
 def common_permutation(shapes: Sequence[Shape]) -> tuple[int, ...]:
-    """The order of axes that most of the shapes have; broadcasted ones do not vote.
+    """The order of axes that most of the shapes have; broadcast shapes do not vote.
 
-    Ties go to the lexicographically smallest permutation; without a vote, the order is row-major.
+    Ties go to the lexicographically smallest permutation; with no votes, the order is row-major.
     """
     votes: dict[tuple[int, ...], int] = {}
     for shape in shapes:

@@ -1,4 +1,4 @@
-"""The rules by which shapes follow from ranges of lengths: the usual ones, and MIGraphX's."""
+"""Rules for inferring shapes from ranges of lengths: the default ones, and MIGraphX's."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from workbench.compiler.ir.shape import Shape
 
 @dataclass(frozen=True)
 class ShapeRules:
-    """The way a program infers shapes of results whose inputs have ranges of lengths."""
+    """A program's rules for the shapes of results whose inputs have ranges of lengths."""
 
     keeps_fixed: bool = False
-    """Whether shapes whose ranges are all single lengths stay dynamic, as they do in MIGraphX."""
+    """Whether shapes whose ranges are all of one length stay dynamic, as in MIGraphX."""
     strict: bool = False
-    """Whether operations refuse what MIGraphX refuses, though it could be computed."""
+    """Whether operations refuse what MIGraphX refuses, even if it could be computed."""
 
     def settle(self, inputs: Sequence[Shape], result: Shape) -> Shape:
-        """The result of an operation on these inputs: static where it settled, unless ranges are kept."""
+        """The shape of a result, with one-length ranges made static or kept as the rules say."""
         keeps = self.keeps_fixed and any(s.dims is not None for s in inputs)
         return _reopened(result) if keeps else result
 
 
 PLAIN = ShapeRules()
-"""The usual rules: ranges of single lengths settle, and what can be computed is allowed."""
+"""The default rules: one-length ranges become static, and everything computable is allowed."""
 
 STRICT = ShapeRules(keeps_fixed=True, strict=True)
 """MIGraphX's rules."""
 
 
 def _reopened(shape: Shape) -> Shape:
-    """The shape with ranges of single lengths in place of the lens that came from such."""
+    """The shape with one-length ranges restored where its lens came from them."""
     if shape.subs is None:
         return Shape.dynamic(shape.type, shape.ranges) if shape.ranges else shape
     parts = [_reopened(s) for s in shape.subs]

@@ -1,6 +1,6 @@
-"""The structure of an operation: how its elements become one. Passes, emitters and schedules ask for it.
+"""The structure of an operation: how it combines elements. Passes, emitters and schedules query it.
 
-An operation declares it as a class attribute, so that what asks need not know the operation's name.
+An operation declares it as a class attribute, so that code which queries it needs no operation's name.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from enum import Enum
 from workbench.compiler.ir.dtypes import DType
 
 MEAN = "{0} / {n}"
-"""The end of a sum that makes it a mean."""
+"""The finishing step that turns a sum into a mean."""
 
 
 @dataclass(frozen=True)
 class Monoid:
     """A reduction's monoid: lift an element, join two partial results associatively, finish.
 
-    The texts are C as in ``Operation.expression``, and may call the functions that it may call; in
-    ``lift`` and ``join``, ``T`` is the type that partial results are kept in.
+    The texts are C, as in ``Operation.expression``, and may call the same functions. In ``lift`` and
+    ``join``, ``T`` is the type of partial results.
     """
 
     join: str
-    """The joint result of two partial results ``{0}`` and ``{1}``."""
+    """Joins the partial results ``{0}`` and ``{1}``."""
     identity: Callable[[DType], float]
-    """The partial result of no elements, by the type of the elements."""
+    """The identity, the partial result of no elements, for an element type."""
     accumulator: Callable[[DType], DType]
-    """The type that partial results are kept in, by the type of the elements."""
+    """The type of partial results, for an element type."""
     lift: str = ""
     """The partial result of an element ``{0}``; by default the element itself."""
     finish: str = ""
-    """The result, of a partial result ``{0}`` of ``{n}`` elements; by default the partial result."""
+    """The result, from the partial result ``{0}`` of ``{n}`` elements; by default the partial result."""
 
     @property
     def is_sum(self) -> bool:
-        """Whether partial results are added up, and their sum is the result."""
+        """Whether partial results are added and the sum is the result."""
         return self.join == "{0} + {1}" and not self.finish
 
     @property
@@ -47,14 +47,14 @@ class Monoid:
 
 @dataclass(frozen=True)
 class Choice(Monoid):
-    """The place of the element that beats all others, of equals the first; ``join`` gives the element."""
+    """The index of the element that beats all others, the first among equals; ``join`` gives the element."""
 
     beats: str = ">"
-    """The comparison by which an element beats another; not-a-number beats every number."""
+    """The comparison by which one element beats another; NaN beats every number."""
 
     @property
     def keeps_one(self) -> bool:
-        """Whether the result of one element is that element: it is its place."""
+        """Whether the result of one element is that element; never, as the result is an index."""
         return False
 
 
@@ -71,6 +71,6 @@ class Contraction:
     """Sums of products of the elements of two operands: a matrix product or a convolution."""
 
     tag: str
-    """Of the ``group`` that it becomes the heart of."""
+    """The tag of the ``group`` that is fused around it."""
     general: str = ""
-    """The operation that does the same for any element type; empty where this one does."""
+    """The equivalent operation for any element type; empty if this one accepts any."""

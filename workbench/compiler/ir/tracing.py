@@ -1,4 +1,4 @@
-"""Traces of passes and runs, provided from outside of the compiler: without any, nothing is printed."""
+"""Traces of passes and runs, provided from outside the compiler; by default nothing is printed."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program
 
 PassTrace: TypeAlias = "Callable[[Program, str], Sequence[Listener]]"
-"""Gives listeners for passes that are about to run on a program, and for what: ``compile``, ``quantize``."""
+"""Returns listeners for passes about to run on a program, for ``compile`` or ``quantize``."""
 
 RunTrace: TypeAlias = "Callable[[Program, Mapping[str, Any]], list[Any] | None]"
-"""Runs a program on inputs by name and says what happens; None where no trace is wanted."""
+"""Runs a program on inputs by name and prints a trace; None if no trace is wanted."""
 
 _PASS_TRACES: list[PassTrace] = []
 _RUN_TRACES: list[RunTrace] = []
 
 
 def provide(passes: PassTrace, runs: RunTrace) -> None:
-    """Ask these whenever passes or a program are about to run."""
+    """Set the functions to call when passes or a program are about to run."""
     _PASS_TRACES.append(passes)
     _RUN_TRACES.append(runs)
 
 
 def listeners(program: Program, purpose: str) -> list[Listener]:
-    """The listeners that are wanted while passes run on a program."""
+    """The listeners for passes that run on a program."""
     return [one for trace in _PASS_TRACES for one in trace(program, purpose)]
 
 
 @contextmanager
 def traced(program: Program, purpose: str) -> Generator[None]:
-    """Passes that run on the program inside are traced where that is wanted."""
+    """Trace the passes that run on the program inside, if a trace is wanted."""
     added = listeners(program, purpose)
     program.listeners += added
     try:
@@ -44,6 +44,6 @@ def traced(program: Program, purpose: str) -> Generator[None]:
 
 
 def traced_run(program: Program, inputs: Mapping[str, Any]) -> list[Any] | None:
-    """The program's outputs where somebody wants a trace of the run; None elsewhere."""
+    """The program's outputs from a traced run; None if no trace is wanted."""
     results = (trace(program, inputs) for trace in _RUN_TRACES)
     return next((found for found in results if found is not None), None)

@@ -1,4 +1,4 @@
-"""Checks that a program is what every pass may rely on, and names the first thing that is not."""
+"""Checks of the invariants that every pass relies on; the error names the first violation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def validate(program: Program) -> None:
     """Check order, inputs, users, shapes, parameters, modules and ids of a whole program.
 
     Raises:
-        GraphError: Something is wrong; the message names the first problem, its instruction and module.
+        GraphError: An invariant is violated; the message names the first violation and where it is.
     """
     _check_modules(program)
     _check_calls(program)
@@ -33,7 +33,7 @@ def _check_modules(program: Program) -> None:
         if module.name != name:
             raise GraphError(f"module {module.name!r} is listed under the name {name!r}")
         if module.program is not program:
-            raise GraphError(f"module {name!r} is of another program")
+            raise GraphError(f"module {name!r} belongs to another program")
     reached = set(program.reachable_modules())
     for module in program.modules.values():
         if module not in reached:
@@ -41,7 +41,7 @@ def _check_modules(program: Program) -> None:
 
 
 def _check_calls(program: Program) -> None:
-    """Called modules are listed, and no module calls itself, however indirectly."""
+    """Check that called modules are listed, and that none calls itself, directly or indirectly."""
     calls = {m: _called(m, program) for m in program.modules.values()}
     done: set[Module] = set()
     for start in calls:
@@ -71,7 +71,7 @@ def _follow(
 
 
 def _check_order(program: Program) -> dict[Instruction, int]:
-    """Positions of all instructions; ids are unique and known, and orders ascend."""
+    """The position of each instruction; checks that ids are unique and known, and that orders ascend."""
     placed: dict[Instruction, int] = {}
     ids: dict[int, Instruction] = {}
     for module in program.modules.values():
@@ -79,9 +79,9 @@ def _check_order(program: Program) -> dict[Instruction, int]:
         for position, instruction in enumerate(module):
             other = ids.setdefault(instruction.id, instruction)
             if other is not instruction:
-                raise GraphError(f"{instruction!r} and {other!r} have one id")
+                raise GraphError(f"{instruction!r} and {other!r} have the same id")
             if instruction in placed or program.find(instruction.id) is not instruction:
-                raise GraphError(f"{instruction!r}: the program does not know it by its id")
+                raise GraphError(f"{instruction!r}: the program does not list its id")
             _check_place(instruction, module, before)
             placed[instruction] = position
             before = instruction
@@ -107,7 +107,7 @@ def _check_registered(program: Program, placed: dict[Instruction, int]) -> None:
 
 
 def _visible(program: Program) -> dict[Module, set[Module]]:
-    """For each module, the modules whose values it may use: its own, and those of its callers."""
+    """For each module, the modules whose values it may use: itself and its callers."""
     visible = {m: {m} for m in program.modules.values()}
     changed = True
     while changed:
@@ -129,7 +129,7 @@ def _check_inputs(
         if given.module not in visible:
             raise GraphError(
                 f"{instruction!r}: its input {given!r} is in module {given.module.name!r}, "
-                f"which {instruction.module.name!r} does not see"
+                f"whose values {instruction.module.name!r} cannot use"
             )
         if given.module is instruction.module and placed[given] >= placed[instruction]:
             raise GraphError(f"{instruction!r}: its input {given!r} comes after it")
@@ -142,7 +142,7 @@ def _check_users(instruction: Instruction, placed: dict[Instruction, int]) -> No
         if user not in placed:
             raise GraphError(f"{instruction!r}: its user {user!r} is not in the program")
         if instruction not in user.inputs:
-            raise GraphError(f"{instruction!r} lists {user!r} as a user, which does not use it")
+            raise GraphError(f"{instruction!r} lists {user!r} as a user, which is not one")
 
 
 def _check_parameters(module: Module) -> None:
@@ -153,9 +153,9 @@ def _check_parameters(module: Module) -> None:
 
 
 def _check_value(instruction: Instruction) -> None:
-    """A literal has data of its shape; other shapes are those that the operation infers."""
+    """Check that a literal has data of its shape, and that other shapes are those that are inferred."""
     if isinstance(instruction.op, Literal) != (instruction.literal is not None):
-        raise GraphError(f"{instruction!r}: literals have data, and nothing else has")
+        raise GraphError(f"{instruction!r}: expected data for a literal, and for nothing else")
     if instruction.literal is not None:
         expected = instruction.literal.shape
     elif isinstance(instruction.op, Param):
@@ -182,5 +182,5 @@ def _check_constant(instruction: Instruction) -> None:
     )
     if known != instruction.is_constant:
         raise GraphError(
-            f"{instruction!r}: it is {'' if known else 'not '}a constant, but not known so"
+            f"{instruction!r}: is_constant is {instruction.is_constant}; expected {known}"
         )

@@ -1,1 +1,1 @@
-"""Laws: rules tried on sample programs made for their patterns."""
+"""Laws: rules tried on random programs that match their patterns."""

@@ -1,4 +1,4 @@
-"""Checking a rule by its law: it is tried on programs made for its pattern, and must change no result."""
+"""Checks of rules by their laws: a rule is tried on programs that match it, and must change no result."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _MOST_EDITS = 200
 
 @dataclass
 class RuleReport:
-    """The report on a rule. ``passed`` says whether its law held wherever it was tried."""
+    """The report on a rule; ``passed`` says whether its law held in every trial."""
 
     rule: Rule
     fired: int = 0
-    """Programs on which it applied."""
+    """Number of programs to which it applied."""
     declined: Counter[str] = field(default_factory=Counter[str])
-    """Reasons for which it did not, each with the number of programs."""
+    """The reasons for which it declined, each with the number of programs."""
     failure: str = ""
-    """What went wrong; empty if nothing did."""
+    """The failure, if there was one; otherwise empty."""
     before: Program | None = None
-    """The program on which it went wrong."""
+    """The program on which it failed."""
     after: Program | None = None
-    """What the rule made of it."""
+    """That program after the rule."""
     inputs: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The inputs for which results differ."""
+    """The inputs for which the results differ."""
 
     @property
     def passed(self) -> bool:
@@ -52,7 +52,7 @@ class RuleReport:
         return self.passed
 
     def __str__(self) -> str:
-        """The verdict, and the program on which the law is broken."""
+        """The verdict, and the program that breaks the law."""
         head = f"{self.rule.name}: {self.rule.law}"
         lines = [head, f"applied to {self.fired} programs"]
         lines += [f"declined {n}: {reason}" for reason, n in self.declined.most_common(5)]
@@ -72,26 +72,28 @@ def check_rule(
     tolerance: float = 1e-6,
     seed: int = 0,
 ) -> RuleReport:
-    """Try a rule by its law, on programs that are made for its pattern, and on given ones.
+    """Try a rule by its law on random programs that match its pattern, and on given ones.
 
-    Each program is run before and after, with every float computed in float64: results must be equal, the
-    program valid, and the rule at rest on what it made.
+    Each program is run before and after the rule, with every float in float64: the results must be equal,
+    the program valid, and repeated application of the rule must end.
 
     Args:
-        rule: What to try; made by ``wb.rule``.
-        programs: More programs to try it on; they are left as they are.
-        count: On how many of the made programs it has to apply before that is enough.
+        rule: The rule; made by ``wb.rule``.
+        programs: More programs to try it on; they are not changed.
+        count: The number of random programs to which it must apply before the check ends.
         tolerance: Relative RMS up to which results are equal: more than 1e-6 for an approximation.
-        seed: Seed of the made programs and of all inputs.
+        seed: Seed of the random programs and of all inputs.
 
     Returns:
-        The report; where the law is broken, with the program, its inputs, and what the rule made of it.
+        The report; if the law is broken, with the program, its inputs, and the program after the rule.
 
     Raises:
-        RewriteError: What was given is no rule.
+        RewriteError: The argument is not a rule.
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise RewriteError(f"{rule!r} is no rule; make one of a function with @wb.rule(pattern)")
+        raise RewriteError(
+            f"{rule!r} is not a rule; make one from a function with @wb.rule(pattern)"
+        )
     report = RuleReport(rule)
     random = Random(seed)
     for program in programs:
@@ -106,15 +108,15 @@ def check_rule(
             return report
     if not report.fired:
         report.failure = (
-            f"no program was found that meets its pattern in {_TRIES} tries; give some as programs="
+            f"no program in {_TRIES} tries matched its pattern; pass some that do as programs="
             if not report.declined
-            else "it declined everywhere; give programs= on which it applies"
+            else "it declined everywhere; pass programs to which it applies as programs="
         )
     return report
 
 
 def _grown(rule: Rule, random: Random) -> Program | None:
-    """A program whose last computation the rule may match."""
+    """A program whose last instruction the rule may match."""
     grower = Grower(random)
     try:
         with np.errstate(all="ignore"):
@@ -126,14 +128,14 @@ def _grown(rule: Rule, random: Random) -> Program | None:
 
 
 def _try(report: RuleReport, program: Program, random: Random, tolerance: float) -> bool:
-    """Apply the rule everywhere in a program; whether its law held."""
+    """Apply the rule everywhere in a program; returns whether its law held."""
     before = program.clone()
     inputs = {n: numbers(random, _static(s)) for n, s in program.parameters.items()}
     try:
         validate(program)
         _results(program, inputs, True)
     except WorkbenchError:
-        return True  # the program itself is at fault
+        return True  # the program fails even without the rule
     try:
         with Recording(program) as recording:
             edits = drive(program, (report.rule,), _MOST_EDITS)
@@ -149,10 +151,10 @@ def _try(report: RuleReport, program: Program, random: Random, tolerance: float)
 
 
 def _difference(before: Program, after: Program, inputs: dict[str, Any], tolerance: float) -> str:
-    """The difference of results, with every float in float64 and as typed; empty where there is none.
+    """The difference of results, both in float64 and as typed; empty if there is none.
 
-    Either alone may say more than the law is about: as typed, sums are rounded elsewhere; in float64,
-    a conversion to a narrow type neither rounds nor saturates.
+    One alone can differ for reasons outside the law: as typed, sums are rounded in another order; in
+    float64, a conversion to a narrow type neither rounds nor saturates.
     """
     found = ""
     for float64 in (True, False):
@@ -177,7 +179,7 @@ def _results(program: Program, inputs: dict[str, Any], float64: bool) -> list[An
 
 
 def _static(shape: Shape) -> Shape:
-    """A shape with its ranges at their least, or at their first optimal length."""
+    """A shape with its ranges at their first optimal length, or else at their minimum."""
     if shape.dims is None:
         return shape
     return Shape(shape.type, [(d.optimals or (d.min,))[0] for d in shape.dims])

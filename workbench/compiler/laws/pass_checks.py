@@ -1,4 +1,4 @@
-"""Watching the passes of a compilation: is the program valid after each, does it compute the same."""
+"""Checks after each pass of a compilation: the program must be valid and compute the same results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Validation(Listener):
             GraphError: The pass left an invalid program; it is named.
         """
         if error is not None:
-            return  # the pass's own error is said, and nothing else
+            return  # the pass's own error is reported instead
         try:
             validate(self.program)
         except GraphError as invalid:
@@ -40,14 +40,14 @@ class Validation(Listener):
             self.compare(pass_)
 
     def compare(self, pass_: PassLike) -> None:
-        """Nothing more is checked."""
+        """Do nothing; a subclass may compare results."""
 
 
 class MeaningCheck(Validation):
-    """A listener that also runs the program after every pass and compares the results with the first.
+    """A listener that also runs the program after every pass and compares the results with the original ones.
 
     Args:
-        recording: What is being recorded of the program; it names the edit that is to blame.
+        recording: The recording of the program; it names the edit that caused a difference.
         inputs: An array for each parameter.
         tolerance: Relative RMS up to which results are equal; by default by the types in the program.
     """
@@ -55,7 +55,7 @@ class MeaningCheck(Validation):
     def __init__(
         self, recording: Recording, inputs: Mapping[str, Any], tolerance: float | None = None
     ) -> None:
-        """Run the program as it is now: that is what later results are compared with."""
+        """Run the program in its current state; later results are compared with these."""
         super().__init__(recording.program)
         self.recording = recording
         self.inputs = dict(inputs)
@@ -63,7 +63,7 @@ class MeaningCheck(Validation):
         self.wanted = Interpreter(self.program).run(self.inputs)
 
     def compare(self, pass_: PassLike) -> None:
-        """Run, compare, and find the edit after which the results differ.
+        """Run, compare, and find the first edit after which the results differ.
 
         Raises:
             MeaningError: A result differs by more than the tolerance; the message names pass and rule.
@@ -90,7 +90,7 @@ class MeaningCheck(Validation):
         return ""
 
     def _first_wrong(self, step: Step) -> Edit | None:
-        """By bisection, the edit after which results are wrong."""
+        """The first edit after which the results are wrong, by bisection."""
         low, high = 0, len(step.edits)  # right after `low` edits, wrong after `high`
         while high - low > 1:
             middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Small random programs that meet a pattern: what a rule is tried on without a program written for it."""
+"""Small random programs that match a pattern, so that a rule can be tried without writing any."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ ANY = (
     "squeeze", "unsqueeze", "multibroadcast", "broadcast", "slice", "concat", "reduce_sum", "reduce_max",
     "dot", "convert", "contiguous", "pow", "where", "softmax",
 )  # fmt: skip
-"""Operations that stand where a pattern says nothing."""
+"""Operations drawn where a pattern leaves the choice open."""
 
 _DEPTH = 3
 
 
 class Unfit(Exception):  # noqa: N818
-    """A draw that leads nowhere; another draw may succeed."""
+    """A random draw that cannot be completed; another draw may succeed."""
 
 
 class Grower:
-    """One random program, grown from its result towards its parameters."""
+    """One random program, built from its result towards its parameters."""
 
     def __init__(self, random: Random) -> None:
         """An empty program."""
@@ -53,10 +53,10 @@ class Grower:
         self.bound: dict[str, Instruction] = {}
 
     def grow(self, pattern: Pattern) -> Instruction:
-        """An instruction that is meant to meet the pattern, returned by the program.
+        """An instruction intended to match the pattern, returned by the program.
 
         Raises:
-            Unfit: No program came of what was drawn.
+            Unfit: The random draw could not be completed.
         """
         root = self._root(pattern)
         inner = [i for i in self.program.main if i.inputs and i is not root]
@@ -89,7 +89,7 @@ class Grower:
         return self.random.random() < share
 
     def _value(self, pattern: Pattern, shape: Shape, depth: int, name: str = "") -> Instruction:
-        """An instruction of these lens that meets a pattern as far as can be seen."""
+        """An instruction with these lens that matches a pattern, as far as that can be checked here."""
         known = self.bound.get(pattern.binding or "")
         if known is not None:
             if (known.shape.type, known.shape.lens) != (shape.type, shape.lens):
@@ -110,7 +110,7 @@ class Grower:
         return made
 
     def _made(self, name: str, pattern: Pattern, shape: Shape, depth: int) -> Instruction:
-        """An operation of that name with a result of these lens."""
+        """An operation of that name whose result has these lens."""
         maker = MAKERS.get(name)
         if maker is not None:
             op, shapes = maker(self.random, name, shape)
@@ -163,7 +163,7 @@ class Grower:
     # Leaves
 
     def _leaf(self, pattern: Pattern, shape: Shape, depth: int) -> Instruction:
-        """A value for which the pattern's test holds: a parameter, a constant, or something computed."""
+        """A value that passes the pattern's test: a parameter, a constant, or a computed value."""
         kinds = [self._parameter, self._literal, self._uniform, self._repeated, self._computed]
         tested = pattern.structure is not None or pattern.kind is not None
         weights = (5, 3, 3, 3, 2) if tested else (8, 2, 1, 1, 2)
@@ -229,13 +229,13 @@ class Grower:
 class _Sample(NamedTuple):
     op: Operation
     shapes: list[Shape]
-    """Of the operands."""
+    """The shapes of the operands."""
     result: tuple[DType, Lens] | None
-    """Its type and lens; None where it is no one tensor of known lens."""
+    """The result's type and lens; None unless it is a single tensor with known lens."""
 
 
 def _roots(pattern: Pattern) -> list[str]:
-    """The operations that may stand at the root: of a kind, all of the workbench's own that are of it."""
+    """The operations that may be the root; for a kind, all built-in operations of that kind."""
     among = pattern.ops or (ANY if pattern.kind is None else _own())
     return [n for n in sorted(among) if pattern.may_be(find(n))]
 
@@ -246,7 +246,7 @@ def _own() -> list[str]:
 
 @cache
 def _samples(kind: type[Operation]) -> tuple[_Sample, ...]:
-    """The samples of an operation without their arrays, which take longer to draw than all the rest."""
+    """The samples of an operation without their arrays, which would take most of the time to draw."""
     found: list[_Sample] = []
     for op, operands in kind.samples():
         shapes = [v.shape if isinstance(v, Argument) else Argument.of(v).shape for v in operands]
@@ -263,7 +263,7 @@ def _result(op: Operation, shapes: list[Shape]) -> tuple[DType, Lens] | None:
 
 
 def numbers(random: Random, shape: Shape) -> Any:
-    """Random values whose sums and products are exact: quarters for floats, small integers for the rest."""
+    """Random values with exact sums and products: quarters for floats, small integers otherwise."""
     count = int(np.prod(shape.lens))
     if shape.type.is_float:
         values = [random.randint(-8, 8) / 4 for _ in range(count)]
@@ -273,7 +273,7 @@ def numbers(random: Random, shape: Shape) -> Any:
     return np.array(values, np.float64).reshape(shape.lens).astype(shape.type.numpy)
 
 
-# What operand gives a result of these lens
+# Operands for results with given lens
 
 Maker = Callable[[Random, str, Shape], tuple[Operation, list[Shape]]]
 
@@ -411,4 +411,4 @@ MAKERS: dict[str, Maker] = {
     **dict.fromkeys(("equal", "greater", "less"), _compared),
     **dict.fromkeys(("contiguous", "identity"), _same),
 }
-"""For an operation: one whose result has given lens, and the shapes of its operands."""
+"""By operation: an instance whose result has the given lens, and the shapes of its operands."""

@@ -1,4 +1,4 @@
-"""Macros: what MIGraphX calls op builders; ``expand`` inserts the instructions that a name stands for."""
+"""Macros, which MIGraphX calls op builders; ``expand`` inserts the instructions of one."""
 
 from workbench.compiler.macros import (
     contractions,  # pyright: ignore[reportUnusedImport]  # noqa: F401

@@ -1,4 +1,4 @@
-"""Compositions that macros and importers share, emitted in a fixed order: gemm, normalisation, GELU."""
+"""Compositions shared by macros and importers, emitted in a fixed order: gemm, normalisation, GELU."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def batchnorm(
 
 
 def mean_variance_normalization(emit: Emitter, x: Instruction, axes: Sequence[int]) -> Instruction:
-    """The value less its mean, over its deviation: the root of the mean square less the squared mean."""
+    """The value minus its mean, divided by its deviation: √(mean of squares − square of the mean)."""
     mean = emit.add("reduce_mean", x, axes=tuple(axes))
     squared_mean = emit.common("mul", mean, mean)
     mean_square = emit.add("reduce_mean", emit.common("mul", x, x), axes=tuple(axes))
@@ -75,7 +75,7 @@ def mean_variance_normalization(emit: Emitter, x: Instruction, axes: Sequence[in
 def celu(emit: Emitter, x: Instruction, alpha: float) -> Instruction:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
     if alpha == 0:
-        raise emit.fail("alpha=0; expected another value")
+        raise emit.fail("alpha=0; expected a non-zero number")
     zero, one, slope = (
         emit.spread_like(emit.scalar(x.shape.type, v), x) for v in (0.0, 1.0, alpha)
     )
@@ -108,6 +108,6 @@ def gelu_tanh(emit: Emitter, x: Instruction, fast: bool = False) -> Instruction:
 
 
 def gelu_quick(emit: Emitter, x: Instruction, alpha: float) -> Instruction:
-    """GELU by the logistic function."""
+    """GELU approximated by the logistic function."""
     scaled = emit.common("mul", emit.scalar(x.shape.type, alpha), x)
     return emit.common("mul", x, emit.add("sigmoid", scaled))

@@ -31,7 +31,7 @@ def gemm(
 def dot(emit: Emit, inputs: list[Instruction]) -> Instruction:
     """A matrix product whose leading dimensions broadcast.
 
-    Two more inputs are what is multiplied where the first two need no broadcast.
+    Two further inputs, if given, are multiplied instead if the first two need no broadcast.
     """
     if len(inputs) == 3:
         raise emit.fail("3 inputs; expected 2 or 4")
@@ -63,7 +63,7 @@ def batchnorm(emit: Emit, inputs: list[Instruction], *, epsilon: float = 1e-5) -
 def mean_variance_normalization(
     emit: Emit, inputs: list[Instruction], *, axes: tuple[int, ...] = (0, 2, 3)
 ) -> Instruction:
-    """The value less its mean, over its deviation."""
+    """The value minus its mean, divided by its deviation."""
     rank = inputs[0].shape.ndim
     if len(axes) != rank - 1:
         raise emit.fail(f"axes {list(axes)} for {rank} dimensions; expected {rank - 1} axes")
@@ -71,7 +71,7 @@ def mean_variance_normalization(
 
 
 def shifted(emit: Emit, value: Instruction, shift: Instruction) -> Instruction:
-    """A uint8 value plus a shift, as int8; in half, which holds every value in between."""
+    """A uint8 value plus a shift, as int8; added in half, which is exact here."""
     moved = emit.common("add", emit.convert(value, DType.HALF), shift)
     return emit.convert(moved, DType.INT8)
 
@@ -80,7 +80,7 @@ def shifted(emit: Emit, value: Instruction, shift: Instruction) -> Instruction:
 def bias_uint8(
     emit: Emit, inputs: list[Instruction], *, has_bias: bool = False
 ) -> list[Instruction]:
-    """A value as int8, a uint8 one less 128; and the value less its zero point, likewise shifted."""
+    """A value as int8, for uint8 minus 128; and that value minus its zero point, shifted likewise."""
     x, zero = inputs
     if x.shape.type is DType.UINT8:
         shift = emit.scalar(DType.HALF, -128)

@@ -36,7 +36,7 @@ def convolution(
     group: int = 1,
     padding_mode: PaddingMode = PaddingMode.DEFAULT,
 ) -> Instruction:
-    """A convolution, and a number added for each channel where there is a third input."""
+    """A convolution, plus a bias for each channel if there is a third input."""
     attributes = _attributes(
         emit, inputs, auto_pad, paddings, strides, dilations, group, padding_mode
     )
@@ -62,7 +62,7 @@ def quant_convolution(
     group: int = 1,
     padding_mode: PaddingMode = PaddingMode.DEFAULT,
 ) -> Instruction:
-    """A convolution of int8 or uint8, each operand less the zero point behind it."""
+    """A convolution of int8 or uint8 operands, each minus its zero point."""
     x, weights = inputs[:2]
     attributes = _attributes(
         emit, inputs, auto_pad, paddings, strides, dilations, group, padding_mode
@@ -102,12 +102,12 @@ def _attributes(
     group: int,
     padding_mode: PaddingMode,
 ) -> dict[str, Any]:
-    """The operation's attributes, complete for the input's number of spatial axes."""
+    """The operation's attributes, completed for the input's number of spatial axes."""
     x, weights = (dims_of(i.shape)[2:] for i in inputs[:2])
     rank = len(x)
     if not rank or len(weights) != rank:
         shapes = f"{inputs[0].shape} and {inputs[1].shape}"
-        raise emit.fail(f"{shapes}; expected at least one spatial axis, as many in both")
+        raise emit.fail(f"{shapes}; expected at least one spatial axis, and equally many in both")
     strides = _list(emit, "strides", strides, (1,) * rank)
     dilations = _list(emit, "dilations", dilations, (1,) * rank)
     if paddings and len(paddings) not in (rank, 2 * rank):
@@ -133,17 +133,19 @@ def _attributes(
 
 def _list(emit: Emit, what: str, given: Ints, default: Ints) -> Ints:
     if given and (len(given) != len(default) or min(given) < 1):
-        raise emit.fail(f"{what} {list(given)}; expected {len(default)} numbers of 1 or more")
+        raise emit.fail(f"{what} {list(given)}; expected {len(default)} positive numbers")
     return given or default
 
 
 def _zero_point(emit: Emit, value: Instruction, given: list[Instruction]) -> Instruction | None:
-    """The zero point, or None where a shift to int8 makes it 0; a literal stands for that one."""
+    """The zero point, or None if a shift to int8 makes it 0; then a literal of its value is emitted."""
     type = value.shape.type
     middle = 128 if type is DType.UINT8 else 0
     if given and given[0].shape.type is not type:
         found = given[0].shape.type.type_name
-        raise emit.fail(f"a zero point of {found}; expected {type.type_name}, as what it is of")
+        raise emit.fail(
+            f"a zero point of {found}; expected {type.type_name}, the type of its operand"
+        )
     if given and not (given[0].is_constant and bool(np.all(evaluate_constant(given[0]) == middle))):
         return given[0]
     emit.scalar(type, middle)

@@ -1,4 +1,4 @@
-"""The macro of Einstein sums, as transposes, matrix products and sums."""
+"""The macro for Einstein sums, as transposes, matrix products and sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INDEX = DType.INT64
 
 @dataclass
 class _Term:
-    """A value, and the columns of the equation that its axes stand for; all others have length 1."""
+    """A value, and the columns of the equation that its axes represent; all others have length 1."""
 
     value: Instruction
     present: set[int]
@@ -52,20 +52,24 @@ def einsum(emit: Emit, inputs: list[Instruction], *, equation: str = "") -> Inst
 def _labels(
     emit: Emit, equation: str, inputs: Sequence[Instruction]
 ) -> tuple[list[list[str]], list[str]]:
-    """The labels of each input's axes, and of the output's; an ellipsis as a label for each axis."""
+    """The labels of each input's axes, and of the output's; an ellipsis becomes a label per axis."""
     left, right = _sides(emit, equation)
     if len(left) != len(inputs):
-        raise emit.fail(f"equation {equation!r} has {len(left)} terms for {len(inputs)} inputs")
+        raise emit.fail(
+            f"equation {equation!r} has {len(left)} terms; expected {len(inputs)}, one per input"
+        )
     hidden: int | None = None
     terms: list[list[str]] = []
     for number, (term, x) in enumerate(zip(left, inputs, strict=True), 1):
         rank = len(emit.static(x, f"input {number}"))
         spare = rank - len([c for c in term if c != _DOTS])
         if spare < 0 or (spare and _DOTS not in term):
-            raise emit.fail(f"term {number} of {equation!r} is for another rank than {rank}")
+            raise emit.fail(f"term {number} of {equation!r} does not fit an input of rank {rank}")
         if _DOTS in term:
             if hidden not in (None, spare):
-                raise emit.fail(f"the ellipses of {equation!r} stand for {hidden} and {spare} axes")
+                raise emit.fail(
+                    f"the ellipses of {equation!r} cover {hidden} and {spare} axes; expected equally many"
+                )
             hidden = spare
         terms.append(_opened(term, spare))
     known = [c for t in terms for c in t]
@@ -77,7 +81,7 @@ def _labels(
 
 
 def _sides(emit: Emit, equation: str) -> tuple[list[list[str]], list[str] | None]:
-    """The terms of an equation as lists of labels; the output's, if it has an arrow."""
+    """The terms of an equation as lists of labels; the output's, if there is an arrow."""
     found = _TOKEN.findall(equation)
     if "".join(found) != equation:
         raise emit.fail(f"equation {equation!r}; expected letters, commas, '...' and '->'")
@@ -86,7 +90,7 @@ def _sides(emit: Emit, equation: str) -> tuple[list[list[str]], list[str] | None
     for token in (t for t in found if not t.isspace()):
         if token in {"->", ","}:
             if arrow:
-                what = "a second '->'" if token == "->" else "a comma behind '->'"
+                what = "a second '->'" if token == "->" else "a comma after '->'"
                 raise emit.fail(f"equation {equation!r} has {what}")
             if not terms[-1]:
                 raise emit.fail(f"equation {equation!r} has no term before {token!r}")
@@ -133,7 +137,7 @@ def _spread(emit: Emit, x: Instruction, labels: list[str], columns: list[str]) -
 
 
 def _diagonal(emit: Emit, x: Instruction, labels: list[str]) -> tuple[Instruction, list[str]]:
-    """``x`` with one axis for each label: of axes with the same label, the diagonal is taken."""
+    """``x`` with one axis per label: the diagonal is taken of axes with the same label."""
     repeated = sorted({label for label in labels if labels.count(label) > 1})
     if not repeated:
         return x, labels
@@ -143,7 +147,9 @@ def _diagonal(emit: Emit, x: Instruction, labels: list[str]) -> tuple[Instructio
     if len(repeated) > 1:
         raise emit.fail(f"labels {' and '.join(repeated)} are repeated in one term; expected one")
     if len({lens[i] for i in axes}) > 1:
-        raise emit.fail(f"label {repeated[0]!r} stands for axes of different lengths: {x.shape}")
+        raise emit.fail(
+            f"label {repeated[0]!r} has axes of different lengths: {x.shape}; expected equal ones"
+        )
     if any(i > axes[0] for i in outer):
         raise emit.fail(f"label {repeated[0]!r} is repeated; expected its axes to be the last ones")
     count, length = prod(lens[i] for i in outer), lens[axes[0]]
@@ -163,7 +169,7 @@ def _summed(emit: Emit, term: _Term, columns: set[int]) -> _Term:
 
 
 def _product(emit: Emit, left: _Term, right: _Term, later: set[int]) -> _Term:
-    """A batched matrix product over the columns that both have and nobody needs later."""
+    """A batched matrix product that sums over the columns that both have and nothing needs later."""
     columns = range(left.value.shape.ndim)
     both, either = left.present & right.present, left.present | right.present
     total = [c for c in columns if c in both and c not in later]
@@ -190,7 +196,7 @@ def _product(emit: Emit, left: _Term, right: _Term, later: set[int]) -> _Term:
 def _matched(
     emit: Emit, a: Instruction, b: Instruction, axes: Sequence[int]
 ) -> tuple[Instruction, Instruction]:
-    """Both operands with equal lengths on these axes."""
+    """Both operands broadcast to equal lengths on these axes."""
     left, right = list(a.shape.lens), list(b.shape.lens)
     for i in axes:
         if left[i] == 1:

@@ -1,4 +1,4 @@
-"""Macros on elements: broadcasting operations, activations, clip and tile."""
+"""Elementwise macros: broadcasting operations, activations, clip and tile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbench.compiler.macros.table import macro
 def pointwise(
     emit: Emit, inputs: list[Instruction], *, broadcasted_axis: int | None = None
 ) -> Instruction:
-    """One operation on two inputs that are broadcast, or of which the shorter lies along an axis."""
+    """An operation on two inputs that are broadcast, or of which the shorter is placed along an axis."""
     a, b = inputs
     if broadcasted_axis is None:
         return emit.common(emit.name, a, b)
@@ -41,9 +41,9 @@ def celu(emit: Emit, inputs: list[Instruction], *, alpha: float = 1.0) -> Instru
 
 @macro("clip", least=1, most=3)
 def clip(emit: Emit, inputs: list[Instruction]) -> Instruction:
-    """A value kept above a lower and below an upper bound, either of which may be left out."""
+    """A value clamped to a lower and an upper bound, either of which may be omitted."""
     x, low, high = [*inputs, None, None][:3]
-    assert x is not None  # there is one input at least
+    assert x is not None  # there is at least one input
     low, high = (None if v is None or isinstance(v.op, Undefined) else v for v in (low, high))
     if low is not None and high is not None:
         return emit.common("clip", x, low, high)
@@ -54,7 +54,7 @@ def clip(emit: Emit, inputs: list[Instruction]) -> Instruction:
 
 @macro("gelu_quick", least=1, most=1)
 def gelu_quick(emit: Emit, inputs: list[Instruction], *, alpha: float = 1.0) -> Instruction:
-    """GELU by the logistic function: ``x * sigmoid(alpha * x)``."""
+    """GELU approximated by the logistic function: ``x * sigmoid(alpha * x)``."""
     return compositions.gelu_quick(emit, inputs[0], alpha)
 
 
@@ -77,7 +77,7 @@ def gelu_split(emit: Emit, inputs: list[Instruction]) -> Instruction:
     last = dims_of(x.shape)[-1:]
     n = last[0].min if last and last[0].is_fixed else 0
     if n < 2 or n % 2:
-        raise emit.fail(f"input {x.shape}; expected an even last dimension of 2 or more")
+        raise emit.fail(f"input {x.shape}; expected an even last dimension of at least 2")
     left, right = emit.slice(x, -1, 0, n // 2), emit.slice(x, -1, n // 2, n)
     return emit.common("mul", left, compositions.gelu_erf(emit, right))
 
@@ -104,5 +104,5 @@ def _tile_ranges(
     spread = emit.add("multibroadcast", split, split, out_dyn_dims=tuple(dims))
     lens = [r * d.min if d.is_fixed else -1 for r, d in zip(repeats, own, strict=True)]
     if lens.count(-1) > 1:
-        raise ShapeError(f"macro tile: {x.shape}; expected one dimension that is a range at most")
+        raise ShapeError(f"macro tile: {x.shape}; expected at most one dimension that is a range")
     return emit.reshape(spread, *lens)

@@ -1,4 +1,4 @@
-"""A place in a module at which compositions emit instructions, with MIGraphX's broadcasts and conversions."""
+"""Emitters: where compositions insert instructions, with MIGraphX's broadcasts and conversions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RANK = [DType.INT32, DType.UINT32, DType.INT64, DType.UINT64]
 
 
 def common_type(types: Sequence[DType]) -> DType:
-    """The type that values of these types meet in: C++'s usual arithmetic conversions."""
+    """The common type of values with these types, by C++'s usual arithmetic conversions."""
     return reduce(_common, types)
 
 
@@ -37,7 +37,7 @@ def _common(a: DType, b: DType) -> DType:
 
 
 class Emitter(Protocol):
-    """The context that a composition emits into: a place in a module, or an importer's node."""
+    """The context into which a composition emits: a position in a module, or an importer's node."""
 
     def add(
         self, op: str, *inputs: Instruction, modules: Sequence[Module] = (), **attributes: Any
@@ -62,7 +62,7 @@ class Emitter(Protocol):
         ...
 
     def spread_like(self, value: Instruction, like: Instruction) -> Instruction:
-        """A broadcast of the value to the lens of another one, even where they are equal."""
+        """A broadcast of the value to the lens of another one, even if they are equal."""
         ...
 
     def unsqueeze(self, value: Instruction, *axes: int) -> Instruction:
@@ -74,7 +74,7 @@ class Emitter(Protocol):
         ...
 
     def fail(self, message: str) -> WorkbenchError:
-        """An error that says where, to be raised."""
+        """An error to raise that says where it happened."""
         ...
 
 
@@ -82,19 +82,19 @@ class Emit:
     """Emits before an instruction of a module, or at its end (before a ``@return``).
 
     Args:
-        module: Where instructions go; literals go to its front.
-        before: What the instructions are inserted before; None for the end.
-        name: What emits, for errors.
+        module: The module; literals go to its front.
+        before: The instruction before which new ones go; None for the end.
+        name: The name of the macro, for errors.
     """
 
     def __init__(self, module: Module, before: Instruction | None, name: str) -> None:
-        """At the place given."""
+        """Emit at the given position."""
         self.module = module
         self.before = module.last if before is None and module.has_return else before
         self.name = name
 
     def fail(self, message: str) -> OperationError:
-        """An error that names the macro, to be raised."""
+        """An error to raise that names the macro."""
         return OperationError(f"macro {self.name}: {message}")
 
     def add(
@@ -106,7 +106,7 @@ class Emit:
     def common(self, op: str, *inputs: Instruction, **attributes: Any) -> Instruction:
         """Insert an operation on inputs brought to common lens and a common type.
 
-        Where a length is only known at run time, every operand is broadcast: the first against all,
+        If some length is known only at run time, every operand is broadcast: the first against all,
         the others against the first.
         """
         type = common_type([i.shape.type for i in inputs])
@@ -133,7 +133,7 @@ class Emit:
         return tuple(d for d in found if d is not None)
 
     def scalar(self, type: DType, value: Any) -> Instruction:
-        """Add a literal of one value, of the scalar shape."""
+        """Add a literal of one value, with the scalar shape."""
         array = np.asarray(value).astype(type.numpy).reshape(1)
         return self.module.add_literal(Argument(Shape.scalar(type), array))
 
@@ -155,7 +155,7 @@ class Emit:
         return self.add("multibroadcast", value, out_lens=tuple(lens))
 
     def fit_like(self, value: Instruction, like: Instruction) -> Instruction:
-        """The value with the lens of another one; against ranges, a broadcast in any case."""
+        """The value with the lens of another one; if these are ranges, always a broadcast."""
         if like.shape.is_dynamic:
             return self.add("multibroadcast", value, like)
         return self.fit(value, like.shape.lens)
@@ -183,10 +183,10 @@ class Emit:
         return self.add("slice", value, axes=(axis,), starts=(start,), ends=(end,))
 
     def static(self, value: Instruction, what: str) -> tuple[int, ...]:
-        """The lens of a value; each has to be known.
+        """The lens of a value, which must be fixed.
 
         Raises:
-            OperationError: One is only known at run time.
+            OperationError: A length is known only at run time.
         """
         dims = dims_of(value.shape)
         if not all(d.is_fixed for d in dims):

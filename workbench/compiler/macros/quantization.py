@@ -39,7 +39,7 @@ def quantizelinear(
 def _four_bits(emit: Emit, given: list[Instruction]) -> Instruction:
     """Floats rounded to 4 bits, packed in pairs along the fastest axis and unpacked again."""
     value = emit.add("quantizelinear", *given, out_type=DType.FLOAT)
-    lens, strides = emit.static(value, "what is packed in pairs"), value.shape.strides
+    lens, strides = emit.static(value, "the value to pack"), value.shape.strides
     axis, rank = strides.index(min(strides)), len(lens)
     if lens[axis] % 2:
         value = emit.add("pad", value, pads=tuple(int(i == rank + axis) for i in range(2 * rank)))
@@ -50,7 +50,7 @@ def _four_bits(emit: Emit, given: list[Instruction]) -> Instruction:
 def _prepared(
     emit: Emit, inputs: list[Instruction], axis: int, block_size: int
 ) -> list[Instruction]:
-    """The inputs, the scale and the zero point as large as what they scale."""
+    """The inputs, with the scale and the zero point broadcast to the value's lens."""
     x, scale = inputs[:2]
     lens, own = emit.static(x, "the value"), emit.static(scale, "the scale")
     if scale.shape.elements == 1:
@@ -61,7 +61,7 @@ def _prepared(
     if len(own) != 1:
         return [x, *_blocks(emit, inputs, axis, block_size)]
     if own[0] != lens[axis]:
-        raise emit.fail(f"{own[0]} scales for axis {axis} of length {lens[axis]}; expected as many")
+        raise emit.fail(f"{own[0]} scales for axis {axis}; expected {lens[axis]}, its length")
     others = [i for i in range(len(lens)) if i != axis]
     return [x, *(emit.multibroadcast(emit.unsqueeze(v, *others), lens) for v in inputs[1:])]
 

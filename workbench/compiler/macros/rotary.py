@@ -1,4 +1,4 @@
-"""The macro of rotary embeddings: pairs of elements turned by an angle that grows with the position."""
+"""The macro for rotary embeddings: pairs of elements rotated by an angle that grows with the position."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from workbench.compiler.macros.table import macro
 def rotary_embedding(
     emit: Emit, inputs: list[Instruction], *, interleaved: bool = False
 ) -> Instruction:
-    """A value with pairs turned: ``x * cos + turned x * sin``.
+    """A value with its pairs rotated: ``x * cos + rotated x * sin``.
 
     Inputs are the value (batch, heads, length, size), positions, and tables of cosines and sines; or the
-    value with the cosines and sines of each of its positions.
+    value with the cosines and sines for each of its positions.
     """
     x = inputs[0]
     lens = emit.static(x, "the value")
@@ -34,7 +34,7 @@ def rotary_embedding(
 def _gathered(
     emit: Emit, inputs: list[Instruction], lens: tuple[int, ...], *, interleaved: bool
 ) -> list[Instruction]:
-    """The rows of both tables at the positions, each doubled to the size of the value."""
+    """The rows of both tables at the positions, each repeated to the size of the value."""
     if len(lens) != 4:
         raise emit.fail(f"input {inputs[0].shape}; expected (batch, heads, length, size)")
     batch, _, length, size = lens
@@ -50,7 +50,7 @@ def _gathered(
 
 
 def _positions(emit: Emit, given: Instruction, batch: int, length: int) -> Instruction:
-    """A position for each element of each sequence, from where each or every sequence starts."""
+    """A position for each element of each sequence, from one start per sequence or a common one."""
     count = 1
     for n in emit.static(given, "positions"):
         count *= n
@@ -72,7 +72,7 @@ def _positions(emit: Emit, given: Instruction, batch: int, length: int) -> Instr
 def _turned(
     emit: Emit, x: Instruction, lens: tuple[int, ...], *, interleaved: bool
 ) -> tuple[Instruction, Instruction]:
-    """The value with the elements of each pair swapped, and a sign for each place."""
+    """The value with the elements of each pair swapped, and a sign for each element."""
     half, type = lens[-1] // 2, x.shape.type
     signs = emit.literal(type, [-1, 1], (2,))
     if interleaved:

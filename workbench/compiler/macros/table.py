@@ -1,4 +1,4 @@
-"""Macros: names under which a module gets several instructions at once; options with defaults."""
+"""The table of macros: names that insert several instructions at once, and options with defaults."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Macro:
     name: str
     least: int
     most: int | None
-    """How many inputs it takes; None for any number."""
+    """Number of inputs; None for any number."""
     options: Mapping[str, Any]
     """The options' defaults, by name."""
     hints: Mapping[str, Any]
     """The options' types, by name."""
     body: Body
     law: str
-    """What it computes, in a line."""
+    """The macro's summary, one line."""
 
 
 MACROS: dict[str, Macro] = {}
@@ -47,7 +47,7 @@ def macro(*names: str, least: int = 1, most: int | None = None) -> Callable[[Bod
     """Register a function as the body of macros; its keyword-only parameters are the options.
 
     Args:
-        names: The macros' names; the body finds the one that is expanded in ``emit.name``.
+        names: The macros' names; ``emit.name`` tells the body which one is expanded.
         least: The least number of inputs.
         most: The largest number of inputs; None for any.
     """
@@ -73,29 +73,29 @@ def expand(
     options: Mapping[str, Any] | None = None,
     modules: Sequence[Module] = (),
 ) -> list[Instruction]:
-    """Insert what a macro stands for; a name that is no macro is that operation alone.
+    """Insert the instructions of a macro; any other name is inserted as an operation.
 
     Args:
-        module: Where.
-        before: The instruction that they come before; None for the end of the module.
+        module: The module to insert into.
+        before: The instruction before which they go; None for the end of the module.
         name: A macro, or an operation.
         inputs: The inputs.
         options: The macro's options, or the operation's attributes.
         modules: Module arguments of the operation; a macro takes none.
 
     Returns:
-        The results, which is one instruction for most.
+        The results; for most macros one instruction.
 
     Raises:
-        OperationError: There is no macro or operation of that name, it has no such option, or the inputs
-            are not those that it takes.
-        ShapeError: An operation refuses the shapes.
+        OperationError: There is no such macro or operation, it has no such option, or it does not
+            take these inputs.
+        ShapeError: An operation rejects the shapes.
     """
     found, emit = MACROS.get(name), Emit(module, before, name)
     if found is None:
         return [_plain(emit, name, inputs, dict(options or {}), modules)]
     if modules:
-        raise emit.fail(f"{len(modules)} module arguments; it takes none, they should be empty")
+        raise emit.fail(f"{len(modules)} module arguments; expected none")
     most = found.most
     if len(inputs) < found.least or (most is not None and len(inputs) > most):
         wanted = f"{found.least}" if most == found.least else f"{found.least} to {most or 'any'}"
@@ -124,12 +124,12 @@ def _plain(
 
 
 def _known(name: str) -> None:
-    """Refuse a name that is neither a macro nor an operation."""
+    """Raise an OperationError for a name that is neither a macro nor an operation."""
     try:
         find(name)
     except OperationError as error:
         near = difflib.get_close_matches(name, MACROS, 3)
-        hint = f"; among macros there is {' or '.join(near)}" if near else ""
+        hint = f"; similar macros: {' or '.join(near)}" if near else ""
         raise OperationError(f"{error}{hint}") from None
 
 
@@ -149,10 +149,10 @@ def _read(found: Macro, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def converted(value: Any, hint: Any) -> Any:
-    """``value`` as an option of a type.
+    """``value`` converted to the type of an option.
 
     Raises:
-        TypeError: It is of another type; the message says what is expected.
+        TypeError: It has another type; the message is the expectation.
         ValueError: It is out of range.
     """
     origin, args = get_origin(hint), get_args(hint)

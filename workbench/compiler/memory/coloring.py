@@ -1,7 +1,7 @@
-"""Places in one memory for values, such that those that are kept together do not overlap.
+"""Offsets in one arena for values, such that values with overlapping lifetimes do not overlap.
 
-The graph of conflicts is coloured by intervals: the values with most conflicts first, each into the
-first gap that its neighbours leave. Then all of them are tried again, for neighbours have moved.
+The interference graph is coloured with intervals: the values with the most conflicts first, each in the
+first gap that its neighbours leave. Then all are placed a second time, as neighbours have moved.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from workbench.compiler.memory.liveness import Lifetime, conflicts
 _ROUNDS = 3
 
 Segment = tuple[int, int]
-"""Where a value begins, and where it ends, in units of the alignment."""
+"""The start and end of a value, in units of the alignment."""
 
 
 def alignment(shapes: Iterable[Shape]) -> int:
-    """Bytes that every value's place is a multiple of: up to four elements of the widest type."""
+    """The alignment of offsets in bytes: up to four elements of the widest type."""
     return max(map(_alignment, shapes), default=1)
 
 
@@ -33,14 +33,14 @@ def _alignment(shape: Shape) -> int:
 
 
 def _element(shape: Shape) -> int:
-    """Bytes of an element; of the widest one in a tuple."""
+    """Bytes of an element; of the widest element of a tuple."""
     if shape.subs is not None:
         return max(map(_element, shape.subs), default=1)
     return shape.type.size
 
 
 def color(values: Sequence[Lifetime], unit: int) -> list[int]:
-    """An offset in bytes for each of these values, sorted by ``first``; 0 where it has no bytes."""
+    """An offset in bytes for each of these values, sorted by ``first``; 0 for an empty value."""
     sized = [k for k, v in enumerate(values) if v.bytes]
     kept = [values[k] for k in sized]
     placed = _Coloring(kept, unit).segments
@@ -51,7 +51,7 @@ def color(values: Sequence[Lifetime], unit: int) -> list[int]:
 
 
 class _Coloring:
-    """Segments for values that all have bytes."""
+    """The assignment of segments to values that are not empty."""
 
     def __init__(self, values: Sequence[Lifetime], unit: int) -> None:
         self.neighbours = conflicts(values)
@@ -63,9 +63,9 @@ class _Coloring:
         ]
         queue = [k for _, _, k in sorted(order, reverse=True)]
         self.ends: Counter[int] = Counter()
-        """How many segments end at each place."""
+        """Number of segments that end at each position."""
         self.most = 0
-        """Where the last one ends."""
+        """End of the last segment."""
         for k in queue:
             self._put(k, self._next(k))
         for _ in range(_ROUNDS):
@@ -97,7 +97,7 @@ class _Coloring:
 
 
 def _start(taken: Sequence[Segment], size: int) -> int:
-    """The offset of a segment of that size beside sorted segments that are taken."""
+    """The offset of the first gap of that size between sorted segments."""
     if not taken or taken[0][0] > size:
         return 0
     reach = 0
@@ -112,7 +112,7 @@ def _start(taken: Sequence[Segment], size: int) -> int:
 def overlapping(
     values: Sequence[Lifetime], offsets: Sequence[int]
 ) -> tuple[Lifetime, Lifetime] | None:
-    """Two values that are kept together and share bytes, if there are such."""
+    """Two values with overlapping lifetimes that share bytes, or None."""
     for k, neighbours in enumerate(conflicts(values)):
         for n in neighbours:
             before = offsets[k] + values[k].bytes <= offsets[n]

@@ -1,4 +1,4 @@
-"""From where to where each value of a module has to be kept, and which values are kept together."""
+"""Liveness: from where to where each value of a module is live, and which lifetimes overlap."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from workbench.compiler.ir.operation import Family
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A value that has memory of its own, and the places in its module from which to which it is kept."""
+    """The lifetime of a value that owns memory, as positions in its module."""
 
     instruction: Instruction
     first: int
-    """The place where it is made."""
+    """Position of the instruction that makes it."""
     last: int
-    """The place of its last use, by itself or through a view; where it is made, if nobody uses it."""
+    """Position of its last use, directly or through a view; its own position if it is unused."""
     bytes: int
 
 
 def aliased(instruction: Instruction) -> Instruction:
-    """The input whose memory a result shares; the instruction itself if it has its own."""
+    """The input whose memory a result shares, or the instruction itself if it owns its memory."""
     op, inputs = instruction.op, instruction.inputs
     if op.alias is not None and inputs:
         return inputs[op.alias]
@@ -31,7 +31,7 @@ def aliased(instruction: Instruction) -> Instruction:
 
 
 def owner(instruction: Instruction) -> Instruction:
-    """The instruction that made the memory of a value: views are followed to their source."""
+    """The instruction that owns a value's memory: views are followed to their source."""
     while (one := aliased(instruction)) is not instruction:
         instruction = one
     return instruction
@@ -40,15 +40,15 @@ def owner(instruction: Instruction) -> Instruction:
 def lifetimes(
     module: Module, wanted: Iterable[Instruction], careful: bool = False
 ) -> list[Lifetime]:
-    """The lifetimes of some instructions of a module that own memory, in its order.
+    """The lifetimes of the wanted instructions, in module order.
 
-    A value is used by whoever reads it or a view of it, and by calls of modules that capture it; what
-    a call is given, it may return. What the module returns is kept to its end.
+    A value is used by each instruction that reads it or a view of it, and by calls of modules that capture
+    it. A call may return its operands. A returned value is live until the module's end.
 
     Args:
         module: The module.
         wanted: The instructions.
-        careful: Whether a result that is only moved, as by ``reshape``, may be in its operand's memory.
+        careful: Whether a result that only moves elements, as by ``reshape``, may share its operand's memory.
     """
     places = {instruction: k for k, instruction in enumerate(module)}
     last = {i: places[i] for i in wanted}
@@ -77,9 +77,9 @@ def reads(instruction: Instruction) -> list[Instruction]:
 
 
 def conflicts(values: Sequence[Lifetime]) -> list[list[int]]:
-    """For each of these values, sorted by ``first``, the indices of those that are kept with it.
+    """For each of these values, sorted by ``first``, the indices of those whose lifetimes overlap its own.
 
-    What an instruction reads is kept until its result is made, so these two conflict.
+    An operand is live until the instruction's result is made, so the two conflict.
     """
     found: list[list[int]] = [[] for _ in values]
     kept: list[int] = []

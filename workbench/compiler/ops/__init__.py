@@ -1,1 +1,1 @@
-"""Every operation, one file a family. Looking an operation up by name imports them all."""
+"""All operations, one file per family. Looking up an operation by name imports them all."""

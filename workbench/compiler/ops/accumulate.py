@@ -10,11 +10,11 @@ from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ops.elementwise import cast
 
 quiet = np.errstate(all="ignore")
-"""Decorates what computes by IEEE rules: infinities and NaN are values here, not accidents."""
+"""Decorates IEEE computations, where infinities and NaN are ordinary values and no cause for warnings."""
 
 
 def widened(x: Array) -> Array:
-    """``x`` for arithmetic: floats narrower than 32 bits become float32, the rest stays as it is."""
+    """``x`` for arithmetic: floats narrower than 32 bits become float32; other types do not change."""
     return x.astype(np.float32) if is_narrow(x.dtype) else x
 
 
@@ -24,19 +24,19 @@ def is_narrow(dtype: np.dtype[Any]) -> bool:
 
 
 def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that sums of ``dtype`` are kept in: float32 at least, and 64 bits for integers."""
+    """The accumulation type of sums of ``dtype``: at least float32, and 64 bits for integers."""
     if DType.of(dtype).is_float:
         return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
     return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
 def real(x: Array) -> Array:
-    """``x`` for functions of real numbers: as ``widened``, and integers become float64."""
+    """``x`` for real functions: as ``widened``, and integers become float64."""
     return widened(x) if DType.of(x.dtype).is_float else x.astype(np.float64)
 
 
 def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
-    """``x`` in ``dtype``, rounded once, as ``cast`` does it; integers keep their low bits."""
+    """``x`` in ``dtype``, rounded once, as by ``cast``; integers keep their low bits."""
     if dtype.kind in "iu" and x.dtype.kind == "f":
         return x.astype(np.int64).astype(dtype)
     return cast(x, dtype)
@@ -59,8 +59,8 @@ def highest(dtype: np.dtype[Any]) -> Any:
 def working_type(a: Array, b: Array, terms: int) -> np.dtype[Any]:
     """The type in which sums of ``terms`` products of elements of ``a`` and ``b`` are computed.
 
-    Floats of at least float32; for integers a float type as long as every sum is exact in it,
-    because only floats have a fast matrix product.
+    At least float32 for floats. For integers a float type if every sum is exact in it, because
+    only floats have a fast matrix product.
     """
     if DType.of(a.dtype).is_float:
         return sum_type(a.dtype)

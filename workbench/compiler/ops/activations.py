@@ -1,4 +1,4 @@
-"""Activations of recurrent networks that MIGraphX has no operation for."""
+"""Activations of recurrent networks that are not MIGraphX operations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Affine(Unary):
 
 @operation
 class HardSigmoid(Unary):
-    """alpha·x + beta, within 0 and 1."""
+    """alpha·x + beta, clamped to [0, 1]."""
 
     name = "hard_sigmoid"
     expression = "min(max(T({alpha}) * {0} + T({beta}), T(0)), T(1))"
@@ -45,7 +45,7 @@ class HardSigmoid(Unary):
     beta: float = 0.5
 
     def value(self, *inputs: Array) -> Array:
-        """The definition; not-a-number stays."""
+        """The definition; NaN stays NaN."""
         x = inputs[0]
         line = x * x.dtype.type(self.alpha) + x.dtype.type(self.beta)
         return np.minimum(np.maximum(line, 0), 1)
@@ -123,5 +123,5 @@ class Softplus(Unary):
     cost = 18
 
     def value(self, *inputs: Array) -> Array:
-        """The larger of x and 0, plus what is left of the logarithm."""
+        """The larger of x and 0, plus the remainder of the logarithm."""
         return np.logaddexp(inputs[0], 0)

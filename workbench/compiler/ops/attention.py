@@ -1,4 +1,4 @@
-"""Attention with a cache of keys and values, apart from products: appending, rotating."""
+"""Operations for attention with a cache of keys and values: appending to it, and rotary embedding."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def _places(op: Operation, lens: Array, length: int, room: int) -> Array:
-    """The position of the one new row of each sequence.
+    """The position of the single new row of each sequence.
 
     Raises:
-        EvaluationError: There is no room for it there.
+        EvaluationError: A position is outside the cache.
     """
     found = lens.reshape(-1).astype(np.int64)
     wrong = (found < 0) | (found + length > room)
@@ -45,9 +45,9 @@ def _places(op: Operation, lens: Array, length: int, room: int) -> Array:
 
 @operation
 class ConcatPastPresent(Operation):
-    """A cache with new rows written over it: several from its front, a single one at a place each.
+    """A cache with new rows written into it: several at its start, or a single one at its position.
 
-    Inputs are the new rows ``[B, heads, L, D]``, the places ``[B]`` and the cache
+    Inputs are the new rows ``[B, heads, L, D]``, the positions ``[B]`` and the cache
     ``[B, heads, T, D]``.
     """
 
@@ -66,13 +66,19 @@ class ConcatPastPresent(Operation):
         (b, heads, length, size), room = present.lens, past.lens[2]
         fits = past.lens == (b, heads, room, size) and length <= room
         expect(self, fits, f"rows {present} do not fit into the cache {past}")
-        expect(self, prod(lens.lens) == b, f"input 1 is {lens}; expected {b} places, one a batch")
+        expect(
+            self, prod(lens.lens) == b, f"input 1 is {lens}; expected {b} positions, one per batch"
+        )
         named = self.kv_num_heads in (0, heads)
-        expect(self, named, f"kv_num_heads={self.kv_num_heads}, but input 0 is {present}")
+        expect(
+            self,
+            named,
+            f"kv_num_heads={self.kv_num_heads}; expected the heads of input 0, {present}",
+        )
         return past
 
     def compute(self, *inputs: Any) -> Any:
-        """A copy of the cache with the rows put in."""
+        """A copy of the cache with the rows written in."""
         present, lens, past = inputs
         out: Array = np.array(past)
         length, room = present.shape[2], out.shape[2]
@@ -85,7 +91,7 @@ class ConcatPastPresent(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """A row a sequence, several rows, a full cache, half types, places of two axes."""
+        """One row per sequence, several rows, a full cache, half types, positions of two axes."""
         past = noise(2, 3, 5, 4, seed=1)
         yield cls(kv_num_heads=3), [noise(2, 3, 1, 4), np.array([0, 4], np.int32), past]
         yield cls(kv_num_heads=3), [noise(2, 3, 2, 4), np.array([1, 1], np.int32), past]
@@ -96,13 +102,13 @@ class ConcatPastPresent(Operation):
 
 @operation
 class GqaRotaryEmbedding(Operation):
-    """Queries and keys with pairs of elements turned by the angles of their positions.
+    """Rotary embedding: rotates pairs of elements of queries and keys by angles of their positions.
 
-    Inputs are queries, keys and values ``[B, heads + 2 · kv heads, S, D]``, places ``[B]``, and
-    tables of cosines and sines ``[positions, R/2]``. The first R elements of a head are turned, its
-    i-th with its (i + R/2)-th, or interleaved, each even one with the next. Values, and what follows
-    the first R elements, are copied. The position of an element is its own along S; of a single
-    element, that of its sequence's place.
+    Inputs are queries, keys and values ``[B, heads + 2 · kv heads, S, D]``, positions ``[B]``, and
+    tables of cosines and sines ``[positions, R/2]``. The first R elements of a head are rotated: element i
+    is paired with i + R/2, or if interleaved, each even element with the next. Values, and the elements
+    after the first R, are copied. An element's position is its index along S; if S is 1, it is the
+    position given for its sequence.
     """
 
     name = "gqa_rotary_embedding"
@@ -123,16 +129,18 @@ class GqaRotaryEmbedding(Operation):
         expect_rank(self, [cosines, sines], 2, 2)
         heads = self.num_heads + 2 * self.kv_num_heads
         expect(self, x.lens[1] == heads, f"input 0 is {x}; expected {heads} heads")
-        expect(self, prod(lens.lens) == x.lens[0], f"input 1 is {lens}; expected one a batch, {x}")
+        expect(
+            self, prod(lens.lens) == x.lens[0], f"input 1 is {lens}; expected one per batch of {x}"
+        )
         rows, half = cosines.lens
         fits = sines.lens == cosines.lens and 2 * half <= x.lens[3]
         reached = x.lens[2] == 1 or x.lens[2] <= rows
-        expect(self, fits and reached, f"tables {cosines} and {sines} do not suit {x}")
+        expect(self, fits and reached, f"tables {cosines} and {sines} do not fit input 0, {x}")
         return x
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """Both halves of each pair, in float32 at least; rounded once."""
+        """Both elements of each pair, in float32 at least; rounded once."""
         x: Array = inputs[0]
         cosine, sine = (self._angles(widened(t), inputs[1], x.shape[2]) for t in inputs[2:])
         half = cosine.shape[-1]
@@ -153,14 +161,14 @@ class GqaRotaryEmbedding(Operation):
         return table[_places(self, lens, 1, len(table))][:, None, None]
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """Two products and a sum for each element that is turned."""
+        """Two products and a sum for each rotated element."""
         batch, _, length, _ = output.lens
         heads = self.num_heads + self.kv_num_heads
         return 3 * batch * heads * length * 2 * inputs[2].lens[1]
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """One element and several, whole heads and parts, both ways to pair, half types."""
+        """One element and several, whole and partial heads, both pairings, half types."""
         angles = noise(5, 2)
         tables = [np.cos(angles), np.sin(angles)]
         lens = np.array([4, 1], np.int32)

@@ -40,7 +40,7 @@ class _Bitwise(Binary):
 
 @operation
 class BitwiseOr(_Bitwise):
-    """The bits that x or y has, of integers."""
+    """The bits set in x or y, for integers."""
 
     name = "bitwise_or"
     expression = "{0} | {1}"
@@ -49,7 +49,7 @@ class BitwiseOr(_Bitwise):
 
 @operation
 class BitwiseXor(_Bitwise):
-    """The bits in which x and y differ, of integers."""
+    """The bits in which x and y differ, for integers."""
 
     name = "bitwise_xor"
     expression = "{0} ^ {1}"
@@ -58,7 +58,7 @@ class BitwiseXor(_Bitwise):
 
 @operation
 class BitwiseNot(Unary):
-    """The bits that x has not, of integers."""
+    """The bits of x inverted, for integers."""
 
     name = "bitwise_not"
     expression = "~{0}"
@@ -67,14 +67,14 @@ class BitwiseNot(Unary):
     function = np.invert
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The lens of the input, which must be of integers."""
+        """The lens of the input, which must be an integer tensor."""
         result = super().compute_shape(inputs, modules)
         _expect_bits(self, result.type, bool_too=False)
         return result
 
 
 class _Shift(Binary):
-    """Bits moved by a number of places; every place is past the end where that number is negative."""
+    """A shift by a number of bits; a negative number counts as past the width."""
 
     exact = True
     domains = ((-100.0, 100.0), (0.0, 9.0))
@@ -93,7 +93,7 @@ class _Shift(Binary):
 
     @classmethod
     def samples(cls) -> Iterator[Sample]:
-        """Every integer type, and numbers of places below 0 and past the width."""
+        """Every integer type, and shifts below 0 and past the width."""
         yield from super().samples()
         for kind in (np.int8, np.int32):
             bits = np.iinfo(kind).bits
@@ -103,23 +103,23 @@ class _Shift(Binary):
 
 @operation
 class ShiftLeft(_Shift):
-    """x moved left by y bits; 0 where y is negative, or no less than the bits that x has."""
+    """x shifted left by y bits; 0 if y is negative or at least the width of x."""
 
     name = "shift_left"
     expression = "shift_left({0}, {1})"
 
     def value(self, *inputs: Any) -> Array:
-        """NumPy's shift, which is defined for any number of places."""
+        """NumPy's shift, which is defined for any number of bits."""
         return np.left_shift(*inputs)
 
 
 @operation
 class ShiftRight(_Shift):
-    """x moved right by y bits, with its sign; only signs where y is negative or past the width."""
+    """x shifted right by y bits, keeping the sign; all sign bits if y is negative or past the width."""
 
     name = "shift_right"
     expression = "shift_right({0}, {1})"
 
     def value(self, *inputs: Any) -> Array:
-        """NumPy's shift, which is defined for any number of places."""
+        """NumPy's shift, which is defined for any number of bits."""
         return np.right_shift(*inputs)

@@ -1,4 +1,4 @@
-"""Broadcasts: views that repeat elements without moving any."""
+"""Broadcasts: views that repeat elements without copying."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Ints: TypeAlias = tuple[int, ...]
 
 
 def broadcast_shape(x: Shape, lens: Sequence[int]) -> Shape:
-    """``x`` seen with lens ``lens``, aligned at the right; stride 0 where it repeats."""
+    """``x`` viewed with lens ``lens``, aligned at the right; stride 0 where it repeats."""
     skip = len(lens) - x.ndim
     kept = [
         s if n == want else 0 for n, s, want in zip(x.lens, x.strides, lens[skip:], strict=True)
@@ -54,10 +54,10 @@ def broadcast_shape(x: Shape, lens: Sequence[int]) -> Shape:
 
 
 def symbolic_target(op: Operation, x: Shape, dims: Sequence[Dim]) -> tuple[Sequence[Dim], Shape]:
-    """The symbolic dimensions that one input is laid over, and the input as a symbolic shape.
+    """The symbolic dimensions that an input is broadcast to, and the input as a symbolic shape.
 
     Raises:
-        ShapeError: There are none, or the input or one of them is known as a range only.
+        ShapeError: There are none, or one of them or of the input's is known as a range only.
     """
     loose = [d for d in dims if d.sym is None and not d.is_fixed]
     expect(
@@ -94,7 +94,7 @@ class Multibroadcast(Operation):
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape; strict rules repeat only what always has length 1."""
+        """The shape; strict rules repeat only dimensions that are always 1."""
         return rules.settle(inputs, self._shape(inputs, rules.strict))
 
     def _shape(self, inputs: Sequence[Shape], strict: bool = False) -> Shape:
@@ -115,18 +115,20 @@ class Multibroadcast(Operation):
         if not fits:
             raise ShapeError(
                 f"multibroadcast: {x} does not broadcast to {list(self.out_lens)}; "
-                "each dimension, from the last, must be equal or 1"
+                "expected each dimension, from the last, to be equal or 1"
             )
         return broadcast_shape(x, self.out_lens)
 
     def _symbolic_shape(self, x: Shape) -> Shape:
-        """One input over symbolic dimensions: each of its own is the same expression, or 1."""
+        """One input over symbolic dimensions: each of the input's is the same expression, or 1."""
         dims, x = symbolic_target(self, x, self.out_dyn_dims)
         own = x.dims or ()
         pairs = list(zip(reversed(own), reversed(dims), strict=False))
         fits = len(own) <= len(dims) and all(d.min == d.max == 1 or d == e for d, e in pairs)
         expect(
-            self, fits, f"{x} does not broadcast to {list(map(str, dims))}; give equal ones or 1"
+            self,
+            fits,
+            f"{x} does not broadcast to {list(map(str, dims))}; expected equal ones or 1",
         )
         skip = len(dims) - len(own)
         kept = zip(own, x.dyn_strides, dims[skip:], strict=True)
@@ -145,7 +147,7 @@ class Multibroadcast(Operation):
         return ranged(x.type, dims)
 
     def compute_as(self, shape: Shape, *inputs: Any) -> Any:
-        """The same, over the lens that the symbols have in the run."""
+        """The same, over the lens that the symbols have in this run."""
         x: Array = inputs[0]
         if len(inputs) > 1 or not shape.is_symbolic:
             return self.compute(*inputs)
@@ -157,7 +159,7 @@ class Multibroadcast(Operation):
         if len(inputs) == 1:
             return np.broadcast_to(x, self.out_lens)
         lens, dims = np.broadcast_shapes(*(i.shape for i in inputs)), self.out_dyn_dims
-        if len(dims) == len(lens):  # a length that is known there holds
+        if len(dims) == len(lens):  # a length that is already static is used
             lens = tuple(d.min if d.is_fixed else n for d, n in zip(dims, lens, strict=True))
         return np.broadcast_to(x, lens)
 
@@ -174,7 +176,7 @@ class Multibroadcast(Operation):
 
 @operation
 class Broadcast(Operation):
-    """The input laid along consecutive axes that begin at ``axis``, and repeated along all others."""
+    """The input placed on consecutive axes from ``axis`` on, and repeated along all others."""
 
     name = "broadcast"
     family = Family.VIEW
@@ -201,8 +203,8 @@ class Broadcast(Operation):
         end = self.axis + x.ndim
         if self.axis < 0 or end > len(lens) or lens[self.axis : end] != x.lens:
             raise ShapeError(
-                f"broadcast: {x} does not lie along {list(lens)} from axis {self.axis}; "
-                "its lens must stand there as they are"
+                f"broadcast: {x} does not fit {list(lens)} from axis {self.axis} on; "
+                "expected the same lens there"
             )
         strides = [0] * len(lens)
         strides[self.axis : end] = x.strides
@@ -216,7 +218,7 @@ class Broadcast(Operation):
             dims, x = symbolic_target(self, inputs[0], self.out_dyn_dims)
         own, end = x.dims or (), self.axis + x.ndim
         fits = self.axis >= 0 and end <= len(dims) and tuple(dims[self.axis : end]) == own
-        expect(self, fits, f"{x} does not lie along {list(map(str, dims))} from axis {self.axis}")
+        expect(self, fits, f"{x} does not fit {list(map(str, dims))} from axis {self.axis} on")
         strides = [lit(0)] * len(dims)
         strides[self.axis : end] = x.dyn_strides
         return Shape.dynamic(x.type, dims, strides)
@@ -225,11 +227,11 @@ class Broadcast(Operation):
         expect_static(self, [x])
         expect_rank(self, [x], 1, 1)
         if not 0 <= self.axis < len(dims) or dims[self.axis] != Dim(x.lens[0], x.lens[0]):
-            raise ShapeError(f"broadcast: {x} does not lie along axis {self.axis} of {like}")
+            raise ShapeError(f"broadcast: {x} does not fit axis {self.axis} of {like}")
         return like
 
     def compute_as(self, shape: Shape, *inputs: Any) -> Any:
-        """The same, over the lens that the symbols have in the run."""
+        """The same, over the lens that the symbols have in this run."""
         x: Array = inputs[0]
         if len(inputs) > 1 or not shape.is_symbolic:
             return self.compute(*inputs)
@@ -254,7 +256,7 @@ class Broadcast(Operation):
 
 @operation
 class BroadcastForDot(Operation):
-    """The first input with its leading axes broadcast against the second's, the last two kept."""
+    """The first input with its leading axes broadcast to the second's; its last two axes are kept."""
 
     name = "broadcast_for_dot"
     family = Family.VIEW
@@ -263,13 +265,13 @@ class BroadcastForDot(Operation):
     rearranges = Rearrangement.REPEATED
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """Common leading lens, then the first input's matrix."""
+        """The common leading lens, then the last two of the first input."""
         return self._shape(inputs)
 
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape; strict rules repeat only what always has length 1."""
+        """The shape; strict rules repeat only dimensions that are always 1."""
         return rules.settle(inputs, self._shape(inputs, rules.strict))
 
     def _shape(self, inputs: Sequence[Shape], strict: bool = False) -> Shape:
@@ -300,10 +302,10 @@ class BroadcastForDot(Operation):
 
 @operation
 class BroadcastWithDims(Operation):
-    """The first input broadcast against the lens that the second input holds."""
+    """The first input broadcast with the lens given by the values of the second."""
 
     name = "broadcast_with_dims"
-    on_host = "lengths that only a run knows"
+    on_host = "lengths known only at run time"
     family = Family.VIEW
     dynamic = True
     rearranges = Rearrangement.REPEATED
@@ -345,7 +347,7 @@ class Scalar(Operation):
     scalar_bcst_dims: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The given lens, every stride 0."""
+        """The given lens, with stride 0 everywhere."""
         expect_count(self, inputs, 1)
         expect_static(self, inputs)
         x = inputs[0]

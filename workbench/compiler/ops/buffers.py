@@ -1,4 +1,4 @@
-"""Work whose results are written into given buffers, and where buffers come from."""
+"""Operations that write their result into a given buffer, and the sources of buffers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Written(Operation):
-    """Base of what writes its result into its last input."""
+    """Base of operations that write their result into their last input."""
 
     family = Family.KERNEL
     alias = -1
@@ -45,12 +45,13 @@ class Written(Operation):
         """The buffer with the value in it."""
         if value.dtype != buffer.dtype:
             raise EvaluationError(
-                f"{self.name}: {value.dtype} into a buffer of {buffer.dtype}; float64 mode needs a "
-                "program without buffers"
+                f"{self.name}: a value of {value.dtype} for a buffer of {buffer.dtype}; expected equal "
+                "types. float64 mode needs a program without buffers"
             )
         if not buffer.flags.writeable:
             raise EvaluationError(
-                f"{self.name}: the buffer is read-only: a constant, or an input that is"
+                f"{self.name}: the buffer is read-only, as it is a constant or a read-only input; "
+                "expected writable memory"
             )
         buffer[...] = value.reshape(buffer.shape)
         return buffer
@@ -58,19 +59,19 @@ class Written(Operation):
 
 @operation
 class Write(Written):
-    """The result of ``op`` on all inputs but the last, written into the last: a buffer."""
+    """The result of ``op`` on all inputs but the last, written into the last, a buffer."""
 
     name = "write"
     op: Operation = Identity()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The shape that ``op`` gives; the buffer has its type and lens, perhaps other strides."""
+        """The shape of the result of ``op``; the buffer has the same type and lens, but any strides."""
         return self.shape_by(PLAIN, inputs, modules)
 
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape that ``op`` gives by these rules."""
+        """The shape of the result of ``op`` by these rules."""
         if len(inputs) < 2:
             raise ShapeError(f"write: expected an operand and a buffer, found {len(inputs)} inputs")
         try:
@@ -93,31 +94,31 @@ class Write(Written):
         return self._written(np.asarray(value), inputs[-1])
 
     def normalized(self, inputs: Sequence[Shape]) -> Operation:
-        """The same with the operation's attributes resolved."""
+        """The same, with the attributes of ``op`` resolved."""
         return Write(self.op.normalized(inputs[:-1]))
 
     def widened(self) -> Operation:
-        """The same with the wide operation."""
+        """The same, with ``op`` for float64."""
         return Write(self.op.widened())
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """Those of the operation."""
+        """The operations of ``op``."""
         return self.op.flops(inputs[:-1], output)
 
     def bytes(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """Those of the operation: the buffer is written once."""
+        """The bytes of ``op``; the buffer is written once."""
         return self.op.bytes(inputs[:-1], output)
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """An exponential, and a plain copy from a transposed operand."""
+        """An exponential, and a plain copy of a transposed operand."""
         yield cls(Exp()), [grid(2, 3), grid(2, 3)]
         yield cls(), [grid(3, 2, type=np.float16).T, grid(2, 3, type=np.float16)]
 
 
 @operation
 class Copy(Written):
-    """The first input, copied into the second: a buffer."""
+    """The first input, copied into the second, a buffer."""
 
     name = "copy"
 
@@ -137,14 +138,14 @@ class Copy(Written):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Into a buffer of another layout, and of the same."""
+        """Into a buffer with another layout, and with the same."""
         yield cls(), [grid(2, 3), grid(3, 2).T]
         yield cls(), [grid(4, type=np.int8), grid(4, type=np.int8)]
 
 
 @operation
 class Preallocate(Operation):
-    """A buffer of zeros that is made before a run; ``id`` tells what it is for."""
+    """A buffer of zeros that is allocated before a run; ``id`` says what it is for."""
 
     name = "preallocate"
     family = Family.MOVEMENT

@@ -1,6 +1,6 @@
-"""Sequences of tensors and optional values, as ONNX has them; MIGraphX has neither.
+"""Sequences of tensors and optional values, as in ONNX; MIGraphX has neither.
 
-A sequence's value is a Python tuple of its elements; an optional's is a tuple of one element, or empty.
+The value of a sequence is a Python tuple of its elements, that of an optional a tuple of at most one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
 
 MAX_LENGTH = 2**31 - 1
-"""The length of what is put together from a sequence: nothing is known of it."""
+"""The range of a length that depends on a sequence: nothing is known of it."""
 
 
 def element_of(op: Operation, shape: Shape, kind: str = "sequence") -> Shape:
     """The shape of the elements of a sequence or optional.
 
     Raises:
-        ShapeError: It is none, or nothing is known of its elements.
+        ShapeError: It is neither, or the shape of its elements is unknown.
     """
     _expect_kind(op, shape, kind)
     if not shape.subs:
@@ -66,11 +66,11 @@ class SequenceConstruct(Operation):
     """A sequence of the inputs."""
 
     name = "sequence_construct"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """A sequence of what the inputs have in common."""
+        """A sequence of the shape that the inputs have in common."""
         element: Shape | None = None
         for shape in inputs:
             element = shape if element is None else _joined(self, element, shape)
@@ -86,17 +86,17 @@ class SequenceInsert(Operation):
     """A sequence with one more element, at a position or at its end."""
 
     name = "sequence_insert"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """A sequence of what the elements have in common."""
+        """A sequence of the shape that the elements have in common."""
         expect_count(self, inputs, 2, 3)
         _expect_kind(self, inputs[0], "sequence")
         return _joined(self, inputs[0], Shape.sequence_of(inputs[1]))
 
     def compute(self, *inputs: Any) -> Any:
-        """The elements with the new one among them."""
+        """The elements, with the new one inserted."""
         values, added = inputs[:2]
         position = _number(inputs[2]) if len(inputs) > 2 else len(values)
         place = _place(self, values, position, len(values) + 1)
@@ -108,11 +108,11 @@ class SequenceErase(Operation):
     """A sequence without the element at a position, the last one unless given."""
 
     name = "sequence_erase"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The sequence's."""
+        """The sequence's shape."""
         expect_count(self, inputs, 1, 2)
         _expect_kind(self, inputs[0], "sequence")
         return inputs[0]
@@ -130,7 +130,7 @@ class SequenceAt(Operation):
     """The element of a sequence at a position."""
 
     name = "sequence_at"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -149,7 +149,7 @@ class SequenceLength(Operation):
     """The number of elements of a sequence."""
 
     name = "sequence_length"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -167,12 +167,12 @@ class SequenceLength(Operation):
 class SplitToSequence(Operation):
     """Slices of a tensor along an axis, as a sequence.
 
-    The second input is the length of each slice, or the lengths of all of them. Without it, slices have
-    length 1, and ``keepdims=0`` drops their axis.
+    The second input is the length of every slice, or a list with the length of each. Without it, slices
+    have length 1, and ``keepdims=0`` drops their axis.
     """
 
     name = "split_to_sequence"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
     axes_of_input = ("axis",)
     axis: int = 0
@@ -205,22 +205,24 @@ class SplitToSequence(Operation):
 
 
 def split_sizes(op: Operation, length: int, given: Sequence[int], one_for_all: bool) -> list[int]:
-    """The length of each slice: those given, or equal ones of which the last may be shorter."""
+    """The length of each slice: as given, or equal ones except for a shorter last one."""
     sizes = list(given)
     if one_for_all and sizes[0] > 0 and sizes[0] != length:
         full, rest = divmod(length, sizes[0])
         sizes = [sizes[0]] * full + [rest] * (rest > 0)
     if sum(sizes) != length or any(n < 0 for n in sizes):
-        raise EvaluationError(f"{op.name}: lengths {list(given)} for an axis of length {length}")
+        raise EvaluationError(
+            f"{op.name}: slices of {list(given)} for an axis of length {length}; expected that sum"
+        )
     return sizes
 
 
 @operation
 class ConcatFromSequence(Operation):
-    """The elements of a sequence one after the other along an axis, or stacked along a new one."""
+    """The elements of a sequence concatenated along an axis, or stacked along a new one."""
 
     name = "concat_from_sequence"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
     axis: int = 0
     new_axis: bool = False
@@ -237,9 +239,9 @@ class ConcatFromSequence(Operation):
         return ranged(element.type, dims)
 
     def compute(self, *inputs: Any) -> Array:
-        """The elements joined."""
+        """The elements, concatenated or stacked."""
         if not inputs[0]:
-            raise EvaluationError(f"{self.name}: an empty sequence; expected an element at least")
+            raise EvaluationError(f"{self.name}: an empty sequence; expected at least one element")
         return (
             np.stack(inputs[0], self.axis)
             if self.new_axis
@@ -249,10 +251,10 @@ class ConcatFromSequence(Operation):
 
 @operation
 class OptionalConstruct(Operation):
-    """An optional value: that of the input, or none."""
+    """An optional value: the input, or nothing."""
 
     name = "optional"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -270,17 +272,17 @@ class OptionalHasElement(Operation):
     """Whether an optional has a value."""
 
     name = "optional_has_element"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """One truth value."""
+        """One bool."""
         expect_count(self, inputs, 1)
         _expect_kind(self, inputs[0], "optional")
         return Shape.scalar(DType.BOOL)
 
     def compute(self, *inputs: Any) -> Array:
-        """True if it has."""
+        """True if it has a value."""
         return np.array([bool(inputs[0])])
 
 
@@ -289,7 +291,7 @@ class OptionalGetElement(Operation):
     """The value of an optional that has one."""
 
     name = "optional_get_element"
-    on_host = "sequences and optionals are no arrays"
+    on_host = "sequences and optionals are not arrays"
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -300,5 +302,5 @@ class OptionalGetElement(Operation):
     def compute(self, *inputs: Any) -> Any:
         """That value."""
         if not inputs[0]:
-            raise EvaluationError(f"{self.name}: the optional has no value")
+            raise EvaluationError(f"{self.name}: the optional has no value; expected one")
         return inputs[0][0]

@@ -31,7 +31,7 @@ _TRUTH: tuple[tuple[float, float], ...] = ((-1.0, 1.0),)
 
 
 class _Test(Binary):
-    """A test on two operands; ``function`` gives bools. It needs no wider type to be exact."""
+    """A test of two operands; ``function`` gives bools. It is exact without a wider type."""
 
     keeps_types = True
 
@@ -51,7 +51,7 @@ class _Property(Unary):
         return super().compute_shape(inputs, modules).with_type(DType.BOOL)
 
     def compute(self, *inputs: Any) -> Array:
-        """A bool for each element; no integer has the property."""
+        """A bool for each element; always false for integers."""
         if DType.of(inputs[0].dtype).is_float:
             return type(self).function(inputs[0])
         return np.zeros(inputs[0].shape, np.bool_)
@@ -61,7 +61,7 @@ _FNUZ = frozenset(t.numpy for t in DType if t.format.nan is NaN.FNUZ)
 
 
 def _equal(x: Array, y: Array) -> Array:
-    """Equality of values; that of codes where each value has but one, and NaN too."""
+    """Equality of values; of codes where every value, NaN included, has exactly one code."""
     if x.dtype in _FNUZ and y.dtype == x.dtype:
         return np.equal(x.view(np.uint8), y.view(np.uint8))
     return np.equal(x, y)
@@ -69,7 +69,7 @@ def _equal(x: Array, y: Array) -> Array:
 
 @operation
 class Equal(_Test):
-    """Whether x = y; infinities equal themselves, NaN equals nothing but in the fnuz types of fp8."""
+    """Whether x = y. Infinities equal themselves; NaN equals nothing, except in the fnuz types of fp8."""
 
     name = "equal"
     expression = "T({0} == {1})"
@@ -151,7 +151,7 @@ class Not(Unary):
 
 @operation
 class BitwiseAnd(Binary):
-    """The bits that x and y have in common, of integers."""
+    """The bits that x and y have in common, for integers."""
 
     name = "bitwise_and"
     expression = "{0} & {1}"
@@ -171,7 +171,7 @@ class BitwiseAnd(Binary):
 
 @operation
 class Isnan(_Property):
-    """Whether x is not a number, as a bool."""
+    """Whether x is NaN, as a bool."""
 
     name = "isnan"
     expression = "isnan({0})"
@@ -197,7 +197,7 @@ class Where(Pointwise):
     arity = 3
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The lens of x and y; a static condition of one element goes with any lens."""
+        """The lens of x and y; a static condition of one element fits any lens."""
         expect_count(self, inputs, 3)
         expect_tensors(self, inputs)
         _, x, y = inputs
@@ -210,7 +210,7 @@ class Where(Pointwise):
         return winner(self, x, y, standard=True)
 
     def alike(self, inputs: Sequence[Shape]) -> Sequence[Shape]:
-        """All inputs, but for a static condition of one element."""
+        """All inputs except a static condition of one element."""
         condition = inputs[0]
         return inputs if condition.is_dynamic or condition.elements != 1 else inputs[1:]
 
@@ -245,7 +245,7 @@ class Clip(Pointwise):
     function = np.clip
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The shape of x, strides and all."""
+        """The shape of x, including its strides."""
         expect_count(self, inputs, 3)
         expect_tensors(self, inputs)
         expect_same_type(self, inputs)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @operation
 class Dot(Operation):
-    """The matrix product of the last two axes, for each index of the others."""
+    """The matrix product over the last two axes, for each index of the others."""
 
     name = "dot"
     contraction = Contraction("dot")
@@ -47,7 +47,7 @@ class Dot(Operation):
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The outer lens, rows of the first, columns of the second; standard."""
+        """The outer lens, the rows of the first input and the columns of the second; standard."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
         expect_same_type(self, inputs)
@@ -77,7 +77,7 @@ class Dot(Operation):
 
 @operation
 class QuantDot(Operation):
-    """A matrix product of small integers in int32, or of scaled operands in float."""
+    """A matrix product of 8-bit integers in int32, or of scaled operands in float."""
 
     name = "quant_dot"
     contraction = Contraction("dot", general="dot")
@@ -85,7 +85,7 @@ class QuantDot(Operation):
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """As ``dot``; float where operands are scaled or fp8, else int32."""
+        """As ``dot``; float if operands are scaled or fp8, else int32."""
         expect_count(self, inputs, 2, 4)
         expect_tensors(self, inputs)
         expect_same_type(self, inputs[:2])
@@ -105,7 +105,7 @@ class QuantDot(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """An exact product of integers, or the product of the operands times their scales."""
+        """An exact product of integers, or the product of the scaled operands."""
         a, b = inputs[:2]
         if len(inputs) == 4:
             kind = np.result_type(inputs[2].dtype, np.float32)
@@ -130,14 +130,14 @@ class QuantDot(Operation):
 
 
 def expect_scale(op: Operation, scale: Shape, of: Shape) -> None:
-    """Raise a ShapeError unless a scale has the lens of its operand and a type no wider than float."""
+    """Raise a ShapeError unless a scale has its operand's lens and a type no wider than float."""
     fits = scale.type.is_float and scale.type not in (DType.DOUBLE, DType.FP4X2)
     fits = fits and (scale.lens, scale.dims) == (of.lens, of.dims)
-    expect(op, fits, f"scale {scale} of {of}; expected its lens, in float or a narrower type")
+    expect(op, fits, f"scale {scale} of {of}; expected the same lens, in float or a narrower type")
 
 
 def product_shape(op: Operation, a: Shape, b: Shape, type: DType) -> Shape:
-    """The shape of a matrix product; outer dimensions must agree, nothing is broadcast.
+    """The shape of a matrix product; outer dimensions must be equal, as nothing is broadcast.
 
     Raises:
         ShapeError: Ranks, outer dimensions or inner dimensions differ.
@@ -152,7 +152,9 @@ def product_shape(op: Operation, a: Shape, b: Shape, type: DType) -> Shape:
     outer = [intersection(p, q) for p, q in zip(x[:-2], y[:-2], strict=True)]
     found = [d for d in outer if d is not None]
     if len(found) < len(outer) or intersection(x[-1], y[-2]) is None:
-        raise ShapeError(f"{op.name}: {a} times {b}: outer or inner dimensions do not agree")
+        raise ShapeError(
+            f"{op.name}: {a} times {b}: outer or inner dimensions differ; expected them equal"
+        )
     return ranged(type, (*found, x[-2], y[-1]))
 
 
@@ -163,18 +165,18 @@ def _mismatch(a: Sequence[int], b: Sequence[int]) -> str:
 
 
 def product_flops(a: Shape, output: Shape) -> int:
-    """Two for each term of each element; 0 while lens are not known."""
+    """Two operations for each term of each element; 0 if the lens are unknown."""
     return 2 * output.elements * a.lens[-1] if output.dims is None and a.dims is None else 0
 
 
 def matrix_product(a: Array, b: Array) -> Array:
-    """``a @ b`` in the type that sums are kept in."""
+    """``a @ b`` in the accumulation type."""
     kind = working_type(a, b, a.shape[-1])
     a, b = a.astype(kind, copy=False), b.astype(kind, copy=False)
     if kind.kind != "f":
         return np.matmul(a, b)
     if b.ndim > 2 and not any(_steps(b)):
-        # One matrix for all: a single product of all rows is several times faster.
+        # One matrix for the whole batch: a single product of all rows is several times faster.
         rows = a.reshape(-1, a.shape[-1])
         return _product(rows, b[(0,) * (b.ndim - 2)]).reshape(*a.shape[:-1], b.shape[-1])
     return _product(a, b)
@@ -188,14 +190,14 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def _steps(x: Array) -> list[int]:
-    """Strides of the outer axes that have more than one element; all 0 for one repeated matrix."""
+    """Strides of the outer axes with more than one element; all 0 for one repeated matrix."""
     if not x.size:
         return [1]
     return [s for s, n in zip(x.strides[:-2], x.shape[:-2], strict=True) if n > 1]
 
 
 def _fast(x: Array) -> Array:
-    """``x`` with matrices that BLAS takes as they are: one axis without gaps, the other beyond it."""
+    """``x`` with matrices that BLAS accepts without a copy: one axis contiguous, the other outside it."""
     (m, n), (row, column), size = x.shape[-2:], x.strides[-2:], x.itemsize
     by_rows = column == size and row >= n * size
     by_columns = row == size and column >= m * size

@@ -1,4 +1,4 @@
-"""Control flow: branches, loops, calls of other modules, and the tuples that they give."""
+"""Control flow: branches, loops, calls of other modules, and access to their tuples of results."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
 
 OUTPUT_PREFIX = "#output_"
-"""Begins the name of a module's parameter that is a buffer for a result."""
+"""Prefix of the name of a module parameter that is a buffer for a result."""
 
 
 def _shapes(module: Module) -> list[Shape]:
-    """Shapes of what a module returns, row-major: a rewrite inside may lay it out otherwise."""
+    """Row-major shapes of a module's results, as a rewrite inside may change their layout."""
     return [_row_major(o.shape) for o in module.outputs]
 
 
@@ -52,9 +52,9 @@ def _row_major(shape: Shape) -> Shape:
 
 @operation
 class If(Operation):
-    """The results of the first module where the condition is non-zero, else of the second.
+    """The results of the first module if the condition is non-zero, else of the second.
 
-    Further inputs bind to the union of both modules' parameters, sorted by name.
+    The other inputs bind to the union of both modules' parameters, sorted by name.
     """
 
     name = "if"
@@ -63,7 +63,7 @@ class If(Operation):
     takes_modules = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The tuple of the modules' results; a range where their lengths differ."""
+        """The tuple of the modules' results; ranges where their lengths differ."""
         expect_modules(self, modules, 2)
         names = _union(modules)
         if len(inputs) != len(names) + 1:
@@ -74,14 +74,14 @@ class If(Operation):
         then, otherwise = map(_shapes, modules)
         found = f"{Shape.tuple_of(then)} and {Shape.tuple_of(otherwise)}"
         if len(then) != len(otherwise):
-            raise ShapeError(f"if: the modules give {found}; expected equal numbers of results")
+            raise ShapeError(f"if: the modules return {found} results; expected equal numbers")
         try:
             return Shape.tuple_of(map(joined, then, otherwise))
         except ShapeError as error:
-            raise ShapeError(f"if: the modules give {found}: {error}") from error
+            raise ShapeError(f"if: the modules return {found}: {error}") from error
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
-        """The results of the chosen module."""
+        """The results of the selected module."""
         chosen = modules[0] if _truth(self, inputs[0]) else modules[1]
         bound = dict(zip(_union(modules), inputs[1:], strict=True))
         return tuple(call(evaluate, chosen, bound))
@@ -99,11 +99,11 @@ def _truth(op: Operation, condition: Any) -> bool:
 
 @operation
 class Loop(Operation):
-    """Repeats a module while an iteration count is not reached and a condition holds.
+    """Repeats a module until an iteration count is reached or a condition is false.
 
     Inputs are the count, the condition, then values carried from one iteration to the next. The
-    module takes (iteration, condition, values…), in the order in which its parameters were made,
-    and gives (condition, values…, scans…). The results are the last values, then the scans of all
+    module takes (iteration, condition, values…), in the order in which its parameters were created,
+    and returns (condition, values…, scans…). The results are the final values, then the scans of all
     iterations, stacked.
     """
 
@@ -115,33 +115,33 @@ class Loop(Operation):
     scan_output_directions: tuple[int, ...] = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The carried values, then each scan with ``max_iterations`` before its lens."""
+        """The carried values, then each scan with ``max_iterations`` as its leading dimension."""
         expect_modules(self, modules, 1)
         body = modules[0]
         if len(inputs) < 2 or len(body.parameters) != len(inputs):
             raise ShapeError(
                 f"loop: module {body.name!r} has {len(body.parameters)} parameters and there are "
-                f"{len(inputs)} inputs; expected equal counts, two at least"
+                f"{len(inputs)} inputs; expected equal numbers, at least two"
             )
         carried = len(inputs) - 2
         results = _shapes(body)
         if len(results) < carried + 1:
             raise ShapeError(
-                f"loop: module {body.name!r} gives {len(results)} results; expected the condition "
-                f"and {carried} carried values at least"
+                f"loop: module {body.name!r} returns {len(results)} results; expected at least the "
+                f"condition and {carried} carried values"
             )
         last = map(joined, results[1 : carried + 1], map(_row_major, inputs[2:]))
         return Shape.tuple_of([*last, *map(self._stacked_shape, results[carried + 1 :])])
 
     def _stacked_shape(self, scan: Shape) -> Shape:
         if not scan.is_tensor:
-            raise ShapeError(f"loop: a scan of {scan}; expected a tensor")
+            raise ShapeError(f"loop: a scan of shape {scan}; expected a tensor")
         scan = unnamed(scan)
         rows = Dim(self.max_iterations, self.max_iterations)
         return ranged(scan.type, [rows, *dims_of(scan)])
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
-        """The carried values and scans after the last iteration; scan slots not reached are 0."""
+        """The carried values and scans after the last iteration; unused rows of scans are 0."""
         body = modules[0]
         count, condition, *carried = inputs
         limit = int(count.reshape(-1)[0])
@@ -152,7 +152,7 @@ class Loop(Operation):
                 break
             if slots and i == self.max_iterations:
                 raise EvaluationError(
-                    f"loop: over {i} iterations, which its scans have room for; import the model "
+                    f"loop: more than {i} iterations, the room of its scans; import the model "
                     "with a larger max_loop_iterations"
                 )
             iteration = np.full(first.lens, i, first.type.numpy)
@@ -203,7 +203,7 @@ class GetTupleElem(Operation):
 
 @operation
 class ScanSlice(Operation):
-    """The slice of length 1 at a position along ``axis``; ``direction`` 1 counts from the end."""
+    """The slice of length 1 at an index along ``axis``; ``direction`` 1 counts from the end."""
 
     name = "scan_slice"
     on_host = "the index is an input"
@@ -214,7 +214,7 @@ class ScanSlice(Operation):
     direction: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """Length 1 on the axis; the strides stay."""
+        """Length 1 on the axis; the strides do not change."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
         expect_static(self, inputs[1:])
@@ -257,7 +257,7 @@ class ScanSlice(Operation):
 class SelectModule(Operation):
     """Runs the first module whose parameters have exactly the shapes of the inputs.
 
-    Parameters whose names begin with ``#output_`` are buffers for the results; where a module has
+    Parameters whose names begin with ``#output_`` are buffers for the results. If a module has
     them, the last input is the tuple of the buffers.
     """
 
@@ -269,23 +269,25 @@ class SelectModule(Operation):
     output_dyn_shapes: Shape = Shape()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The shape given as attribute."""
+        """The shape given by the attribute."""
         if not inputs or not modules:
             raise ShapeError("select_module: expected at least one input and one module")
         return self.output_dyn_shapes
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
-        """The results of the module that fits."""
+        """The results of the matching module."""
         for module in modules:
             if (bound := _fitted(module, inputs)) is not None:
                 values = call(evaluate, module, bound)
                 return tuple(values) if self.output_dyn_shapes.is_tuple else values[0]
         found = ", ".join(str(list(x.shape)) for x in inputs if not isinstance(x, tuple))
-        raise EvaluationError(f"select_module: no module takes inputs of lens {found}")
+        raise EvaluationError(
+            f"select_module: no module takes inputs of lens {found}; expected those of a module's parameters"
+        )
 
 
 def _fitted(module: Module, inputs: Sequence[Any]) -> dict[str, Any] | None:
-    """The inputs by parameter name, if they fit the module."""
+    """The inputs by parameter name, or None if they do not fit the module."""
     buffers = sorted(n for n in module.parameters if n.startswith(OUTPUT_PREFIX))
     names = sorted(set(module.parameters) - set(buffers))
     data = inputs[:-1] if buffers else inputs

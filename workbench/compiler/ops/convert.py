@@ -1,4 +1,4 @@
-"""Changes of element type: by value, by bits, to types that programs hold in wider ones."""
+"""Changes of element type: by value, by bits, and to types that programs represent by wider ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Retyped(Pointwise):
 
 @operation
 class Convert(_Retyped):
-    """Another element type; see ``cast`` for what becomes of values that it cannot hold."""
+    """The input in another element type; ``cast`` says what happens to values that do not fit."""
 
     name = "convert"
     expression = "T({0})"
@@ -60,14 +60,14 @@ class Convert(_Retyped):
         return self.target_type
 
     def compute(self, *inputs: Any) -> Array:
-        """The values, rounded or cut where they must be."""
+        """The values, rounded or saturated where necessary."""
         x, dtype = inputs[0], self.target_type.numpy
         if x.itemsize + dtype.itemsize < 8 and divisible(inputs):
             return in_blocks(partial(cast, dtype=dtype), inputs)
         return cast(x, dtype)
 
     def widened(self) -> Operation:
-        """To float64 instead of any float type."""
+        """A conversion to float64 instead of any float type."""
         return Convert(DType.DOUBLE) if self.target_type.is_float else self
 
     @classmethod
@@ -86,7 +86,7 @@ class Convert(_Retyped):
 
 @operation
 class BitCast(_Retyped):
-    """The same bits read as another type of the same size."""
+    """The same bits, read as another type of the same size."""
 
     name = "bit_cast"
     expression = "bit_cast({0})"
@@ -108,14 +108,14 @@ class BitCast(_Retyped):
         return result
 
     def compute(self, *inputs: Any) -> Array:
-        """The bits, reinterpreted. A float widened to float64 is narrowed to float32 before."""
+        """The bits, reinterpreted. A float widened to float64 is narrowed to float32 first."""
         x = inputs[0]
         if x.dtype == np.float64 and self.target_type.size == 4:
             x = x.astype(np.float32)
         if x.itemsize != self.target_type.size:
             raise EvaluationError(
                 f"bit_cast: the bits of {x.dtype} do not make {self.target_type.type_name}; "
-                "in float64 mode, the bits of narrow floats are not known"
+                "float64 mode does not keep the bits of narrow floats"
             )
         return x.view(self.target_type.numpy)
 
@@ -137,16 +137,16 @@ _ROUND_MODES = ("up", "down", "nearest")
 
 @operation
 class CastTo(_Retyped):
-    """The values as ONNX's Cast makes them in ``element``, in that type or the one that holds it.
+    """The values as converted by ONNX's Cast to ``element``, in that type or a wider one.
 
-    Integers keep their low bits, of floats those of the truncated value; not-a-number gives 0.
-    ``float4_e2m1fn`` rounds to the nearest number, saturating. ``float8_e8m0fnu`` rounds to a power
-    of two by ``round_mode``. Without ``saturate``, what is too large for a float of 8 bits becomes
-    infinite, or not-a-number where the type has no infinity.
+    Integers keep their low bits; floats are truncated first, and NaN gives 0.
+    ``float4_e2m1fn`` rounds to the nearest value and saturates. ``float8_e8m0fnu`` rounds to a power
+    of two by ``round_mode``. Without ``saturate``, a value too large for an 8-bit float becomes
+    infinity, or NaN where the type has no infinity.
     """
 
     name = "cast_to"
-    on_host = "types that kernels do not know"
+    on_host = "types that kernels do not support"
     pointwise = False
     element: str = "int4"
     saturate: bool = True
@@ -154,10 +154,10 @@ class CastTo(_Retyped):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type, as NumPy has it.
+        """The NumPy type of ``element``.
 
         Raises:
-            OperationError: There is none of that name.
+            OperationError: The name is unknown.
         """
         if self.element not in _ELEMENTS:
             known = ", ".join(sorted(_ELEMENTS))
@@ -166,18 +166,18 @@ class CastTo(_Retyped):
 
     @property
     def target(self) -> DType:
-        """The type that holds the values."""
+        """The type that represents the values."""
         return HELD.get(self.dtype) or DType.of(self.dtype)
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The input's lens and strides in the type that holds the values."""
+        """The input's lens and strides in the type that represents the values."""
         if self.round_mode not in _ROUND_MODES:
             known = ", ".join(_ROUND_MODES)
             raise ShapeError(f"cast_to: round_mode={self.round_mode!r}; expected one of {known}")
         return super().compute_shape(inputs, modules)
 
     def compute(self, *inputs: Any) -> Array:
-        """The values, in the type that holds them."""
+        """The values, in the type that represents them."""
         with np.errstate(all="ignore"):
             return self._values(inputs[0]).astype(self.target.numpy)
 
@@ -197,7 +197,7 @@ class CastTo(_Retyped):
 
     @classmethod
     def samples(cls) -> Iterator[Sample]:
-        """To every type, from values out of bounds too."""
+        """To every type, including values out of bounds."""
         x = np.array([*EDGES, 0.3, 7.0, 9.0, -9.0, 20.0, 500.0, -500.0, 1e-8, 1e30], np.float32)
         for element, dtype in _ELEMENTS.items():
             yield cls(element), [x[np.isfinite(x)] if dtype in HELD else x]
@@ -211,17 +211,17 @@ class CastTo(_Retyped):
 
 @dataclass(frozen=True)
 class _WideCastTo(CastTo):
-    """``cast_to`` in a run in which every float is a float64."""
+    """``cast_to`` for a run in which every float is a float64."""
 
     @property
     def target(self) -> DType:
-        """The type that holds the values of every float."""
+        """The type that represents the values; float64 for every float."""
         return DType.DOUBLE
 
 
 def _power_of_two(x: Array, saturate: bool, mode: str) -> Array:
-    """Numbers rounded to 2⁻¹²⁷ … 2¹²⁷; what has no such number becomes not-a-number or saturates."""
-    fraction, exponent = np.frexp(np.abs(x))  # of 0.5 ≤ fraction < 1
+    """Numbers rounded to 2⁻¹²⁷ … 2¹²⁷; others become NaN or saturate."""
+    fraction, exponent = np.frexp(np.abs(x))  # with 0.5 ≤ fraction < 1
     exponent = exponent - 1
     if mode == "up":
         exponent = exponent + (fraction > 0.5)

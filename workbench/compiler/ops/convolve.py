@@ -1,4 +1,4 @@
-"""Convolutions, and the transposed ones that go backwards."""
+"""Convolutions and transposed convolutions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Ints: TypeAlias = tuple[int, ...]
 
 @operation
 class Convolution(Operation):
-    """Weights ``[K, C/group, …]`` slid over an input ``[N, C, …]`` of any number of spatial axes."""
+    """Weights ``[K, C/group, …]`` slid over an input ``[N, C, …]`` with any number of spatial axes."""
 
     name = "convolution"
     contraction = Contraction("convolution")
@@ -81,7 +81,7 @@ class Convolution(Operation):
         if x.lens[1] != w.lens[1] * self.group or w.lens[0] % self.group:
             raise ShapeError(
                 f"convolution: input {x} has {x.lens[1]} channels; "
-                f"weights {w} in {self.group} groups take {w.lens[1] * self.group}"
+                f"expected {w.lens[1] * self.group}, as weights {w} in {self.group} groups take"
             )
         window = window_of(self, x.lens[2:], w.lens[2:])
         return x.with_lens((x.lens[0], w.lens[0], *window.output))
@@ -153,7 +153,7 @@ class QuantConvolution(Operation):
             type = DType.INT32 if exact else DType.FLOAT
             return laid_out(x, (a[0], b[0], *output_dims(self, a[2:], b[2:]))).with_type(type)
         fits = x.lens[1] == w.lens[1] * self.group and w.lens[0] % self.group == 0
-        expect(self, fits, f"input {x} and weights {w} in {self.group} groups")
+        expect(self, fits, f"input {x} does not fit weights {w} in {self.group} groups")
         for i, scale in enumerate(inputs[2:]):
             expect_scale(self, scale, inputs[i])
         window = window_of(self, x.lens[2:], w.lens[2:])
@@ -162,7 +162,7 @@ class QuantConvolution(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """The convolution of the operands, times their scales where there are any."""
+        """The convolution of the operands, times their scales if there are any."""
         x, w = inputs[:2]
         window = window_of(self, x.shape[2:], w.shape[2:])
         if len(inputs) == 4:
@@ -210,11 +210,11 @@ class ConvolutionBackwards(Operation):
         expect(self, sizes == {x.ndim - 2}, f"padding, stride and dilation of {sizes} axes for {x}")
         if any_dynamic(inputs):
             return self._dynamic_shape(dims_of(x), dims_of(w), x.type)
-        expect(self, 0 not in x.lens + w.lens, f"input {x} and weights {w}; expected elements")
+        expect(self, 0 not in x.lens + w.lens, f"input {x} and weights {w}; expected no empty ones")
         if x.lens[1] != w.lens[0] or w.lens[0] % self.group:
             raise ShapeError(
                 f"convolution_backwards: input {x} has {x.lens[1]} channels; "
-                f"weights {w} in {self.group} groups take {w.lens[0]}"
+                f"expected {w.lens[0]}, as weights {w} in {self.group} groups take"
             )
         return x.with_lens(
             (x.lens[0], w.lens[1] * self.group, *self._spatial(x.lens[2:], w.lens[2:]))
@@ -232,7 +232,7 @@ class ConvolutionBackwards(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """One matrix product gives what each tap adds; taps are added up where they fall."""
+        """One matrix product computes what each tap adds; then taps are summed at their outputs."""
         x, w = inputs
         kind = working_type(x, w, x.shape[1] // self.group * prod(w.shape[2:]))
         n, g, size = x.shape[0], self.group, w.shape[2:]
@@ -243,7 +243,7 @@ class ConvolutionBackwards(Operation):
         ).reshape(n, g * w.shape[1], *size, *x.shape[2:])
         lens = self._spatial(x.shape[2:], size)
         window = Window(lens, size, self.stride, self.dilation, self.padding, self.padding)
-        # The full result first, then the padding is cut away.
+        # Compute the full result first, then crop the padding.
         reach = [
             (a - 1) * s + k for a, s, k in zip(x.shape[2:], self.stride, window.span, strict=True)
         ]
@@ -281,7 +281,7 @@ class ConvolutionBackwards(Operation):
 
 @operation
 class Im2col(Operation):
-    """The taps of each window of one input ``[1, C, H, W]`` as a row; the weights give the size."""
+    """The taps of each window of one input ``[1, C, H, W]`` as a row; the weights give the window's size."""
 
     name = "im2col"
     sliding = True
@@ -340,7 +340,7 @@ def expect_operands(op: Any, inputs: Sequence[Shape]) -> None:
     expect(
         op,
         min(op.stride + op.dilation) > 0,
-        f"stride {op.stride}, dilation {op.dilation}: not positive",
+        f"stride {op.stride}, dilation {op.dilation}; expected positive numbers",
     )
     both_sides(op, op.padding, rank)
 
@@ -354,7 +354,7 @@ def with_both_sides(op: Any, inputs: Sequence[Shape]) -> Operation:
 
 
 def tap_flops(w: Shape, output: Shape) -> int:
-    """Two for each tap of each element; 0 while lens are not known."""
+    """Two operations for each tap of each element; 0 if the lens are unknown."""
     if output.dims is not None or w.dims is not None:
         return 0
     return 2 * output.elements * prod(w.lens[1:])

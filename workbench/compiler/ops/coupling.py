@@ -1,4 +1,4 @@
-"""Probabilities of classes from those of pairs of them."""
+"""Class probabilities from pairwise probabilities."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _ACCURACY = 0.005
 
 @operation
 class CouplePairs(Operation):
-    """Probabilities ``[N, classes]`` that agree best with those of the first of each pair of classes.
+    """Class probabilities ``[N, classes]`` that agree best with the pairwise ones.
 
-    The input ``[N, pairs]`` has the pairs in the order (0, 1), (0, 2)… (1, 2)…. The method is the
-    second one of Wu, Lin and Weng (2004), which support vector machines are commonly used with.
+    The input ``[N, pairs]`` has, for the pairs (0, 1), (0, 2)… (1, 2)…, the probability of the first class
+    of each. The method is the second one of Wu, Lin and Weng (2004), which support vector machines use.
     """
 
     name = "couple_pairs"
@@ -58,7 +58,7 @@ class CouplePairs(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """Coordinate by coordinate, until the probabilities of a row are at rest."""
+        """Coordinate descent, until the probabilities of a row no longer change."""
         pairs: Array = widened(inputs[0])
         q = self._quadratic(pairs)
         p: Array = np.full((len(pairs), self.classes), 1 / self.classes, pairs.dtype)
@@ -72,7 +72,7 @@ class CouplePairs(Operation):
         return rounded(p, inputs[0].dtype)
 
     def _quadratic(self, pairs: Array) -> Array:
-        """The matrix of the form that is least at the probabilities, for each row."""
+        """The matrix of the quadratic form that the probabilities minimise, for each row."""
         k = self.classes
         first, second = np.triu_indices(k, 1)
         r: Array = np.zeros((len(pairs), k, k), pairs.dtype)
@@ -90,7 +90,7 @@ class CouplePairs(Operation):
 
 
 def _step(q: Array, p: Array, qp: Array, pqp: Array) -> Array:
-    """The probabilities after each of them was moved once."""
+    """The probabilities after updating each of them once."""
     for t in range(p.shape[1]):
         moved = (pqp - qp[:, t]) / q[:, t, t]
         scale = 1 + moved

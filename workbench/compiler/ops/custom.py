@@ -1,4 +1,4 @@
-"""Operations that users declare from Python: ``operation`` registers one, and it works like any other."""
+"""Operations that users declare from Python: ``operation`` registers one, which works like any other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FLAGS = {"clip_min", "clip_max", "include_min", "include_max"}
 
 
 class Custom(Operation):
-    """Base of the operations that users declare; what is below comes from their functions."""
+    """Base of the operations that users declare; the attributes below come from their functions."""
 
     family: ClassVar[Family] = Family.KERNEL
     dynamic: ClassVar[bool] = True
@@ -47,14 +47,14 @@ class Custom(Operation):
     alias_rule: ClassVar[Alias | None] = None
     op_attributes: ClassVar[Mapping[str, Any]] = {}
     normalizes: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """Attributes that name axes of the first input, and how values out of range are dealt with."""
+    """Attributes that name axes of the first input, and how to treat values out of range."""
     is_alias_known: ClassVar[bool] = True
-    """Whether ``alias`` is what ``output_alias`` says; False until it is asked of inputs that it takes."""
+    """Whether ``alias`` is known from ``output_alias``; False until that accepts some inputs."""
     wide: ClassVar[type[Custom] | None] = None
-    """The same operation for a run in which every float is a float64; None where this is that one."""
+    """The same operation for a run in which every float is a float64; None in that operation itself."""
 
     def normalized(self, inputs: Sequence[Shape]) -> Operation:
-        """This operation with its axes counted from the front, if it asked for that."""
+        """This operation with its axes counted from the front, if it was declared with ``normalizes``."""
         if not self.normalizes or not inputs:
             return self
         rank = inputs[0].ndim
@@ -70,19 +70,19 @@ class Custom(Operation):
             found: object = call(type(self).shape_rule, (list(inputs), list(modules)), given)
         except WorkbenchError:
             raise
-        except Exception as error:  # whatever a user's function raises
+        except Exception as error:  # a user's function may raise anything
             shapes = "; ".join(map(str, inputs)) or "none"
             raise ShapeError(
                 f"{self.name}: compute_shape raised {type(error).__name__}: {error}; "
                 f"inputs were {shapes}"
             ) from error
         if not isinstance(found, Shape):
-            raise ShapeError(f"{self.name}: compute_shape gave {found!r}; expected a Shape")
+            raise ShapeError(f"{self.name}: compute_shape returned {found!r}; expected a Shape")
         self._learn_alias(inputs)
         return found
 
     def _learn_alias(self, inputs: Sequence[Shape]) -> None:
-        """Check that what ``output_alias`` says of these inputs is what was known before."""
+        """Check that ``output_alias`` gives the same answer for these inputs as before."""
         cls, count = type(self), len(inputs)
         if cls.alias_rule is None or not count:
             return
@@ -93,8 +93,8 @@ class Custom(Operation):
         if said == known:
             return
         raise ShapeError(
-            f"{self.name}: output_alias gave {said} for {count} inputs, and had given {cls.alias} "
-            "for others; expected one input, counted from the first or from the last"
+            f"{self.name}: output_alias returned {said} for {count} inputs, but {cls.alias} "
+            "for others; expected the same input, counted from the first or from the last"
         )
 
     def compute(self, *inputs: Any) -> Any:
@@ -124,7 +124,7 @@ class Custom(Operation):
             shape = _widened(shape)
         if (
             self.pointwise and shape.is_tensor
-        ):  # a fused body is of scalars, and runs on whole arrays
+        ):  # a fused body is written for scalars but runs on whole arrays
             shape = Shape(shape.type, np.broadcast_shapes(*map(np.shape, inputs)))
         values = list(inputs)
         op = self.normalized([_shape_of(x) for x in inputs])
@@ -133,7 +133,7 @@ class Custom(Operation):
             found: object = call(meaning, (shape, values), given)
         except WorkbenchError:
             raise
-        except Exception as error:  # whatever a user's function raises
+        except Exception as error:  # a user's function may raise anything
             raise EvaluationError(
                 f"{self.name}: compute raised {type(error).__name__}: {error}"
             ) from error
@@ -141,7 +141,7 @@ class Custom(Operation):
         if found is None:
             if alias is None or not values:
                 raise EvaluationError(
-                    f"{self.name}: compute gave None; expected a value, as output_alias names no "
+                    f"{self.name}: compute returned None; expected a value, as output_alias names no "
                     "input that holds it"
                 )
             found = values[alias]
@@ -166,22 +166,22 @@ def operation(
     """Declare an operation of your own and register it under its name.
 
     It is used like any other: by name in modules and text, in passes, recordings and runs. A file that
-    holds it can be read once it is declared. Declaring a name again replaces what it meant.
+    contains it can be read after it is declared. Declaring a name again replaces its meaning.
 
-    A function that has a parameter ``attributes`` gets the operation's attributes by name in it;
+    A function with a parameter ``attributes`` gets a dict of the operation's attributes;
     ``compute`` may have a parameter ``modules``: functions that run the module arguments.
 
     Args:
-        name: What it is called; not the name of an operation that the workbench has.
-        attributes: Its attributes with their defaults, in the order that they print. The type of a
+        name: Its name, which must not be the name of a built-in operation.
+        attributes: Its attributes with their defaults, in printing order. The type of a
             default is the type of the attribute.
         compute_shape: ``f(shapes, modules)`` or ``f(shapes)``: the Shape of the result.
-        compute: ``f(output_shape, arrays)``: the value of the result; None where it was written into the
-            input that ``output_alias`` names. Without it the operation has a shape and no value.
+        compute: ``f(output_shape, arrays)``: the value of the result; None if it was written into the
+            input that ``output_alias`` names. Without it the operation has a shape but no value.
         output_alias: ``f(shapes)``: a list with the index of the input whose memory the result shares.
         context_free: Whether equal inputs always give equal results, so that it may be folded and shared.
-        op_attributes: What passes may know of it, as in MIGraphX: ``pointwise``, ``commutative``,
-            ``normalize_axes``; others are kept.
+        op_attributes: Properties for passes, as in MIGraphX: ``pointwise``, ``commutative``,
+            ``normalize_axes``; others are stored.
         normalizes: Whether attributes that name axes (those of ``normalize_axes``, else ``axis`` and
             ``axes``) are counted from the front before its functions see them.
 
@@ -189,7 +189,7 @@ def operation(
         The operation with all attributes at their defaults.
 
     Raises:
-        OperationError: The name is taken or no name, or an attribute cannot be one.
+        OperationError: The name is taken or invalid, or a default's type is not an attribute type.
     """
     _check_name(name)
     known = dict(op_attributes or {})
@@ -229,14 +229,14 @@ def custom_operations() -> list[str]:
 
 
 def forget(name: str) -> None:
-    """Take back the declaration of an operation; programs that hold it keep it.
+    """Remove the declaration of an operation; programs that contain it keep it.
 
     Raises:
         OperationError: No user has declared an operation of that name.
     """
     if name not in custom_operations():
         listed = ", ".join(custom_operations()) or "none"
-        raise OperationError(f"no operation {name!r} was declared; there is {listed}")
+        raise OperationError(f"no operation {name!r} was declared; those declared are: {listed}")
     del OPERATIONS[name]
     forget_plain(name)
 
@@ -244,11 +244,11 @@ def forget(name: str) -> None:
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or "->" in name:
         raise OperationError(
-            f"{name!r} cannot name an operation; expected no spaces, brackets, commas, '=' or '@'"
+            f"operation name {name!r}; expected no spaces, brackets, commas, '=' or '@'"
         )
     known = all_operations()
     if name in known and not issubclass(known[name], Custom):
-        raise OperationError(f"the workbench has an operation {name!r}; choose another name")
+        raise OperationError(f"{name!r} is the name of a built-in operation; choose another name")
 
 
 def _spec(op: str, key: str, value: Any) -> tuple[str, Any, Any]:
@@ -274,21 +274,23 @@ def _type_of(op: str, key: str, value: Any) -> Any:
         if kinds == {int, float}:
             kinds = {float}
         if len(kinds) > 1:
-            raise OperationError(f"{op}: attribute {key!r} is {value!r}; expected one type in it")
+            raise OperationError(
+                f"{op}: attribute {key!r} is {value!r}; expected items of one type"
+            )
         return tuple[kinds.pop(), ...]
     if value is None:
         return int | None
     if isinstance(value, bool | int | float | str | DType | Shape | Dim | Operation | Enum):
         return Operation if isinstance(value, Operation) else type(value)
     raise OperationError(
-        f"{op}: attribute {key!r} is {value!r}; expected numbers, texts, shapes, or lists of them"
+        f"{op}: attribute {key!r} is {value!r}; expected numbers, strings, shapes, or lists of them"
     )
 
 
 def _normalized_names(
     op: str, known: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, frozenset[str]]:
-    """Attributes that name axes, with what their values may be."""
+    """Attributes that name axes, with the flags for their values."""
     given = known.get("normalize_axes")
     if given is None:
         return {name: frozenset() for name in names if name in {"axis", "axes"}}
@@ -297,11 +299,11 @@ def _normalized_names(
         said = frozenset(map(str, flags or ()))
         if name not in names:
             listed = ", ".join(names) or "none"
-            raise OperationError(f"{op}: normalize_axes names {name!r}; attributes are {listed}")
+            raise OperationError(f"{op}: normalize_axes names {name!r}; expected one of: {listed}")
         if not said <= _FLAGS:
             listed = ", ".join(sorted(_FLAGS))
             raise OperationError(
-                f"{op}: normalize_axes says {', '.join(sorted(said - _FLAGS))}; expected {listed}"
+                f"{op}: normalize_axes has {', '.join(sorted(said - _FLAGS))}; expected {listed}"
             )
         found[name] = said
     return found
@@ -315,7 +317,7 @@ def _axes(op: Operation, key: str, value: Any, rank: int, flags: frozenset[str])
 
 
 def _axis(op: Operation, key: str, value: int, rank: int, flags: frozenset[str]) -> int:
-    """An axis counted from the front; kept within bounds where the operation says ``clip``."""
+    """An axis counted from the front; clamped to the valid range if the operation says ``clip``."""
     high = rank if "include_max" in flags else rank - 1
     if "clip_max" in flags:
         value = min(value, high)
@@ -327,14 +329,14 @@ def _axis(op: Operation, key: str, value: int, rank: int, flags: frozenset[str])
 
 
 def call(function: Callable[..., Any], values: Sequence[Any], given: Mapping[str, Any]) -> Any:
-    """Call a user's function with as many values as it takes, and what it asks for by name."""
+    """Call a user's function with as many values as it takes, and the named arguments it asks for."""
     count, names = _parameters(function)
     by_name = {k: v for k, v in given.items() if k in names}
     return function(*values[:count], **by_name)
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[int | None, set[str]]:
-    """The number of positional values a function takes (None: any), and its keyword names."""
+    """The number of positional arguments of a function (None: any), and its keyword names."""
     try:
         found = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a built-in function without a signature
@@ -349,13 +351,13 @@ def _parameters(function: Callable[..., Any]) -> tuple[int | None, set[str]]:
 
 
 def _alias_of(cls: type[Custom], inputs: Sequence[Shape]) -> int | None:
-    """The index of the input that a result shares memory with; None for none."""
+    """The index of the input that a result shares memory with, or None."""
     rule = cls.alias_rule
     found = [] if rule is None else list(rule(list(inputs)) or ())
     if len(found) > 1:
-        raise ShapeError(f"{cls.name}: output_alias gave {found}; expected one index at most")
+        raise ShapeError(f"{cls.name}: output_alias returned {found}; expected at most one index")
     if found and not 0 <= found[0] < len(inputs):
-        raise ShapeError(f"{cls.name}: output_alias gave {found} for {len(inputs)} inputs")
+        raise ShapeError(f"{cls.name}: output_alias returned {found} for {len(inputs)} inputs")
     return found[0] if found else None
 
 
@@ -366,7 +368,7 @@ def _first_alias(cls: type[Custom]) -> tuple[int | None, bool]:
     """The aliased input for any number of inputs, counted from the first or last."""
     said: dict[int, int | None] = {}
     for count in _COUNTS if cls.alias_rule is not None else ():
-        with suppress(Exception):  # it need not take so many, or such ones
+        with suppress(Exception):  # it may reject this number or these shapes
             said[count] = _alias_of(cls, [Shape(DType.FLOAT, (1,))] * count)
     found = {v for v in said.values() if v is not None}
     if len(found) > 1 and all(v == n - 1 for n, v in said.items()):
@@ -402,14 +404,14 @@ def _fitting(op: Custom, value: object, shape: Shape, inputs: Sequence[Any]) -> 
         parts = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
         if len(parts) != len(shape.subs):
             raise EvaluationError(
-                f"{op.name}: compute gave {len(parts)} values; expected {len(shape.subs)}, {shape}"
+                f"{op.name}: compute returned {len(parts)} values; expected {len(shape.subs)}, {shape}"
             )
         return tuple(_fitting(op, v, s, inputs) for v, s in zip(parts, shape.subs, strict=True))
     array: Array = np.asarray(value)
     fits = shape.dims is not None or array.size == shape.elements or not shape.lens
     if array.dtype != shape.type.numpy or not fits:
         raise EvaluationError(
-            f"{op.name}: compute gave {array.dtype}{list(array.shape)}; expected {shape}"
+            f"{op.name}: compute returned {array.dtype}{list(array.shape)}; expected {shape}"
         )
     if shape.dims is None and shape.lens:
         array = array.reshape(shape.lens)

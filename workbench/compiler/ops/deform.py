@@ -1,4 +1,4 @@
-"""Convolution whose taps are moved by data."""
+"""Deformable convolution."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Ints: TypeAlias = tuple[int, ...]
 
 @operation
 class DeformConvolution(Operation):
-    """A convolution whose taps lie beside the grid: moved by offsets, and interpolated there.
+    """A convolution whose taps are displaced from the grid by offsets, and interpolated there.
 
     Inputs are ``[N, C, …]``, weights ``[K, C/group, …]``, offsets ``[N, offset_group · taps · axes, …]``
-    with one for each tap of each output, and factors for the taps ``[N, offset_group · taps, …]``.
+    (one for each tap of each output), and factors of the taps ``[N, offset_group · taps, …]``.
     """
 
     name = "deform_convolution"
@@ -56,12 +56,12 @@ class DeformConvolution(Operation):
         expect_rank(self, inputs[:1], 3)
         x, w, offset = inputs[:3]
         expect_floats(self, inputs, 0)
-        expect(self, 0 not in x.lens + w.lens, f"input {x} and weights {w}; expected elements")
+        expect(self, 0 not in x.lens + w.lens, f"input {x} and weights {w}; expected no empty ones")
         channels = w.lens[1] * self.group
         fits = x.lens[1] == channels and not w.lens[0] % self.group
-        expect(self, fits, f"weights {w} in {self.group} groups for {x}")
+        expect(self, fits, f"weights {w} in {self.group} groups do not fit input {x}")
         fits = not x.lens[1] % self.offset_group
-        expect(self, fits, f"offset_group {self.offset_group} for {x}")
+        expect(self, fits, f"offset_group {self.offset_group} does not fit input {x}")
         lens = self._window(x.lens, w.lens).output
         taps = self.offset_group * prod(w.lens[2:])
         wanted = (x.lens[0], taps * len(lens), *lens)
@@ -92,7 +92,7 @@ class DeformConvolution(Operation):
         return rounded(out, inputs[0].dtype)
 
     def _places(self, window: Window, offset: Array) -> list[Array]:
-        """For each axis, where each tap of each output lies: ``[N, groups, 1, taps · outputs]``."""
+        """For each axis, the position of each tap of each output: ``[N, groups, 1, taps · outputs]``."""
         rank, batch = len(window.size), len(offset)
         lens = (batch, self.offset_group, *window.size, rank, *window.output)
         moved = np.moveaxis(offset.reshape(lens), 2 + rank, 0)
@@ -128,7 +128,7 @@ class DeformConvolution(Operation):
 
 
 def _interpolated(images: Array, places: list[Array], lens: Ints) -> Array:
-    """Values of images at fractional places, from the elements around them; zero beyond the edge."""
+    """Values of images at fractional positions, from the elements around them; zero beyond the edge."""
     low = [np.floor(p) for p in places]
     total = np.zeros((*images.shape[:3], places[0].shape[-1]), images.dtype)
     for corner in product((0, 1), repeat=len(lens)):

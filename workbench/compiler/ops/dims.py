@@ -1,4 +1,4 @@
-"""Operations of our own on lengths that a run computes: what a program knows of these, it says here."""
+"""Operations, not in MIGraphX, on lengths computed at run time; they state what is known of these."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @operation
 class ExpectDims(Operation):
-    """The input, whose lengths are within ``out_dyn_dims``; a run refuses others."""
+    """The input, whose lengths must be within ``out_dyn_dims``; a run checks them."""
 
     name = "expect_dims"
     family = Family.VIEW
@@ -57,11 +57,15 @@ class ExpectDims(Operation):
         expect_rank(self, inputs, len(self.out_dyn_dims), len(self.out_dyn_dims))
         both = [intersection(b, a) for a, b in zip(dims_of(x), self.out_dyn_dims, strict=True)]
         found = [d for d in both if d is not None]
-        expect(self, len(found) == len(both), f"input 0 is {x}; its dimensions cannot be such")
+        expect(
+            self,
+            len(found) == len(both),
+            f"input 0 is {x}; its dimensions cannot be within out_dyn_dims",
+        )
         return x if x.dims is None else ranged(x.type, found)
 
     def compute(self, *inputs: Any) -> Any:
-        """The input; an error if a length is not in its range."""
+        """The input; an error if a length is outside its range."""
         x: Array = inputs[0]
         dims = self.out_dyn_dims
         fits = all(d.min <= n <= d.max for d, n in zip(dims, x.shape, strict=True))
@@ -79,14 +83,14 @@ class ExpectDims(Operation):
 
 @operation
 class ReshapeWithDims(Operation):
-    """The first input's elements under the lens that the second input holds.
+    """The first input's elements with the lens given by the values of the second.
 
-    As in ``reshape``, 0 copies the input's length (unless ``allowzero``) and -1 is what is left over.
-    ``out_dyn_dims`` is what is known of the lens.
+    As in ``reshape``, 0 copies the input's length (unless ``allowzero``) and -1 is inferred.
+    ``out_dyn_dims`` states what is known of the lens.
     """
 
     name = "reshape_with_dims"
-    on_host = "lengths that only a run knows"
+    on_host = "lengths known only at run time"
     family = Family.MOVEMENT
     dynamic = True
     rearranges = Rearrangement.RELAID
@@ -133,13 +137,13 @@ class ReshapeWithDims(Operation):
 
 @operation
 class PadBy(Operation):
-    """The first input padded as ``pad`` does, by pads that the second input holds.
+    """The first input padded as by ``pad``, with the pads given by the values of the second.
 
-    Those are begins of ``axes``, then their ends; negative ones crop. The third input's element fills.
+    The pads are the begins of ``axes``, then their ends; negative ones crop. The third input fills.
     """
 
     name = "pad_by"
-    on_host = "lengths that only a run knows"
+    on_host = "lengths known only at run time"
     family = Family.MOVEMENT
     dynamic = True
     axes_of_input = ("axes",)
@@ -156,7 +160,7 @@ class PadBy(Operation):
         expect(self, inputs[2].elements == 1, f"input 2 is {inputs[2]}; expected one element")
         count = dims_of(inputs[1])
         wanted = Dim(2 * len(self.axes), 2 * len(self.axes))
-        expect(self, count == (wanted,), f"pads {inputs[1]}; expected {wanted}, two an axis")
+        expect(self, count == (wanted,), f"pads {inputs[1]}; expected {wanted}, two per axis")
         x = inputs[0]
         padded = distinct_axes(self, self.axes, x.ndim)
         return ranged(x.type, [ANY if i in padded else d for i, d in enumerate(dims_of(x))])

@@ -1,4 +1,4 @@
-"""The base of elementwise operations: shape rules that follow layouts, casts, blocks, samples."""
+"""The base of elementwise operations: shape rules that keep layouts, casts, blocks, samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FLOATS = (DType.FLOAT, DType.DOUBLE, DType.HALF, DType.BF16, DType.FP8E4M3FN)
 INTEGERS = (DType.INT32, DType.INT64, DType.INT8, DType.UINT8)
 NUMBERS = (*FLOATS, *INTEGERS, DType.BOOL)
 EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, np.inf, -np.inf, np.nan)
-"""Values at which functions tend to differ: signed zeros, ties, infinities, not-a-number."""
+"""Values at which implementations tend to differ: signed zeros, ties, infinities, NaN."""
 
 FUNCTIONS: dict[str, str] = {
     "T": "converts to the element type of the result, as ``cast`` does",
@@ -48,22 +48,22 @@ FUNCTIONS: dict[str, str] = {
     "rsqrt": "1 / sqrt",
     "nearbyint": "rounds half to even",
     "pow": "power; for integers through double, truncated",
-    "shift_left": "<<; 0 where the places are negative or no fewer than T's bits",
-    "shift_right": ">>, arithmetic; the sign alone where the places are negative or past T's bits",
+    "shift_left": "<<; 0 if the shift is negative or at least T's width",
+    "shift_right": ">>, arithmetic; all sign bits if the shift is negative or at least T's width",
     "bit_cast": "the same bits as an element of the result's type",
     "quantized": "quantized(a, z) is T(nearbyint(a) + z) for integer T and T(a + z) for float T",
 }
-"""The functions of ``expression`` that C's math library does not define, or not quite so.
+"""The functions of ``expression`` that C's math library lacks or defines differently.
 
-The rest are C's: operators, ``?:``, abs, exp, expm1, log, log2, sqrt, erf, ceil, floor, isnan,
-isinf, the trigonometric and hyperbolic functions. ``{0}``… are operands (one left out reads as
-``T(0)``), ``{alpha}`` is the attribute of that name. Parentheses around operands are the reader's
-to add.
+The others are C's: operators, ``?:``, abs, exp, expm1, log, log2, sqrt, erf, ceil, floor, isnan,
+isinf, the trigonometric and hyperbolic functions. ``{0}``… are operands (an omitted one reads as
+``T(0)``), ``{alpha}`` is the attribute of that name. The reader of an expression adds parentheses
+around operands.
 """
 
 
 class Pointwise(Operation):
-    """An operation on elements; ``value`` computes in the type that arithmetic is done in."""
+    """An operation on elements; ``value`` computes in the type in which arithmetic is done."""
 
     family = Family.POINTWISE
     pointwise = True
@@ -71,27 +71,27 @@ class Pointwise(Operation):
     dynamic = True
     arity = 1
     exact = False
-    """Whether integers are computed as integers; otherwise in float64, truncated."""
+    """Whether integers are computed as integers; otherwise in float64, then truncated."""
     function: ClassVar[Function]
     """The operation as a function of arrays, unless ``value`` is overridden."""
     cost = 1
-    """Floating-point operations an element; nominally 8 for a transcendental function."""
+    """Floating-point operations per element; nominally 8 for a transcendental function."""
     domains = ((-4.0, 4.0),)
-    """Ranges of the samples of each operand; the last one counts for all that follow."""
+    """Ranges of the samples of each operand; the last one also holds for all further operands."""
     types = NUMBERS
     """Element types of the samples."""
 
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape; strict rules want equal ranges, not such as have lengths in common."""
+        """The shape; strict rules require equal ranges, not only overlapping ones."""
         made = super().shape_by(rules, inputs, modules)
         if rules.strict:
             expect_equal_dims(self, self.alike(inputs))
         return made
 
     def alike(self, inputs: Sequence[Shape]) -> Sequence[Shape]:
-        """The inputs whose lens are those of the result."""
+        """The inputs that have the result's lens."""
         return inputs
 
     def value(self, *inputs: Array) -> Array:
@@ -99,11 +99,11 @@ class Pointwise(Operation):
         return type(self).function(*inputs)
 
     def compute(self, *inputs: Any) -> Array:
-        """The result in the first input's type: computed in a type that suffices, rounded once."""
+        """The result in the first input's type: computed in a sufficient type, rounded once."""
         return self._evaluated(None, inputs)
 
     def compute_into(self, out: Array | None, *inputs: Any) -> Any:
-        """The same, written over ``out`` where this is an operand of the result's type and lens."""
+        """The same, written to ``out`` if this is an operand with the result's type and lens."""
         inherited = type(self).compute is Pointwise.compute
         return self._evaluated(out, inputs) if inherited else self.compute(*inputs)
 
@@ -118,7 +118,7 @@ class Pointwise(Operation):
 
     @property
     def _is_function(self) -> bool:
-        """Whether ``function`` is all there is, which takes ``out`` as NumPy's functions do."""
+        """Whether ``function`` alone defines the operation and takes ``out``, as NumPy's functions do."""
         return type(self).value is Pointwise.value
 
     def _rounded(self, *inputs: Array) -> Array:
@@ -134,7 +134,7 @@ class Pointwise(Operation):
 
     @classmethod
     def variants(cls) -> Iterable[Operation]:
-        """This operation with attributes worth trying."""
+        """This operation with different attributes, for samples."""
         return (cls(),)
 
     @classmethod
@@ -154,7 +154,7 @@ class Pointwise(Operation):
 
     @classmethod
     def float_operands(cls) -> Iterator[list[Array]]:
-        """Operands whose values or strides are out of the ordinary."""
+        """Operands with special values or strides."""
         grid = np.meshgrid(*[np.array(EDGES, np.float32)] * min(cls.arity, 2), indexing="ij")
         yield [*grid, *[grid[0].T] * (cls.arity - 2)]
         first, *rest = cls.draw(DType.FLOAT, (3, 4))
@@ -167,7 +167,7 @@ class Unary(Pointwise):
     """An operation on one tensor. The result keeps the order of axes in memory, packed."""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The lens of the input in its layout; standard where the input is broadcast."""
+        """The lens of the input in its layout; standard if the input is broadcast."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         return packed(inputs[0])
@@ -179,7 +179,7 @@ class Binary(Pointwise):
     arity = 2
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The lens of the inputs, in the layout of the better packed one."""
+        """The lens of the inputs, in the layout of the one that is packed."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
         expect_same_type(self, inputs)
@@ -197,28 +197,28 @@ def expect_tensors(op: Operation, inputs: Sequence[Shape]) -> None:
 
 
 def packed(shape: Shape) -> Shape:
-    """A shape of the same lens and order of axes without gaps; a scalar stays, a broadcast goes."""
+    """A shape with the same lens and order of axes but no gaps or broadcasts; a scalar is unchanged."""
     if shape.dims is not None or shape.is_scalar:
         return shape
     return shape.as_standard() if shape.broadcasted else shape.with_lens(shape.lens)
 
 
 def repacked(shape: Shape) -> Shape:
-    """A shape of the same lens and order of axes without gaps; one known by ranges as it is."""
+    """A shape with the same lens and order of axes but no gaps; unchanged if its lens are ranges."""
     if shape.dims is not None:
         return shape.with_dims(shape.dims) if shape.is_symbolic else shape
     return shape.with_lens(shape.lens)
 
 
 def winner(op: Operation, first: Shape, second: Shape, standard: bool = False) -> Shape:
-    """The shape of a result of two operands.
+    """The shape of the result of two operands.
 
     Args:
         op: The operation, for the error.
         first: The first operand's shape.
         second: The second operand's shape, of the same lens.
-        standard: Whether two shapes that are both gappy give a standard result; else the order of
-            axes that most of them have is kept.
+        standard: Whether two shapes that are both not packed give a standard result; otherwise the
+            most common order of axes is kept.
     """
     dims = expect_same_dims(op, (first, second))
     if dims is not None and not (first.is_symbolic and second.is_symbolic):
@@ -238,10 +238,10 @@ def winner(op: Operation, first: Shape, second: Shape, standard: bool = False) -
 
 
 def expect_same_dims(op: Operation, inputs: Sequence[Shape]) -> tuple[Dim, ...] | None:
-    """The dimensions that all inputs have, if some are ranges: the lengths that all of them allow.
+    """The common dimensions of all inputs if some are ranges: the lengths that all of them allow.
 
     Raises:
-        ShapeError: The lens differ, or have nothing in common.
+        ShapeError: The lens differ, or the ranges do not overlap.
     """
     if not any_dynamic(inputs):
         expect_same_lens(op, inputs)
@@ -258,13 +258,15 @@ def expect_same_dims(op: Operation, inputs: Sequence[Shape]) -> tuple[Dim, ...] 
 
 
 def expect_equal_dims(op: Operation, inputs: Sequence[Shape]) -> None:
-    """Raise a ShapeError where some are ranges, unless the dimensions of all inputs are the same."""
+    """Raise a ShapeError if some dimensions are ranges and those of the inputs are not all the same."""
     if not any_dynamic(inputs):
         return
     first = inputs[0]
     for i, shape in enumerate(inputs[1:], 1):
         if (shape.dims is None) != (first.dims is None):
-            raise ShapeError(f"{op.name}: {first} and {shape}: static and dynamic operands")
+            raise ShapeError(
+                f"{op.name}: {first} and {shape}; expected only static or only dynamic operands"
+            )
         if dims_of(shape) != dims_of(first):
             raise ShapeError(
                 f"{op.name}: input {i} is {shape}; expected the dimensions {dims_of(first)}"
@@ -281,7 +283,7 @@ finfo: Callable[[Any], Any] = ml_dtypes.finfo
 
 @cache
 def working_type(dtype: np.dtype[Any], exact: bool) -> np.dtype[Any]:
-    """The type that arithmetic on ``dtype`` is done in; ``exact`` keeps integers integers."""
+    """The type in which arithmetic on ``dtype`` is done; with ``exact`` integers stay integers."""
     type = DType.of(dtype)
     if type in (DType.FLOAT, DType.DOUBLE):
         return dtype
@@ -295,9 +297,9 @@ def working_type(dtype: np.dtype[Any], exact: bool) -> np.dtype[Any]:
 def cast(array: Array, dtype: np.dtype[Any]) -> Array:
     """``array`` in another type, by ONNX's rules.
 
-    Floats round to nearest even and overflow to infinity, except that the fp8 types saturate. To an
-    integer, floats truncate and saturate (NaN gives 0), while integers keep their low bits. What is
-    not zero is true.
+    Floats round to nearest even and overflow to infinity, except that the fp8 types saturate. To
+    integers, floats truncate and saturate (NaN gives 0); integers keep their low bits. Every
+    non-zero value becomes true.
     """
     if array.dtype == dtype:
         return array
@@ -312,10 +314,10 @@ def cast(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def for_rounding(array: Array) -> Array:
-    """Numbers as floats of 32 bits at most that round to a narrower type as they themselves do.
+    """Numbers as floats of at most 32 bits that round to a narrower type as the originals do.
 
-    ml_dtypes rounds what is wider to float32 first, and then again. Here the first of the two steps
-    leaves the last bit odd where anything was lost, so that it never makes a tie.
+    ml_dtypes rounds wider floats to float32 first, and then again. Here the first rounding is to odd:
+    it leaves the last bit odd if anything was lost, so the second one never sees a false tie.
     """
     if array.itemsize < 4 or array.dtype == np.float32:
         return array
@@ -329,7 +331,7 @@ def for_rounding(array: Array) -> Array:
 
 
 def _to_double(array: Array) -> Array:
-    """Integers as doubles; of those with too many bits, the lowest bit kept tells that some are lost."""
+    """Integers as doubles, rounded to odd: the lowest kept bit shows that some bits were lost."""
     if array.itemsize < 8:
         return array.astype(np.float64)
     low = array & 0xFFF
@@ -359,17 +361,17 @@ def _to_integer(array: Array, dtype: np.dtype[Any]) -> Array:
 # Evaluation
 
 BLOCK = 1 << 14
-"""Elements of a block: what a processor's inner caches hold of a few temporaries."""
+"""Elements of a block: as many as fit a processor's inner caches with a few temporaries."""
 
 LARGE = 1 << 15
-"""Elements from which cutting an array into blocks, or into parts for threads, is worth it."""
+"""The least number of elements of an array that is split into blocks, or among threads."""
 
 _PART = 1 << 17
-"""Elements of a part of what makes no temporaries."""
+"""Elements of a part for functions without temporaries."""
 
 
 def divisible(inputs: Sequence[Any]) -> bool:
-    """Whether arrays are large and of one lens, single elements aside."""
+    """Whether arrays are large and have one lens, apart from single elements."""
     large = next((x for x in inputs if x.size != 1), None)
     if large is None or not is_divided(large.size, LARGE):
         return False
@@ -377,7 +379,7 @@ def divisible(inputs: Sequence[Any]) -> bool:
 
 
 def in_parts(function: Function, inputs: Sequence[Array], out: Array | None = None) -> Array:
-    """An elementwise function of ``divisible`` arrays that writes its result where it is told."""
+    """Evaluate an elementwise function of ``divisible`` arrays in parts, writing directly to the result."""
     x = inputs[0]
     if not is_divided(x.size) and x.size != 1 and x.flags.c_contiguous:
         fits = out is not None and out.shape == x.shape and out.dtype == x.dtype
@@ -396,7 +398,7 @@ def in_parts(function: Function, inputs: Sequence[Array], out: Array | None = No
 def in_blocks(
     function: Function, inputs: Sequence[Array], block: int = BLOCK, out: Array | None = None
 ) -> Array:
-    """An elementwise function of ``divisible`` arrays, so that temporaries stay in cache."""
+    """Evaluate an elementwise function of ``divisible`` arrays in blocks whose temporaries stay in cache."""
     cut = _Cut(inputs, block)
     first = function(*cut.operands(cut.parts[0]))
     result = cut.result(first.dtype, out)
@@ -410,10 +412,10 @@ def in_blocks(
 
 
 class _Cut:
-    """Arrays of one lens cut into parts, in the order in which the first whole one lies in memory."""
+    """Arrays of one lens, split into parts in memory order of the first with more than one element."""
 
     def __init__(self, inputs: Sequence[Array], size: int) -> None:
-        """Cut into parts of about ``size`` elements."""
+        """Split into parts of about ``size`` elements."""
         whole = [x for x in inputs if x.size != 1]
         self._order = _memory_order(next((x for x in whole if 0 not in x.strides), whole[0]))
         self._inputs = [x.reshape(()) if x.size == 1 else self._ordered(x) for x in inputs]
@@ -421,7 +423,7 @@ class _Cut:
         self.parts = list(blocks_of(self._lens, size))
 
     def operands(self, where: tuple[Any, ...]) -> list[Array]:
-        """A part of each input; single elements whole."""
+        """A part of each input; single elements are not split."""
         return [x[where] if x.ndim else x for x in self._inputs]
 
     def result(self, dtype: np.dtype[Any], out: Array | None) -> Array:
@@ -437,7 +439,7 @@ class _Cut:
         return result if self._order is None else result.transpose(np.argsort(self._order))
 
     def each(self, work: Callable[[int], None], cost: int = 1) -> None:
-        """Do the parts, in threads where there is enough to share."""
+        """Process the parts, in threads if there is enough work."""
         spread(work, len(self.parts), prod(self._lens) * cost)
 
     def _ordered(self, x: Array) -> Array:
@@ -445,7 +447,7 @@ class _Cut:
 
 
 def _memory_order(x: Array) -> list[int] | None:
-    """Axes from the one with the widest strides to that with the narrowest; None for row-major."""
+    """Axes by descending strides; None if row-major."""
     if x.flags.c_contiguous:
         return None
     return sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]))

@@ -1,6 +1,6 @@
 """Fused operations: a module of elementwise, reducing or other work that becomes one kernel.
 
-A body's parameters are bound to the inputs in the order of their names, sorted as text.
+A body's parameters bind to the inputs in the order of their names, sorted as strings.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ Values = list[Any]
 
 _BODY_BLOCK = 1 << 15
 _LONG_BODY = 10
-"""Operations from which a body makes temporaries enough for blocks to pay (measured)."""
+"""The number of operations in a body from which its temporaries make blocks worthwhile (measured)."""
 
 
 # Modules as functions
 
 
 def expect_modules(op: Operation, modules: Sequence[Module], count: int) -> None:
-    """Raise a ShapeError unless the operation was given ``count`` modules."""
+    """Raise a ShapeError unless the operation has ``count`` modules."""
     if len(modules) != count:
         raise ShapeError(f"{op.name}: expected {count} modules, found {len(modules)}")
 
 
 def bind(op: Operation, module: Module, inputs: Sequence[Any]) -> dict[str, Any]:
-    """Inputs by the name of the parameter that each binds to.
+    """Inputs by the name of the parameter to which each binds.
 
     Raises:
-        ShapeError: There are more or fewer inputs than parameters.
+        ShapeError: The number of inputs differs from the number of parameters.
     """
     names = sorted(module.parameters)
     if len(names) != len(inputs):
         raise ShapeError(
-            f"{op.name}: module {module.name!r} has {len(names)} parameters ({', '.join(names)}), "
-            f"but there are {len(inputs)} inputs"
+            f"{op.name}: module {module.name!r} has {len(names)} parameters ({', '.join(names)}); "
+            f"found {len(inputs)} inputs"
         )
     return dict(zip(names, inputs, strict=True))
 
@@ -76,13 +76,13 @@ def infer_body(
     lens: Shape | None = None,
     rules: ShapeRules = PLAIN,
 ) -> list[Shape]:
-    """Shapes of a module's results when its parameters have these shapes.
+    """Shapes of a module's results for given shapes of its parameters.
 
     Args:
         module: The body.
         parameters: A shape for each parameter, by name.
-        lens: If given, literals of one element count as scalars of this shape's lens.
-        rules: Those of the program.
+        lens: If given, one-element literals count as scalars broadcast to this shape's lens.
+        rules: The program's shape rules.
     """
     found: dict[Instruction, Shape] = {}
     for instruction in module:
@@ -106,17 +106,17 @@ def _spread(literal: Shape, over: Shape | None) -> Shape:
 
 
 def together(shapes: Sequence[Shape]) -> Shape:
-    """The one shape, or the tuple of several."""
+    """The single shape, or the tuple of several."""
     return shapes[0] if len(shapes) == 1 else Shape.tuple_of(shapes)
 
 
 def together_values(values: Sequence[Any]) -> Any:
-    """The one value, or the tuple of several."""
+    """The single value, or the tuple of several."""
     return values[0] if len(values) == 1 else tuple(values)
 
 
 def body_flops(module: Module) -> int:
-    """Floating-point operations of one evaluation of a module with its own parameters' shapes."""
+    """Floating-point operations of one evaluation of a module, for its parameters' own shapes."""
     return sum(_flops(i) for i in module)
 
 
@@ -128,7 +128,7 @@ def _flops(instruction: Instruction) -> int:
 
 
 class Fused(Operation):
-    """An operation whose meaning is a body: one module (several for ``fused_concat``)."""
+    """An operation defined by its body: one module (several for ``fused_concat``)."""
 
     takes_modules = True
 
@@ -146,14 +146,14 @@ class Fused(Operation):
 
 @operation
 class PointwiseModule(Fused):
-    """Elementwise work: the body sees one element of every input, as scalars."""
+    """Elementwise work: the body computes one element from one element of every input."""
 
     name = "pointwise"
     family = Family.POINTWISE
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The body's shape rules on the whole inputs; broadcast ones count in the common layout."""
+        """The body's shape rules on the whole inputs; broadcast ones count as having the common layout."""
         return self.shape_by(PLAIN, inputs, modules)
 
     def shape_by(
@@ -176,7 +176,7 @@ class PointwiseModule(Fused):
         return together(infer_body(modules[0], bound, inputs[0], rules))
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
-        """The body on whole arrays, or block by block where that keeps temporaries in cache."""
+        """The body on whole arrays, or in blocks if that keeps temporaries in cache."""
         body = modules[0]
         order = [sorted(body.parameters).index(name) for name in body.parameters]
 
@@ -195,7 +195,7 @@ class PointwiseModule(Fused):
 
 
 def _whole(results: Sequence[Any], inputs: Sequence[Array]) -> Values:
-    """Results in the inputs' lens, also where the body gave one element for all."""
+    """Results with the inputs' lens, even if the body returned one element for all."""
     lens = np.broadcast_shapes(*[x.shape for x in inputs])
     return [x if x.shape == lens else np.broadcast_to(x, lens) for x in results]
 
@@ -210,9 +210,9 @@ def _expect_types(op: Operation, module: Module, bound: Mapping[str, Shape]) -> 
 
 
 def _is_plain(body: Module, inputs: Sequence[Shape]) -> bool:
-    """Whether results are row-major: inputs are, or count as such, and there are no literals.
+    """Whether results are row-major: all inputs are, or count as such, and there are no literals.
 
-    This is what ``infer_body`` finds step by step; most kernels are such, and they are made often.
+    This shortcut for ``infer_body`` covers most kernels, which are made often.
     """
     lens = inputs[0].lens
     if len(lens) < 2 or 0 in lens:
@@ -224,7 +224,7 @@ def _is_plain(body: Module, inputs: Sequence[Shape]) -> bool:
 
 
 def _settled(inputs: Sequence[Shape]) -> Sequence[Shape]:
-    """The inputs, with broadcast ones laid out as most of the others are."""
+    """The inputs, with broadcast ones given the most common layout of the others."""
     known = all(s.dims is None or s.is_symbolic for s in inputs)
     if not known or inputs[0].ndim < 2 or not any(s.broadcasted for s in inputs):
         return inputs
@@ -255,10 +255,14 @@ class FusedReduce(Fused):
         expect_modules(self, modules, 1)
         body = modules[0]
         if not body.bypass:
-            raise ShapeError(f"fused_reduce: module {body.name!r} is no body; expected bypass=True")
+            raise ShapeError(
+                f"fused_reduce: module {body.name!r} is not a body; expected bypass=True"
+            )
         if not inputs or len(body.outputs) != 1:
             count = f"{len(inputs)} inputs and {len(body.outputs)} results"
-            raise ShapeError(f"fused_reduce: found {count}; expected inputs, and one result")
+            raise ShapeError(
+                f"fused_reduce: found {count}; expected at least one input and one result"
+            )
         _expect_fit(self, body, bind(self, body, inputs))
         if any(s.ndim != inputs[0].ndim for s in inputs):
             raise ShapeError("fused_reduce: expected inputs of one rank")
@@ -280,7 +284,7 @@ def _expect_fit(op: Operation, module: Module, bound: Mapping[str, Shape]) -> No
 
 
 class _Whole(Fused):
-    """An operation whose shape is that of its body, inferred anew for the inputs' layouts."""
+    """An operation whose shape is its body's, inferred again for the inputs' layouts."""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shapes of the body's results."""
@@ -305,7 +309,7 @@ class SplitFusedReduce(_Whole):
 
 @operation
 class Group(_Whole):
-    """Work that belongs together, such as attention; ``tag`` says what it is."""
+    """Instructions that become one kernel, such as attention; ``tag`` names the kind."""
 
     name = "group"
     family = Family.KERNEL
@@ -319,11 +323,11 @@ class Group(_Whole):
 
 @operation
 class FusedConcat(Fused):
-    """Elementwise work on pieces, their concatenation along ``axis``, elementwise work on that.
+    """Elementwise work on pieces, their concatenation along ``axis``, and elementwise work on that.
 
-    Every module but the last makes a piece of as many inputs as it has parameters. The last takes
-    the concatenation as its first parameter (``!`` before its name sorts it there), and what inputs
-    remain.
+    Every module but the last computes one piece from as many inputs as it has parameters. The last takes
+    the concatenation as its first parameter (``!`` at the start of its name sorts it first), and the
+    remaining inputs.
     """
 
     name = "fused_concat"
@@ -340,7 +344,7 @@ class FusedConcat(Fused):
             if _without(head.lens, axis) != _without(heads[0].lens, axis):
                 raise ShapeError(
                     f"fused_concat: piece {i} is {head}; expected the lens of {heads[0]} "
-                    f"on all axes but {axis}"
+                    f"on all axes except {axis}"
                 )
         lens = list(heads[0].lens)
         lens[axis] = sum(h.lens[axis] for h in heads)
@@ -348,7 +352,7 @@ class FusedConcat(Fused):
         return Shape.permuted(type, lens, common_permutation(heads))
 
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
-        """The pieces, their concatenation, and what the last module makes of it."""
+        """The pieces, their concatenation, and the last module's result for it."""
         parts: Values = []
         for module, piece in self._pieces(inputs, modules):
             results = call(evaluate, module, bind(self, module, piece))
@@ -367,12 +371,12 @@ class FusedConcat(Fused):
     def _pieces(
         self, inputs: Sequence[Any], modules: Sequence[Module]
     ) -> list[tuple[Module, Sequence[Any]]]:
-        """Each module but the last with its inputs."""
+        """Each module but the last, with its inputs."""
         counts = [len(m.parameters) for m in modules]
         if len(modules) < 2 or 0 in counts or sum(counts) - 1 != len(inputs):
             raise ShapeError(
                 f"fused_concat: {len(inputs)} inputs for modules of {counts} parameters; expected "
-                "a module for each piece and one more, and an input for each parameter but one"
+                "one module per piece and one more, and one input for each parameter but one"
             )
         return list(_cut(inputs, modules[:-1]))
 

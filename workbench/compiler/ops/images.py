@@ -1,4 +1,4 @@
-"""Images that are stored in files."""
+"""Decoding of image files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 _LARGEST = 1 << 28
-"""Pixels of an image at most: a small file can say that it holds any number of them."""
+"""The largest number of pixels of an image, as a small file can declare any size."""
 
 
 @operation
@@ -57,7 +57,7 @@ class ImageDecode(Operation):
         return ranged(DType.UINT8, [ANY, ANY, Dim(channels, channels)])
 
     def compute(self, *inputs: Any) -> Any:
-        """Decode with Pillow; channels from blue to red where asked for."""
+        """Decode with Pillow; BGR reverses the channels."""
         pixels = _decoded(np.ascontiguousarray(inputs[0]).tobytes(), _MODES[self.pixel_format])
         pixels = pixels.reshape(*pixels.shape[:2], -1)
         return np.ascontiguousarray(pixels[..., ::-1] if self.pixel_format == "BGR" else pixels)
@@ -70,11 +70,11 @@ class ImageDecode(Operation):
 
 
 def _decoded(data: bytes, mode: str) -> Array:
-    """The pixels of a file; whatever is wrong with it is an EvaluationError."""
+    """The pixels of a file; any defect of it is an EvaluationError."""
     try:
         from PIL import Image  # noqa: PLC0415
     except ImportError as error:
-        raise EvaluationError("image_decode: Pillow is needed to read images") from error
+        raise EvaluationError("image_decode: reading images needs Pillow; install it") from error
     try:
         with warnings.catch_warnings(), Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             warnings.simplefilter("ignore")
@@ -88,5 +88,5 @@ def _decoded(data: bytes, mode: str) -> Array:
         raise
     except Exception as error:  # a damaged file can make Pillow raise nearly anything
         raise EvaluationError(
-            f"image_decode: the {len(data)} bytes are no image: {error}"
+            f"image_decode: the {len(data)} bytes are not an image: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""Gathers and scatters: elements found, or changed, at indices that are data."""
+"""Gathers and scatters: elements read or changed at indices that are data."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 @operation
 class Gather(Operation):
-    """The slices along ``axis`` that the indices name; negative ones count from the end.
+    """The slices along ``axis`` selected by the indices; negative ones count from the end.
 
-    An index of the scalar shape ``{1}, {0}`` takes the axis away. Bools are indices too: 0 and 1.
+    An index with the scalar shape ``{1}, {0}`` removes the axis. Bools are indices too: 0 and 1.
     """
 
     name = "gather"
@@ -74,7 +74,7 @@ class Gather(Operation):
         return np.take(data, from_front(self, index, data.shape[self.axis]), self.axis)
 
     def compute_as(self, shape: Shape, *inputs: Any) -> Any:
-        """The same, without the axis that a scalar index takes away."""
+        """The same, without the axis that a scalar index removes."""
         found: Array = self.compute(*inputs)
         gone = shape.dims is not None and found.ndim > shape.ndim
         return np.squeeze(found, self.axis) if gone else found
@@ -93,7 +93,7 @@ class Gather(Operation):
 class GatherNd(Operation):
     """Elements or slices at index tuples, which lie along the last axis of the indices.
 
-    Indices may be floats, whose fractions are dropped.
+    Indices may be floats; their fractions are dropped.
     """
 
     name = "gathernd"
@@ -103,7 +103,7 @@ class GatherNd(Operation):
     batch_dims: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The indices' lens without the last, then what is left of the data's; standard."""
+        """The indices' lens without the last, then the rest of the data's; standard."""
         expect_count(self, inputs, 2)
         expect_tensors(self, inputs)
         if not inputs[1].type.is_float:
@@ -111,19 +111,23 @@ class GatherNd(Operation):
         data, index = dims_of(inputs[0]), dims_of(inputs[1])
         batch = self.batch_dims
         fits = 0 <= batch < min(len(data), len(index))
-        if not any_dynamic(inputs):  # of ranges, only a run knows
+        if not any_dynamic(inputs):  # ranges are checked at run time
             fits = fits and data[:batch] == index[:batch]
-        expect(self, fits, f"batch_dims {batch} for {inputs[0]} and {inputs[1]}")
+        expect(self, fits, f"batch_dims {batch} does not fit {inputs[0]} and {inputs[1]}")
         expect(self, index[-1].is_fixed, f"indices {inputs[1]}; expected a fixed last dimension")
         taken = index[-1].min
-        expect(self, taken <= len(data) - batch, f"index tuples of {taken} for data {inputs[0]}")
+        expect(
+            self,
+            taken <= len(data) - batch,
+            f"index tuples of {taken} are too long for data {inputs[0]}",
+        )
         found = (*index[:-1], *data[batch + taken :])
         if any_dynamic(inputs):
             return ranged(inputs[0].type, found or (Dim(1, 1),))
         return Shape(inputs[0].type, [d.min for d in found] or [1])
 
     def compute(self, *inputs: Any) -> Any:
-        """NumPy indexing with an array an axis."""
+        """NumPy indexing with one array per axis."""
         data: Array = inputs[0]
         index: Array = inputs[1]
         batch = self.batch_dims
@@ -157,7 +161,9 @@ def from_front(op: Operation, index: Array, length: int) -> Array:
     outside = (at < 0) | (at >= length)
     if outside.any():
         wrong = index[outside].flat[0]
-        raise EvaluationError(f"{op.name}: index {wrong} is out of range for length {length}")
+        raise EvaluationError(
+            f"{op.name}: index {wrong} is out of range; expected {-length} to {length - 1}"
+        )
     return at
 
 
@@ -170,14 +176,14 @@ def _wrapped(index: Array, length: int) -> Array:
 
 
 def _tuples(op: Operation, index: Array, lens: Sequence[int]) -> list[Array]:
-    """Index tuples, which lie along the last axis, as an array for each axis of the data."""
+    """Index tuples along the last axis, as one array for each axis of the data."""
     parts = np.moveaxis(index, -1, 0)
     return [from_front(op, part, n) for part, n in zip(parts, lens, strict=False)]
 
 
 @operation
 class GatherElements(Operation):
-    """For each place of the indices, the element there of the data, moved along ``axis`` to the index.
+    """The data's element at each position of the indices, with ``axis`` replaced by the index.
 
     Negative indices count from the end.
     """
@@ -199,11 +205,11 @@ class GatherElements(Operation):
         fits = len(index) == len(data) and all(
             i.min <= d.max for a, (i, d) in enumerate(zip(index, data, strict=True)) if a != axis
         )
-        expect(self, fits, f"indices {inputs[1]} for data {inputs[0]} along axis {axis}")
+        expect(self, fits, f"indices {inputs[1]} do not fit data {inputs[0]} along axis {axis}")
         return ranged(inputs[0].type, index)
 
     def compute(self, *inputs: Any) -> Any:
-        """``numpy.take_along_axis`` of as much of the data as the indices cover."""
+        """``numpy.take_along_axis`` on the part of the data that the indices cover."""
         data: Array = inputs[0]
         index: Array = inputs[1]
         axis = normalize_axis(self, self.axis, data.ndim)
@@ -258,7 +264,7 @@ _MAX = Update(_combined(np.maximum), "max({0}, {1})")
 
 @dataclass(frozen=True)
 class Scatter(Operation):
-    """Base of the scatters: each update goes to the place of its index, moved along ``axis``."""
+    """Base of the scatters: each update goes to its own position, with ``axis`` replaced by the index."""
 
     family = Family.MOVEMENT
     dynamic = True
@@ -284,8 +290,8 @@ class Scatter(Operation):
         expect(
             self,
             fits,
-            f"indices {index}, updates {updates}; expected lens within those of {data}, and an "
-            "update for each index",
+            f"indices {index}, updates {updates}; expected lens within those of {data}, and one "
+            "update per index",
         )
         return data.with_lens(data.lens) if data.dims is None else data
 
@@ -298,7 +304,7 @@ class Scatter(Operation):
         where: list[Array] = list(np.ix_(*map(np.arange, index.shape)))
         skip = self.skip_out_of_bounds
         where[self.axis] = _wrapped(index, n) if skip else from_front(self, index, n)
-        # In one row, so that updates of one place happen in the order of their indices.
+        # As one row, so that updates of the same element happen in the order of their indices.
         where = [np.ravel(np.broadcast_to(w, index.shape)) for w in where]
         updates = np.ravel(inputs[2][tuple(map(slice, index.shape))])
         if skip:
@@ -346,7 +352,7 @@ class ScatterMul(Scatter):
 
 @operation
 class ScatterMin(Scatter):
-    """The element at each index becomes the lesser of itself and its update."""
+    """The element at each index becomes the smaller of itself and its update."""
 
     name = "scatter_min"
     update = _MIN
@@ -354,7 +360,7 @@ class ScatterMin(Scatter):
 
 @operation
 class ScatterMax(Scatter):
-    """The element at each index becomes the greater of itself and its update."""
+    """The element at each index becomes the larger of itself and its update."""
 
     name = "scatter_max"
     update = _MAX
@@ -380,12 +386,12 @@ class ScatterNd(Operation):
             self, bool(at) and at[-1].is_fixed, f"indices {index}; expected a fixed last dimension"
         )
         taken = at[-1].min
-        expect(self, taken <= len(dims), f"index tuples of {taken} for data {data}")
+        expect(self, taken <= len(dims), f"index tuples of {taken} are too long for data {data}")
         wanted, found = (*at[:-1], *dims[taken:]), dims_of(updates)
         fits = len(wanted) == len(found) and all(
             intersection(a, b) is not None for a, b in zip(wanted, found, strict=True)
         )
-        expect(self, fits, f"updates {updates} for data {data} and indices {index}")
+        expect(self, fits, f"updates {updates} do not fit data {data} and indices {index}")
         if data.dims is not None:
             return data
         return data.as_standard() if data.broadcasted else data.with_lens(data.lens)
@@ -395,14 +401,14 @@ class ScatterNd(Operation):
         """A copy of the data, changed at each index tuple in turn."""
         data, index, updates = inputs
         out: Array = np.array(data)
-        # In one row, so that updates of one place happen in the order of their indices.
+        # As one row, so that updates of the same element happen in the order of their indices.
         where = tuple(map(np.ravel, _tuples(self, index, out.shape)))
         rest = out.shape[len(where) :]
         count = prod(index.shape[:-1])
         updates = np.ascontiguousarray(updates).reshape(count, *rest)
         if where:
             self.update.combine(out, where, updates)
-        else:  # empty tuples: every update is of all the data
+        else:  # empty tuples: every update covers all the data
             self.update.combine(out[None], (np.zeros(count, np.int64),), updates)
         return out
 
@@ -420,14 +426,14 @@ class ScatterNd(Operation):
 
 @operation
 class ScatterNdNone(ScatterNd):
-    """Each update replaces what stands at its index tuple."""
+    """Each update replaces the element or slice at its index tuple."""
 
     name = "scatternd_none"
 
 
 @operation
 class ScatterNdAdd(ScatterNd):
-    """Each update is added to what stands at its index tuple."""
+    """Each update is added to the element or slice at its index tuple."""
 
     name = "scatternd_add"
     update = _ADD
@@ -435,7 +441,7 @@ class ScatterNdAdd(ScatterNd):
 
 @operation
 class ScatterNdMul(ScatterNd):
-    """The element at each index tuple is multiplied by its update."""
+    """The element or slice at each index tuple is multiplied by its update."""
 
     name = "scatternd_mul"
     update = _MUL
@@ -443,7 +449,7 @@ class ScatterNdMul(ScatterNd):
 
 @operation
 class ScatterNdMin(ScatterNd):
-    """The element at each index tuple becomes the lesser of itself and its update."""
+    """The element at each index tuple becomes the smaller of itself and its update."""
 
     name = "scatternd_min"
     update = _MIN
@@ -451,7 +457,7 @@ class ScatterNdMin(ScatterNd):
 
 @operation
 class ScatterNdMax(ScatterNd):
-    """The element at each index tuple becomes the greater of itself and its update."""
+    """The element at each index tuple becomes the larger of itself and its update."""
 
     name = "scatternd_max"
     update = _MAX

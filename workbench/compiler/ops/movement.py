@@ -1,4 +1,4 @@
-"""Operations that copy elements to other places and compute nothing."""
+"""Operations that copy elements and compute nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Ints: TypeAlias = tuple[int, ...]
 
 @operation
 class Contiguous(Operation):
-    """The elements in row-major order in memory."""
+    """The elements, row-major in memory."""
 
     name = "contiguous"
     family = Family.MOVEMENT
@@ -89,11 +89,13 @@ class Layout(Operation):
         expect_static(self, inputs)
         x = inputs[0]
         fits = sorted(self.permutation) == list(range(x.ndim))
-        expect(self, fits, f"permutation {self.permutation} does not permute the axes of {x}")
+        expect(
+            self, fits, f"permutation {self.permutation}; expected a permutation of the axes of {x}"
+        )
         return Shape.permuted(x.type, x.lens, self.permutation)
 
     def compute(self, *inputs: Any) -> Any:
-        """A copy in that order, seen with the same lens."""
+        """A copy in that order, viewed with the same lens."""
         inner = np.ascontiguousarray(np.transpose(inputs[0], self.permutation))
         return np.transpose(inner, np.argsort(self.permutation))
 
@@ -105,7 +107,7 @@ class Layout(Operation):
 
 
 class PadMode(IntEnum):
-    """The values beyond the edge: a constant, the tensor mirrored, its outermost elements, or a copy."""
+    """The values beyond the edge: a constant, the mirrored tensor, its edge elements, or a periodic copy."""
 
     CONSTANT = 0
     REFLECT = 1
@@ -115,7 +117,7 @@ class PadMode(IntEnum):
 
 @operation
 class Pad(Operation):
-    """The input with elements added around it; ``pads`` has all begins, then all ends.
+    """The input with elements added around it; ``pads`` is all begins, then all ends.
 
     Negative pads crop.
     """
@@ -135,14 +137,14 @@ class Pad(Operation):
         expect(
             self,
             len(self.pads) == 2 * x.ndim,
-            f"{len(self.pads)} pads for {x}; expected two an axis",
+            f"{len(self.pads)} pads for {x}; expected two per axis",
         )
         added = [b + e for b, e in self._sides()]
         if x.dims is not None:
             dims = [plus(d, n) for d, n in zip(x.dims, added, strict=True)]
             return x.with_dims(dims) if x.is_symbolic else ranged(x.type, dims)
         lens = [n + more for n, more in zip(x.lens, added, strict=True)]
-        expect(self, min(lens, default=0) >= 0, f"pads {self.pads} crop more than {x} has")
+        expect(self, min(lens, default=0) >= 0, f"pads {self.pads} crop more than the lens of {x}")
         copies = self.mode == PadMode.CONSTANT or 0 not in x.lens or 0 in lens
         expect(self, copies, f"{x} has no elements to pad with")
         return x.with_lens(lens)
@@ -152,11 +154,11 @@ class Pad(Operation):
         return list(zip(self.pads[:rank], self.pads[rank:], strict=True))
 
     def compute(self, *inputs: Any) -> Any:
-        """Fill and copy for a constant, else an index of sources an axis."""
+        """Fill and copy for a constant, else one index array per axis."""
         x: Array = inputs[0]
         lens = [n + b + e for n, (b, e) in zip(x.shape, self._sides(), strict=True)]
         if min(lens, default=0) < 0:
-            raise EvaluationError(f"pad: pads {self.pads} crop more than {list(x.shape)} has")
+            raise EvaluationError(f"pad: pads {self.pads} crop more than the lens {list(x.shape)}")
         if self.mode == PadMode.CONSTANT or 0 in lens:
             return self._constant(x)
         if 0 in x.shape:
@@ -178,7 +180,7 @@ class Pad(Operation):
         return out
 
     def _fill(self, dtype: np.dtype[Any]) -> Any:
-        """The value, kept within what the type can hold."""
+        """The fill value, clamped to the range of the type."""
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
             return int(min(max(self.value, info.min), info.max))
@@ -213,14 +215,14 @@ class Pad(Operation):
 
 @operation
 class FixedPad(Operation):
-    """The input in the low corner of the largest lens that its dynamic dimensions allow; zeros beyond."""
+    """The input in the low corner of the largest lens that its dynamic dimensions allow, zeros elsewhere."""
 
     name = "fixed_pad"
     family = Family.MOVEMENT
     dynamic = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The largest lens, standard; a static input's shape as it is."""
+        """The largest lens, standard; a static input keeps its shape."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         x = inputs[0]
@@ -248,7 +250,7 @@ class FixedPad(Operation):
 
 @operation
 class Concat(Operation):
-    """The inputs one behind the other along ``axis``."""
+    """The inputs, concatenated along ``axis``."""
 
     name = "concat"
     family = Family.MOVEMENT
@@ -270,7 +272,7 @@ class Concat(Operation):
             if _without(other.lens, axis) != _without(first.lens, axis):
                 raise ShapeError(
                     f"concat: input {i} is {other}; expected the lens of input 0, {first}, "
-                    f"on all axes but {axis}"
+                    f"on all axes except {axis}"
                 )
         lens = list(first.lens)
         lens[axis] = sum(s.lens[axis] for s in inputs)
@@ -282,7 +284,11 @@ class Concat(Operation):
         for i, other in enumerate(dims[1:], 1):
             both = [intersection(a, b) for a, b in zip(found, other, strict=True)]
             wrong = [at for at, d in enumerate(both) if d is None and at != axis]
-            expect(self, not wrong, f"input {i} is {inputs[i]}; expected {inputs[0]} beside {axis}")
+            expect(
+                self,
+                not wrong,
+                f"input {i} is {inputs[i]}; expected {inputs[0]} except on axis {axis}",
+            )
             found = [d or found[at] for at, d in enumerate(both)]
         found[axis] = total([d[axis] for d in dims])
         return ranged(inputs[0].type, found)
@@ -290,7 +296,7 @@ class Concat(Operation):
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape; strict rules want equal ranges beside the axis, and no static input among them."""
+        """The shape; strict rules require equal ranges on other axes, and no static input among them."""
         made = super().shape_by(rules, inputs, modules)
         if rules.strict and any_dynamic(inputs):
             self._expect_equal_ranges(inputs, normalize_axis(self, self.axis, inputs[0].ndim))
@@ -302,7 +308,7 @@ class Concat(Operation):
         first, *others = [_without(dims_of(s), axis) for s in inputs]
         pairs = [p for d in others for p in zip(d, first, strict=True)]
         equal = all(a == b or ANY in (a, b) for a, b in pairs)
-        expect(self, equal, f"{inputs[0]} and others; expected equal ranges beside axis {axis}")
+        expect(self, equal, f"{inputs[0]} and others; expected equal ranges except on axis {axis}")
 
     def compute(self, *inputs: Any) -> Any:
         """``numpy.concatenate``."""
@@ -354,7 +360,7 @@ class Reverse(Operation):
 
 @operation
 class Fill(Operation):
-    """The second input's buffer with every element set to the one value of the first."""
+    """The second input's buffer with every element set to the single value of the first."""
 
     name = "fill"
     family = Family.MOVEMENT
@@ -383,7 +389,7 @@ class Fill(Operation):
 
 @operation
 class Allocate(Operation):
-    """A new buffer of zeros: of ``shape``, or of type ``buf_type`` and the lens that an input holds."""
+    """A new buffer of zeros: of ``shape``, or of type ``buf_type`` with the lens given by an input."""
 
     name = "allocate"
     on_host = "lengths that an input holds"
@@ -411,10 +417,10 @@ class Allocate(Operation):
         if inputs:
             lens = tuple(int(n) for n in inputs[0]) or (1,)
             if min(lens) < 0:
-                raise EvaluationError(f"allocate: lens {list(lens)}; expected none below 0")
+                raise EvaluationError(f"allocate: lens {list(lens)}; expected no negative length")
             return np.zeros(lens, (kind or DType.FLOAT).numpy)
         if self.shape is None or self.shape.dims is not None:
-            raise EvaluationError(f"{self}: the lens are not known without an input")
+            raise EvaluationError(f"{self}: the lens are unknown; expected an input with them")
         return _zeros(self.shape)
 
     @classmethod

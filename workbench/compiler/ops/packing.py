@@ -1,4 +1,4 @@
-"""Packing of 4-bit integers and 4-bit floats, two to a byte."""
+"""Packing of 4-bit integers and 4-bit floats, two per byte."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 _BYTES = (DType.INT8, DType.UINT8)
 
 _FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-"""What the codes 0 to 7 of a 4-bit float (E2M1) stand for; bit 3 is the sign."""
+"""The values of the codes 0 to 7 of a 4-bit float (E2M1); bit 3 is the sign."""
 
 
 @dataclass(frozen=True)
 class _Packing(Operation):
-    """Base of what halves or doubles the length of one axis."""
+    """Base of the operations that halve or double the length of one axis."""
 
     family = Family.MOVEMENT
     axes_of_input = ("axis",)
@@ -43,9 +43,7 @@ class _Packing(Operation):
     def _halved(self, x: Shape) -> list[int]:
         axis = normalize_axis(self, self.axis, x.ndim)
         even = x.lens[axis] % 2 == 0
-        expect(
-            self, even, f"axis {axis} of {x} has {x.lens[axis]} elements; expected them in pairs"
-        )
+        expect(self, even, f"axis {axis} of {x} has length {x.lens[axis]}; expected an even number")
         return [n // 2 if i == axis else n for i, n in enumerate(x.lens)]
 
     def _doubled(self, x: Shape) -> list[int]:
@@ -59,13 +57,13 @@ class _Packing(Operation):
         return inputs[0]
 
     def _joined(self, codes: Array) -> Array:
-        """Codes of four bits in pairs: the first of a pair is the low half of the byte."""
+        """Pairs of 4-bit codes as bytes: the first of a pair is the low half."""
         pairs = np.moveaxis(codes, self.axis, -1)
         joined: Array = pairs[..., 0::2] | pairs[..., 1::2] << np.uint8(4)
         return np.ascontiguousarray(np.moveaxis(joined, -1, self.axis))
 
     def _split(self, joined: Array) -> Array:
-        """The codes of four bits that bytes hold."""
+        """The 4-bit codes in bytes."""
         at = np.moveaxis(joined, self.axis, -1)
         codes = np.stack([at & np.uint8(15), at >> np.uint8(4)], -1)
         codes = codes.reshape(*at.shape[:-1], 2 * at.shape[-1])
@@ -74,7 +72,7 @@ class _Packing(Operation):
 
 @operation
 class PackInt4(_Packing):
-    """Pairs along ``axis`` in one byte each, the first in the low half; kept within four bits."""
+    """Pairs along ``axis`` in one byte each, the first in the low half; saturated to four bits."""
 
     name = "pack_int4"
 
@@ -84,7 +82,7 @@ class PackInt4(_Packing):
         return Shape(x.type, self._halved(x))
 
     def compute(self, *inputs: Any) -> Any:
-        """Clipped to what four bits hold, then joined."""
+        """Clipped to the range of four bits, then packed."""
         x: Array = inputs[0]
         low, high = (-8, 7) if x.dtype.kind == "i" else (0, 15)
         codes = np.clip(x, low, high).view(np.uint8) & np.uint8(15)
@@ -110,7 +108,7 @@ class UnpackInt4(_Packing):
         return Shape(x.type, self._doubled(x))
 
     def compute(self, *inputs: Any) -> Any:
-        """Split; the highest of four bits is the sign of an int8."""
+        """Unpacked; the highest of four bits is the sign for int8."""
         x: Array = inputs[0]
         codes = self._split(np.ascontiguousarray(x).reshape(x.shape).view(np.uint8))
         if x.dtype.kind == "u":
@@ -126,7 +124,7 @@ class UnpackInt4(_Packing):
 
 @operation
 class PackFp4(_Packing):
-    """Pairs along ``axis`` as two 4-bit floats in a byte: to nearest even, 6 at most; NaN is 0."""
+    """Pairs along ``axis`` as two 4-bit floats in a byte: to nearest even, at most 6; NaN becomes 0."""
 
     name = "pack_fp4"
 
@@ -140,7 +138,7 @@ class PackFp4(_Packing):
         return x.with_lens(self._halved(x)).with_type(DType.FP4X2)
 
     def compute(self, *inputs: Any) -> Any:
-        """The code of the nearest value, joined."""
+        """The codes of the nearest values, packed."""
         x: Array = inputs[0].astype(np.float64)
         bounds = (_FP4[:-1] + _FP4[1:]) / 2
         bounds[::2] = np.nextafter(bounds[::2], np.inf)  # a tie goes to the even code
@@ -179,7 +177,7 @@ class UnpackFp4(_Packing):
         return _WideUnpackFp4(self.axis)
 
     def compute(self, *inputs: Any) -> Any:
-        """Split, and looked up."""
+        """Unpacked and looked up."""
         return np.concatenate([_FP4, -_FP4])[self._split(inputs[0])].astype(self._result)
 
     _result = DType.FP8E4M3FN.numpy

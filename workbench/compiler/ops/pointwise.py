@@ -39,7 +39,7 @@ class Neg(Unary):
 
 @operation
 class Recip(Unary):
-    """1 / x; integers truncate toward zero."""
+    """1 / x; integers truncate towards zero."""
 
     name = "recip"
     expression = "T(1) / {0}"
@@ -50,7 +50,7 @@ class Recip(Unary):
 
 @operation
 class Sign(Unary):
-    """1, -1 or 0 by the sign of x; NaN stays."""
+    """1, -1 or 0 by the sign of x; NaN stays NaN."""
 
     name = "sign"
     expression = "sign({0})"
@@ -89,7 +89,7 @@ class Rsqrt(Unary):
 
 @operation
 class Ceil(Unary):
-    """The least integer ≥ x."""
+    """The smallest integer ≥ x."""
 
     name = "ceil"
     expression = "ceil({0})"
@@ -99,7 +99,7 @@ class Ceil(Unary):
 
 @operation
 class Floor(Unary):
-    """The greatest integer ≤ x."""
+    """The largest integer ≤ x."""
 
     name = "floor"
     expression = "floor({0})"
@@ -116,7 +116,7 @@ class Nearbyint(Unary):
     exact = True
 
     def value(self, *inputs: Array) -> Array:
-        """The nearest integer; integers as they are."""
+        """The nearest integer; integers are unchanged."""
         return np.rint(inputs[0]) if inputs[0].dtype.kind == "f" else inputs[0]
 
 
@@ -124,7 +124,7 @@ class Nearbyint(Unary):
 
 
 def _relu(x: Array, out: Array | None = None) -> Array:
-    """max(x, 0); NaN stays."""
+    """max(x, 0); NaN stays NaN."""
     return np.maximum(x, 0, out=out)
 
 
@@ -148,7 +148,7 @@ class LeakyRelu(Unary):
     alpha: float = 0.01
 
     def value(self, *inputs: Array) -> Array:
-        """The greater of x and alpha·x where that is the same thing, else the definition."""
+        """The larger of x and alpha·x where that is equivalent, else the definition."""
         x = inputs[0]
         scaled = x * x.dtype.type(self.alpha)
         if 0 < self.alpha <= 1:
@@ -218,7 +218,7 @@ class Mul(Binary):
 
 
 def _quotient(x: Array, y: Array, out: Array | None = None) -> Array:
-    """The quotient; of integers, exact."""
+    """The quotient; exact for integers."""
     if x.dtype.kind == "f":
         return np.divide(x, y, out=out)
     quotient = np.floor_divide(x, y)
@@ -229,7 +229,7 @@ def _quotient(x: Array, y: Array, out: Array | None = None) -> Array:
 
 @operation
 class Div(Binary):
-    """x / y; integers truncate toward zero, and division of an integer by 0 gives 0."""
+    """x / y; integers truncate towards zero, and division of an integer by 0 gives 0."""
 
     name = "div"
     expression = "{0} / {1}"
@@ -329,7 +329,7 @@ class Prelu(Binary):
     exact = True
 
     def value(self, *inputs: Array) -> Array:
-        """The definition; without a choice, which is slow, where no slope is infinite or NaN."""
+        """The definition; a product without ``where``, which is slow, if all slopes are finite."""
         x, slope = inputs
         if not np.isfinite(slope).all():
             return np.where(x < 0, x * slope, x)

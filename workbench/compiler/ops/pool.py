@@ -36,7 +36,7 @@ Ints: TypeAlias = tuple[int, ...]
 
 
 class PoolingMode(StrEnum):
-    """The function of a window: mean, maximum or p-norm."""
+    """The function applied to a window: mean, maximum or p-norm."""
 
     AVERAGE = "average"
     MAX = "max"
@@ -47,7 +47,7 @@ class PoolingMode(StrEnum):
 class Pooling(Operation):
     """The mean, maximum or p-norm of windows that slide over ``[N, C, …]``.
 
-    Means count padding only with ``count_include_pad``, and never what lies beyond the padding.
+    Means count padding only with ``count_include_pad``, and never elements beyond the padding.
     With ``dyn_global`` the window is the whole input.
     """
 
@@ -68,7 +68,7 @@ class Pooling(Operation):
 
     @property
     def dilation(self) -> Ints:
-        """The dilations, under the name that convolutions have for them."""
+        """The dilations, under the name that convolutions use."""
         return self.dilations
 
     def normalized(self, inputs: Sequence[Shape]) -> Operation:
@@ -96,14 +96,16 @@ class Pooling(Operation):
         expect(
             self,
             all(n + b + e >= k for n, b, e, k in _sizes(window)),
-            f"a window of {window.span} elements does not fit into {x} with padding {self.padding}",
+            f"a window of {window.span} elements does not fit {x} with padding {self.padding}",
         )
         return x.with_lens((*x.lens[:2], *window.output))
 
     def _check_attributes(self, rank: int) -> None:
         sizes = {len(self.stride), len(self.lengths), len(self.dilations)}
         expect(
-            self, sizes == {rank}, f"stride, lengths, dilations of {sizes} for {rank} spatial axes"
+            self,
+            sizes == {rank},
+            f"stride, lengths, dilations of {sizes}; expected {rank} spatial axes",
         )
         least = min(self.stride + self.lengths + self.dilations)
         expect(self, least > 0, "stride, lengths and dilations must be positive")
@@ -144,7 +146,7 @@ class Pooling(Operation):
         return _pooled(np.abs(x) ** power, window, np.add, 0) ** (1 / power)
 
     def _counts(self, window: Window) -> Array:
-        """The number of elements in each mean; 1 where there are none, as their sum is 0."""
+        """The number of elements in each mean; 1 for an empty window, as its sum is 0."""
         counts = [self._count(window, axis) for axis in range(len(window.size))]
         return np.maximum(reduce(np.multiply.outer, counts), 1)
 
@@ -191,7 +193,7 @@ def _sizes(window: Window) -> Iterable[tuple[int, int, int, int]]:
 
 
 def _pooled(x: Array, window: Window, combine: np.ufunc, initial: float) -> Array:
-    """Elements of each window combined, channels shared by threads."""
+    """The reduction of each window's elements; threads share the channels."""
     shares = min(x.shape[1], x.size // SHARED)
     if shares < 2 or not is_divided(x.size):
         return _combined(x, window, combine, initial)
@@ -207,7 +209,7 @@ def _pooled(x: Array, window: Window, combine: np.ufunc, initial: float) -> Arra
 
 
 def _combined(x: Array, window: Window, combine: np.ufunc, initial: float) -> Array:
-    """One spatial axis after the other: far fewer steps than there are taps in a window."""
+    """Reduce one spatial axis after the other: far fewer steps than there are taps in a window."""
     for axis in range(len(window.size)):
         x = _combined_along(x, window, axis, combine, initial)
     return x
@@ -271,7 +273,7 @@ class Lrn(Operation):
         return rounded(np.multiply(x, total, out=total), inputs[0].dtype)
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """A square and a sum for each neighbour, and what is done with the sum."""
+        """A square and a sum for each neighbour, and the arithmetic on the sum."""
         return output.elements * (self.size + 5)
 
     @classmethod

@@ -29,8 +29,8 @@ Ints: TypeAlias = tuple[int, ...]
 class MaxPoolIndices(Operation):
     """The index in the flattened input of the first maximum of each window of ``pooling``.
 
-    With ``column_major`` the first spatial axis counts as the fastest one of its image. A window that
-    lies in the padding alone gives 0.
+    With ``column_major`` the first spatial axis counts as the fastest one of its image. A window
+    that covers only padding gives 0.
     """
 
     name = "max_pool_indices"
@@ -44,7 +44,7 @@ class MaxPoolIndices(Operation):
     column_major: bool = False
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """int64, standard, of the lens of the pooling."""
+        """int64, standard, with the lens of the pooling."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         values = Pooling(
@@ -62,7 +62,7 @@ class MaxPoolIndices(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """One tap after the other of all windows: a later one counts only where it is greater."""
+        """One tap of all windows after another; a later one wins only if it is greater."""
         x = widened(inputs[0])
         lens: Ints = x.shape[2:]
         begin, end = both_sides(self, self.padding, len(lens))

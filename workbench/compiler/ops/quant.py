@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 
 class _Quantization(Pointwise):
-    """An operation on a tensor, its scales and its zero points (if not 0), all of one lens."""
+    """An operation on a tensor, its scales and, unless they are 0, its zero points, all of one lens."""
 
     arity = 3
     cost = 2
 
     def check(self, inputs: Sequence[Shape]) -> Shape:
-        """The shape of x, packed; a ShapeError unless there are two or three inputs of equal lens."""
+        """The shape of x, packed; a ShapeError unless there are two or three inputs with equal lens."""
         expect_count(self, inputs, 2, 3)
         expect_tensors(self, inputs)
         dims, x = expect_same_dims(self, inputs), inputs[0]
         return x.with_lens(x.lens) if dims is None else ranged(x.type, dims)
 
     def compute(self, *inputs: Any) -> Array:
-        """The definition, block by block where the arrays are large."""
+        """The definition, in blocks if the arrays are large."""
         with np.errstate(all="ignore"):
             if divisible(inputs):
                 return in_blocks(self.value, inputs)
@@ -49,13 +49,13 @@ class _Quantization(Pointwise):
 
 
 def _sum_type(dtype: np.dtype[Any], work: np.dtype[Any]) -> np.dtype[Any]:
-    """The type to add integers of ``dtype`` in: double, where float does not hold them all."""
+    """The type in which integers of ``dtype`` are added: double if float is not exact for them."""
     return np.dtype(np.float64) if dtype.kind in "iu" and dtype.itemsize > 2 else work
 
 
 @operation
 class Quantizelinear(_Quantization):
-    """x / scale, rounded to even for integers, plus the zero point, within the type's bounds."""
+    """x / scale, rounded to nearest even for integers, plus the zero point, saturated to the type."""
 
     name = "quantizelinear"
     expression = "quantized({0} / {1}, {2})"
@@ -83,7 +83,7 @@ class Quantizelinear(_Quantization):
         return cast(result, dtype)
 
     def widened(self) -> Operation:
-        """To float64 instead of any float type."""
+        """A quantization to float64 instead of any float type."""
         floats = self.out_type is not None and self.out_type.is_float
         return Quantizelinear(DType.DOUBLE) if floats else self
 

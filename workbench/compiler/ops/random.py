@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @operation
 class RandomSeed(Operation):
-    """A seed. It is always the same one, so that two runs of a program can be compared."""
+    """A seed. It is always the same, so that two runs of a program can be compared."""
 
     name = "random_seed"
     family = Family.MOVEMENT
@@ -53,7 +53,7 @@ class RandomSeed(Operation):
         return Shape.scalar(self.dtype)
 
     def compute(self, *inputs: Any) -> Any:
-        """A fixed number; an input that gives the seed makes runs differ."""
+        """A fixed number; to vary runs, pass the seed as an input."""
         return np.array([5489], self.dtype.numpy)
 
     @classmethod
@@ -66,7 +66,7 @@ class RandomSeed(Operation):
 class RandomUniform(Operation):
     """Uniform random numbers from a seed, with the shape of the second input: [0, 1) for floats.
 
-    Integers spread over all that their type holds from 0 on (from its least value, for one byte).
+    Integers cover the non-negative range of their type (the whole range for one-byte types).
     """
 
     name = "random_uniform"
@@ -83,7 +83,7 @@ class RandomUniform(Operation):
         return inputs[1]
 
     def compute(self, *inputs: Any) -> Any:
-        """A Mersenne twister of 32-bit draws; two of them make a float."""
+        """Mersenne Twister, in 32-bit draws; a float takes two of them."""
         seed, like = inputs
         twister = np.random.RandomState(int(seed.reshape(-1)[0]) & 0xFFFFFFFF)
         draws = 1 if like.dtype.kind in "biu" and like.dtype.itemsize < 8 else 2
@@ -115,7 +115,7 @@ def _spread(raw: Array, dtype: np.dtype[Any]) -> Array:
 
 @operation
 class Multinomial(Operation):
-    """For each sample, the first entry of its row's cumulative sums that is greater than the sample.
+    """For each sample, the index of the first of its row's cumulative sums that exceeds the sample.
 
     Inputs are cumulative sums ``[B, classes]`` and samples in [0, 1), ``[…, S]``.
     """
@@ -139,7 +139,7 @@ class Multinomial(Operation):
         rows = ONE if len(samples) == 1 else samples[0]
         fits = any_dynamic(inputs) or broadcast_dim(batch, rows) is not None
         fits = fits and classes.max > 0
-        expect(self, fits, f"cumulative sums {inputs[0]} and samples {inputs[1]}")
+        expect(self, fits, f"cumulative sums {inputs[0]} do not fit samples {inputs[1]}")
         dims = (batch, samples[-1])
         if any_dynamic(inputs) and not all(d.is_fixed for d in dims):
             return ranged(self.dtype, dims)
@@ -163,10 +163,10 @@ class Multinomial(Operation):
 
 @operation
 class DynamicRange(Operation):
-    """Numbers from a start to before a limit, a delta apart."""
+    """Numbers from a start up to a limit, which is excluded, in steps of a delta."""
 
     name = "dynamic_range"
-    on_host = "lengths that only a run knows"
+    on_host = "lengths known only at run time"
     family = Family.MOVEMENT
     dynamic = True
     max_output: int = 2147483647
@@ -187,7 +187,9 @@ class DynamicRange(Operation):
         step = float(delta)
         count = (float(limit) - float(start)) / step if step else np.nan
         if not isfinite(count):
-            raise EvaluationError(f"dynamic_range: from {start} to {limit} by {delta} has no end")
+            raise EvaluationError(
+                f"dynamic_range: from {start} to {limit} by {delta} never ends; expected another delta"
+            )
         n = min(max(0, ceil(count)), self.max_output)
         kind = inputs[0].dtype
         if kind.kind in "iu":

@@ -1,6 +1,6 @@
-"""Recurrent networks, and what picks their last states.
+"""Recurrent networks, and operations that select their last states.
 
-Absent optional operands are ``undefined``: they have no elements.
+Omitted optional operands are ``undefined``: they have no elements.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
 
 State: TypeAlias = tuple[Array, ...]
-"""The hidden state of one step, ``[B, H]``; of an lstm, the cell state too."""
+"""The hidden state of one step, ``[B, H]``; for an lstm, also the cell state."""
 
 Function: TypeAlias = Callable[[Array], Array]
 
 _SEQUENCE, _W, _R, _BIAS, _LENS, _HIDDEN, _CELL, _PEEPHOLE = range(8)
 
 _FEW = 4
-"""Steps below which it does not pay to lay the weights out for them."""
+"""The number of steps from which it pays to copy the weights to a better layout."""
 
 
 class HiddenStates(np.ndarray[Any, np.dtype[Any]]):
-    """The hidden states of every step, with the states after the last one.
+    """The hidden states of every step, with the states after the last one attached.
 
-    Hidden states do not tell which one was last, nor what the cell held, so the value of a network
-    carries that along for ``rnn_last_hs_output`` and ``rnn_last_cell_output``. What is computed from
-    it does not: those two have to be applied to the network itself.
+    Hidden states do not say which one was last, nor what the cell state was. So a network's value carries
+    both along for ``rnn_last_hs_output`` and ``rnn_last_cell_output``. Values computed from it do not:
+    those two operations must be applied to the network itself.
     """
 
     last: State = ()
@@ -64,10 +64,10 @@ class HiddenStates(np.ndarray[Any, np.dtype[Any]]):
 
 @dataclass(frozen=True)
 class _Cell:
-    """The state that the steps of one direction share, in the type of the arithmetic."""
+    """The values that the steps of one direction share, in the type of the arithmetic."""
 
     sequence: Array
-    """``[S, B, G · H]``: the sequence times W, plus the biases that may be added beforehand."""
+    """``[S, B, G · H]``: the sequence times W, plus the biases that can be added beforehand."""
     r: Array
     """``[H, G · H]``."""
     bias: Array
@@ -85,25 +85,25 @@ class Recurrent(Operation):
     ``[D, 2 · G · H]`` (Wb, Rb), the lens ``[B]`` of the sequences, the initial hidden state
     ``[D, B, H]``; of an lstm also the initial cell state and the peepholes ``[D, 3 · H]``.
 
-    States beyond the end of a sequence are 0; reverse, a sequence is read from its own end. As
-    ONNX wants it, ``clip`` bounds what goes into the activations of gates; 0 stands for no bound.
+    States beyond the end of a sequence are 0; in reverse, a sequence is read from its own end. As in
+    ONNX, ``clip`` bounds the operands of the gates' activations; 0 means no bound.
     """
 
     family = Family.CONTRACTION
     dynamic = True
     context_free = False
-    """A literal could not carry the last states, so that none may take a network's place."""
+    """A folded literal could not carry the last states, so networks are never folded."""
     gates = 1
     states = 1
     most = 6
-    """Operands, those left out included."""
+    """Number of operands, including omitted ones."""
     arithmetic = 2
-    """Additions and multiplications an element, besides products and activations."""
+    """Additions and multiplications per element, besides products and activations."""
     defaults = (Tanh(),)
     called = (1,)
-    """How often each activation is called for an element."""
+    """Number of calls of each activation per element."""
     filler = -1
-    """The activation that completes a list which is too short for both directions."""
+    """The activation that fills up a list too short for both directions."""
 
     hidden_size: int = 1
     actv_func: tuple[Operation, ...] = (Tanh(), Tanh())
@@ -116,7 +116,9 @@ class Recurrent(Operation):
         expect_tensors(self, inputs)
         expect_rank(self, inputs[:3], 3, 3)
         expect(self, self.clip >= 0, f"clip={self.clip}; expected 0 or a positive bound")
-        expect(self, inputs[0].type.is_float, f"a sequence of {inputs[0].type.type_name}")
+        expect(
+            self, inputs[0].type.is_float, f"input 0 is {inputs[0].type.type_name}; expected floats"
+        )
         for function in self.actv_func:
             unary = function.pointwise and getattr(function, "arity", 0) == 1
             expect(self, unary, f"activation {function}; expected a function of one tensor")
@@ -130,7 +132,7 @@ class Recurrent(Operation):
             if i > _R and shape.dims is None and not shape.elements:
                 continue
             if i == _LENS and agree(dims_of(shape), self._dims(inputs[0])[_HIDDEN]):
-                continue  # a state in place of the lens: as in MIGraphX, only a run refuses it
+                continue  # a state in place of the lens: as in MIGraphX, only a run rejects it
             fits = agree(dims_of(shape), dims)
             expect(self, fits, f"input {i} is {shape}; expected lens [{', '.join(map(str, dims))}]")
             wanted = inputs[0].type
@@ -139,7 +141,7 @@ class Recurrent(Operation):
             expect(self, same, f"input {i} is {shape.type.type_name}; expected {kind}")
 
     def _check_lens(self, inputs: Sequence[Array]) -> None:
-        """Refuse operands whose lengths differ, which only a run knows where they are ranges."""
+        """Check lengths that are ranges in the shapes, and so are known only in a run."""
         x, d, h = inputs[_SEQUENCE], self.direction.directions, self.hidden_size
         weights = [(d, self.gates * h, x.shape[2]), (d, self.gates * h, h)]
         states = [(d, x.shape[1], h)] * 2
@@ -158,7 +160,7 @@ class Recurrent(Operation):
         return [own, *weights, (b,), state, state, fixed(count, 3 * h.min)]
 
     def activations(self, index: int) -> tuple[Operation, ...]:
-        """The activations of a direction; a list too short is completed as MIGraphX does."""
+        """The activations of a direction; a list that is too short is completed as in MIGraphX."""
         count, found = len(self.defaults), self.actv_func or self.defaults
         if len(found) == 1:
             found *= count * 2
@@ -175,7 +177,9 @@ class Recurrent(Operation):
         x: Array = inputs[_SEQUENCE]
         lens = lengths(self, inputs[_LENS], len(x)) if _given(inputs, _LENS) else None
         if lens is not None and lens.shape != x.shape[1:2]:
-            raise EvaluationError(f"{self.name}: lens {list(lens.shape)}; expected one a sequence")
+            raise EvaluationError(
+                f"{self.name}: lens {list(lens.shape)}; expected one per sequence"
+            )
         every: list[Array] = []
         last: list[State] = []
         for index in range(self.direction.directions):
@@ -201,7 +205,7 @@ class Recurrent(Operation):
             runs = (t < lens)[:, None]
             hidden[t] = np.where(runs, after[0], 0)
             state = tuple(np.where(runs, a, b) for a, b in zip(after, state, strict=True))
-        if lens is not None:  # of nothing, the last state is 0
+        if lens is not None:  # the last state of an empty sequence is 0
             state = tuple(np.where((lens > 0)[:, None], s, 0) for s in state)
         return hidden, state
 
@@ -224,7 +228,7 @@ class Recurrent(Operation):
         return _Cell(product, turned, bias, peephole, functions)
 
     def bounded(self, x: Array) -> Array:
-        """The operand of an activation, limited by ``clip``."""
+        """The operand of an activation, clamped by ``clip``."""
         return np.clip(x, -self.clip, self.clip) if self.clip else x
 
     def _initial(
@@ -243,7 +247,7 @@ class Recurrent(Operation):
         raise NotImplementedError
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """The products with W and R, the activations, and what else is done to each element."""
+        """The products with W and R, the activations, and the other elementwise arithmetic."""
         one = Shape(output.type, (1,))
         products = 2 * self.gates * (inputs[_SEQUENCE].lens[-1] + self.hidden_size)
         calls = zip(self.called, self.activations(0), strict=True)
@@ -312,7 +316,7 @@ class Gru(Recurrent):
     linear_before_reset: int = 0
 
     def early_bias(self, bias: Array) -> Array:
-        """All, but for the one that is scaled by the reset gate."""
+        """All biases except the one that the reset gate scales."""
         early = bias.sum(0)
         if self.linear_before_reset:
             early[2] = bias[0, 2]
@@ -372,25 +376,25 @@ def _peeped(cell: _Cell, gate: int, x: Array, c: Array) -> Array:
 
 @dataclass(frozen=True)
 class LastState(Operation):
-    """Base of what picks a state after the last step, of the network that it is applied to."""
+    """Base of the operations that select a state after the last step of the network they are applied to."""
 
     dynamic = True
     index = 0
     networks = ""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """``[D, B, H]``: the first axis is gone."""
+        """``[D, B, H]``: the first axis is removed."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         expect_rank(self, inputs, 4, 4)
         return ranged(inputs[0].type, dims_of(inputs[0])[1:])
 
     def compute(self, *inputs: Any) -> Any:
-        """Select from the value of the network."""
+        """Select from the network's value."""
         value = inputs[0]
         if not isinstance(value, HiddenStates) or self.index >= len(value.last):
             raise EvaluationError(
-                f"{self.name}: input 0 has no such state; "
+                f"{self.name}: input 0 does not carry that state; "
                 f"expected the value of {self.networks} itself, not one computed from it"
             )
         return value.last[self.index]

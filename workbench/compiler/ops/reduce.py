@@ -1,4 +1,4 @@
-"""Reductions along axes, softmax, and running sums."""
+"""Reductions along axes, softmax, and prefix scans."""
 
 from __future__ import annotations
 
@@ -53,30 +53,30 @@ Ints: TypeAlias = tuple[int, ...]
 
 
 def is_reduction(instruction: Instruction) -> bool:
-    """Whether an instruction makes one of the elements of its only input, along axes that it names."""
+    """Whether an instruction reduces its only input along axes given by attributes."""
     return instruction.op.monoid is not None and len(instruction.inputs) == 1
 
 
 def reduced_axes(instruction: Instruction) -> Ints:
-    """The axes along which an instruction makes elements one, in ascending order."""
+    """The axes that an instruction reduces, in ascending order."""
     return axes_along(instruction.op.normalized([i.shape for i in instruction.inputs]))
 
 
 def axes_along(op: Operation) -> Ints:
-    """The axes along which a reduction makes elements one, in ascending order."""
+    """The axes that a reduction reduces, in ascending order."""
     (name,) = op.axes_of_input
     axes: int | Ints = getattr(op, name)
     return tuple(sorted(axes)) if isinstance(axes, tuple) else (axes,)
 
 
 def along_axes(op: Operation, axes: Sequence[int]) -> Operation:
-    """A reduction along other axes; one that names a single axis takes the only one."""
+    """A reduction along other axes; one with a single-axis attribute takes the only one."""
     (name,) = op.axes_of_input
     several = isinstance(getattr(op, name), tuple)
     return replace(op, **{name: tuple(axes) if several else axes[0]})
 
 
-# What partial results are kept in: at least float, as sums of narrow floats are
+# The types of partial results: at least float, as sums of narrow floats are
 
 
 def _of_reals(type: DType) -> DType:
@@ -84,12 +84,12 @@ def _of_reals(type: DType) -> DType:
 
 
 def wrapping(type: DType) -> DType:
-    """The accumulator of sums and products: integers wrap in 64 bits, and the low ones are kept."""
+    """The accumulator of sums and products: integers wrap in 64 bits, of which the low ones are kept."""
     return _of_reals(type) if type.is_float else DType.UINT64
 
 
 def comparable(type: DType) -> DType:
-    """The accumulator of extremes: integers as they are, in 32 bits at least."""
+    """The accumulator of minima and maxima: integers keep their type, with at least 32 bits."""
     if type.is_float:
         return _of_reals(type)
     return type if type.size >= DType.INT32.size else DType.INT32
@@ -109,9 +109,9 @@ ANY = Monoid("{0} | {1}", lambda _: 0, _truth, lift="{0} != 0")
 
 @dataclass(frozen=True)
 class Reduction(Operation):
-    """Base of the reductions: ``axes`` become 1. Without ``axes``, a second input holds them.
+    """Base of the reductions: ``axes`` become 1. Without ``axes``, a second input gives them.
 
-    A subclass declares its ``monoid`` and what it gives in NumPy; fusion and kernels follow.
+    A subclass declares its ``monoid`` and its NumPy function; fusion and kernels follow from these.
     """
 
     family = Family.REDUCE
@@ -121,7 +121,7 @@ class Reduction(Operation):
     axes: Ints = ()
 
     def __post_init__(self) -> None:
-        """An axis that is named again is the same one."""
+        """Drop repeated axes."""
         if len(set(self.axes)) < len(self.axes):
             object.__setattr__(self, "axes", tuple(dict.fromkeys(self.axes)))
 
@@ -147,18 +147,18 @@ class Reduction(Operation):
         return rounded(self.reduced(x, axes), x.dtype)
 
     def _given(self, values: Array, rank: int) -> Ints:
-        """The axes that an input holds."""
+        """The axes given by an input."""
         try:
             return distinct_axes(self, [int(a) for a in values], rank)
         except ShapeError as error:
             raise EvaluationError(str(error)) from None
 
     def reduced(self, x: Array, axes: Ints) -> Array:
-        """The reduction, in whatever type suits it."""
+        """The reduction, in any suitable type."""
         raise NotImplementedError
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """One for each element that is read."""
+        """One for each element read."""
         return inputs[0].elements if inputs[0].dims is None else 0
 
     @classmethod
@@ -175,7 +175,7 @@ class Reduction(Operation):
 
 
 def reduced_shape(op: Operation, x: Shape, axes: Sequence[int], type: DType | None = None) -> Shape:
-    """``x`` with the named axes of length 1, standard."""
+    """The shape of ``x`` with length 1 on the given axes, standard."""
     gone = distinct_axes(op, axes, x.ndim)
     if x.dims is not None:
         one = Dim.of(1) if x.is_symbolic else ONE
@@ -203,7 +203,7 @@ class ReduceMean(Reduction):
     monoid = replace(SUM, finish=MEAN)
 
     def reduced(self, x: Array, axes: Ints) -> Array:
-        """The sum, divided by how many there are."""
+        """The sum, divided by the number of elements."""
         total: Array = np.add.reduce(x, axes, dtype=sum_type(x.dtype), keepdims=True)
         count = prod(x.shape[a] for a in axes)
         if total.dtype.kind in "iu":
@@ -219,7 +219,7 @@ class ReduceMax(Reduction):
     monoid = MAXIMUM
 
     def reduced(self, x: Array, axes: Ints) -> Array:
-        """``numpy.max``; of nothing, the least value of the type."""
+        """``numpy.max``; the lowest value of the type if there are no elements."""
         wide = widened(x)
         least = {} if x.size else {"initial": lowest(x.dtype)}
         return np.maximum.reduce(wide, axes, keepdims=True, **least)
@@ -233,7 +233,7 @@ class ReduceMin(Reduction):
     monoid = MINIMUM
 
     def reduced(self, x: Array, axes: Ints) -> Array:
-        """``numpy.min``; of nothing, the greatest value of the type."""
+        """``numpy.min``; the highest value of the type if there are no elements."""
         wide = widened(x)
         most = {} if x.size else {"initial": highest(x.dtype)}
         return np.minimum.reduce(wide, axes, keepdims=True, **most)
@@ -253,7 +253,7 @@ class ReduceProd(Reduction):
 
 @operation
 class ReduceAll(Reduction):
-    """Whether all elements along the axes are nonzero, in the input's type."""
+    """Whether all elements along the axes are non-zero, in the input's type."""
 
     name = "reduce_all"
     never_negative = True
@@ -266,7 +266,7 @@ class ReduceAll(Reduction):
 
 @operation
 class ReduceAny(Reduction):
-    """Whether some element along the axes is nonzero, in the input's type."""
+    """Whether some element along the axes is non-zero, in the input's type."""
 
     name = "reduce_any"
     never_negative = True
@@ -279,7 +279,7 @@ class ReduceAny(Reduction):
 
 @dataclass(frozen=True)
 class ArgExtreme(Operation):
-    """Base of argmax and argmin: where along ``axis`` the extreme element stands."""
+    """Base of argmax and argmin: the index of the extreme element along ``axis``."""
 
     family = Family.REDUCE
     dynamic = True
@@ -363,7 +363,7 @@ class Normalisation(Operation):
 
     @quiet
     def compute_into(self, out: Array | None, *inputs: Any) -> Any:
-        """The same, written over ``out`` where this is an operand of the result's type."""
+        """The same, written to ``out`` if this is an operand of the result's type."""
         if not inputs[0].size:
             return inputs[0]
         x = real(inputs[0])
@@ -376,11 +376,11 @@ class Normalisation(Operation):
         spread(lambda i: self.lines(x[parts[i]], out[parts[i]]), len(parts), 4 * x.size)
 
     def lines(self, x: Array, out: Array) -> None:
-        """The result for lines along the last axis, written to ``out``, which may be ``x``."""
+        """Compute lines along the last axis and write them to ``out``, which may be ``x``."""
         raise NotImplementedError
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """Subtract, exponential, sum, divide, and the maximum."""
+        """A subtraction, an exponential, a sum, a division and the maximum."""
         return 5 * output.elements if output.dims is None else 0
 
     @classmethod
@@ -420,7 +420,7 @@ class LogSoftmax(Normalisation):
 
 @dataclass(frozen=True)
 class _PrefixScan(Operation):
-    """A binary function applied along ``axis`` to all elements up to each one."""
+    """A binary function applied along ``axis`` to each element and all before it."""
 
     family = Family.REDUCE
     dynamic = True
@@ -431,7 +431,7 @@ class _PrefixScan(Operation):
     reverse: bool = False
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The input's lens, packed; standard where it was broadcast."""
+        """The input's lens, packed; standard if it is broadcast."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         x = inputs[0]
@@ -440,7 +440,7 @@ class _PrefixScan(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """``numpy.ufunc.accumulate``, from the far end where reversed."""
+        """``numpy.ufunc.accumulate``, from the far end if ``reverse``."""
         x: Array = np.flip(inputs[0], self.axis) if self.reverse else inputs[0]
         found: Array = self.function.accumulate(x, self.axis, dtype=sum_type(x.dtype))
         if self.exclusive:
@@ -454,7 +454,7 @@ class _PrefixScan(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """All four kinds."""
+        """All combinations of exclusive and reverse."""
         yield cls(axis=0), [grid(4, 3)]
         yield cls(axis=1, exclusive=True), [grid(2, 5, type=np.int32)]
         yield cls(axis=-1, reverse=True), [grid(2, 5, type=np.float16)]
@@ -463,7 +463,7 @@ class _PrefixScan(Operation):
 
 @operation
 class PrefixScanSum(_PrefixScan):
-    """Sums of all elements up to each one along ``axis``; ``exclusive`` leaves the element itself out."""
+    """Running sums along ``axis``; ``exclusive`` leaves out the element itself."""
 
     name = "prefix_scan_sum"
     scan_monoid = SUM
@@ -472,7 +472,7 @@ class PrefixScanSum(_PrefixScan):
 
 @operation
 class PrefixScanProd(_PrefixScan):
-    """Products of all elements up to each one along ``axis``; ``exclusive`` leaves the element out."""
+    """Running products along ``axis``; ``exclusive`` leaves out the element itself."""
 
     name = "prefix_scan_prod"
     scan_monoid = PRODUCT

@@ -1,4 +1,4 @@
-"""Pooling over regions of interest whose borders are whole."""
+"""Pooling over regions of interest with integer borders."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @operation
 class MaxRoiPool(Operation):
-    """The maximum in each cell of a grid laid over each region, borders rounded to whole elements.
+    """The maximum in each cell of a grid laid over each region, with borders rounded to integers.
 
-    Inputs are ``[N, C, H, W]`` and regions ``[R, 5]`` as batch, x1, y1, x2, y2, the last ones included.
+    Inputs are ``[N, C, H, W]`` and regions ``[R, 5]``: batch, x1, y1, x2, y2, the last two inclusive.
     """
 
     name = "max_roi_pool"
@@ -54,7 +54,7 @@ class MaxRoiPool(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """Region by region, its rows first and then its columns; a cell without elements is 0."""
+        """One region after another, rows first, then columns; an empty cell is 0."""
         x, regions = widened(inputs[0]), widened(inputs[1])
         out = np.zeros((len(regions), x.shape[1], *self.pooled_shape), x.dtype)
         batches = from_front(self, cast(regions[:, 0], np.dtype(np.int64)), len(x))

@@ -1,4 +1,4 @@
-"""Reshapes: the same elements, in the same order, under other lens."""
+"""Reshapes: the same elements, in the same order, with other lens."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ Ints: TypeAlias = tuple[int, ...]
 
 
 def resolved(op: Operation, dims: Sequence[int], lens: Sequence[int]) -> Ints:
-    """``dims`` with 0 replaced by the input's length there, and -1 by what is left over.
+    """``dims`` with 0 replaced by the input's length on that axis, and -1 by the inferred length.
 
     Raises:
-        ShapeError: Two dims are -1, a 0 has no length to copy, or the elements do not add up.
+        ShapeError: Two dims are -1, a 0 has no axis to copy, or the numbers of elements differ.
     """
     check_inferred(op, dims)
-    expect(op, all(d or i < len(lens) for i, d in enumerate(dims)), f"dims {dims}: no axis to copy")
+    expect(
+        op,
+        all(d or i < len(lens) for i, d in enumerate(dims)),
+        f"dims {dims}: no axis to copy for 0",
+    )
     found = [d or lens[i] for i, d in enumerate(dims)]
     total = prod(lens)
     if -1 in found:
@@ -46,21 +50,25 @@ def resolved(op: Operation, dims: Sequence[int], lens: Sequence[int]) -> Ints:
     if prod(found) != total:
         raise ShapeError(
             f"{op.name}: dims {list(dims)} hold {prod(found)} elements; "
-            f"the input, {list(lens)}, has {total}"
+            f"expected {total}, as the input has lens {list(lens)}"
         )
     return tuple(found)
 
 
 def check_inferred(op: Operation, dims: Sequence[int]) -> None:
     """Raise a ShapeError unless at most one of the dims is -1, and none is less."""
-    expect(op, list(dims).count(-1) <= 1, f"dims {list(dims)}: more than one is -1")
+    expect(
+        op,
+        list(dims).count(-1) <= 1,
+        f"dims {list(dims)}: more than one is -1; expected at most one",
+    )
     expect(op, min(dims, default=0) >= -1, f"dims {list(dims)}: expected none below -1")
 
 
 def reshaped_strides(x: Shape, dims: Sequence[int], lazy: bool) -> Ints | None:
-    """Strides that ``dims`` have over the memory of ``x``, or None where axes do not line up.
+    """Strides of ``dims`` over the memory of ``x``, or None if the axes do not line up.
 
-    With ``lazy``, merged axes must also be one run in memory, so that the result is a view.
+    With ``lazy``, merged axes must also be contiguous in memory, so that the result is a view.
     """
     strides: list[int] = []
     i = r = 0
@@ -87,7 +95,7 @@ def reshaped_strides(x: Shape, dims: Sequence[int], lazy: bool) -> Ints | None:
 
 
 def _run(lens: Sequence[int], start: int, target: int) -> int:
-    """The number of lens from ``start`` on that multiply to ``target``; 0 if they pass it by."""
+    """The number of lens from ``start`` whose product is ``target``; 0 if there is none."""
     total = 1
     for count, n in enumerate(lens[start:], 1):
         total *= n
@@ -108,7 +116,7 @@ def _is_one_run(x: Shape, start: int, end: int) -> bool:
 
 @operation
 class Reshape(Operation):
-    """The elements under other lens: 0 copies the input's length, -1 is what is left over.
+    """The elements with other lens: 0 copies the input's length, -1 is inferred.
 
     A second input gives the lens instead.
     """
@@ -120,7 +128,7 @@ class Reshape(Operation):
     dims: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """Packed, in the order that the input's axes have in memory as far as that can be kept."""
+        """Packed, in the memory order of the input's axes as far as that can be kept."""
         expect_count(self, inputs, 1, 2)
         expect_tensors(self, inputs)
         if len(inputs) == 2:
@@ -142,7 +150,7 @@ class Reshape(Operation):
         expect(
             self,
             all(d or i < x.ndim for i, d in enumerate(self.dims)),
-            f"dims {list(self.dims)}: no axis of {x} to copy",
+            f"dims {list(self.dims)}: no axis of {x} to copy for 0",
         )
         found = [dims[i] if d == 0 else Dim(max(d, 1), max(d, 1)) for i, d in enumerate(self.dims)]
         if -1 in self.dims:
@@ -180,7 +188,7 @@ class Reshape(Operation):
 
 @operation
 class ReshapeLazy(Operation):
-    """A reshape that is a view; refused where the elements would have to move."""
+    """A reshape that is a view; rejected if elements would have to be copied."""
 
     name = "reshape_lazy"
     family = Family.VIEW
@@ -203,7 +211,7 @@ class ReshapeLazy(Operation):
         strides = reshaped_strides(x, dims, lazy=True)
         if strides is None:
             raise ShapeError(
-                f"reshape_lazy: {x} cannot be seen as {list(dims)} without moving elements; "
+                f"reshape_lazy: {x} cannot be viewed as {list(dims)} without a copy; "
                 "use reshape, or contiguous before this"
             )
         return Shape(x.type, dims, strides)
@@ -211,12 +219,16 @@ class ReshapeLazy(Operation):
     def _dynamic_shape(self, x: Shape, dims: Sequence[Dim]) -> Shape:
         loose = [i for i, d in enumerate(dims) if not d.is_fixed]
         expect(self, len(loose) == 1, f"input {x}; expected one dimension that is a range")
-        expect(self, len(self.dims) == len(dims), f"dims {list(self.dims)} for {x}")
+        expect(
+            self,
+            len(self.dims) == len(dims),
+            f"dims {list(self.dims)}; expected one per dimension of {x}",
+        )
         at = loose[0]
         fixed = prod(d.min for i, d in enumerate(dims) if i != at)
         wanted = prod(d for i, d in enumerate(self.dims) if i != at)
         fits = self.dims[at] in (0, -1) and wanted == fixed
-        expect(self, fits, f"dims {list(self.dims)} do not keep dimension {at} of {x}")
+        expect(self, fits, f"dims {list(self.dims)}; expected dimension {at} of {x} unchanged")
         return ranged(x.type, (dims[i] if i == at else Dim(d, d) for i, d in enumerate(self.dims)))
 
     def compute(self, *inputs: Any) -> Any:
@@ -234,7 +246,7 @@ class ReshapeLazy(Operation):
 
 @operation
 class Flatten(Operation):
-    """A matrix: all axes before ``axis`` as one, and all from there on as the other."""
+    """A matrix: the axes before ``axis`` merged into one, the others into the second."""
 
     name = "flatten"
     family = Family.MOVEMENT

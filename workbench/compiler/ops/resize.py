@@ -47,7 +47,7 @@ _COORDINATES: dict[str, Callable[[Array, float, int, int], Array]] = {
     "asymmetric": lambda i, s, n, m: i / s,  # noqa: ARG005
     "tf_half_pixel_for_nn": lambda i, s, n, m: (i + 0.5) / s,  # noqa: ARG005
 }
-"""Where in the input an output index lies: of index, scale, input length, output length."""
+"""The input position of an output index, from index, scale, input length and output length."""
 
 _NEAREST: dict[str, Callable[[Array], Array]] = {
     "floor": np.floor,
@@ -59,7 +59,7 @@ _NEAREST: dict[str, Callable[[Array], Array]] = {
 
 @operation
 class Resize(Operation):
-    """The input at other lens: sizes, or lens times scales, as attributes or as a second input."""
+    """The input resampled to other lens: sizes, or lens times scales, as attributes or as a second input."""
 
     name = "resize"
     on_host = "lengths that an input holds"
@@ -84,10 +84,10 @@ class Resize(Operation):
         expect_static(self, inputs)
         expect(self, bool(self.sizes) != bool(self.scales), "expected one of sizes and scales")
         given = len(self.sizes or self.scales)
-        expect(self, given == x.ndim, f"{given} sizes or scales for {x}")
+        expect(self, given == x.ndim, f"{given} sizes or scales; expected one per axis of {x}")
         lens = self.sizes or self._lens(x.lens)
         fits = all(n or not m for n, m in zip(x.lens, lens, strict=True))
-        expect(self, fits, f"{x} has no elements to make {list(lens)} of")
+        expect(self, fits, f"{x} has no elements to resample to {list(lens)}")
         return Shape(x.type, lens) if self.sizes else x.with_lens(lens)
 
     def _dynamic_shape(self, x: Shape, target: Shape) -> Shape:
@@ -108,7 +108,7 @@ class Resize(Operation):
         lens, scales = self._target(x, inputs[1] if len(inputs) == 2 else None)
         if any(m and not n for n, m in zip(x.shape, lens, strict=True)):
             raise EvaluationError(
-                f"resize: {list(x.shape)} has no elements to make {list(lens)} of"
+                f"resize: {list(x.shape)} has no elements to resample to {list(lens)}"
             )
         wide = x if self.mode == "nearest" else widened(x)
         for axis, (m, scale) in enumerate(zip(lens, scales, strict=True)):
@@ -126,7 +126,7 @@ class Resize(Operation):
         return lens, [m / n if n else 1.0 for m, n in zip(lens, x.shape, strict=True)]
 
     def positions(self, n: int, m: int, scale: float) -> Array:
-        """The positions along an axis of n elements of the m elements of the result, within both ends.
+        """The input positions, clamped to an axis of n elements, of the m elements of the result.
 
         Raises:
             EvaluationError: The coordinate transformation mode is unknown.
@@ -247,7 +247,7 @@ class RoiAlign(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """Region by region; each axis gives indices and weights for all its samples at once."""
+        """One region after another; each axis gives indices and weights for all its samples at once."""
         x, regions = widened(inputs[0]), widened(inputs[1])
         size = (self.output_height, self.output_width)
         out = np.empty((len(regions), x.shape[1], *size), x.dtype)
@@ -281,7 +281,7 @@ class RoiAlign(Operation):
     def _axis(
         self, start: float, end: float, least: float | None, cells: int, n: int
     ) -> list[tuple[Array, Array]]:
-        """The two neighbours of each sample along one axis, and their weights; it may run backwards."""
+        """The two neighbours of each sample along one axis, and their weights; an axis may run backwards."""
         extent = end - start if least is None else max(end - start, least)
         grid = self.sampling_ratio or max(int(np.ceil(extent / cells)), 1)
         at = start + (np.arange(cells * grid) + 0.5) * (extent / (cells * grid))
@@ -293,7 +293,7 @@ class RoiAlign(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Both modes and both ways to place a sample."""
+        """Both modes and both placements of samples."""
         x, batch = noise(2, 3, 6, 7), np.array([0, 1])
         regions = np.array([[0, 0, 4, 3], [1.5, 2, 6.5, 5]], np.float32)
         yield cls(output_height=2, output_width=3, sampling_ratio=2), [x, regions, batch]

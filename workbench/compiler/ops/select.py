@@ -1,4 +1,4 @@
-"""Selections: the best, the distinct and the nonzero elements, and boxes that do not overlap."""
+"""Selections: the best, the distinct and the non-zero elements, and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 @operation
 class TopK(Operation):
-    """The ``k`` largest (or smallest) elements along ``axis``, best first, and where they stood.
+    """The ``k`` largest (or smallest) elements along ``axis``, best first, and their indices.
 
-    There are fewer where the axis' length is a range and shorter in a run.
+    There are fewer if the axis is a range and shorter than ``k`` in a run.
 
-    Of equal elements the one with the smaller index comes first. A second input gives the indices.
+    Of equal elements the one with the smaller index comes first. A second input replaces the indices.
     """
 
     name = "topk"
@@ -68,9 +68,17 @@ class TopK(Operation):
         expect_tensors(self, inputs)
         x = inputs[0]
         axis, dims = normalize_axis(self, self.axis, x.ndim), list(dims_of(x))
-        expect(self, 0 <= self.k <= dims[axis].max, f"k {self.k} for axis {axis} of {x}")
+        expect(
+            self,
+            0 <= self.k <= dims[axis].max,
+            f"k {self.k}; expected 0 to the length of axis {axis} of {x}",
+        )
         if len(inputs) == 2:
-            expect(self, agree(dims, dims_of(inputs[1])), f"{x} and indices {inputs[1]}")
+            expect(
+                self,
+                agree(dims, dims_of(inputs[1])),
+                f"{x} and indices {inputs[1]}; expected equal lens",
+            )
             expect_integers(self, inputs, 1)
         if dims[axis].max > self.k:
             dims[axis] = Dim(min(self.k, dims[axis].min), self.k)
@@ -130,7 +138,7 @@ class OneHot(Operation):
         if self.depth is None:
             dims.insert(axis, ANY)
             return ranged(values.type, dims)
-        expect(self, self.depth >= 0, f"depth {self.depth}; expected it not negative")
+        expect(self, self.depth >= 0, f"depth {self.depth}; expected a non-negative number")
         dims.insert(axis, Dim(self.depth, self.depth))
         if index.dims is not None:
             return ranged(values.type, dims)
@@ -142,7 +150,7 @@ class OneHot(Operation):
         values: Array = inputs[-1]
         depth = int(inputs[1].reshape(-1)[0]) if self.depth is None else self.depth
         if depth < 0:
-            raise EvaluationError(f"onehot: depth {depth}; expected it not negative")
+            raise EvaluationError(f"onehot: depth {depth}; expected a non-negative number")
         axis = normalize_axis(self, self.axis, index.ndim + 1)
         at: Array = np.where(index < 0, index + depth, index)
         shape = [1] * (index.ndim + 1)
@@ -161,7 +169,7 @@ class OneHot(Operation):
 
 @operation
 class NonZero(Operation):
-    """Coordinates of the nonzero elements, one a column, in row-major order; the rest is 0."""
+    """Coordinates of the non-zero elements, one column each, in row-major order; the rest is 0."""
 
     name = "nonzero"
     family = Family.REDUCE
@@ -169,7 +177,7 @@ class NonZero(Operation):
     needs_standard = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """int64: a row an axis, and room for all elements."""
+        """int64: one row per axis, and columns for all elements."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         x = inputs[0]
@@ -195,17 +203,17 @@ class NonZero(Operation):
 
 @operation
 class Unique(Operation):
-    """The distinct elements (or slices along ``axis``), their first places, inverse places and counts."""
+    """The distinct elements (or slices along ``axis``), their first indices, inverse indices and counts."""
 
     name = "unique"
-    on_host = "the number of results is known to a run alone"
+    on_host = "the number of results is known only at run time"
     family = Family.REDUCE
     dynamic = True
     axis: int | None = None
     sorted: bool = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """Four shapes, as long as there are elements or slices at most."""
+        """Four shapes, each with at most as many entries as there are elements or slices."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         x = inputs[0]
@@ -220,7 +228,7 @@ class Unique(Operation):
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shapes; strict rules know the first axis only."""
+        """The shapes; strict rules allow only the first axis."""
         made = super().shape_by(rules, inputs, modules)
         first = not self.axis or self.axis + inputs[0].ndim == 0
         found = f"axis {self.axis} of {inputs[0]}; expected the first"
@@ -258,8 +266,8 @@ class Unique(Operation):
 class NonMaxSuppression(Operation):
     """The best boxes of each batch and class, without those that overlap a better one too much.
 
-    Inputs are boxes ``[B, N, 4]``, scores ``[B, C, N]``, then the most boxes a class, the largest
-    overlap (intersection over union) and what scores have to exceed.
+    Inputs are boxes ``[B, N, 4]``, scores ``[B, C, N]``, then the maximum number of boxes per class, the
+    largest overlap (intersection over union) and the score threshold, which scores must exceed.
     Rows of the result are batch, class, box.
     """
 
@@ -271,7 +279,7 @@ class NonMaxSuppression(Operation):
     use_dyn_output: bool = False
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """int64 ``[boxes, 3]``: as many as there could be, or a range."""
+        """int64 ``[boxes, 3]``: the largest possible number of boxes, or a range."""
         expect_count(self, inputs, 2, 3, 4, 5)
         expect_tensors(self, inputs)
         expect_same_rank(self, inputs[:2])
@@ -280,7 +288,11 @@ class NonMaxSuppression(Operation):
         a, b = dims_of(boxes), dims_of(scores)
         pairs = ((a[0], b[0]), (a[1], b[2]), (a[2], Dim(4, 4)))
         fits = all(intersection(p, q) is not None for p, q in pairs)
-        expect(self, fits, f"boxes {boxes} and scores {scores}")
+        expect(
+            self,
+            fits,
+            f"boxes {boxes} do not fit scores {scores}; expected [B, N, 4] and [B, C, N]",
+        )
         expect_floats(self, inputs, 0, 1)
         expect_static(self, inputs[2:])
         for limit in inputs[2:]:
@@ -292,7 +304,7 @@ class NonMaxSuppression(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """Greedily: the best that is left is taken, and what it covers is dropped."""
+        """Greedily: take the best box that is left, and drop those that overlap it."""
         boxes, scores = widened(inputs[0]), widened(inputs[1])
         most, overlap, least = self._limits(inputs[2:])
         rows: list[tuple[int, int, int]] = []
@@ -313,7 +325,7 @@ class NonMaxSuppression(Operation):
         return most, overlap, values[2] if len(values) > 2 else None
 
     def _corners(self, boxes: Array) -> Array:
-        """Boxes as two opposite corners, the lesser first."""
+        """Boxes as two opposite corners, the lower one first."""
         a, b = boxes[:, :2], boxes[:, 2:]
         if self.center_point_box:
             a, b = a - b / 2, a + b / 2
@@ -336,7 +348,7 @@ class NonMaxSuppression(Operation):
 def _suppressed(
     corners: Array, scores: Array, most: int, overlap: float, least: float | None
 ) -> list[int]:
-    """Indices of the boxes that stay, best first."""
+    """Indices of the boxes that remain, best first."""
     left = np.argsort(-scores, kind="stable")
     if least is not None:
         left = left[scores[left] > least]
@@ -349,7 +361,7 @@ def _suppressed(
 
 
 def _overlap(box: Array, others: Array) -> Array:
-    """Intersection over union of a box with others; 0 where there is no area."""
+    """Intersection over union of a box with others; 0 if there is no area."""
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
     common = np.prod(np.maximum(high - low, 0), axis=1)
     areas = np.prod(others[:, 2:] - others[:, :2], axis=1)

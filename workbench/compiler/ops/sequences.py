@@ -1,4 +1,4 @@
-"""Sequences of several lens in one batch: shifting them, and picking their last states."""
+"""Sequences of different lengths in one batch: shifting them, and selecting their last states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Direction(StrEnum):
-    """The order in which steps are taken; bidirectional is forward and reverse, side by side."""
+    """The order of steps; bidirectional is forward and reverse, side by side."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
@@ -38,7 +38,7 @@ class Direction(StrEnum):
         return 2 if self is Direction.BIDIRECTIONAL else 1
 
     def reverses(self, index: int) -> bool:
-        """Whether the direction of this index goes from the last step to the first."""
+        """Whether the direction with this index runs from the last step to the first."""
         return self is Direction.REVERSE or index == 1
 
 
@@ -46,7 +46,7 @@ def lengths(op: Operation, lens: Array, most: int) -> Array:
     """The lens of the sequences of a batch.
 
     Raises:
-        EvaluationError: One is negative, or more than there are steps; they are no integers.
+        EvaluationError: They are not integers, or one is negative or greater than the number of steps.
     """
     if lens.dtype.kind not in "iu":
         raise EvaluationError(f"{op.name}: lens of {lens.dtype}; expected integers")
@@ -72,7 +72,7 @@ def _expect_lens(op: Operation, inputs: Sequence[Shape], rank: int, batch: int) 
 
 @operation
 class RnnVarSlShiftSequence(Operation):
-    """Sequences ``[S, B, …]`` of several lens, moved to the end; zeros before them."""
+    """Sequences ``[S, B, …]`` of different lengths, shifted to the end; zeros come before them."""
 
     name = "rnn_var_sl_shift_sequence"
 
@@ -82,7 +82,7 @@ class RnnVarSlShiftSequence(Operation):
         return inputs[0].as_standard()
 
     def compute(self, *inputs: Any) -> Any:
-        """Each sequence moved by what it lacks."""
+        """Each sequence shifted by its number of missing steps."""
         x: Array = inputs[0]
         lens = lengths(self, inputs[1], len(x))
         result = np.zeros_like(x, order="C")
@@ -92,14 +92,14 @@ class RnnVarSlShiftSequence(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Nothing, part and all of the steps."""
+        """None, some and all of the steps."""
         yield cls(), [noise(5, 3, 2), np.array([0, 3, 5], np.int32)]
         yield cls(), [noise(2, 4, type=np.float16), np.array([1, 2, 1, 0])]
 
 
 @operation
 class RnnVarSlShiftOutput(Operation):
-    """Hidden states ``[S, D, B, H]``, zero beyond each end; those taken in reverse move to the front."""
+    """Hidden states ``[S, D, B, H]`` with zeros beyond each end; reverse ones are shifted to the front."""
 
     name = "rnn_var_sl_shift_output"
     output_name: str = "hidden_states"
@@ -111,7 +111,7 @@ class RnnVarSlShiftOutput(Operation):
         return inputs[0].as_standard()
 
     def compute(self, *inputs: Any) -> Any:
-        """The first states of what goes forward, the last of what goes in reverse."""
+        """The first states of the forward direction, the last ones of the reverse direction."""
         x: Array = inputs[0]
         lens = lengths(self, inputs[1], len(x))
         result = np.zeros_like(x, order="C")
@@ -131,18 +131,18 @@ class RnnVarSlShiftOutput(Operation):
 
 @operation
 class RnnVarSlLastOutput(Operation):
-    """The last of the hidden states ``[S, D, B, H]`` of each sequence: the first, if taken in reverse."""
+    """The last of the hidden states ``[S, D, B, H]`` of each sequence; in reverse, the first."""
 
     name = "rnn_var_sl_last_output"
     direction: Direction = Direction.FORWARD
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """``[D, B, H]``: the first axis is gone."""
+        """``[D, B, H]``: the first axis is removed."""
         _expect_lens(self, inputs, 4, 2)
         return Shape(inputs[0].type, inputs[0].lens[1:])
 
     def compute(self, *inputs: Any) -> Any:
-        """A state for each direction and sequence; of nothing, 0."""
+        """A state for each direction and sequence; 0 for an empty sequence."""
         x: Array = inputs[0]
         lens = lengths(self, inputs[1], len(x))
         result = np.zeros(x.shape[1:], x.dtype)

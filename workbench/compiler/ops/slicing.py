@@ -1,4 +1,4 @@
-"""Slices: the part of a tensor between starts and ends, fixed or computed while the program runs."""
+"""Slices: the part of a tensor between starts and ends, constant or computed at run time."""
 
 from __future__ import annotations
 
@@ -75,12 +75,16 @@ class Slice(Operation):
         expect(
             self,
             len(given) == 4 - len(inputs),
-            f"{len(inputs)} inputs and {len(given)} of axes, starts and ends as attributes; "
-            "expected each of the three once",
+            f"{len(inputs)} inputs, and {len(given)} of axes, starts and ends as attributes; "
+            "expected each of the three once, as one or the other",
         )
         expect_static(self, inputs[1:])
         expect_integers(self, inputs, *range(1, len(inputs)))
-        expect(self, all(s.ndim == 1 for s in inputs[1:]), "bounds that are not 1-d")
+        expect(
+            self,
+            all(s.ndim == 1 for s in inputs[1:]),
+            "bounds that are not 1-d; expected 1-d tensors",
+        )
         distinct_axes(self, self.axes, inputs[0].ndim)
         counts = {len(v) for v in given} | {s.lens[0] for s in inputs[1:]}
         expect(self, len(counts) == 1, f"axes, starts and ends of different lengths {counts}")
@@ -89,7 +93,7 @@ class Slice(Operation):
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape; strict rules want bounds of ranges as inputs."""
+        """The shape; strict rules require bounds of ranges to be inputs."""
         made = super().shape_by(rules, inputs, modules)
         x = inputs[0]
         if rules.strict and len(inputs) == 1:
@@ -149,7 +153,7 @@ class Slice(Operation):
 
 
 def _cut(dim: Dim, start: int, end: int) -> Dim:
-    """The lengths of a slice of a dimension: the most where the slice is whole, or at an end."""
+    """The lengths of a slice of a dimension; tighter bounds if the slice is whole or reaches an end."""
     if start == 0 and end >= dim.max:
         return dim
     tried = {dim.min, dim.max, *(n for n in (end, -start) if dim.min < n < dim.max)}
@@ -159,5 +163,5 @@ def _cut(dim: Dim, start: int, end: int) -> Dim:
 
 
 def _clipped(bound: int, n: int) -> int:
-    """A start or an end counted from the front and kept within the length."""
+    """A start or end counted from the front and clamped to the length."""
     return max(0, min(bound, n) if bound >= 0 else bound + n)

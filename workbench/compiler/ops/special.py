@@ -9,7 +9,7 @@ import numpy as np
 from workbench.compiler.ir.dtypes import Array
 
 # erf(x) = tanh(x + x P(x²)): P is a fit by reweighted least squares of artanh(erf(x)) / x - 1 on
-# [0, 4]. erf is off by 1e-8 relative at most, before rounding; further out the tanh is ±1.
+# [0, 4]. The relative error is at most 1e-8 before rounding; beyond 4 the tanh is ±1.
 _INNER = (0.12837917846190372, 0.10277216437837351, -0.00020665145350978612,
           -0.0005953110538706386, 6.932335946503494e-05, 1.3255072286960136e-06,
           -1.2887101799363899e-06, 1.5611719547885736e-07, -8.465728406579198e-09,

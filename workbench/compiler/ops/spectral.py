@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class Dft(Operation):
     """The discrete Fourier transform along ``axis``; the last axis holds real and imaginary parts.
 
-    A last axis of length 1 stands for real numbers. The signal is cut or filled with zeros to
-    ``length``. ``onesided`` keeps the frequencies from 0 to the half; together with ``inverse`` it
+    A last axis of length 1 means real numbers. The signal is cropped or zero-padded to
+    ``length``. ``onesided`` keeps the frequencies from 0 to half the sampling rate; with ``inverse`` it
     takes these and gives real numbers. The inverse is divided by the length.
     """
 
@@ -65,7 +65,11 @@ class Dft(Operation):
         fits = dims[-1].is_fixed and parts in (1, 2)
         expect(self, fits, f"input {x}; expected a last axis of length 1 or 2")
         known = self.length is not None or dims[axis].is_fixed
-        expect(self, known, f"input {x}; expected a fixed length to transform, or one to cut it to")
+        expect(
+            self,
+            known,
+            f"input {x}; expected a fixed length on the axis, or the length as an attribute",
+        )
         length = self._length(dims[axis].min)
         expect(self, length > 0, f"a length of {length} for {x}; expected at least 1")
         count = length // 2 + 1 if self.onesided and not self.inverse else length
@@ -107,7 +111,7 @@ class Dft(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Real and complex, forward and back, one and two sides, cut and filled."""
+        """Real and complex, forward and inverse, one and two sides, cropped and padded."""
         yield cls(axis=1), [noise(2, 6, 1)]
         yield cls(axis=0, onesided=True), [noise(7, 2, 1)]
         yield cls(axis=1, inverse=True), [noise(2, 6, 2)]

@@ -1,4 +1,4 @@
-"""Marks of a schedule: which stream works on what follows, and which waits for which."""
+"""Marks of a schedule: the stream that runs the following work, and waits between streams."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Mark(Operation):
-    """Base of what stands in a program for its effect on streams alone; it has no elements."""
+    """Base of instructions that only affect streams; they produce no elements."""
 
     family = Family.CONTROL
     context_free = False
@@ -27,18 +27,18 @@ class _Mark(Operation):
         return Shape(DType.FLOAT)
 
     def compute(self, *inputs: Any) -> Any:
-        """No elements: the reference works on everything in order."""
+        """No elements: the reference runs everything in order."""
         return np.empty(0, np.float32)
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """The one there is."""
+        """The only form."""
         yield cls(), []
 
 
 @operation
 class SetStream(_Mark):
-    """The stream of the following work, until the next mark of that kind."""
+    """Sets the stream of the following work, until the next such mark."""
 
     name = "set_stream"
     on_host = "marks a place"
@@ -47,7 +47,7 @@ class SetStream(_Mark):
 
 @operation
 class RecordEvent(_Mark):
-    """The event is over when the stream's work so far is done."""
+    """Records an event, which completes when the stream's work so far is done."""
 
     name = "record_event"
     on_host = "marks a place"
@@ -56,7 +56,7 @@ class RecordEvent(_Mark):
 
 @operation
 class WaitEvent(_Mark):
-    """The stream goes on when the event is over."""
+    """Makes the stream wait until the event completes."""
 
     name = "wait_event"
     on_host = "marks a place"

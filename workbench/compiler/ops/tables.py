@@ -1,4 +1,4 @@
-"""Values that are looked up in tables: keys with their values, and sequences of tokens."""
+"""Lookups in tables: values by key, and n-grams of tokens."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @operation
 class Lookup(Operation):
-    """The value that stands with each element's key, or a default: inputs x, keys, values, default.
+    """The value for each element's key, or a default; inputs are x, keys, values, default.
 
-    Of equal keys the first one counts; NaN is a key like any other. Without a default, an element that
-    is no key is an error.
+    Of equal keys the first one counts; NaN is a key like any other. Without a default, an unknown key
+    is an error.
     """
 
     name = "lookup"
@@ -49,7 +49,9 @@ class Lookup(Operation):
         types = x.type is keys.type and values.type is default.type
         expect(self, types, f"{x} among {keys}, {values} and {default}; expected types in pairs")
         fits = keys.lens == values.lens and default.lens == (1,)
-        expect(self, fits, f"keys {keys}, values {values}, default {default}")
+        expect(
+            self, fits, f"keys {keys}, values {values}, default {default}; expected equal numbers"
+        )
         return packed(x).with_type(values.type)
 
     def compute(self, *inputs: Any) -> Any:
@@ -99,9 +101,9 @@ def _table(keys: list[Any], kind: Any, values: list[Any], type: Any = np.float32
 class CountNgrams(Operation):
     """The count of each of a list of n-grams in rows of tokens, ``[C]`` or ``[B, C]``.
 
-    Inputs are the tokens, a pool of n-grams one after the other by length, the place in it where each
-    length from 1 on begins, and for each n-gram the column of the result it counts in. Up to ``skips``
-    tokens, equally many each time, may lie between two tokens of an n-gram.
+    Inputs are the tokens, a pool of n-grams one after the other by length, the position in it where each
+    length from 1 on begins, and for each n-gram its column of the result. Up to ``skips`` tokens may lie
+    between two tokens of an n-gram, the same number between all of them.
     """
 
     name = "count_ngrams"
@@ -120,7 +122,7 @@ class CountNgrams(Operation):
         expect_rank(self, inputs[:1], 1, 2)
         expect_rank(self, inputs[1:], 1, 1)
         known = 1 <= self.shortest <= self.longest and self.skips >= 0 and self.size > 0
-        expect(self, known, f"{self}; expected 1 to longest tokens, and skips of 0 or more")
+        expect(self, known, f"{self}; expected 1 to longest tokens, and skips of at least 0")
         return Shape(DType.INT64, (*inputs[0].lens[:-1], self.size))
 
     def compute(self, *inputs: Any) -> Any:
@@ -133,7 +135,9 @@ class CountNgrams(Operation):
             last = starts[n] if n < len(starts) else len(pool)
             grams = pool[first:last][: max(0, (last - first) // n * n)].reshape(-1, n)
             if passed + len(grams) > len(columns):
-                raise EvaluationError(f"{self.name}: {len(columns)} columns for more n-grams")
+                raise EvaluationError(
+                    f"{self.name}: {len(columns)} columns; expected one for each n-gram"
+                )
             if self.shortest <= n <= self.longest and len(grams):
                 self._count(counts, rows, grams, columns[passed : passed + len(grams)])
             passed += len(grams)
@@ -158,7 +162,7 @@ class CountNgrams(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """One row and two, single tokens and pairs, with gaps and without."""
+        """One row and two, single tokens and pairs, with and without gaps."""
         row = np.array([1, 1, 3, 3, 3, 7, 8, 6, 7, 5, 6, 8])
         pool, starts = np.array([2, 3, 5, 4, 5, 6, 7, 8, 6, 7]), np.array([0, 4])
         columns = np.arange(7)

@@ -17,17 +17,17 @@ from workbench.compiler.ops.windows import Window
 Ints: TypeAlias = tuple[int, ...]
 
 _COLUMNS, _BLOCK = 1 << 24, 1 << 21
-"""Bytes of columns that are made at once, and the bytes of a block where there are more of them."""
+"""Bytes of columns that are computed at once, and the bytes of a block if there are more."""
 
 _CHANNELS, _PLANES = 16, 1 << 16
-"""Channels, and elements of them, that are convolved at once where each is by itself."""
+"""Number of channels, and of their elements, that a depthwise convolution processes at once."""
 
 _SHARES = 8
-"""Parts that work is cut into for threads to share."""
+"""Number of parts into which work is split for threads."""
 
 
 def convolved(x: Array, w: Array, window: Window, group: int) -> Array:
-    """The convolution in the type that sums are kept in."""
+    """The convolution, in the accumulation type."""
     taps = prod(w.shape[1:])
     kind = working_type(x, w, taps)
     lens = (x.shape[0], w.shape[0], *window.output)
@@ -47,12 +47,12 @@ def convolved(x: Array, w: Array, window: Window, group: int) -> Array:
 
 
 def _is_long(x: Array, window: Window) -> bool:
-    """Whether channels by themselves are done faster tap by tap than by columns (measured)."""
+    """Whether a depthwise convolution is faster tap by tap than by columns (measured)."""
     return prod(window.size) >= 16 or (x.size >= _PLANES and set(window.stride) == {1})
 
 
 def _strided(x: Array, stride: Ints) -> Array:
-    """Every so many elements of the last axes; ``x`` itself where these are all."""
+    """Every n-th element of the last axes; ``x`` itself if all steps are 1."""
     if set(stride) <= {1}:
         return x
     steps = tuple(slice(None, None, s) for s in stride)
@@ -60,7 +60,7 @@ def _strided(x: Array, stride: Ints) -> Array:
 
 
 def _copied(x: Array) -> Array:
-    """A row-major copy, made by several threads where it is large."""
+    """A row-major copy, made by several threads if it is large."""
     out = memory.empty(x.shape, x.dtype)
     _copy(out, x)
     return out
@@ -95,13 +95,13 @@ def _by_columns(view: Array, weights: Array, lead: Ints, out: Array) -> None:
 
 
 def _rows_of_a_block(view: Array, rows: int, taps: int) -> int:
-    """Rows of outputs whose columns stay in the cache; many taps need larger products to be fast."""
+    """Rows of outputs whose columns stay in cache; many taps need larger products to be fast."""
     block = _BLOCK if taps < 2048 else 2 * _COLUMNS
     return min(rows, max(1, block * rows // view.nbytes))
 
 
 def _by_taps(x: Array, w: Array, window: Window, lens: Ints) -> Array:
-    """Each channel by itself, a few at a time so that they stay in cache."""
+    """A depthwise convolution, a few channels at a time so that they stay in cache."""
     channels = lens[1]
     if channels > x.shape[1]:
         x = np.repeat(x, channels // x.shape[1], 1)
@@ -120,10 +120,10 @@ def _by_taps(x: Array, w: Array, window: Window, lens: Ints) -> Array:
 
 
 def _tap_sums(x: Array, w: Array, window: Window) -> Array:
-    """The weight of each tap times the inputs under it, added up over taps; channels last.
+    """The weight of each tap times the inputs under it, summed over taps; channels last.
 
-    A row of outputs and its channels are one long axis, along which the weights are repeated: NumPy
-    is fastest on long runs, so the stride along the row is 1, and the caller picks from it.
+    A row of outputs and its channels form one long axis, along which the weights are repeated: NumPy
+    is fastest on long runs. So the stride along the row is 1, and the caller selects from the result.
     """
     rank = len(window.size)
     view = np.moveaxis(window.view(window.padded(x, channels_last=True)), 1, -1)

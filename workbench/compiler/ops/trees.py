@@ -40,12 +40,12 @@ _AGGREGATES = (*_SUMS, "min", "max")
 
 @operation
 class TreeEnsemble(Operation):
-    """The votes of the leaves of decision trees that each row of ``x [N, F]`` reaches, ``[N, targets]``.
+    """The votes ``[N, targets]`` of the leaves of decision trees that each row of ``x [N, F]`` reaches.
 
-    Inputs are ``x``, the trees' roots, for each node the feature it compares, the value it compares
-    with, how (0 to 5: ≤, <, ≥, >, =, ≠), the branches where that is true and false, whether NaN counts
-    as true, and for each leaf its votes (NaN is none). A branch or root ``b`` is a node, or the leaf
-    ``-1 - b`` if it is negative. Targets that nobody votes for are 0.
+    Inputs are ``x``, the trees' roots; for each node the feature and the value that it compares,
+    the comparison (0 to 5: ≤, <, ≥, >, =, ≠), the branches if it is true and false, whether NaN counts
+    as true; and for each leaf its votes (NaN: no vote). A branch or root ``b`` is a node, or the leaf
+    ``-1 - b`` if it is negative. Targets without votes are 0.
     """
 
     name = "tree_ensemble"
@@ -76,7 +76,7 @@ class TreeEnsemble(Operation):
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
-        """Every row goes down every tree, one step at a time for all of them."""
+        """All rows descend all trees, one step at a time."""
         x, roots, votes = inputs[0], inputs[1], widened(inputs[7])
         self._check(*inputs)
         if not roots.size:
@@ -104,7 +104,7 @@ class TreeEnsemble(Operation):
             for kind in kinds:
                 holds |= (mode == kind) & _MODES[kind](given, limit)
             at[places] = np.where(holds, branches[node, 0], branches[node, 1])
-        raise EvaluationError("tree_ensemble: a branch leads back to its own node")
+        raise EvaluationError("tree_ensemble: branches form a cycle; expected trees")
 
     def _check(self, x: Array, roots: Array, features: Array, *tables: Array) -> None:
         modes, branches, votes = tables[1], tables[2], tables[4]
@@ -122,7 +122,7 @@ class TreeEnsemble(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Two trees, of all modes and ways to aggregate, and missing values."""
+        """Two trees with all comparisons, branch modes and aggregations, and missing values."""
         x = noise(6, 3)
         x[0, 0] = x[3, 1] = np.nan
         features, modes = np.array([0, 1, 2, 1, 0, 2]), np.arange(6, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Views: operations that change how elements are indexed and move none of them."""
+"""Views: operations that change how elements are indexed and copy none."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ class Transpose(Operation):
         expect_tensors(self, inputs)
         x, order = inputs[0], self.permutation
         if sorted(order) != list(range(x.ndim)):
-            raise ShapeError(f"transpose: permutation {order} does not permute the axes of {x}")
+            raise ShapeError(
+                f"transpose: permutation {order}; expected a permutation of the axes of {x}"
+            )
         if x.dims is not None:
             dims, strides = [x.dims[i] for i in order], x.dyn_strides
             if strides:
@@ -75,7 +77,7 @@ class Transpose(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Two and four axes, half types, an operand that is a view already."""
+        """Two and four axes, half types, an operand that is already a view."""
         yield cls(permutation=(1, 0)), [grid(2, 3)]
         yield cls(permutation=(0, 2, 3, 1)), [grid(2, 3, 1, 5, type=np.float16)]
         yield cls(permutation=(2, 0, 1)), [grid(4, 6, 3)[::2, 1:4]]
@@ -84,7 +86,7 @@ class Transpose(Operation):
 
 @operation
 class Squeeze(Operation):
-    """The input without some axes of length 1: those named, or all."""
+    """The input without some axes of length 1: the given ones, or all."""
 
     name = "squeeze"
     family = Family.VIEW
@@ -101,7 +103,7 @@ class Squeeze(Operation):
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape; by strict rules a range that may be 1 is no axis that goes unnamed."""
+        """The shape; by strict rules a range that may be 1 is not an axis to remove unless it is given."""
         return rules.settle(inputs, self._shape(inputs, rules.strict))
 
     def _shape(self, inputs: Sequence[Shape], strict: bool = False) -> Shape:
@@ -116,7 +118,11 @@ class Squeeze(Operation):
         if not self.axes:
             gone = {i for i, d in enumerate(dims) if d.min == d.max == 1}
             unsure = not strict and any(d.min <= 1 <= d.max and not d.is_fixed for d in dims)
-            expect(self, not unsure, f"{x} may have length 1 on other axes; name the axes")
+            expect(
+                self,
+                not unsure,
+                f"{x} may have length 1 on other axes; give the axes as an attribute",
+            )
         kept = [i for i in range(x.ndim) if i not in gone]
         if x.is_symbolic and kept:
             strides = [x.dyn_strides[i] for i in kept]
@@ -145,7 +151,7 @@ class Squeeze(Operation):
 class Unsqueeze(Operation):
     """The input with axes of length 1 at the positions ``axes`` of the result.
 
-    With ``steps``, a new axis takes that many elements from the axis behind it.
+    With ``steps``, a new axis takes that many elements from the axis after it.
     """
 
     name = "unsqueeze"
@@ -163,14 +169,16 @@ class Unsqueeze(Operation):
         return self if axes == self.axes else Unsqueeze(axes=axes, steps=self.steps)
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The lens with the new axes; a new axis has the stride of all that lies behind it."""
+        """The lens with the new axes; a new axis has the stride of everything after it."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         x = inputs[0]
         if x.dims is not None:
             return self._dynamic_shape(x, x.dims)
         if len(self.steps) > len(self.axes):
-            raise ShapeError(f"unsqueeze: {len(self.steps)} steps for {len(self.axes)} axes")
+            raise ShapeError(
+                f"unsqueeze: {len(self.steps)} steps; expected one for each of {len(self.axes)} axes"
+            )
         if x == Shape.scalar(x.type):
             return Shape(x.type, (1,))
         lens, strides = self._placed(x)
@@ -185,11 +193,13 @@ class Unsqueeze(Operation):
         return ranged(x.type, found)
 
     def _steps(self, rank: int) -> dict[int, int]:
-        """The length of each new axis, by its place in the result."""
+        """The length of each new axis, by its position in the result."""
         rank += len(self.axes)
         axes = [normalize_axis(self, a, rank, "axes") for a in self.axes]
         if len(set(axes)) != len(axes):
-            raise ShapeError(f"unsqueeze: axes {self.axes} name an axis twice")
+            raise ShapeError(
+                f"unsqueeze: axes {self.axes} name an axis twice; expected distinct axes"
+            )
         steps = self.steps + (1,) * (len(axes) - len(self.steps))
         return dict(zip(axes, steps, strict=True))
 
@@ -201,13 +211,13 @@ class Unsqueeze(Operation):
                 continue
             step = steps[axis]
             if axis >= len(lens):
-                expect(self, step == 1, f"step {step} behind the last axis")
+                expect(self, step == 1, f"step {step} after the last axis; expected 1")
                 lens.append(1)
                 strides.append(1)
                 continue
             divides = step > 0 and lens[axis] % step == 0
             expect(self, divides, f"step {step} does not divide axis {axis} of {lens}")
-            expect(self, step == 1 or not x.is_scalar, "steps of a scalar")
+            expect(self, step == 1 or not x.is_scalar, "steps of a scalar; expected none")
             lens[axis] //= step
             strides.insert(axis, 1 if x.is_scalar else strides[axis] * lens[axis])
             lens.insert(axis, step)
@@ -249,8 +259,14 @@ class Step(Operation):
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         x = inputs[0]
-        expect(self, len(self.axes) == len(self.steps), f"axes {self.axes} and steps {self.steps}")
-        expect(self, all(s > 0 for s in self.steps), f"steps {self.steps}; expected them positive")
+        expect(
+            self,
+            len(self.axes) == len(self.steps),
+            f"axes {self.axes} and steps {self.steps}; expected equal numbers",
+        )
+        expect(
+            self, all(s > 0 for s in self.steps), f"steps {self.steps}; expected positive numbers"
+        )
         distinct_axes(self, self.axes, x.ndim)
         if x.dims is not None:
             dims = list(x.dims)
@@ -289,7 +305,7 @@ class Step(Operation):
 
 
 def over_memory(flat: Array, shape: Shape) -> Array:
-    """The elements that a static shape names in a run of memory."""
+    """The elements that a static shape addresses in flat memory."""
     lens = shape.lens or (0,)
     if 0 in lens:
         return np.empty(lens, flat.dtype)
@@ -300,7 +316,7 @@ def over_memory(flat: Array, shape: Shape) -> Array:
 
 @operation
 class AsShape(Operation):
-    """The elements of a standard input under another shape over the same memory."""
+    """The elements of a standard input viewed with another shape over the same memory."""
 
     name = "as_shape"
     family = Family.VIEW
@@ -319,10 +335,10 @@ class AsShape(Operation):
         known = self.shape.dims is None or self.shape.is_symbolic
         expect(self, known, f"shape {self.shape}; expected a static or a symbolic one")
         if x.dims is not None or self.shape.dims is not None:
-            expect(self, x.type is self.shape.type, f"{x} has not the type of {self.shape}")
+            expect(self, x.type is self.shape.type, f"{x} does not have the type of {self.shape}")
             return self.shape
         fits = x.type is self.shape.type and self.shape.element_space <= x.elements
-        expect(self, fits, f"{x} does not hold the elements of {self.shape}")
+        expect(self, fits, f"{x} is too small for the elements of {self.shape}")
         return self.shape
 
     def compute(self, *inputs: Any) -> Any:
@@ -340,7 +356,7 @@ class AsShape(Operation):
 
 @operation
 class Load(Operation):
-    """The elements of ``shape`` in the memory of a standard input, from byte ``offset`` on."""
+    """The elements of ``shape`` in the memory of a standard input, starting at byte ``offset``."""
 
     name = "load"
     family = Family.VIEW
@@ -361,11 +377,13 @@ class Load(Operation):
         return self.shape
 
     def compute(self, *inputs: Any) -> Any:
-        """A view of the bytes; of a tuple, the parts lie one after another."""
+        """A view of the bytes; the parts of a tuple follow one another."""
         memory: Array = np.ascontiguousarray(inputs[0]).reshape(-1).view(np.uint8)
         end = self.offset + self.shape.bytes
         if self.offset < 0 or end > memory.size:
-            raise EvaluationError(f"load: bytes {self.offset} to {end} of {memory.size}")
+            raise EvaluationError(
+                f"load: bytes {self.offset} to {end}; expected at most {memory.size}"
+            )
         if self.shape.subs is None:
             return self._part(memory, self.shape, self.offset)
         starts = accumulate((s.bytes for s in self.shape.subs), initial=self.offset)
@@ -375,14 +393,14 @@ class Load(Operation):
         return over_memory(memory[start : start + shape.bytes].view(shape.type.numpy), shape)
 
     def widened(self) -> Operation:
-        """Refused for floats: as float64 they have no place in a buffer laid out for their type."""
+        """Rejected for floats: a buffer laid out for narrow floats has no room for float64."""
         types = [s.type for s in self.shape.subs or (self.shape,)]
         if any(t.is_float and t is not DType.DOUBLE for t in types):
-            raise EvaluationError("load: the bytes of narrow floats are not known in float64 mode")
+            raise EvaluationError("load: float64 mode does not keep the bytes of narrow floats")
         return self
 
     def __str__(self) -> str:
-        """``load[offset=0,end=512]``: the shape stands behind the arrow."""
+        """``load[offset=0,end=512]``: the shape is printed after the arrow."""
         return f"load[offset={self.offset},end={self.offset + self.shape.bytes}]"
 
     @classmethod
@@ -406,11 +424,13 @@ class DimensionsOf(Operation):
     end: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """As many int64 as there are axes from start to end."""
+        """One int64 for each axis from start to end."""
         expect_count(self, inputs, 1)
         expect_tensors(self, inputs)
         fits = 0 <= self.start < self.end <= inputs[0].ndim
-        expect(self, fits, f"axes {self.start} to {self.end} of {inputs[0]}")
+        expect(
+            self, fits, f"axes {self.start} to {self.end} of {inputs[0]}; expected axes that it has"
+        )
         return Shape(DType.INT64, (self.end - self.start,))
 
     def compute(self, *inputs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Sliding windows: paddings, lens and taps that convolutions and poolings share."""
+"""Sliding windows: padding, lens and taps, shared by convolutions and pooling."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Ints: TypeAlias = tuple[int, ...]
 
 
 _SMALL = 1 << 16
-"""Elements below which it is faster to write zeros everywhere than only where they stay."""
+"""The number of elements below which filling everything with zeros is faster than only the margins."""
 
 
 class PaddingMode(IntEnum):
-    """Whether paddings are given, or follow from the input: ``ceil(input / stride)`` outputs."""
+    """Whether padding is explicit, or computed so that there are ``ceil(input / stride)`` outputs."""
 
     DEFAULT = 0
     SAME_LOWER = 1
@@ -34,7 +34,7 @@ class PaddingMode(IntEnum):
 
 @dataclass(frozen=True)
 class Window:
-    """The position of a kernel of ``size`` taps per axis over an input, for every output."""
+    """The positions of a kernel with ``size`` taps per axis over an input, one for every output."""
 
     input: Ints
     size: Ints
@@ -65,12 +65,12 @@ class Window:
         return set(self.size) <= {1} and not any(self.begin) and not any(self.end)
 
     def covers(self, axis: int) -> bool:
-        """Whether there is one window along an axis, and it is the whole input."""
+        """Whether there is a single window along an axis, and it covers the whole input."""
         whole = self.size[axis] == self.span[axis] == self.input[axis]
         return whole and self.output[axis] == 1 and not self.begin[axis]
 
     def padded(self, x: Array, channels_last: bool = False) -> Array:
-        """``x`` with zeros around its last axes, and behind them as far as the windows reach.
+        """``x`` with zeros around its last axes, and after them as far as the windows reach.
 
         With ``channels_last`` the second axis is the fastest one in memory.
         """
@@ -89,7 +89,7 @@ class Window:
         return out
 
     def _fill(self, out: Array, x: Array) -> None:
-        """Copy ``x`` into the middle of ``out``, and zeros around it."""
+        """Copy ``x`` into the middle of ``out``, and write zeros around it."""
         inner = out
         if is_small := out.size < _SMALL:
             out[...] = 0
@@ -103,7 +103,7 @@ class Window:
         inner[...] = x
 
     def view(self, x: Array) -> Array:
-        """The taps of each window of a padded ``x``: axes …, one a kernel axis, one an output axis."""
+        """The taps of each window of a padded ``x``: axes …, one per kernel axis, one per output axis."""
         rank = len(self.size)
         inner = x.strides[-rank:]
         taps = [s * d for s, d in zip(inner, self.dilation, strict=True)]
@@ -130,9 +130,17 @@ class Window:
 
 
 def both_sides(op: Operation, padding: Ints, rank: int) -> tuple[Ints, Ints]:
-    """Begins and ends of a padding that is given once for both, or as all begins then all ends."""
-    expect(op, len(padding) in (rank, 2 * rank), f"padding {padding} for {rank} spatial axes")
-    expect(op, min(padding, default=0) >= 0, f"padding {padding}; expected none below 0, use pad")
+    """Begins and ends of a padding that is given once for both sides, or as all begins, then all ends."""
+    expect(
+        op,
+        len(padding) in (rank, 2 * rank),
+        f"padding {padding}; expected {rank} or {2 * rank} numbers",
+    )
+    expect(
+        op,
+        min(padding, default=0) >= 0,
+        f"padding {padding}; expected none below 0, use pad to crop",
+    )
     return padding[:rank], padding[-rank:] if rank else ()
 
 
@@ -182,7 +190,7 @@ def output_dims(
 
 
 def _fitting(output: Dim, padded: Dim, span: Dim) -> Dim:
-    """The output lengths, with 0 among them where the kernel may not fit into the padded input."""
+    """The output lengths, including 0 if the kernel may not fit the padded input."""
     if padded.min >= span.max or (output.sym is not None and padded.max >= span.min):
         return output
     if output.sym is not None:
@@ -191,7 +199,7 @@ def _fitting(output: Dim, padded: Dim, span: Dim) -> Dim:
 
 
 def laid_out(x: Shape, dims: Sequence[Dim]) -> Shape:
-    """The output of windows over ``x``: where it is symbolic, its order of axes in memory is kept."""
+    """The output of windows over ``x``; a symbolic one keeps its order of axes in memory."""
     if not all(d.is_symbolic for d in dims):
         return ranged(x.type, dims)
     if all(d.is_fixed for d in dims):

@@ -1,4 +1,4 @@
-"""The records of a recording: edits, near misses, and the step of each pass."""
+"""The records in a recording: edits, near misses, and the step of each pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Edit:
-    """One change of a program, made by one rule (or one statement of a pass) at one place."""
+    """One change of a program, made by one rule or one statement of a pass."""
 
     index: int
     rule: str
@@ -25,24 +25,24 @@ class Edit:
     file: str
     line: int
     rows: dict[int, Row | None]
-    """The new row of every instruction that changed; None where it is gone."""
+    """The new row of every instruction that changed; None if it was removed."""
     added: tuple[int, ...]
     removed: tuple[int, ...]
     changed: tuple[int, ...]
     moved: tuple[int, ...]
     replaced: tuple[tuple[int, int], ...]
-    """Pairs of ids: the second computes what the first computed."""
+    """Pairs of ids: the second instruction computes what the first one computed."""
     seconds: float
     modules: dict[int, ModuleRow | None] = field(default_factory=dict[int, "ModuleRow | None"])
 
     @property
     def label(self) -> str:
-        """The rule's name and place."""
+        """The name and location of the rule or statement."""
         return f"{self.rule} ({self.file}:{self.line})"
 
 
 class NearMiss(NamedTuple):
-    """A place where a rule's pattern was met but the rule did not apply, and why."""
+    """A place where a rule's pattern matched but the rule did not apply, and why."""
 
     rule: str
     law: str
@@ -58,7 +58,7 @@ class Step:
     def __init__(
         self, recording: Recording, pass_: PassLike | None, name: str, size_before: int
     ) -> None:
-        """A step that is about to begin."""
+        """A step that has not begun."""
         self.recording = recording
         self.index = len(recording.steps)
         self.pass_ = pass_
@@ -68,7 +68,7 @@ class Step:
         self.seconds = 0.0
         self.error = ""
         self.lowered: Lowered | None = None
-        """What each instruction became, if the step is the lowering that follows all passes."""
+        """What each instruction became, if this step is the lowering that follows all passes."""
         self.made: list[Edit] = []
         self.missed: list[tuple[RuleLike, int, str]] = []
 
@@ -80,7 +80,7 @@ class Step:
 
     @cached_property
     def near_misses(self) -> list[NearMiss]:
-        """The places where a rule of the pass almost applied, each once."""
+        """The places where a rule of the pass matched but declined, each once."""
         return [
             NearMiss(r.name, r.law, id, reason, r.file, r.line)
             for r, id, reason in dict.fromkeys(self.missed)
@@ -93,12 +93,12 @@ class Step:
 
     @property
     def before(self) -> Program:
-        """The program before the pass; rebuilt, with the ids that it had."""
+        """The program before the pass, rebuilt with its original ids."""
         return self.recording.program_after(self.index - 1)
 
     @property
     def after(self) -> Program:
-        """The program after the pass; rebuilt, with the ids that it had."""
+        """The program after the pass, rebuilt with its original ids."""
         return self.recording.program_after(self.index)
 
     def after_edit(self, index: int) -> Program:
@@ -114,11 +114,11 @@ class Step:
 
     @property
     def text(self) -> str:
-        """All that the step did: what lowering made of each instruction, or a line an edit."""
+        """Everything that the step did: a line per edit, or for the lowering a line per instruction."""
         if self.lowered is not None:
             return self.lowered.text
         return "".join(f"{e.label}: {e.law}\n" for e in self.edits)
 
     def __str__(self) -> str:
-        """Name and sizes; of lowering, its text."""
+        """Name and sizes; for the lowering, its text."""
         return repr(self) if self.lowered is None else f"{self!r}\n{self.text}"

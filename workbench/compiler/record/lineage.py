@@ -1,4 +1,4 @@
-"""Lineage: which instructions compute equal values, and which come from which, read off the edits."""
+"""Lineage: which instructions compute equal values and which derive from which, read from the edits."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The past and future of one instruction."""
+    """The origins and successors of one instruction."""
 
     id: int
     sources: tuple[str, ...]
     """Names of the model's nodes that it was made from."""
     ancestors: tuple[int, ...]
-    """Instructions of the first program that it came from; itself, if it was there."""
+    """Instructions of the first program that it came from; itself, if it is one of them."""
     descendants: tuple[int, ...]
-    """Instructions of the last program that it became or is a part of; itself, if it is there."""
+    """Instructions of the last program that it became or is part of; itself, if it is one of them."""
     equals: tuple[int, ...]
-    """Instructions of any step that compute the same value, itself included."""
+    """Instructions of any step that compute the same value, including itself."""
 
 
 class Relations:
-    """*Equals* and *comes from* over all instructions that ever were."""
+    """The relations *equals* and *comes from* over all instructions of all steps."""
 
     def __init__(
         self, first: set[int], last: set[int], edits: Iterable[Edit], bodies: Iterable[int] = ()
     ) -> None:
-        """Read the relations off the edits between a first and a last program.
+        """Read the relations from the edits between a first and a last program.
 
         Args:
             first: Ids of the first program.
             last: Ids of the last program.
-            edits: What lies between them.
+            edits: The edits between them.
             bodies: Keys of the modules of the first program that are bodies of fused operations.
         """
         self.first = first
@@ -84,7 +84,7 @@ class Relations:
         self._value.setdefault(min(a, b), min(a, b))
 
     def value_of(self, id: int) -> int:
-        """The least id of those that compute the same value: a name for the value itself."""
+        """The smallest id of the instructions that compute the same value, which identifies the value."""
         root = id
         while (up := self._value.get(root, root)) != root:
             root = up

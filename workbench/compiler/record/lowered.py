@@ -1,4 +1,4 @@
-"""Lowering as a record: what each instruction of a compiled program became, and where its value lies."""
+"""The record of a lowering: what each instruction of a compiled program became, and where its value is."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class PlaceRow:
     """The place of a value, or of one of several results."""
 
     root: str
-    """The memory that is allocated as one piece: its kind and the instruction that it belongs to."""
+    """The allocation that contains it: its kind, and the instruction that owns it."""
     offset: int
-    """Bytes from the start of that memory."""
+    """Offset in bytes from the start of that allocation."""
     bytes: int
     arena: int | None = None
-    """Bytes from the start of the arena to that memory; None where it is not in the arena."""
+    """Offset in bytes of the allocation in the arena; None if it is not in the arena."""
 
     def __str__(self) -> str:
         """The place in the text form."""
@@ -52,7 +52,7 @@ class LoweredRow:
     kind: str
     """``kernel``, ``view``, ``literal``, ``parameter``, ``branch``, ``host``, ``part`` or ``nothing``."""
     what: str = ""
-    """Kernels and their schedules, what it is a view or a part of, or why it is none of these."""
+    """Kernels and their schedules, the value it is a view or part of, or why it is none of these."""
     places: tuple[PlaceRow, ...] = ()
 
     @property
@@ -75,11 +75,11 @@ class Lowered:
 
     rows: tuple[LoweredRow, ...]
     arena: int
-    """Bytes of the memory that values share."""
+    """Size of the arena in bytes."""
     made_for: str
     """The device or architecture."""
     note: str = ""
-    """Why nothing was lowered yet."""
+    """The reason why nothing was lowered; empty if something was."""
 
     def __iter__(self) -> Iterator[LoweredRow]:
         """The rows."""
@@ -96,7 +96,7 @@ class Lowered:
 
     @property
     def summary(self) -> str:
-        """A summary in a line: the number of instructions of each kind."""
+        """A summary in one line: the number of instructions of each kind."""
         if self.note:
             return self.note
         counts = Counter(row.kind for row in self.rows)
@@ -105,12 +105,12 @@ class Lowered:
 
     @property
     def text(self) -> str:
-        """A line an instruction, but for those inside of kernels; the summary before them."""
+        """The summary, then a line per instruction, except those inside kernels."""
         shown = [str(row) for row in self.rows if row.kind != PART]
         return "\n".join([f"lowered for {self.made_for}: {self.summary}", *shown]) + "\n"
 
     def table(self) -> DataFrame:
-        """A row an instruction: what it became, and where its value lies."""
+        """A row per instruction: what it became, and where its value is."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [

@@ -1,4 +1,4 @@
-"""A recording of what passes do: steps, edits, near misses and lineage, rebuilt from rows on demand."""
+"""A recording of passes: steps, edits, near misses and lineage, rebuilt from rows on demand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOWERING = "lowering"
 """The step that follows all passes."""
 
-# Modules whose statements carry out the edits that others decide on.
+# Modules that carry out edits which other code requests.
 _OWN = frozenset(
     {"contextlib", "workbench.compiler.rewrite.rule", "workbench.compiler.rewrite.worklist"}
 )
@@ -33,7 +33,7 @@ _OWN_PACKAGES = ("workbench.compiler.ir.", "workbench.compiler.record.")
 
 
 class _Entry(NamedTuple):
-    """An edit as it was heard; ``Recording.digest`` makes an Edit of it."""
+    """An edit as received; ``Recording.digest`` makes an Edit of it."""
 
     rule: RuleLike | None
     place: tuple[str, str, int] | None
@@ -54,11 +54,11 @@ class Recording(Listener):
     """
 
     def __init__(self, program: Program, start: Rows | None = None) -> None:
-        """Start from the program as it is now; ``start`` are its rows, if they are at hand."""
+        """Start from the program's current state; ``start`` is its rows, if the caller has them."""
         self.program = program
         self.steps: list[Step] = []
         self.seconds = 0.0
-        """Time of everything recorded, in seconds; what the recording itself cost is in it."""
+        """Duration of everything recorded in seconds, including the cost of recording."""
         self.start = start or rows_of(program)
         """The program at the start, as rows."""
         self._keys: dict[Module, int] = {m: k for k, m in enumerate(program.modules.values())}
@@ -66,12 +66,12 @@ class Recording(Listener):
         self._heard: list[tuple[Step, _Entry]] = []
         self._programs: dict[int, Program] = {}
         self.undone: list[tuple[Step, Edit]] = []
-        """Edits that were taken back, the last one made last; new edits forget them."""
+        """Undone edits, the first one to redo last; a new edit clears them."""
         self._step: Step | None = None
         self._open = 0
         self._reset()
 
-    # Reading it
+    # Reading
 
     def __len__(self) -> int:
         """The number of steps."""
@@ -96,7 +96,7 @@ class Recording(Listener):
         return self.program_after(len(self.steps) - 1)
 
     def program_after(self, index: int, edits: Iterable[Edit] | None = None) -> Program:
-        """The program after step ``index`` (-1: the start), and then after some more edits."""
+        """The program after step ``index`` (-1: the start), and then after the given further edits."""
         if edits is not None:
             return build(self._replay(index, edits))
         if index not in self._programs:
@@ -121,34 +121,34 @@ class Recording(Listener):
         return self._replay(len(self.steps) - 1, ())
 
     def undo(self, edits: int = 1) -> None:
-        """Take the last edits back, in the program itself; ``redo`` makes them again.
+        """Undo the last edits in the program itself; ``redo`` makes them again.
 
         Raises:
-            GraphError: There are fewer edits, or the program was changed since.
+            GraphError: There are fewer edits, or the program has changed since.
         """
         from workbench.compiler.record.undo import undo  # noqa: PLC0415
 
         undo(self, edits)
 
     def redo(self, edits: int = 1) -> None:
-        """Make edits again that were taken back, in the program itself.
+        """Redo undone edits in the program itself.
 
         Raises:
-            GraphError: Fewer were taken back, or the program was changed since.
+            GraphError: Fewer edits were undone, or the program has changed since.
         """
         from workbench.compiler.record.undo import redo  # noqa: PLC0415
 
         redo(self, edits)
 
     def rebase(self, rows: Rows, modules: dict[int, Module]) -> None:
-        """Go on from these rows; ``modules`` are the program's by their keys."""
+        """Continue from these rows; ``modules`` are the program's modules by key."""
         self._now = dict(rows.instructions)
         self._keys = {module: key for key, module in modules.items()}
         self._programs.clear()
         self.__dict__.pop("relations", None)
 
     def table(self) -> DataFrame:
-        """A row a pass: instructions before and after, edits, near misses, milliseconds."""
+        """A row per pass: instructions before and after, edits, near misses, milliseconds."""
         import pandas as pd  # noqa: PLC0415
 
         columns = {
@@ -163,7 +163,7 @@ class Recording(Listener):
 
     @property
     def lowered(self) -> Lowered | None:
-        """The target's lowering of each instruction; None where it runs them as they are."""
+        """The target's lowering of each instruction; None if the target runs the program unchanged."""
         return self.steps[-1].lowered if self.steps else None
 
     def near_misses(self) -> list[NearMiss]:
@@ -178,16 +178,16 @@ class Recording(Listener):
         return Relations(set(self.start.instructions), set(self._now), edits, bodies)
 
     def lineage(self, instruction: Instruction | int) -> Lineage:
-        """The origin of an instruction of any step, and its successors.
+        """The origins and successors of an instruction of any step.
 
         Raises:
-            GraphError: No step had an instruction of that id.
+            GraphError: No step had an instruction with that id.
         """
         id = instruction if isinstance(instruction, int) else instruction.id
         if id not in self.start.instructions and not any(
             id in e.rows for s in self.steps for e in s.edits
         ):
-            raise GraphError(f"no instruction #{id} was there in any step of this recording")
+            raise GraphError(f"no instruction #{id} was in any step of this recording")
         return self.relations.lineage(id, self.sources_of(id))
 
     def sources_of(self, id: int) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ class Recording(Listener):
         return {"text/plain": table.to_string(), "text/html": table.to_html(border=0)}
 
     def restore(self, start: Rows, step: Step) -> None:
-        """Append a step that was read from a file; ``start`` are the rows that it all began with."""
+        """Append a step read from a file; ``start`` is the rows of the first program."""
         self.start = start
         self.steps.append(step)
         self.seconds += step.seconds
@@ -215,10 +215,10 @@ class Recording(Listener):
             _apply_delta(self._now, edit.rows)
 
     def lower(self, make: Callable[[], Lowered | None]) -> None:
-        """Record as the last step what a target makes of the program, if it makes something of it.
+        """Record the target's lowering of the program as the last step, if there is one.
 
         Args:
-            make: Lowers the program; None where the target runs it as it is.
+            make: Lowers the program; returns None if the target runs it unchanged.
         """
         step = Step(self, None, LOWERING, self.program.size)
         began = perf_counter()
@@ -241,14 +241,14 @@ class Recording(Listener):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop listening; edits made outside of any pass become a step of their own."""
+        """Stop listening; edits made outside any pass become a step of their own."""
         self.program.listeners.remove(self)
         self._close_raw()
         if self._step is not None:
             self._end_step(str(error[1] or ""))
 
     def touched(self, instruction: Instruction) -> None:
-        """Note that a row may have changed."""
+        """Record that a row may have changed."""
         if self._open:
             self._touched[instruction.id] = instruction
             return
@@ -260,13 +260,13 @@ class Recording(Listener):
         self._touched[instruction.id] = instruction
 
     def removed(self, instruction: Instruction) -> None:
-        """Note that a row is gone."""
+        """Record that a row was removed."""
         self._note_raw()
         self._touched.pop(instruction.id, None)
         self._removed.append(instruction.id)
 
     def replaced(self, old: Instruction, new: Instruction) -> None:
-        """Note that two instructions compute the same value."""
+        """Record that two instructions compute the same value."""
         if not self._open and self._raw_replaced:
             self._close_raw()
         self._note_raw()
@@ -274,14 +274,14 @@ class Recording(Listener):
         self._pairs.append((old.id, new.id))
 
     def module_changed(self, module: Module) -> None:
-        """Note that a module came, went, or was renamed."""
+        """Record that a module was added, removed or renamed."""
         self._note_raw()
         key = self._keys.setdefault(module, len(self._keys))
         alive = self.program.modules.get(module.name) is module
         self._module_rows[key] = ModuleRow(module.name, module.bypass) if alive else None
 
     def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
-        """Begin an edit; edits inside it belong to it."""
+        """Begin an edit; nested edits belong to it."""
         if not self._open:
             self._close_raw()
             self._began = perf_counter()
@@ -326,7 +326,7 @@ class Recording(Listener):
         self._raw_replaced = False
 
     def _note_raw(self) -> None:
-        """Outside of an edit: remember which statement of which pass is at work."""
+        """Outside an edit, remember the statement of the pass that makes the change."""
         if not self._open and self._place is None:
             self._began = perf_counter()
             self._place = _caller()
@@ -356,7 +356,7 @@ class Recording(Listener):
         self.__dict__.pop("relations", None)
 
     def _store(self) -> None:
-        """Keep the rows as they are now; what has changed is worked out when somebody asks."""
+        """Store the current rows; the difference is computed when it is needed."""
         if not (self._touched or self._removed or self._pairs or self._module_rows):
             self._rule = self._place = None  # a rule declined
             return
@@ -370,7 +370,7 @@ class Recording(Listener):
         self._reset()
 
     def digest(self) -> None:
-        """Make edits of what was heard since the last time."""
+        """Turn the edits received since the last call into Edit records."""
         heard, self._heard = self._heard, []
         if heard:
             self.undone.clear()
@@ -435,7 +435,7 @@ def _described(
 
 
 def _caller() -> tuple[str, str, int]:
-    """Function, file and line of the statement that made an edit, outside of what carries edits out."""
+    """Function, file and line of the statement behind an edit, skipping the code that carries edits out."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and _carries_out(frame.f_globals.get("__name__", "")):
         frame = frame.f_back

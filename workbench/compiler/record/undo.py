@@ -1,4 +1,4 @@
-"""Edits of a recording taken back and made again, in the program itself."""
+"""Undo and redo of a recording's edits, in the program itself."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def undo(recording: Recording, count: int = 1) -> None:
-    """Take the last edits of a recording back, in the program itself; a step without edits goes too.
+    """Undo the last edits of a recording, in the program itself; a step without edits is removed too.
 
-    Instructions are made anew, with the ids that they had.
+    Instructions are rebuilt with their original ids.
 
     Raises:
-        GraphError: There are fewer edits, or the program was changed since.
+        GraphError: There are fewer edits, or the program has changed since.
     """
     _expect_ended(recording)
     edits = [(step, e) for step in recording for e in step.edits]
     if not 0 <= count <= len(edits):
-        raise GraphError(f"{count} edits cannot be taken back: the recording has {len(edits)}")
+        raise GraphError(f"cannot undo {count} edits; the recording has {len(edits)}")
     _expect_current(recording)
     for step, edit in reversed(edits[len(edits) - count :]):
         step.made.remove(edit)
@@ -31,15 +31,15 @@ def undo(recording: Recording, count: int = 1) -> None:
 
 
 def redo(recording: Recording, count: int = 1) -> None:
-    """Make the edits that were taken back last once more.
+    """Redo the edits that were undone last.
 
     Raises:
-        GraphError: Fewer were taken back, or the program was changed since.
+        GraphError: Fewer edits were undone, or the program has changed since.
     """
     _expect_ended(recording)
     if not 0 <= count <= len(recording.undone):
         found = len(recording.undone)
-        raise GraphError(f"{count} edits cannot be made again: {found} were taken back")
+        raise GraphError(f"cannot redo {count} edits; {found} were undone")
     _expect_current(recording)
     for _ in range(count):
         step, edit = recording.undone.pop()
@@ -49,17 +49,19 @@ def redo(recording: Recording, count: int = 1) -> None:
 
 def _expect_ended(recording: Recording) -> None:
     if recording in recording.program.listeners:
-        raise GraphError("the recording goes on; leave its `with` block first")
+        raise GraphError("the recording is still running; leave its `with` block first")
 
 
 def _expect_current(recording: Recording) -> None:
     if str(recording.program) != str(recording.last):
-        raise GraphError("the program was changed since it was recorded; record those edits too")
+        raise GraphError("the program has changed since it was recorded; record those edits too")
 
 
 def _restore(recording: Recording) -> None:
-    """Make the recording's program what its steps say."""
-    recording.steps = [s for s in recording.steps if s.lowered is None]  # that was another program
+    """Bring the recording's program to the state after its steps."""
+    recording.steps = [
+        s for s in recording.steps if s.lowered is None
+    ]  # it lowered another program
     rows = recording.rows_now()
     recording.program.clear()
     recording.rebase(rows, fill(recording.program, rows))

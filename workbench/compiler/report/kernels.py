@@ -1,4 +1,4 @@
-"""The kernels that a build launches, as data: source, module, machine code, what they need and move."""
+"""The kernels of a build as data: source, module, machine code, resources and traffic."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Size = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """One launch of a kernel. Numbers that nothing here tells are None."""
+    """One launch of a kernel. Unknown numbers are None."""
 
     index: int
-    """Its place among the launches of a run."""
+    """Its index among the launches of a run."""
     id: int
     """The instruction that it computes."""
     instruction: str
@@ -33,75 +33,75 @@ class KernelInfo:
     what: str
     """The operation, or the parts of a fused one: ``add · relu``."""
     name: str
-    """The name of the function; kernels of one name are one piece of code."""
+    """The function's name; kernels with the same name share their code."""
     module: str
-    """The instruction in the text form, with the modules that were fused into it."""
+    """The instruction in the text form, with the modules fused into it."""
     prologue: str
-    """What the source begins with, the same for every kernel of a dialect."""
+    """The start of the source, the same for all kernels of a dialect."""
     body: str
     """The rest of the source: the kernel itself."""
     log: str
-    """What the compiler said."""
+    """The compiler's output."""
     code_object: bytes
-    """The machine code: an ELF file of the device, or OpenCL's program binary."""
+    """The machine code: an ELF file for the device, or OpenCL's program binary."""
     grid: Size
     """Blocks."""
     block: Size
-    """Work items of a block."""
+    """Work items per block."""
     bytes: int
-    """What enters and leaves the kernel."""
+    """Bytes that enter and leave the kernel."""
     flops: int
-    """Of an instruction of several kernels, these stand with the first."""
+    """If an instruction has several kernels, the first one carries these."""
     sources: tuple[str, ...] = ()
     """The model's nodes that it computes."""
     ids: frozenset[int] = frozenset()
-    """The instruction's id and those of the parts that were fused into it."""
+    """The instruction's id and those of the parts fused into it."""
     registers: int | None = None
-    """Per work item."""
+    """Registers per work item."""
     shared: int | None = None
     """Bytes of shared memory per block, static and dynamic."""
     local: int | None = None
-    """Bytes of memory that a work item has to itself: arrays and spilled registers."""
+    """Bytes of private memory per work item: arrays and spilled registers."""
     spills: int | None = None
-    """Registers that did not fit, where the code object counts them."""
+    """Spilled registers, if the code object counts them."""
     blocks: int | None = None
-    """Blocks that one compute unit holds at once."""
+    """Blocks resident on one compute unit at once."""
     occupancy: float | None = None
-    """The part of a compute unit's work items that those blocks fill."""
+    """Occupancy: the fraction of a compute unit's work items in those blocks."""
     seconds: float | None = None
     """The median time of a profiled run."""
     share: float | None = None
-    """Its part of the device's time in that run."""
+    """Its fraction of the device time of that run."""
     disassembled: Callable[[], str] = field(default=str, repr=False, compare=False)
 
     @property
     def source(self) -> str:
-        """The source as it was compiled."""
+        """The complete source, as it was compiled."""
         return self.prologue + self.body
 
     @cached_property
     def assembly(self) -> str:
-        """The machine code as text; where no disassembler is here, a comment that says which to install."""
+        """The machine code as text; without a disassembler, a comment that says which one to install."""
         return self.disassembled()
 
     @property
     def work_items(self) -> int:
-        """Work items of one launch."""
+        """Work items per launch."""
         return self.grid[0] * self.grid[1] * self.grid[2] * self.threads
 
     @property
     def threads(self) -> int:
-        """Work items of a block."""
+        """Work items per block."""
         return self.block[0] * self.block[1] * self.block[2]
 
     def __repr__(self) -> str:
-        """Instruction, what it computes and how it is launched."""
+        """Instruction, operations and launch sizes."""
         launched = f"{size_text(self.grid)} blocks of {size_text(self.block)}"
         return f"<Kernel {self.instruction} {self.what}: {launched}>"
 
 
 def size_text(size: Size) -> str:
-    """A grid or block without the trailing ones: ``8``, ``16×4``."""
+    """A grid or block without trailing ones: ``8``, ``16×4``."""
     kept = list(size)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
@@ -109,12 +109,12 @@ def size_text(size: Size) -> str:
 
 
 class Kernels(Sequence[KernelInfo]):
-    """The kernels of a run in order, one for each launch; ``kernels[3]``, or by a name's beginning.
+    """The kernels of a run in order, one for each launch; ``kernels[3]``, or by the start of a name.
 
     Args:
         kernels: The launches.
         program: The compiled program.
-        device: What they were compiled for.
+        device: The device they were compiled for.
     """
 
     def __init__(self, kernels: Sequence[KernelInfo], program: Program, device: str) -> None:
@@ -122,14 +122,14 @@ class Kernels(Sequence[KernelInfo]):
         self._kernels = tuple(kernels)
         self.program = program
         self.device = device
-        """What they were compiled for."""
+        """The device they were compiled for."""
 
     @overload
     def __getitem__(self, key: int | str) -> KernelInfo: ...
     @overload
     def __getitem__(self, key: slice) -> Kernels: ...
     def __getitem__(self, key: int | str | slice) -> KernelInfo | Kernels:
-        """A kernel by its place, or the first of an instruction (``"@3"``) or of a function's name.
+        """A kernel by its index, or the first of an instruction (``"@3"``) or with a function's name.
 
         Raises:
             InputError: There is no such kernel.
@@ -142,7 +142,7 @@ class Kernels(Sequence[KernelInfo]):
             if kernel.instruction == key or kernel.name.startswith(key):
                 return kernel
         known = ", ".join(dict.fromkeys(k.instruction for k in self._kernels)) or "none"
-        raise InputError(f"no kernel {key!r}; instructions with kernels are {known}")
+        raise InputError(f"no kernel {key!r}; expected one of the instructions {known}")
 
     def __len__(self) -> int:
         """The number of launches."""
@@ -153,50 +153,50 @@ class Kernels(Sequence[KernelInfo]):
         return iter(self._kernels)
 
     def timed(self, result: Result) -> Kernels:
-        """The same kernels with what a profiled run of this build measured.
+        """The same kernels with the measurements of a profiled run of this build.
 
         Raises:
-            InputError: The result is of another program.
+            InputError: The result belongs to another program.
             OperationError: The run was not profiled.
         """
         if result.program is not self.program:
             raise InputError(
-                f"these kernels are of the program {self.program.name or 'without a name'!r} that "
-                "this build runs, and the result is of another; expected a result of build.run"
+                f"these kernels belong to the program {self.program.name or 'without a name'!r} of "
+                "this build, but the result to another; expected a result of build.run"
             )
         return Kernels(list(_timed(self, result.measured.rows)), self.program, self.device)
 
     def table(self) -> DataFrame:
-        """A row a launch, with units in the columns' names; empty cells are not known here."""
+        """A row per launch, with units in the columns' names; unknown cells are empty."""
         import pandas as pd  # noqa: PLC0415
 
         table = pd.DataFrame([_row(k) for k in self], index=pd.RangeIndex(len(self), name="kernel"))
         return table.dropna(axis=1, how="all") if len(self) else table
 
     def view(self, graph: Any = None, **options: Any) -> Any:
-        """The kernels as a widget: a table, and the source, module, machine code and log of one.
+        """The kernels as a widget: a table, and the source, module, machine code and log of the selected one.
 
         Args:
-            graph: A ``GraphView`` of the compiled program, whose selection is kept in step both ways.
-            **options: What ``workbench.widgets.KernelView`` takes.
+            graph: A ``GraphView`` of the compiled program that shares its selection with this widget.
+            **options: The options of ``workbench.widgets.KernelView``.
         """
         return showing.view("kernels")(self.rows(), title=self._title(), graph=graph, **options)
 
     def explore(self, **options: Any) -> Any:
-        """The compiled program's graph and its kernels, with one selection."""
+        """The compiled program's graph and its kernels, with a shared selection."""
         return showing.view("kernel explorer")(
             self.program, self.rows(), title=self._title(), **options
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """The kernels as plain rows, as a view reads them; machine code is a function to be called."""
+        """The kernels as plain rows for a view; a function returns the machine code."""
         return [_plain(k) for k in self]
 
     def _title(self) -> str:
         return f"{self.program.name or 'program'} → {self.device}"
 
     def __repr__(self) -> str:
-        """The number of launches, of distinct kernels, and the device."""
+        """The number of launches, the number of distinct kernels, and the device."""
         codes = len({k.name for k in self})
         launches = f"{len(self)} launch{'' if len(self) == 1 else 'es'}"
         return (
@@ -214,7 +214,7 @@ def _timed(kernels: Kernels, rows: Sequence[Timing]) -> Iterator[KernelInfo]:
     for kernel in kernels:
         theirs, timings = mates[kernel.id], found.get(kernel.id, [])
         if len(theirs) != len(timings):
-            yield kernel  # timed as a part of a branch
+            yield kernel  # timed as part of a branch
             continue
         seconds = timings[theirs.index(kernel)].spread.median
         yield replace(kernel, seconds=seconds, share=seconds / whole)

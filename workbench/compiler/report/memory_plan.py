@@ -27,7 +27,7 @@ class Buffer:
     """The memory of one value."""
 
     index: int
-    """Its place among the buffers, in the order of the program."""
+    """Its index among the buffers, in program order."""
     id: int
     """The instruction whose value it holds."""
     instruction: str
@@ -36,38 +36,38 @@ class Buffer:
     family: str
     bytes: int
     offset: int
-    """Where in the shared memory it lies."""
+    """Its offset in the arena in bytes."""
     first: int
-    """The place of the instruction in the main module."""
+    """The position of the instruction in the main module."""
     last: int
-    """The place of the last instruction that uses the value, itself or through a view."""
+    """The position of the last instruction that uses the value, directly or through a view."""
     sources: tuple[str, ...]
     """The model's nodes that the value comes from."""
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Places in one memory for all values that a program's main module makes."""
+    """Offsets in one arena for all values made by a program's main module."""
 
     buffers: tuple[Buffer, ...]
     steps: tuple[str, ...]
-    """The instructions of the main module, by their names in the text form, with their operations."""
+    """The names and operations of the main module's instructions, as in the text form."""
     alignment: int
-    """Bytes that every offset is a multiple of."""
+    """The alignment of offsets in bytes."""
 
     @cached_property
     def peak(self) -> int:
-        """Bytes of the memory that holds all buffers, those that are never kept together sharing."""
+        """Size of the arena in bytes, where buffers with disjoint lifetimes share memory."""
         return max((self._end(b) for b in self.buffers), default=0)
 
     @cached_property
     def total(self) -> int:
-        """Bytes of all buffers if none shared its memory."""
+        """Total size of all buffers in bytes, without sharing."""
         return sum(self._size(b) for b in self.buffers)
 
     @cached_property
     def live(self) -> tuple[int, ...]:
-        """Bytes that are kept while each instruction works, its operands and its result included."""
+        """Live bytes at each instruction, including its operands and its result."""
         change = [0] * (len(self.steps) + 1)
         for buffer in self.buffers:
             change[buffer.first] += buffer.bytes
@@ -76,11 +76,11 @@ class MemoryPlan:
 
     @property
     def busiest(self) -> int:
-        """The place of the first instruction at which most bytes are kept; -1 without instructions."""
+        """The position of the first instruction with the most live bytes; -1 if there are no instructions."""
         return self.live.index(max(self.live)) if self.live else -1
 
     def table(self) -> DataFrame:
-        """A row a buffer: its instruction, bytes, offset, first and last use, and the model's nodes."""
+        """A row per buffer: its instruction, bytes, offset, first and last use, and the model's nodes."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [
@@ -92,7 +92,7 @@ class MemoryPlan:
         return pd.DataFrame(rows, columns=pd.Index(columns))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The buffers as rectangles, over instructions and bytes, and the bytes that are kept."""
+        """The buffers as rectangles over instructions and bytes, and the live bytes."""
         from workbench.compiler.report.plots import plot_memory  # noqa: PLC0415
 
         return plot_memory(self, ax)
@@ -117,10 +117,10 @@ def plan(program: Program) -> MemoryPlan:
     """Plan the memory of a program's main module, as ``memory_coloring`` does for allocations.
 
     Every value that is not a view, a literal or a parameter gets a buffer. Lengths that are ranges
-    count at their largest.
+    count as their maximum.
 
     Raises:
-        OperationError: A length has no largest value.
+        OperationError: A length has no maximum.
     """
     made = [i for i in program.main if _makes_value(i)]
     for instruction in made:
@@ -146,7 +146,7 @@ def _expect_bounded(instruction: Instruction, shape: Shape) -> None:
         _expect_bounded(instruction, part)
     if any(d.max >= UNBOUNDED for d in shape.dims or ()):
         raise OperationError(
-            f"{instruction!r}: its lengths have no largest value; import the model with ranges or "
+            f"{instruction!r}: its lengths have no maximum; import the model with ranges or "
             "lengths for its inputs"
         )
 

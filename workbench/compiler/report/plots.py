@@ -1,4 +1,4 @@
-"""Plots of timings and of memory: matplotlib Axes in, Axes out; readable at notebook width."""
+"""Plots of timings and memory as matplotlib Axes, readable at notebook width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from workbench.compiler.report.memory_plan import Buffer, MemoryPlan
 
 HATCH = "////"
-"""Marks what a device does not do itself."""
+"""The hatching of steps that the device does not run."""
 _LABEL = 44
 _NAMED = 12
 _TONES = {
@@ -28,9 +28,9 @@ _PREFIXES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 
 
 def plot_timings(table: DataFrame, ax: Axes | None = None, top: int = 20) -> Axes:
-    """Horizontal bars of the slowest rows of ``Result.timings()``, spread as whiskers.
+    """Horizontal bars of the slowest rows of ``Result.timings()``, with spread as whiskers.
 
-    Of a run on a device, what the host computes and what is copied is orange and hatched.
+    For a run on a device, host steps and copies are orange and hatched.
     """
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
@@ -78,9 +78,9 @@ def short(text: str, most: int = _LABEL) -> str:
 
 
 def plot_memory(plan: MemoryPlan, ax: Axes | None = None) -> Axes:
-    """The buffers of a plan over the schedule, and the bytes that are kept at each instruction.
+    """The buffers of a plan over the instructions, and the live bytes at each instruction.
 
-    Text and lines take the colours of the current style, so dark ones work too.
+    Text and lines use the colours of the current style, so dark styles work too.
     """
     import matplotlib.pyplot as plt  # noqa: PLC0415
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
@@ -134,7 +134,7 @@ def _area(buffer: Buffer) -> int:
 
 
 def _name_peak(plan: MemoryPlan, ax: Axes, most: float, unit: str) -> None:
-    """Mark the instruction at which most bytes are kept, and the memory that all buffers share."""
+    """Mark the instruction with the most live bytes, and the size of the arena."""
     right = plan.busiest > len(plan.steps) / 2
     ax.annotate(
         f"{short(plan.steps[plan.busiest])}: {most:.4g} {unit}",

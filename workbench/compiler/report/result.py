@@ -30,9 +30,9 @@ class Work:
 
 
 def work_of(instruction: Instruction) -> Work:
-    """Floating-point operations and bytes moved; a fused module's operations are added up.
+    """Floating-point operations and bytes moved; for a fused module, the sum of its operations.
 
-    Bytes are those that enter and leave the kernel: values inside a fused module move nothing.
+    Bytes are those that enter and leave the kernel; values inside a fused module do not count.
     """
     inputs = [i.shape for i in instruction.inputs]
     if instruction.shape.is_dynamic or any(s.is_dynamic for s in inputs):
@@ -47,7 +47,7 @@ def work_of(instruction: Instruction) -> Work:
 
 
 def kernel_text(instruction: Instruction) -> str:
-    """The operation, or the parts of a fused one: ``add · relu``; one result of several says which."""
+    """The operation, or the parts of a fused one: ``add · relu``; one of several results says which."""
     if isinstance(instruction.op, GetTupleElem) and instruction.inputs[0].modules:
         return f"{kernel_text(instruction.inputs[0])} [{instruction.op.index}]"
     if not instruction.modules:
@@ -58,14 +58,14 @@ def kernel_text(instruction: Instruction) -> str:
 
 
 def kernel_sources(instruction: Instruction) -> tuple[str, ...]:
-    """The model's nodes that an instruction came from, those of a fused one's parts before its own."""
+    """The model's nodes of an instruction, preceded by those of the parts fused into it."""
     parts = [i for m in instruction.modules for i in m if not i.name.startswith("@")]
     found = [name for part in parts for name in kernel_sources(part)]
     return tuple(dict.fromkeys([*found, *instruction.sources]))
 
 
 def fused_ids(instruction: Instruction) -> frozenset[int]:
-    """The ids of an instruction and of all that was fused into it."""
+    """The ids of an instruction and of everything fused into it."""
     parts = [i for m in instruction.modules for i in m if not i.name.startswith("@")]
     return frozenset({instruction.id}).union(*map(fused_ids, parts))
 
@@ -81,21 +81,21 @@ class Result(Mapping[str, Any]):
         seconds: float,
         inputs: dict[str, Any],
     ) -> None:
-        """Keep the outputs, and what was measured.
+        """Store the outputs and the measurements.
 
         Args:
-            program: What was run.
+            program: The program that was run.
             outputs: The values of its outputs.
-            times: The seconds of each instruction by id for each repetition, or what a device measured.
+            times: The seconds of each instruction by id for each repetition, or a device's measurements.
             seconds: Wall time of all repetitions.
-            inputs: What it was run on.
+            inputs: The inputs of the run.
         """
         self.program = program
         self.outputs = outputs
         self.seconds = seconds
         """Wall time of all repetitions, in seconds."""
         self.inputs = inputs
-        """What the program was run on, generated inputs included."""
+        """The inputs of the run, including generated ones."""
         self._times = times
         named = program.output_names
         rest = range(len(named), len(outputs))
@@ -112,7 +112,7 @@ class Result(Mapping[str, Any]):
                 raise IndexError(f"no output {key}; the program has {len(self.outputs)}")
             return self.outputs[key]
         if key not in self._names:
-            raise InputError(f"no output {key!r}; outputs are {', '.join(self._names)}")
+            raise InputError(f"no output {key!r}; expected one of {', '.join(self._names)}")
         return self.outputs[self._names.index(key)]
 
     def __iter__(self) -> Iterator[str]:
@@ -138,25 +138,25 @@ class Result(Mapping[str, Any]):
         made = found if isinstance(found, Measured) else interpreted(self.program, found)
         if made.run is None and not made.rows and _computes(self.program):
             raise OperationError(
-                "this run was not timed: a device times its kernels when it is asked to; "
-                "run(inputs, profile=True)"
+                "this run was not timed, as a device times its kernels only on request; "
+                "use run(inputs, profile=True)"
             )
         return made
 
     @property
     def run_times(self) -> RunTimes | None:
-        """The whole run beside the sum of its kernels, and what measuring cost; None off a device."""
+        """The whole run, the sum of its kernels, and the overhead of measuring; None if no device ran it."""
         return self.measured.run
 
     def timings(self) -> DataFrame:
-        """A row an instruction, kernel or copy, slowest first.
+        """A row per instruction, kernel or copy, slowest first.
 
         Columns: name in the text form, kernel, operation, where (device, host, copy), ms (median over the
         repetitions), spread (interquartile range in ms), share of the sum, MB moved, MFLOP, GB/s,
-        GFLOP/s, source nodes; for a device also the percentages of the most that it was seen to do,
-        launches, and the time that the host needs for a launch, which is not part of ms. An
-        instruction of several kernels has a row a kernel; its arithmetic stands with the slowest one.
-        What is known of the whole run is in the table's ``attrs``, and in ``run_times``.
+        GFLOP/s, source nodes; for a device also the percentages of the measured peaks,
+        launches, and the host's time for a launch, which is not part of ms. An
+        instruction of several kernels has a row per kernel; the slowest one carries its arithmetic.
+        Measurements of the whole run are in the table's ``attrs``, and in ``run_times``.
 
         Raises:
             OperationError: The program ran on a device and was not profiled.
@@ -164,25 +164,25 @@ class Result(Mapping[str, Any]):
         return self.measured.table()
 
     def plot_timings(self, ax: Axes | None = None, top: int = 20) -> Axes:
-        """Horizontal bars of the slowest rows, in ms; what a device does not do itself is hatched."""
+        """Horizontal bars of the slowest rows, in ms; rows that the device does not run are hatched."""
         from workbench.compiler.report.plots import plot_timings  # noqa: PLC0415
 
         return plot_timings(self.timings(), ax, top)
 
     def plot_roofline(self, ax: Axes | None = None) -> Axes:
-        """Each kernel's arithmetic over its traffic, beneath the most that the device was seen to do."""
+        """Each kernel's arithmetic over its traffic, below the device's measured peaks."""
         from workbench.compiler.report.timing_plots import plot_roofline  # noqa: PLC0415
 
         return plot_roofline(self.measured, ax)
 
     def plot_timeline(self, ax: Axes | None = None) -> Axes:
-        """One run over time: what the host launches and does itself, copies, and the device."""
+        """One run over time: the host's launches and own work, copies, and the device."""
         from workbench.compiler.report.timing_plots import plot_timeline  # noqa: PLC0415
 
         return plot_timeline(self.measured, ax)
 
     def trace(self) -> dict[str, Any]:
-        """One run in Chrome's trace format, which Perfetto and ``chrome://tracing`` show."""
+        """One run in Chrome's trace format, for Perfetto and ``chrome://tracing``."""
         from workbench.compiler.report.trace_events import trace  # noqa: PLC0415
 
         return trace(self.measured)

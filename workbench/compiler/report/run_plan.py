@@ -23,9 +23,9 @@ class CompiledKernel:
     name: str
     """The name of the function in the code object."""
     source: str
-    """The source that was compiled, the dialect's prologue included."""
+    """The compiled source, including the dialect's prologue."""
     code_object: bytes
-    """The machine code: an ELF file of the device, or OpenCL's program binary."""
+    """The machine code: an ELF file for the device, or OpenCL's program binary."""
 
     def __repr__(self) -> str:
         """Name and size."""
@@ -34,14 +34,14 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class ArgumentRow:
-    """One argument of a kernel, or where a copy goes or comes from."""
+    """One argument of a kernel, or the source or destination of a copy."""
 
     kind: str
     """``arena``, ``literal``, ``parameter``, ``output`` or ``scalar``."""
     name: str
-    """The parameter's or output's name, the literal's key in ``RunPlan.literals``; "" in the arena."""
+    """The parameter's or output's name, or the literal's key in ``RunPlan.literals``; "" in the arena."""
     offset: int
-    """Bytes from the start of that memory."""
+    """Offset in bytes in that memory."""
     bytes: int
     writes: bool = False
     """Whether the step writes it."""
@@ -49,7 +49,7 @@ class ArgumentRow:
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One thing that a run does."""
+    """One step of a run."""
 
     kind: str
     """``upload``, ``kernel``, ``host``, ``download``, or ``branch``: the host reads the condition.
@@ -59,35 +59,35 @@ class PlanRow:
     instruction: str
     """The instruction's name in the text form."""
     what: str
-    """What it computes, or the name of the parameter or output that is copied."""
+    """The operation, or the name of the parameter or output that is copied."""
     arguments: tuple[ArgumentRow, ...]
-    """Of a kernel, in its order; of a host step, what it reads, then what it writes."""
+    """For a kernel, in its order; for a host step, its inputs, then its outputs."""
     kernel: CompiledKernel | None = None
     grid: Size = (0, 0, 0)
     """Blocks."""
     block: Size = (0, 0, 0)
-    """Work items of a block."""
+    """Work items per block."""
     shared: int = 0
     """Bytes of dynamic shared memory."""
     shape: str = ""
-    """Of an upload or download: type, lens and strides in memory, as the text form has them."""
+    """For an upload or download: type, lens and strides in memory, as in the text form."""
     start: int = 0
-    """Of a download: elements from the argument's start to the first one."""
+    """For a download: offset in elements from the argument's start."""
     sources: tuple[str, ...] = ()
     """The model's nodes that it comes from."""
     reason: str = ""
-    """Of a host step: why no kernel computes it."""
+    """For a host step: the reason why no kernel computes it."""
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """All that a run does, in order."""
+    """All steps of a run, in order."""
 
     rows: tuple[PlanRow, ...]
     literals: Mapping[str, Array]
-    """Constants as they lie in memory, flat, by key; they are uploaded once, before the first run."""
+    """Constants by key, flat as in memory; they are uploaded once, before the first run."""
     arena: int
-    """Bytes of the memory that values share."""
+    """Size of the arena in bytes."""
     device: str
 
     def __iter__(self) -> Iterator[PlanRow]:
@@ -99,7 +99,7 @@ class RunPlan:
         return len(self.rows)
 
     def table(self) -> DataFrame:
-        """A row a step: kind, instruction, kernel, grid, block, bytes of code, arguments, nodes, reason."""
+        """A row per step: kind, instruction, kernel, grid, block, bytes of code, arguments, nodes, reason."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [
@@ -121,7 +121,7 @@ class RunPlan:
         return pd.DataFrame(rows)
 
     def __repr__(self) -> str:
-        """The number of steps of each kind, and the host steps, each with the reason."""
+        """The number of steps of each kind, and the host steps, each with its reason."""
         kinds = [r.kind for r in self.rows]
         counted = ", ".join(f"{kinds.count(k)} × {k}" for k in dict.fromkeys(kinds))
         left = [f"; the host computes {r.instruction}: {r.reason}" for r in self.rows if r.reason]

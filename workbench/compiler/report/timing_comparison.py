@@ -1,4 +1,4 @@
-"""Two profiles side by side: what computes the same nodes of the model, and whether a difference is noise."""
+"""Comparison of two profiles: rows that compute the same nodes, and whether differences are noise."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 LEVEL = 0.01
-"""How seldom a comparison of equal runs may call any of its differences real."""
+"""The probability that a comparison of equal runs reports any difference as real."""
 _EXACT = 40
-"""Most measurements for which the distribution of ranks is counted out."""
+"""The most measurements for which the distribution of ranks is computed exactly."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Group:
 class TimingComparison:
     """The comparison of two runs of one model by time.
 
-    A difference is within noise unless the rank sums of the repetitions tell the runs apart: a two-sided
-    test of Mann and Whitney (Annals of Mathematical Statistics 18, 1947), which asks nothing of the
+    A difference is noise unless the rank sums of the repetitions tell the runs apart: a two-sided
+    test of Mann and Whitney (Annals of Mathematical Statistics 18, 1947), which assumes nothing about the
     distribution of the times, with Holm's correction for the number of rows (Scandinavian Journal of
-    Statistics 6, 1979). So of 100 comparisons of a run with itself, one is expected to call any row
-    different. The test knows the spread inside each profile alone: a clock that rose between two
-    profiles is a real difference to it, so measure both within minutes, and a second time.
+    Statistics 6, 1979). So of 100 comparisons of a run with itself, one is expected to report a
+    difference. The test knows only the spread inside each profile: a clock that rose between two
+    profiles counts as a real difference, so measure both within minutes, and then a second time.
     """
 
     def __init__(self, a: Result, b: Result, names: tuple[str, str] = ("a", "b")) -> None:
@@ -68,11 +68,11 @@ class TimingComparison:
         return _repetitions(self.a.measured.rows), _repetitions(self.b.measured.rows)
 
     def table(self) -> DataFrame:
-        """A row a group of kernels or a copy, then one for the sum of what is not a copy.
+        """A row per group of kernels or copy, then one for the sum of everything but copies.
 
-        Columns: the nodes that are computed (or the operation), kind (kernels, copy, total), kernels of
+        Columns: the computed nodes (or the operation), kind (kernels, copy, total), kernels of
         each run, ms of each (the median of their sums), ratio (a over b: above 1 where b is faster),
-        difference in ms (b less a), p (of the rank test), and whether the difference is within noise.
+        difference in ms (b minus a), p (of the rank test), and whether the difference is within noise.
         """
         import pandas as pd  # noqa: PLC0415
 
@@ -107,13 +107,13 @@ class TimingComparison:
         }
 
     def plot(self, ax: Axes | None = None, top: int = 20) -> Axes:
-        """Bars of both runs side by side, with their ratio, or ≈ where they differ within noise."""
+        """Bars of both runs side by side, with their ratio, or ≈ if they differ only by noise."""
         from workbench.compiler.report.timing_plots import plot_comparison  # noqa: PLC0415
 
         return plot_comparison(self.table(), self.names, ax, top)
 
     def __str__(self) -> str:
-        """The whole, and how many of the groups differ."""
+        """The total, and how many of the groups differ."""
         *rows, total = self._rows
         real = sum(not row["within noise"] for row in rows)
         said = f"{self.names[0]} {total['ms a']:.4g} ms, {self.names[1]} {total['ms b']:.4g} ms"
@@ -122,7 +122,7 @@ class TimingComparison:
         return f"{said} ({noise}); {real} of {len(rows)} groups differ{few}"
 
     def __repr__(self) -> str:
-        """The same in angles."""
+        """The same in angle brackets."""
         return f"<TimingComparison: {self}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
@@ -136,20 +136,20 @@ def compare_timings(a: Result, b: Result, names: tuple[str, str] = ("a", "b")) -
     Args:
         a: A result of ``build.run(inputs, profile=True)``.
         b: Another one, of the same model.
-        names: What tables and plots call the two.
+        names: Names of the two results in tables and plots.
 
     Returns:
-        What shows itself as a table, and has ``table()`` and ``plot()``. Kernels stand together where they
-        compute the same nodes of the model: one fused kernel beside the several that do its work.
+        The comparison, which prints as a table and has ``table()`` and ``plot()``. Kernels that compute
+        the same nodes form one group, so a fused kernel is compared with the kernels it replaces.
 
     Raises:
-        OperationError: One of them was run on a device without a profile.
+        OperationError: One of them ran on a device without a profile.
     """
     for result, name in ((a, names[0]), (b, names[1])):
         if not isinstance(result, Result):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OperationError(
-                f"compare_timings: {name} is a {type(result).__name__}; expected what "
-                "build.run(inputs, profile=True) gives"
+                f"compare_timings: {name} is a {type(result).__name__}; expected a result of "
+                "build.run(inputs, profile=True)"
             )
     _ = a.measured, b.measured
     return TimingComparison(a, b, names)
@@ -160,23 +160,23 @@ def _repetitions(rows: Iterable[Timing]) -> int:
 
 
 def _too_few(a: int, b: int) -> str:
-    """Said where no difference whatever could be told from noise."""
+    """A remark for when there are too few repetitions to tell any difference from noise."""
     if a and b and 2 / comb(a + b, a) <= LEVEL:
         return ""
     return f"; {min(a, b)} repetitions are too few to tell a difference from noise, take 10"
 
 
 def _sums(rows: Sequence[Timing]) -> Array:
-    """The sums of the rows in each repetition that all of them have."""
+    """The sum of the rows in each repetition that all of them have."""
     count = min((len(t.seconds) for t in rows), default=0)
     return np.array([t.seconds[:count] for t in rows], np.float64).reshape(len(rows), count).sum(0)
 
 
-# What belongs together
+# Grouping
 
 
 def grouped(a: Sequence[Timing], b: Sequence[Timing]) -> list[Group]:
-    """Rows of two runs that share a source node, directly or by way of others."""
+    """Rows of two runs, grouped if they share a source node, directly or through other rows."""
     rows = [*a, *b]
     leader: dict[Hashable, Hashable] = {}
 
@@ -197,7 +197,7 @@ def grouped(a: Sequence[Timing], b: Sequence[Timing]) -> list[Group]:
 
 
 def _keys(row: Timing) -> list[Hashable]:
-    """The keys that a row shares with others of the same work: nodes, or ids where it has none."""
+    """The keys that a row shares with others of the same work: nodes, or ids if it has none."""
     if row.where == COPY:
         return [(row.op, row.kernel, row.name)]
     return [("node", s) for s in row.sources] or [
@@ -213,14 +213,14 @@ def _computes(rows: Sequence[Timing]) -> str:
     return f"{most.kernel} {most.name}"
 
 
-# Whether a difference is noise
+# Noise
 
 
 def rank_test(a: Sequence[float] | Array, b: Sequence[float] | Array) -> float:
-    """The chance that equal runs have rank sums as far apart as these: a two-sided Mann-Whitney test.
+    """The probability that equal runs have rank sums at least this far apart: a two-sided Mann-Whitney test.
 
-    Counted out for up to 40 measurements, ties included; a normal distribution beyond. NaN where
-    one has no measurements.
+    Exact for up to 40 measurements, ties included; by a normal distribution for more. NaN if
+    there are no measurements on one side.
     """
     x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if not len(x) or not len(y):
@@ -233,14 +233,14 @@ def rank_test(a: Sequence[float] | Array, b: Sequence[float] | Array) -> float:
 
 
 def _doubled_ranks(values: Array) -> Array:
-    """Twice the rank of each value, from 2; equal values share the mean of theirs."""
+    """Twice the rank of each value, from 2; equal values share the mean of their ranks."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(count)
     return (2 * ends - count + 1)[place].astype(np.int64)
 
 
 def _counted(ranks: Array, size: int, observed: int) -> float:
-    """The part of all choices of ``size`` ranks whose sum is at least as far from the middle."""
+    """The fraction of all choices of ``size`` ranks whose sum is at least as far from the middle."""
     ways = np.zeros((size + 1, int(ranks.sum()) + 1))
     ways[0, 0] = 1
     for rank in map(int, ranks):
@@ -251,13 +251,13 @@ def _counted(ranks: Array, size: int, observed: int) -> float:
 
 def _approximated(ranks: Array, size: int, observed: int) -> float:
     n, other = len(ranks), len(ranks) - size
-    # The variance of a rank sum, of the ranks as they are: ties make it smaller.
+    # The variance of a rank sum, computed from the ranks themselves because ties reduce it.
     variance = size * other / n * float(np.var(ranks / 2, ddof=1))
     return erfc(observed / 4 / sqrt(2 * variance)) if variance else 1.0
 
 
 def within_noise(chances: Sequence[float]) -> list[bool]:
-    """For each row whether it is within noise, by Holm's procedure; a NaN compares nothing, so it is not."""
+    """For each row, whether it is within noise, by Holm's procedure; NaN compares nothing, so it is not."""
     noise = [not isnan(chance) for chance in chances]
     known = sorted((k for k, n in enumerate(noise) if n), key=chances.__getitem__)
     for rank, k in enumerate(known):

@@ -1,4 +1,4 @@
-"""Plots of what a device did: under its roofs, over time, and beside another run."""
+"""Plots of a run on a device: roofline, timeline, and comparison with another run."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _BLUE, _ORANGE, _GREEN, _PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 _TRACKS = ((LAUNCH, "launches", _PINK), (HOST, "host", _ORANGE), (COPY, "copies", _GREEN))
 _KERNELS = (DEVICE, "device", _BLUE)
 _NAMED, _APART = 8, 0.12
-"""Most dots that are named, and how far apart their names are in decades."""
+"""The most dots that are named, and the least distance of names in decades."""
 _SMALLEST, _LARGEST = 12, 320
-"""Areas of a roofline's dots, in points²."""
+"""Smallest and largest area of a roofline's dots, in points²."""
 
 
 def plot_roofline(measured: Measured, ax: Axes | None = None) -> Axes:
-    """Kernels as dots, their area by their share of the time, on logarithmic axes; the slowest are named.
+    """Kernels as dots sized by their share of the time, on logarithmic axes; the slowest are named.
 
-    The roofs are what the device was seen to do at most. What computes nothing has no place here, and
-    the title says how much of the time that is.
+    The roofs are the device's measured peaks. Kernels without arithmetic are not shown; the title says
+    how much of the time they take.
     """
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
@@ -64,7 +64,7 @@ def _on(measured: Measured) -> str:
 
 
 def _draw_roofs(measured: Measured, ax: Axes, x: Any, shown: list[Timing]) -> None:
-    """The slope of the memory and the flat roof of each type that is used."""
+    """The slope for the memory bandwidth, and the flat roof of each type that is used."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     ink = plt.rcParams["text.color"]
@@ -105,10 +105,10 @@ def _name_dots(shown: list[Timing], ax: Axes, x: Any, y: Any, share: Any) -> Non
 
 
 def plot_timeline(measured: Measured, ax: Axes | None = None) -> Axes:
-    """One run over time, a row each for launches, the host's instructions, copies and the device.
+    """One run over time, with one track each for launches, host instructions, copies and the device.
 
-    The host's clock and the device's are set equal at the first event; a kernel ends where its event says,
-    and begins its median time before that.
+    The host's and the device's clocks are aligned at the first event; a kernel ends at its event, and begins
+    its median time before it.
     """
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
@@ -166,7 +166,7 @@ def _say(ax: Axes, text: str, place: tuple[float, float]) -> None:
 def plot_comparison(
     table: DataFrame, names: tuple[str, str], ax: Axes | None = None, top: int = 20
 ) -> Axes:
-    """Bars of two runs side by side, those that take longest first; within noise they are pale."""
+    """Bars of two runs side by side, the longest first; differences within noise are pale."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
     from matplotlib.colors import to_rgba  # noqa: PLC0415
     from matplotlib.patches import Patch  # noqa: PLC0415
@@ -185,7 +185,7 @@ def plot_comparison(
         fills = [to_rgba(color, 0.4 if row["within noise"] else 1.0) for row in shown]
         ax.barh(at + shift, lengths, 0.36, color=fills)
         keys.append(Patch(color=color, label=name))
-    # Names of nodes differ at their ends.
+    # Names of nodes often differ only at their ends.
     labels = [short(row["computes"][::-1])[::-1] for row in shown]
     ax.set_yticks(range(len(shown)), labels, fontsize=8, parse_math=False)
     _say_ratios(shown, ax)

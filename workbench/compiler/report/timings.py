@@ -1,4 +1,4 @@
-"""Timings of a run: one row per step, the whole run beside them, and one run over time."""
+"""Timings of a run: one row per step, the whole run, and one run over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 DEVICE, HOST, COPY, LAUNCH = "device", "host", "copy", "launch"
-"""Where time is spent: a copy is between host and device; a launch is the host's call, and no row."""
+"""Where time is spent: a copy is between host and device; a launch is the host's call, and has no row."""
 
 _COLUMNS = (
     "name",
@@ -34,7 +34,7 @@ _OF_A_DEVICE = ("% of peak bandwidth", "% of peak flops", "launches", "launch us
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The median of several measurements, and the range that the middle half of them lies in."""
+    """The median of several measurements, and their interquartile range."""
 
     median: float
     iqr: float
@@ -42,7 +42,7 @@ class Spread:
 
     @classmethod
     def of(cls, measured: Sequence[float] | Array) -> Spread:
-        """Of these measurements; of none it is 0."""
+        """The spread of these measurements; 0 if there are none."""
         if not len(measured):
             return cls(0.0, 0.0)
         low, median, high = np.percentile(np.asarray(measured, np.float64), [25, 50, 75])
@@ -51,30 +51,30 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One thing that a run does: a kernel, an instruction on the host, or a copy."""
+    """One step of a run: a kernel, an instruction on the host, or a copy."""
 
     id: int
-    """The instruction's: of an upload the parameter's, of a download the output's."""
+    """The instruction's id; for an upload the parameter's, for a download the output's."""
     name: str
-    """In the text form; of a copy the parameter's or the output's."""
+    """The name in the text form; for a copy the parameter's or the output's."""
     kernel: str
     """The operation, or the parts of a fused one."""
     op: str
     where: str
     """``device``, ``host`` or ``copy``."""
     seconds: tuple[float, ...]
-    """One a repetition."""
+    """Seconds of each repetition."""
     flops: int = 0
     bytes: int = 0
     sources: tuple[str, ...] = ()
     """The model's nodes that it computes."""
     aliases: frozenset[int] = frozenset()
-    """Ids of the instruction and of those fused into it, which align builds of a program without nodes."""
+    """Ids of the instruction and of those fused into it, which align builds of programs without nodes."""
     launches: int = 0
     launch: float = 0.0
-    """Seconds of the host for the call that launches it, the median of several."""
+    """Seconds of the host's launch call, the median of several."""
     type: str = ""
-    """``f32`` or ``f64``: the peak that its arithmetic is held against."""
+    """``f32`` or ``f64``: the peak that its arithmetic is compared with."""
 
     @property
     def spread(self) -> Spread:
@@ -93,46 +93,46 @@ class Span:
     """Seconds from the beginning of the run."""
     seconds: float
     timing: int = -1
-    """Its place among the rows."""
+    """Its index among the rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunTimes:
-    """The whole run beside its parts, in seconds: what the rows of a profile are held against."""
+    """The whole run compared with its parts, in seconds; rows of a profile are checked against it."""
 
     device: str
     repetitions: int
     kernels: float
-    """What all rows of the device take together in a repetition, the median of that.
+    """The device time of all rows in one repetition, as the median over repetitions.
 
-    The medians of the rows add up to less where times have outliers upwards.
+    The sum of the rows' medians is smaller if some times are outliers.
     """
     whole: Spread
     """From the first kernel to the last on the device's clock, without events in between."""
     profiled: Spread
-    """The same with the events that time the kernels."""
+    """The same, with the events that time the kernels."""
     wall: Spread
-    """A run as it is called: inputs uploaded, kernels launched one by one, outputs downloaded."""
+    """A run as called: inputs uploaded, kernels launched one by one, outputs downloaded."""
     launches: int
     launch: float
     """Seconds of the host for all launches of a run."""
     event: float
-    """What an event adds to the time between two kernels. It is subtracted from each row."""
+    """Time that an event adds between two kernels; it is subtracted from each row."""
     empty: float
-    """What a kernel that does nothing takes. It is part of each row: nothing is subtracted for it."""
+    """Time of an empty kernel. It is part of each row; nothing is subtracted for it."""
     graph: Spread | None = None
-    """The whole run as one recorded graph, replayed; None where the device or the run has none."""
+    """The whole run as one recorded graph, replayed; None if the device or the run has none."""
     mode: str = "queue"
-    """``graph`` where kernels were timed in a replayed graph; ``queue`` where the host queued them first."""
+    """``graph`` if kernels were timed in a replayed graph; ``queue`` if the host queued them first."""
     marked: int = 0
     """Events of one profiled run."""
     difference: float = 0.0
-    """How much more than the whole run the kernels add up to, as a part of it.
+    """The excess of the sum of the kernels over the whole run, as a fraction of it.
 
-    The median over pairs of runs that follow each other, so that a clock that drifts does not count.
+    The median over pairs of consecutive runs, so that a drifting clock does not count.
     """
     slowdown: float = 0.0
-    """How much longer a run takes with the events than without, in the same way."""
+    """The slowdown of a run by the events, as a fraction, measured in the same way."""
 
     @property
     def waits_for_the_host(self) -> bool:
@@ -162,7 +162,7 @@ class RunTimes:
         return facts
 
     def __str__(self) -> str:
-        """The whole run, what its kernels add up to, and what measuring cost."""
+        """The whole run, the sum of its kernels, and the overhead of measuring."""
         ms = _milliseconds
         said = [
             f"{self.device}: a run takes {ms(self.whole.median)} on the device",
@@ -186,21 +186,21 @@ def _milliseconds(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """All that was measured of a run."""
+    """All measurements of a run."""
 
     rows: tuple[Timing, ...] = ()
-    """In the order of the run."""
+    """Rows in the order of the run."""
     spans: tuple[Span, ...] = ()
     """One run over time."""
     run: RunTimes | None = None
     """The whole run; None where an interpreter ran it."""
     bandwidth: float = 0.0
-    """The most bytes per second that the device was seen to move; 0 where that is not known."""
+    """The device's measured peak bandwidth in bytes per second; 0 if unknown."""
     flops: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The most operations per second that it was seen to do, by type."""
+    """The device's measured peak operations per second, by type."""
 
     def table(self) -> DataFrame:
-        """A row for each thing that was done, slowest first; what ``Result.timings`` says."""
+        """A row per step, slowest first; see ``Result.timings``."""
         import pandas as pd  # noqa: PLC0415
 
         extra = _OF_A_DEVICE if self.run is not None else ()
@@ -230,5 +230,5 @@ class Measured:
 
 
 def _percent(rate: float, peak: float) -> float:
-    """NaN where the peak is not known."""
+    """The percentage of a peak; NaN if the peak is unknown."""
     return 100 * rate / peak if peak else float("nan")

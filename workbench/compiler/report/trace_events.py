@@ -1,4 +1,4 @@
-"""One run in Chrome's trace event format (JSON), which Perfetto and ``chrome://tracing`` show."""
+"""One run in Chrome's trace event format (JSON), for Perfetto and ``chrome://tracing``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.report.timings import COPY, DEVICE, HOST, LAUNCH, Measur
 _HOST, _DEVICE = 1, 2
 
 _TRACKS = {LAUNCH: (_HOST, 1), HOST: (_HOST, 1), COPY: (_HOST, 2), DEVICE: (_DEVICE, 1)}
-"""The process and thread of a row. On each thread, what lies inside another span is drawn below it."""
+"""The process and thread of a row. On each thread, a span within another one is drawn below it."""
 _NAMES = {
     (_HOST, 1): "launches and instructions on the host",
     (_HOST, 2): "copies",
@@ -24,8 +24,8 @@ _NAMES = {
 def trace(measured: Measured) -> dict[str, Any]:
     """The run that a timeline shows, as complete events (``ph`` is ``X``) in microseconds.
 
-    The host and the device are processes. A device's kernels lie inside a span for their instruction
-    where it has several. ``args`` of a kernel hold its instruction, source nodes, bytes, operations and the
+    The host and the device are processes. If an instruction has several kernels, they lie inside a
+    span for it. ``args`` of a kernel hold its instruction, source nodes, bytes, operations and the
     median over all repetitions.
     """
     device = measured.run.device if measured.run else ""
@@ -35,7 +35,7 @@ def trace(measured: Measured) -> dict[str, Any]:
 
 
 def save(measured: Measured, path: str | PathLike[str]) -> None:
-    """Write ``trace`` to a file, which Perfetto opens."""
+    """Write ``trace`` to a file that Perfetto opens."""
     Path(path).write_text(json.dumps(trace(measured), allow_nan=False), encoding="utf-8")
 
 
@@ -54,7 +54,7 @@ def _meta(name: str, process: int, thread: int, args: dict[str, Any]) -> dict[st
 
 
 def _nested(measured: Measured) -> Iterator[dict[str, Any]]:
-    """Each span, after the one of its instruction where that has several kernels in a row."""
+    """Each span, preceded by one for its instruction if that has several kernels in a row."""
     for group in _instructions(measured):
         first, last = group[0], group[-1]
         if len(group) > 1:
@@ -66,7 +66,7 @@ def _nested(measured: Measured) -> Iterator[dict[str, Any]]:
 
 
 def _instructions(measured: Measured) -> list[list[Span]]:
-    """Spans that follow each other on the device and are of one instruction stand together."""
+    """Consecutive spans on the device, grouped by instruction."""
     groups: list[list[Span]] = []
     for span in measured.spans:
         before = groups[-1][-1] if groups else None
@@ -92,7 +92,7 @@ def _end(span: Span) -> float:
 
 def _event(measured: Measured, span: Span) -> dict[str, Any]:
     process, thread = _TRACKS[span.row]
-    # Whole nanoseconds: what touches must not overlap once it is rounded.
+    # Whole nanoseconds, so that adjacent spans do not overlap after rounding.
     start, end = round(span.start * 1e9), round(_end(span) * 1e9)
     return {
         "ph": "X",

@@ -1,4 +1,4 @@
-"""Bodies of fused operations: how work moves into them, every instruction keeping its id."""
+"""Bodies of fused operations: moving instructions into them without changing their ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.compiler.ir.shape import Shape
 
 
 def parameter_name(number: int) -> str:
-    """``x0`` to ``x9``, then ``x:00010``: names that sort as text the way their numbers do."""
+    """``x0`` to ``x9``, then ``x:00010``: names whose text order is their numeric order."""
     return f"x{number}" if number < 10 else f"x:{number:05}"
 
 
@@ -25,32 +25,32 @@ def numbered_name(program: Program, stem: str, start: int) -> tuple[str, int]:
 
 
 def unused_name(program: Program, name: str) -> str:
-    """A module name: this one, with a number behind it if it is taken."""
+    """A module name: ``name``, with a number appended if it is taken."""
     return name if name not in program.modules else numbered_name(program, f"{name}_", 1)[0]
 
 
 class Body:
-    """A body under construction: the module, and the outer value that each parameter stands for.
+    """A body under construction: the module, and the outer value that each parameter represents.
 
     Args:
-        module: The body. It may have parameters and work already.
-        inputs: The outer values of the parameters that it has, in the order of their sorted names.
+        module: The body. It may already have parameters and instructions.
+        inputs: The outer values of its existing parameters, in the order of their sorted names.
         scalars: Whether a parameter is one element of its value (pointwise) or all of it (reduce).
     """
 
     def __init__(
         self, module: Module, inputs: Sequence[Instruction] = (), scalars: bool = False
     ) -> None:
-        """Open the body; what it returns is said anew by ``close``."""
+        """Open the body; ``close`` sets its results again."""
         self.module = module
         self.scalars = scalars
         self.results = module.outputs
-        """What the body returned when it was opened."""
+        """The results of the body when it was opened."""
         parameters = [p for _, p in sorted(module.parameters.items())]
         self._outer = dict(zip(parameters, inputs, strict=True))
         self._inner: dict[Instruction, Instruction] = {}
         self._relaid: set[Instruction] = set()
-        """What was taken and has another shape here than it had outside."""
+        """Taken instructions whose shape differs from the one they had outside."""
         for parameter, outer in self._outer.items():
             self._inner.setdefault(outer, parameter)
 
@@ -61,15 +61,15 @@ class Body:
         return [self._outer[p] for p in named]
 
     def know(self, outer: Instruction, inner: Instruction) -> None:
-        """Inside, ``inner`` is what ``outer`` is outside."""
+        """Record that ``inner`` represents ``outer`` inside the body."""
         self._inner[outer] = inner
 
     def knows(self, outer: Instruction) -> bool:
-        """Whether something inside stands for an outer value already."""
+        """Whether an outer value is already represented inside."""
         return outer in self._inner
 
     def inner(self, outer: Instruction) -> Instruction:
-        """The inner value for an outer one: something known, or else a parameter."""
+        """The inner value for an outer one: the known one, or else a new parameter."""
         found = self._inner.get(outer)
         if found is None:
             names = self.module.parameters
@@ -90,7 +90,7 @@ class Body:
     def _move(
         self, instruction: Instruction, inputs: Sequence[Instruction], keep_shape: bool = False
     ) -> None:
-        """Take an instruction with inputs of the body, whose layouts may be new to it."""
+        """Take an instruction with inputs from the body, whose layouts may differ from the outer ones."""
         given, shape = instruction.inputs, instruction.shape
         relaid = [n for o, n in zip(given, inputs, strict=True) if o.shape != n.shape]
         self.module.take(instruction, inputs, keep_shape=True)
@@ -100,14 +100,14 @@ class Body:
                 self._relaid.add(instruction)
 
     def absorb(self, other: Module, inputs: Sequence[Instruction]) -> list[Instruction]:
-        """Move all work of another body to the end of this one.
+        """Move all instructions of another body to the end of this one.
 
         Args:
-            other: The other body; only its parameters and its ``@return`` stay in it.
+            other: The other body; it keeps only its parameters and its ``@return``.
             inputs: The outer values of its parameters.
 
         Returns:
-            What it returned.
+            Its results.
         """
         parameters = [p for _, p in sorted(other.parameters.items())]
         known = {p: self.inner(i) for p, i in zip(parameters, inputs, strict=True)}
@@ -118,7 +118,7 @@ class Body:
         return returned
 
     def close(self, *results: Instruction) -> None:
-        """Let the body return these values."""
+        """Set the results of the body."""
         if self.module.has_return and (last := self.module.last) is not None:
             self.module.set_inputs(last, results)
         else:
@@ -131,17 +131,17 @@ class Body:
         shape: Shape | None = None,
         **attributes: object,
     ) -> Instruction:
-        """Take ``old`` into the body as its result; a new operation with this body stands where it stood.
+        """Take ``old`` into the body as its result; a new operation with this body replaces it outside.
 
         Args:
             old: The instruction.
             op: The operation, whose only module is this body.
-            shape: Its shape where that is known.
+            shape: The operation's shape, if it is known.
             attributes: Its attributes.
         """
         outer, following, before = old.module, old.following, old.inputs
         if outer is self.module:
-            raise GraphError(f"{old!r} is in the body {self.module.name!r} already")
+            raise GraphError(f"{old!r} is already in the body {self.module.name!r}")
         if self.module.has_return and (last := self.module.last) is not None:
             self.module.remove(last)
         self.take(old, keep_shape=True)
@@ -162,13 +162,13 @@ class Body:
         op: Operation | str,
         **attributes: object,
     ) -> Instruction:
-        """Close the body over values that it took; outside, a new operation stands for them.
+        """Close the body over values that it took; a new operation replaces them outside.
 
         Args:
-            outer: The module that they were taken from.
-            before: Where the operation goes; None for the end.
-            results: The values; those that were taken with ``keep_shape`` get theirs here. Several are
-                the parts of a tuple.
+            outer: The module from which they were taken.
+            before: The instruction before which the operation goes; None for the end.
+            results: The values; those taken with ``keep_shape`` get their inner shape here. Several become
+                the elements of a tuple.
             op: The operation, whose only module is this body.
             attributes: Its attributes.
         """
@@ -187,7 +187,7 @@ class Body:
         return new
 
     def attach(self, instruction: Instruction) -> Instruction:
-        """Make this the body of an operation that has another one, which is gone afterwards."""
+        """Make this the body of an operation in place of its current one, which is removed."""
         (old,), before = instruction.modules, instruction.inputs
         outer, inputs = instruction.module, self.inputs
         if _keeps_shape(instruction.shape, inputs):
@@ -203,7 +203,7 @@ class Body:
         return instruction
 
     def _sources(self, fused: Instruction) -> tuple[str, ...]:
-        """The source nodes of what is in the body, and the operation's own."""
+        """The source nodes of the instructions in the body and of the operation itself."""
         found: dict[str, None] = {}
         for part in self.module:
             if part.literal is None and part.sources:
@@ -213,7 +213,7 @@ class Body:
 
 
 def prune_all(instructions: Sequence[Instruction]) -> None:
-    """Remove those that nobody uses any more."""
+    """Remove those that have no users."""
     for instruction in dict.fromkeys(instructions):
         alive = instruction.module.program.find(instruction.id) is instruction
         if alive and not instruction.is_used:
@@ -226,12 +226,12 @@ def _keeps_shape(result: Shape, inputs: Sequence[Instruction]) -> bool:
 
 
 def _row_major(shape: Shape) -> bool:
-    """Whether strides are row-major, also those of axes of length 1, which ``standard`` lets be."""
+    """Whether strides are row-major, including those of axes of length 1, which ``standard`` ignores."""
     return shape.standard and (1 not in shape.lens or shape == shape.as_standard())
 
 
 def needed_for(ends: Iterable[Instruction]) -> set[Instruction]:
-    """The instructions that some instructions of a body need, themselves included."""
+    """The instructions of a body that some of its instructions depend on, including themselves."""
     found: set[Instruction] = set()
     stack = list(ends)
     while stack:

@@ -1,4 +1,4 @@
-"""Patterns: what an instruction and what it depends on must look like for a rule to apply."""
+"""Patterns: conditions on an instruction and its operands, under which a rule applies."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _BROADCASTS = (Broadcast, Multibroadcast, Contiguous)
 class Pattern:
     """A condition on an instruction and its inputs.
 
-    Structure either fits or not; where it fits and a condition fails, that is a near miss. What follows
-    from operations alone is asked once for each combination of operations, not for each instruction:
-    that the operation is one of ``ops``, that its class is of a ``kind``, that it ``reads`` one of some
-    operations, and the ``ops`` of its inputs.
+    Structure either matches or not; if it matches but a condition fails, that is a near miss. The parts of
+    a pattern that depend on operations alone are evaluated once for each combination of operations, not for
+    each instruction: that the operation is one of ``ops``, that its class is of a ``kind``, that it
+    ``reads`` one of some operations, and the ``ops`` of its inputs.
     """
 
     ops: frozenset[str] | None = None
@@ -37,15 +37,15 @@ class Pattern:
     reads: frozenset[str] | None = None
 
     def named(self, binding: str) -> Pattern:
-        """This pattern, its instruction bound to a name; one name means one instruction."""
+        """This pattern with its instruction bound to a name; equal names must bind the same instruction."""
         return replace(self, binding=binding)
 
     def where(self, predicate: Predicate, reason: str) -> Pattern:
-        """This pattern with a condition; ``reason`` says what is wrong when it does not hold."""
+        """This pattern with a condition; ``reason`` is the explanation if it does not hold."""
         return replace(self, conditions=(*self.conditions, (predicate, reason)))
 
     def when(self, test: Predicate) -> Pattern:
-        """This pattern for instructions of which ``test`` holds; others are no near miss."""
+        """This pattern restricted to instructions that satisfy ``test``; failing it is no near miss."""
         before = self.structure
 
         def both(instruction: Instruction) -> bool:
@@ -54,26 +54,26 @@ class Pattern:
         return replace(self, structure=test if before is None else both)
 
     def reading(self, names: frozenset[str]) -> Pattern:
-        """This pattern for an instruction of which one input at least comes from these operations."""
+        """This pattern for an instruction with at least one input made by one of these operations."""
         return replace(self, reads=names)
 
     @property
     def once(self) -> Pattern:
-        """This pattern for an instruction with one user; otherwise its work would be done twice."""
+        """This pattern for an instruction with one user, as its work would otherwise be done twice."""
         return self.where(lambda i: i.only_user is not None, "its value has other users")
 
     def suits(self, instruction: Instruction) -> bool:
-        """Whether an instruction is what is wanted, whatever else the pattern asks of its inputs."""
+        """Whether an instruction has the right operation and passes ``test``, regardless of its inputs."""
         return _is_kind(self, instruction) and (
             self.structure is None or self.structure(instruction)
         )
 
     def may_be(self, op: type[Operation]) -> bool:
-        """Whether an instruction of this operation can fit, whatever its inputs are."""
+        """Whether an instruction of this operation can match, regardless of its inputs."""
         return (self.ops is None or op.name in self.ops) and (self.kind is None or self.kind(op))
 
     def may_fit(self, op: type[Operation], inputs: tuple[str, ...]) -> bool:
-        """Whether this operation can fit on inputs that operations of these names make."""
+        """Whether this operation can match on inputs made by operations of these names."""
         if not self.may_be(op) or not (self.reads is None or self.reads.intersection(inputs)):
             return False
         if self.choices and not any(c.may_fit(op, inputs) for c in self.choices):
@@ -91,7 +91,7 @@ class Pattern:
 
 
 def _may_fit(patterns: tuple[Pattern, ...], names: tuple[str, ...]) -> bool:
-    """Whether operations of these names can fit some patterns, one each."""
+    """Whether operations of these names can match these patterns, one each."""
     return len(patterns) == len(names) and all(
         p.ops is None or n in p.ops for p, n in zip(patterns, names, strict=True)
     )
@@ -103,7 +103,7 @@ def op(names: str, *inputs: Pattern, name: str | None = None) -> Pattern:
 
 
 def either(*choices: Pattern) -> Pattern:
-    """An instruction that meets one of some patterns, which bind the same names; the first that fits."""
+    """An instruction that matches one of some patterns, which bind the same names; the first match counts."""
     known = [c.ops for c in choices if c.ops is not None]
     ops = frozenset[str]().union(*known) if len(known) == len(choices) else None
     return Pattern(ops, choices=choices)
@@ -120,7 +120,7 @@ def constant(name: str) -> Pattern:
 
 
 def literal(name: str, test: Predicate | None = None) -> Pattern:
-    """A literal, possibly behind broadcasts, for which ``test`` (if any) holds."""
+    """A literal, possibly behind broadcasts, that satisfies ``test``, if there is one."""
 
     def fits(instruction: Instruction) -> bool:
         found = behind_broadcasts(instruction)
@@ -157,22 +157,22 @@ def _is_kind(pattern: Pattern, instruction: Instruction) -> bool:
 
 
 class Match:
-    """One attempt to meet a pattern: bindings so far, and the first condition that failed."""
+    """An attempt to match a pattern: its bindings so far, and the first condition that failed."""
 
     __slots__ = ("bound", "reason", "seen")
 
     def __init__(self) -> None:
         self.bound: dict[str, Instruction] = {}
         self.seen: list[Instruction] = []
-        """What was met as an operation: a rewrite's result comes from these, and from its root."""
+        """The instructions matched as operations; a rewrite's result gets their source nodes."""
         self.reason: str | None = None
 
     def meets(self, pattern: Pattern, instruction: Instruction) -> bool:
-        """Whether the structure fits; ``reason`` then says which condition does not hold, if any."""
+        """Whether the structure matches; ``reason`` then says which condition failed, if any."""
         return _is_kind(pattern, instruction) and self.meets_within(pattern, instruction)
 
     def meets_within(self, pattern: Pattern, instruction: Instruction) -> bool:
-        """As ``meets``, for an instruction of which ``Pattern.may_fit`` holds."""
+        """As ``meets``, for an instruction for which ``Pattern.may_fit`` is known to hold."""
         if pattern.choices and not self._meets_one(pattern.choices, instruction):
             return False
         if pattern.inputs is not None and not self._meets_inputs(pattern.inputs, instruction):
@@ -183,13 +183,13 @@ class Match:
         if name is not None and self.bound.setdefault(name, instruction) is not instruction:
             return False
         if pattern.ops is not None or pattern.inputs is not None:
-            self.seen.append(instruction)  # what merely stands for any value goes on as it is
+            self.seen.append(instruction)  # a variable's value is not rewritten
         if pattern.conditions:
             self._check(pattern, instruction)
         return True
 
     def _meets_one(self, choices: tuple[Pattern, ...], instruction: Instruction) -> bool:
-        """Meet a choice without a near miss, or else the first one with one."""
+        """Match a choice without a near miss, or else the first one with a near miss."""
         start = self._state()
         near = None
         for choice in choices:

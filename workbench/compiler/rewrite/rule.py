@@ -1,4 +1,4 @@
-"""Rules with their laws, declines with their reasons, and edits that functions make."""
+"""Rules with their laws, declines with their reasons, and edits made by functions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from workbench.compiler.rewrite.pattern import (
 
 @dataclass(frozen=True)
 class Decline:
-    """A rule's answer when its pattern is met but it does not apply; the reason is shown to the user."""
+    """A rule's answer if its pattern matches but it does not apply; the user sees the reason."""
 
     reason: str
 
 
 class Rewriter:
-    """The builder that a rule gets: new instructions go before the root of the match."""
+    """The builder that a rule gets: new instructions are inserted before the root of the match."""
 
     def __init__(self, root: Instruction) -> None:
         """Build before ``root``."""
@@ -67,7 +67,7 @@ def scalar_argument(value: float, type: DType) -> Argument:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A pattern and a small function that builds what replaces its root. Made by ``@rule``."""
+    """A pattern and a small function that builds the replacement of its root. Made by ``@rule``."""
 
     name: str
     law: str
@@ -80,11 +80,11 @@ class Rule:
 
     @property
     def roots(self) -> frozenset[str] | None:
-        """Names of the operations that the root may have; None for any."""
+        """The operations, by name, that the root may have; None for any."""
         return self.pattern.ops
 
     def match(self, instruction: Instruction) -> dict[str, Instruction] | str | None:
-        """The bindings at this root; or the reason of a near miss; or None."""
+        """The bindings for this root; the reason of a near miss; or None."""
         found = Match()
         if not found.meets(self.pattern, instruction):
             return None
@@ -94,7 +94,7 @@ class Rule:
         """Apply the rule at one instruction.
 
         Returns:
-            What now stands in its place; a Decline with the reason; None if the pattern is not met.
+            The replacement; a Decline with the reason; None if the pattern does not match.
 
         Raises:
             RewriteError: The rule raised, or returned something else.
@@ -110,13 +110,13 @@ class Rule:
 
 
 def rule(pattern: Pattern, dynamic: bool = False) -> Callable[[Callable[..., Any]], Rule]:
-    """Make a rule of a function ``(b, x, y…)`` whose parameters after ``b`` are the pattern's names.
+    """Make a rule from a function ``(b, x, y…)`` whose parameters after ``b`` are names in the pattern.
 
     The docstring's first line is the rule's law, such as ``add(x, 0) → x``. The function builds with
-    ``b("mul", x, y)`` and returns the instruction that stands for the root, or ``Decline(reason)``.
+    ``b("mul", x, y)`` and returns the instruction that replaces the root, or ``Decline(reason)``.
 
     Raises:
-        RewriteError: The parameters are not names of the pattern, or there is no law.
+        RewriteError: A parameter is not a name in the pattern, or there is no law.
     """
 
     def make(function: Callable[..., Any]) -> Rule:
@@ -143,7 +143,7 @@ def _rule_of(
 
 
 def law(function: Callable[..., Any]) -> Rule:
-    """A rule that only states a law, as the name of edits: ``with program.edit(rule, root)``."""
+    """A rule that only states a law; it names edits: ``with program.edit(rule, root)``."""
     return _rule_of(function, Pattern(), True, ())
 
 
@@ -154,11 +154,11 @@ R = TypeVar("R")
 def change(
     function: Callable[Concatenate[Instruction, P], R],
 ) -> Callable[Concatenate[Instruction, P], R]:
-    """Make every call of a function one edit, for passes that find their places themselves.
+    """Make every call of a function one edit, for passes that search for matches themselves.
 
-    Its first argument is the instruction that the edit is about, its docstring's first line the law.
-    What it inserts comes from the same source nodes as that instruction. A Decline that it returns
-    is told as a near miss.
+    Its first argument is the instruction that the edit is about; its docstring's first line is the law.
+    Instructions that it inserts get that instruction's source nodes. A returned Decline is reported
+    as a near miss.
 
     Raises:
         RewriteError: There is no law.
@@ -179,7 +179,7 @@ def change(
 
 
 def attempt(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline | None:
-    """Apply a rule, as ``Rule.apply_at`` does, at an instruction that it is a candidate for."""
+    """Apply a rule, as by ``Rule.apply_at``, at an instruction that it is a candidate for."""
     if root.shape.dims is not None and not rule.dynamic:
         return None
     if not match.meets_within(rule.pattern, root):
@@ -208,11 +208,11 @@ def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline
     with program.edit(rule, root, sources):
         try:
             answer = rule.function(Rewriter(root), **{n: match.bound[n] for n in rule.parameters})
-        except Exception as error:  # whatever a rule raises is named with its place
+        except Exception as error:  # a rule may raise anything; the error names it and its location
             kind = "" if isinstance(error, WorkbenchError) else f"{type(error).__name__}: "
             raise RewriteError(f"{_place(rule)} at {root!r}: {kind}{error}") from error
         if isinstance(answer, Instruction):
-            # A root that the rule moved to another module, a fused body, is replaced already.
+            # A root that the rule moved into a fused body has been replaced already.
             if answer is not root and root.module is module and program.find(root.id) is root:
                 _expect_shape(rule, root, answer)
                 module.replace(root, answer)
@@ -234,13 +234,13 @@ def _expect_shape(rule: Rule, root: Instruction, answer: Instruction) -> None:
         return
     if (want.type, want.lens) != (found.type, found.lens):
         raise RewriteError(
-            f"{_place(rule)} at {root!r}: its answer {answer!r} has another type or other lens; "
+            f"{_place(rule)} at {root!r}: its answer {answer!r} has another type or lens; "
             f"expected {want.type.type_name}, {list(want.lens)}"
         )
 
 
 def _sources(seen: set[Instruction]) -> tuple[str, ...]:
-    """The source nodes of what was matched, each once, in the order of the program."""
+    """The source nodes of the matched instructions, each once, in program order."""
     if len(seen) == 1:
         (only,) = seen
         return () if only.literal is not None or only.parameter is not None else only.sources

@@ -1,4 +1,4 @@
-"""The driver: rules applied to a program until none applies, by a list of what may have become a match."""
+"""The driver: applies rules to a program until none applies, using a worklist of possible matches."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from workbench.compiler.rewrite.rule import Rule, attempt
 
 
 class Candidates:
-    """The rules that operations allow at an instruction; most are out before any of them is tried."""
+    """The rules that may match an instruction, judged by operations alone; most are excluded this way."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        """Of these rules, in this order."""
+        """Choose from these rules, in this order."""
         self.rules = tuple(rules)
         self._rooted: dict[type[Operation], bool] = {}
         self._found: dict[tuple[str, ...], tuple[Rule, ...]] = {}
 
     def rooted(self, op: type[Operation]) -> bool:
-        """Whether any rule may be rooted at an operation of this class, whatever its inputs."""
+        """Whether any rule can have its root at an operation of this class, regardless of its inputs."""
         found = self._rooted.get(op)
         if found is None:
             found = self._rooted[op] = any(r.pattern.may_be(op) for r in self.rules)
         return found
 
     def at(self, instruction: Instruction) -> tuple[Rule, ...]:
-        """The rules that may be rooted here, in order."""
+        """The rules that may have their root here, in order."""
         inputs = tuple([i.op.name for i in instruction.inputs])
         key = (instruction.op.name, *inputs)
         found = self._found.get(key)
@@ -47,12 +47,12 @@ class Candidates:
 
 @lru_cache(maxsize=64)
 def candidates(rules: tuple[Rule, ...]) -> Candidates:
-    """The candidates among some rules, kept for the next time: passes run again and again."""
+    """The candidates among these rules, cached because passes run again and again."""
     return Candidates(rules)
 
 
 class _Worklist:
-    """Instructions to look at, each at most once at a time: those that some rule may be rooted at."""
+    """Instructions to visit, each queued at most once; only those that can be the root of some rule."""
 
     def __init__(self, module: Module, rules: Candidates) -> None:
         self.module = module
@@ -69,7 +69,7 @@ class _Worklist:
             self.queue.append(instruction)
 
     def push_around(self, instruction: Instruction) -> None:
-        """An instruction, its users and their users: what a pattern that contains it can be rooted at."""
+        """Push an instruction, its users and their users: the possible roots of patterns that contain it."""
         self.push(instruction)
         for user in instruction.users:
             self.push(user)
@@ -83,7 +83,7 @@ class _Worklist:
 
 
 class _Fresh(Listener):
-    """A listener that collects what an edit touches."""
+    """A listener that collects the instructions that an edit touches."""
 
     def __init__(self) -> None:
         self.instructions: dict[Instruction, None] = {}
@@ -96,16 +96,16 @@ class _Fresh(Listener):
 
 
 def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:
-    """Apply rules to every module that is not a fused body, until none applies any more.
+    """Apply rules to every module that is not a fused body, until none applies.
 
-    Work is driven by a list of instructions that may have become matches, not by sweeps. At each one
+    A worklist holds the instructions that may have become matches, so there are no sweeps. At each one
     the rules are tried in order; the first that applies wins.
 
     Returns:
         The number of edits made.
 
     Raises:
-        RewriteError: The rules did not come to rest within ``max_edits``; it names the busiest ones.
+        RewriteError: Rules still applied after ``max_edits``; the message names the most frequent ones.
     """
     among = candidates(tuple(rules))
     if not any(map(among.rooted, program.operations)):
@@ -137,7 +137,7 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int) -> None:
 def _applied(
     rules: Sequence[Rule], root: Instruction, work: _Worklist, fresh: _Fresh, made: Counter[str]
 ) -> bool:
-    """Try the rules at one root; whether one applied."""
+    """Try the rules at one root; returns whether one applied."""
     find = root.module.program.find
     operands = root.inputs
     for one in rules:
@@ -151,7 +151,7 @@ def _applied(
                 if find(touched.id) is touched:
                     work.push_around(touched)
             for seen in (*match.seen, *match.bound.values(), *operands):
-                # Others look at how many users it has only to learn whether there is one left.
+                # Rules at other roots depend on the number of its users only if one user is left.
                 if seen.only_user is not None and find(seen.id) is seen:
                     work.push_around(seen)
             return True
@@ -163,5 +163,5 @@ def _check_rest(module: Module, made: Counter[str], limit: int) -> None:
         busiest = ", ".join(f"{n} ({c} times)" for n, c in made.most_common(3))
         raise RewriteError(
             f"module {module.name!r}: no end after {limit} edits; rules that undo each other? "
-            f"the busiest are {busiest}"
+            f"the most frequent are {busiest}"
         )

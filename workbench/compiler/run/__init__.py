@@ -1,1 +1,1 @@
-"""Runs on NumPy: the interpreter, its order of work, and traces."""
+"""Execution on NumPy: the interpreters, their plans, and traces."""

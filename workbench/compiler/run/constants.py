@@ -1,4 +1,4 @@
-"""Constants: values that follow from literals, computed before any run."""
+"""Constants: values that depend only on literals, computed before a run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.run.failures import place
 
 MAX_FOLDED_BYTES = 1 << 31
-"""The largest value that is computed before a run; what depends on a larger one is left to the run."""
+"""The largest value that is folded, in bytes; values that depend on a larger one are left to the run."""
 
 
 def is_large(instruction: Instruction) -> bool:
-    """Whether the value of a constant takes too much memory to be computed before a run."""
+    """Whether a constant's value is too large to be computed before a run."""
     shape = instruction.shape
     if instruction.literal is not None or instruction.op.alias is not None:
         return False
@@ -30,10 +30,10 @@ def evaluate_constant(
 
     Args:
         instruction: The instruction.
-        known: Values that were computed before; those computed now are added.
+        known: Values computed before; new ones are added.
 
     Raises:
-        EvaluationError: The instruction depends on a parameter, or on a value too large to compute here.
+        EvaluationError: The instruction depends on a parameter, or on a value too large to fold.
     """
     known = {} if known is None else known
     stack = [instruction]

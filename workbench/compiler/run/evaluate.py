@@ -1,4 +1,4 @@
-"""One run of a program by an interpreter, traced where that is wanted."""
+"""One run of a program by an interpreter, with a trace if one is wanted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def evaluate(
     times: dict[int, float] | None = None,
     progress: bool | None = False,
 ) -> list[Any]:
-    """Values of a program's outputs; what happens is said where a trace is wanted.
+    """The values of a program's outputs; prints a trace if one is wanted.
 
     Args:
-        interpreter: The interpreter of the program. A traced run has one of its own.
+        interpreter: The interpreter of the program. A traced run uses its own.
         inputs: An array for each parameter, by name.
         times: Receives the seconds of each instruction of the main module, by id, if not traced.
         progress: Show a progress bar; None shows one after the first second.

@@ -1,4 +1,4 @@
-"""Failures of a run: at which instruction, from which node of the model, on what inputs."""
+"""Errors of a run: the instruction, the model's node and the inputs involved."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Value
 
 RAISED = (WorkbenchError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError)
-"""What an operation raises on values that it cannot compute with; anything else is a bug."""
+"""The exceptions that an operation raises for values that it cannot compute; others are bugs."""
 
 
 def failure(instruction: Instruction, inputs: Sequence[Value], error: Exception) -> EvaluationError:
-    """The error to raise in place of one that an operation raised."""
+    """The error to raise in place of an operation's own."""
     if isinstance(error, WorkbenchError):
         return EvaluationError(f"{place(instruction)}: {error}")
     return EvaluationError(f"{place(instruction)}: {error}; inputs were {listed(inputs)}")
@@ -26,12 +26,12 @@ def place(instruction: Instruction) -> str:
 
 
 def described(value: Value) -> str:
-    """Type and lengths of a value: ``float32[2, 3]``; a tuple in parentheses."""
+    """Type and lens of a value: ``float32[2, 3]``; a tuple in parentheses."""
     if isinstance(value, tuple):
         return f"({listed(value)})"
     return f"{value.dtype}{list(value.shape)}"
 
 
 def listed(values: Sequence[Value]) -> str:
-    """Types and lengths of values."""
+    """Types and lens of values."""
     return ", ".join(map(described, values))

@@ -1,4 +1,4 @@
-"""Inputs of a run, checked against what the program takes."""
+"""Inputs of a run, checked against the program's parameters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from workbench.compiler.ir.shape import Shape
 
 
 def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Value]:
-    """The inputs as arrays (sequences as tuples of them), checked against the program's parameters.
+    """The inputs as arrays (sequences as tuples of arrays), checked against the program's parameters.
 
     Raises:
-        InputError: A parameter has no input, an input no parameter, or type or lens differ.
+        InputError: A parameter has no input, an input no parameter, or a type or lens differs.
     """
     wanted = program.parameters
     if unknown := [name for name in inputs if name not in wanted]:
@@ -31,7 +31,7 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Value
 
 
 def _check_names(wanted: Mapping[str, Shape], found: Mapping[str, Value]) -> None:
-    """Refuse inputs whose lengths differ where the program takes them to be one."""
+    """Raise an InputError if lengths differ that the program declares equal by name."""
     seen: dict[str, tuple[str, int]] = {}
     for name, shape in wanted.items():
         value = found[name]
@@ -57,8 +57,8 @@ def _checked(name: str, value: Any, shape: Shape) -> Value:
         raise InputError(f"input {name!r}: expected a list of arrays, found {type(value).__name__}")
     if value and not shape.subs:
         raise InputError(
-            f"input {name!r}: nothing is known of its elements, so it has to be empty; import the "
-            f"model with map_input_dims={{{name!r}: lens}}"
+            f"input {name!r}: expected an empty list, as nothing is known of its elements; to pass "
+            f"some, import the model with map_input_dims={{{name!r}: lens}}"
         )
     parts = enumerate(cast("Sequence[Any]", value))
     element = shape.subs[0] if shape.subs else Shape()
@@ -80,7 +80,7 @@ def _checked_array(name: str, value: Any, shape: Shape) -> Array:
         if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
             value = np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
         array: Array = held(np.asarray(cast("Any", value)))
-    except Exception as error:  # whatever a foreign tensor or a ragged list raises
+    except Exception as error:  # a foreign tensor or a ragged list may raise anything
         raise InputError(
             f"input {name!r}: expected an array of {shape.type.numpy}, found {kind}, "
             f"which NumPy cannot read: {error}"

@@ -1,6 +1,6 @@
-"""The fast interpreter on NumPy: planned once, with memory that is used again and work that threads share.
+"""The fast interpreter on NumPy: planned once, with reused memory and work shared among threads.
 
-The tests hold it against the plain one of ``reference.py``.
+The tests compare it with the reference in ``reference.py``.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _scope: ContextVar[tuple[Mapping[int, Value], ...]] = ContextVar("scope", defaul
 
 
 class PlannedInterpreter:
-    """Runs a program on arrays. Make it once, run it often.
+    """Runs a program on arrays. Make it once and run it often.
 
-    The order of work is planned once, constants are computed once, and a run uses the memory of the
-    one before. What a run holds is its own, so threads may run one interpreter at the same time.
+    The order of work is planned once, constants are computed once, and a run reuses the memory of the
+    previous one. Runs share no state, so several threads may use one interpreter at the same time.
 
     Args:
         program: The program; it must not be edited while the interpreter is in use.
-        float64: Compute every floating-point value in float64, whatever its type: the yardstick for
-            what rounding costs. Values of other types are as ever.
+        float64: Compute every floating-point value in float64, whatever its type, to measure
+            rounding errors. Values of other types do not change.
     """
 
     def __init__(self, program: Program, float64: bool = False) -> None:
-        """Plan the main module; modules that it calls are planned when first met."""
+        """Plan the main module; modules that it calls are planned when they first run."""
         self.program = program
         self.float64 = float64
         self._plans: dict[tuple[Module, bool], Plan] = {}
@@ -51,7 +51,7 @@ class PlannedInterpreter:
         shapes = program.parameters.items()
         self._symbolic = [(name, s) for name, s in shapes if s.dims is not None or s.subs]
         self.idle: list[memory.Buffers] = []
-        """Memory that waits for the next run."""
+        """Memory kept for the next run."""
 
     def run(
         self,
@@ -95,7 +95,7 @@ class PlannedInterpreter:
         return self._evaluate(module, values, plan, plan.steps)
 
     def step(self, instruction: Instruction, values: Mapping[int, Value]) -> Value:
-        """The value of one instruction; values by id of what it and the modules that it calls read."""
+        """The value of one instruction, given by id the values that it and the modules it calls read."""
         outer = _scope.set((values,))
         try:
             return self._step(step_of(instruction), dict(values))
@@ -178,7 +178,7 @@ class PlannedInterpreter:
         return op.widened() if self.float64 else op
 
     def _plan(self, module: Module, whole: bool = False) -> Plan:
-        """The plan of a module; a whole one has a step for every constant, as hooks want to see."""
+        """The plan of a module; a whole one has a step for every constant, for hooks."""
         plan = self._plans.get((module, whole))
         if plan is None:
             plan = Plan(steps_of(module), {}) if whole else self._plan_of(module)
@@ -186,7 +186,7 @@ class PlannedInterpreter:
         return plan
 
     def _plan_of(self, module: Module) -> Plan:
-        """Steps for what differs from run to run, and the constants that these read."""
+        """Steps for values that differ between runs, and the constants that these steps read."""
         known: dict[int, Value] = {}
         ids = lasting(module)
         steps = steps_of(module, ids)
@@ -202,7 +202,7 @@ class PlannedInterpreter:
 
 
 def _read_only(value: Value) -> Value:
-    """A value that is kept for all runs, and so may not be written to by whoever gets it."""
+    """A value kept for all runs, made read-only so that no operation or caller can change it."""
     if isinstance(value, tuple):
         return tuple(map(_read_only, value))
     value = value.view()
@@ -211,6 +211,6 @@ def _read_only(value: Value) -> Value:
 
 
 def _spare(step: Step, inputs: list[Value]) -> Array | None:
-    """An operand that the result may be written over: nothing else refers to its memory."""
+    """An operand that the result may overwrite, because nothing else refers to its memory."""
     buffers = memory.current()
     return None if buffers is None else buffers.spare(inputs, step.dies)

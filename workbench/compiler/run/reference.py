@@ -1,7 +1,7 @@
-"""The reference: a plain interpreter on NumPy, instruction by instruction. It defines what programs mean.
+"""The reference: a plain interpreter on NumPy, one instruction at a time. It defines what programs mean.
 
-Nothing is planned, kept from run to run, written over or cut into parts, so that it shares no more with what
-is measured against it than the definitions of the operations.
+It plans nothing, caches nothing between runs, and neither overwrites nor splits values. So it shares only
+the definitions of operations with the code that is compared with it.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from workbench.compiler.run.results import Hook, as_result, check_lens, in_lens
 
 
 class Known(ChainMap[int, Value]):
-    """Values by an instruction's id: those of a module first, then those of the modules around it."""
+    """Values by instruction id: first those of a module, then those of the enclosing modules."""
 
     def __missing__(self, id: int) -> Value:
-        """Refuse a program that is out of order."""
+        """Reject a program whose instructions are out of order."""
         raise EvaluationError(f"instruction #{id} was read before it was computed")
 
 
 class Interpreter:
-    """Runs a program on arrays, as it stands at each run.
+    """Runs a program on arrays, in its current state at each run.
 
     Args:
         program: The program.
-        float64: Compute every floating-point value in float64, whatever its type: the yardstick for
-            what rounding costs. Values of other types are as ever.
+        float64: Compute every floating-point value in float64, whatever its type, to measure
+            rounding errors. Values of other types do not change.
     """
 
     def __init__(self, program: Program, float64: bool = False) -> None:
@@ -141,7 +141,7 @@ class Interpreter:
 
 
 def _dead_after(module: Module) -> dict[Instruction, list[int]]:
-    """The values that no instruction reads after this one, so that memory is not full of them."""
+    """For each instruction, the values that it reads last, so that their memory can be freed."""
     kept = set(module.outputs)
     last = {read: i for i in module for read in _reads(i) if read not in kept}
     found: dict[Instruction, list[int]] = {}
@@ -161,5 +161,5 @@ def _reads(instruction: Instruction) -> Iterator[Instruction]:
 def run(
     program: Program, inputs: Mapping[str, Any] | None = None, float64: bool = False
 ) -> list[Any]:
-    """Values of a program's outputs, by the reference."""
+    """Values of a program's outputs, computed by the reference."""
     return Interpreter(program, float64).run(inputs)

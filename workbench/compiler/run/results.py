@@ -1,4 +1,4 @@
-"""Results of instructions, held against the shapes that they have in the program, and as callers get them."""
+"""Results of instructions: checked against their shapes, and converted for callers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.failures import described, listed, place
 
 Hook = Callable[[Instruction, Value, Sequence[Value]], None]
-"""Called after an instruction of the main module: the instruction, its value, its inputs' values."""
+"""Called after an instruction of the main module with the instruction, its value and its inputs' values."""
 
 
 def in_lens(value: Value, shape: Shape) -> Value:
-    """A value in its shape's lens: an operation cannot tell the scalar ``{1}`` from one element."""
+    """A value with its shape's lens: NumPy cannot tell the scalar ``{1}`` from one element."""
     if shape.dims is not None or isinstance(value, tuple) or value.shape == shape.lens:
         return value
     return value.reshape(shape.lens) if value.size == shape.elements and shape.lens else value
 
 
 def check_lens(instruction: Instruction, value: Value, inputs: Sequence[Value]) -> None:
-    """Refuse a value whose lengths are not within its shape, or operands whose lengths differ.
+    """Check that a value's lens is within its shape, and that elementwise operands have equal lens.
 
     Raises:
-        EvaluationError: They are not; the message names the instruction and the model's node.
+        EvaluationError: It is not; the message names the instruction and the model's node.
     """
     shape = instruction.shape
     if not isinstance(value, np.ndarray) or not shape.is_tensor:
@@ -53,7 +53,7 @@ def _lens(value: Value) -> tuple[int, ...] | None:
 
 
 def as_result(value: Value, shape: Shape) -> Any:
-    """A value as a caller gets it: a sequence as a list, an optional as its value or None."""
+    """A value in the form returned to callers: a sequence as a list, an optional as its value or None."""
     if not isinstance(value, tuple):
         return np.asarray(value)
     if not shape.kind:

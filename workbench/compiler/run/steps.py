@@ -1,4 +1,4 @@
-"""The order of work of a module: its steps, what is known before them, and what dies at each."""
+"""The plan of a module: its steps, the values known before them, and the values freed at each."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SMALL = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An instruction made ready."""
+    """An instruction prepared for execution."""
 
     instruction: Instruction
     inputs: tuple[int, ...]
-    """Ids of what it reads."""
+    """Ids of the values it reads."""
     frees: tuple[int, ...]
-    """Ids of what is read for the last time."""
+    """Ids of the values it reads last."""
     dies: tuple[int, ...]
-    """Which inputs these are, for an operation that may write its result over one of them."""
+    """The inputs among these, for an operation that may overwrite one of them with its result."""
     is_dynamic: bool
-    """Whether the value has lengths that only a run tells, or follows from such."""
+    """Whether the value's lengths are known only at run time, or depend on such lengths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Plan:
 
 
 def steps_of(module: Module, known: Collection[int] = ()) -> list[Step]:
-    """A step for each instruction that computes something, but for those whose values are known."""
+    """A step for each instruction that computes something, except those whose values are known."""
     work = [i for i in module if not isinstance(i.op, Param | Return) and i.id not in known]
     last_use = {used: i.id for i in work for used in uses(i)}
     keep = {o.id for o in module.outputs}.union(known)
@@ -51,7 +51,7 @@ def steps_of(module: Module, known: Collection[int] = ()) -> list[Step]:
 
 
 def step_of(instruction: Instruction) -> Step:
-    """The step of one instruction by itself: nothing is freed or written over."""
+    """The step of a single instruction: it frees and overwrites nothing."""
     inputs = tuple(x.id for x in instruction.inputs)
     return Step(instruction, inputs, (), (), _is_dynamic(instruction))
 
@@ -68,7 +68,7 @@ def _is_dynamic(instruction: Instruction) -> bool:
 
 
 def uses(instruction: Instruction) -> list[int]:
-    """Ids read by an instruction, captures of its modules included."""
+    """Ids of the values that an instruction reads, including captures of its modules."""
     found = [x.id for x in instruction.inputs]
     for module in instruction.modules:
         for inner in module:
@@ -79,13 +79,13 @@ def uses(instruction: Instruction) -> list[int]:
 def lasting(module: Module) -> set[int]:
     """Ids of the constants that are computed once for all runs.
 
-    Not among them is what takes much more memory than it is made of: that is computed run by run.
+    A constant that takes much more memory than its operands is excluded: each run computes it again.
     """
     found: set[int] = set()
     for instruction in module:
         if instruction.literal is not None or (
             instruction.is_constant
-            and not isinstance(instruction.op, Allocate)  # it may be written to
+            and not isinstance(instruction.op, Allocate)  # a run may write to it
             and not instruction.modules
             and all(x.id in found for x in instruction.inputs)
             and _is_no_larger(instruction)
@@ -104,7 +104,7 @@ def _is_no_larger(instruction: Instruction) -> bool:
 
 
 def read_by(steps: Iterable[Step], module: Module) -> set[int]:
-    """Ids that steps read, and those of the module's results."""
+    """Ids of the values that the steps read, and of the module's results."""
     found = {o.id for o in module.outputs}
     for step in steps:
         found.update(uses(step.instruction))

@@ -1,4 +1,4 @@
-"""Runs that are watched: every instruction's result and time, as callbacks and as a list."""
+"""Traced runs: the result and time of every instruction, passed to callbacks or collected in a list."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class Traced:
     """The result of one instruction of a run."""
 
     index: int
-    """Its position in its module: the number in ``@3``."""
+    """Its position in its module, the number in ``@3``."""
     name: str
     """The operation's name."""
     result: Value
     instruction: Instruction
     seconds: float
-    """Time that it took, modules that it calls included."""
+    """Time that it took, including modules that it calls."""
 
 
 class Watched(PlannedInterpreter):
-    """An interpreter whose instructions are seen one by one, those of called modules included.
+    """An interpreter that reports every instruction, including those of called modules.
 
-    Bodies of fused kernels count as one instruction. What is constant is computed once, before the
-    first run, and not seen again, unless ``keep`` is set.
+    The body of a fused kernel counts as one instruction. Constants are computed once, before the
+    first run, and not reported again, unless ``keep`` is set.
 
     Args:
         program: The program.
-        keep: See constants too, and leave every result in its own memory, so that it can be kept.
+        keep: Report constants too, and give every result its own memory, so that it can be kept.
         float64: Compute every floating-point value in float64.
     """
 
@@ -50,7 +50,7 @@ class Watched(PlannedInterpreter):
         super().__init__(program, float64)
         self.keep = keep
         self._waiting: list[tuple[Instruction, Value]] = []
-        """Parameters of the main module that were not seen yet, the last one first."""
+        """Parameters of the main module that have not been reported, the last one first."""
 
     def began(self, instruction: Instruction) -> None:
         """An instruction is about to be computed."""
@@ -59,7 +59,7 @@ class Watched(PlannedInterpreter):
         """An instruction was computed."""
 
     def watch(self, inputs: Mapping[str, Any] | None = None) -> list[Any]:
-        """Run, and see it; the values of the program's outputs."""
+        """Run and report; returns the values of the program's outputs."""
         if not self.keep:
             return self.run(inputs)
         checked = check_inputs(self.program, inputs or {})
@@ -70,12 +70,12 @@ class Watched(PlannedInterpreter):
         return outputs
 
     def _see_parameters(self, until: Instruction | None) -> None:
-        """See the parameters that stand before an instruction of the main module."""
+        """Report the parameters before an instruction of the main module."""
         while self._waiting and (until is None or self._waiting[-1][0].order < until.order):
             self._seen_at_once(*self._waiting.pop())
 
     def evaluate(self, module: Module, values: Sequence[Value]) -> list[Value]:
-        """Run a called module; one that is no body of a kernel is watched as the main one is."""
+        """Run a called module; unless it is the body of a kernel, it is reported as the main module is."""
         if module.bypass or not self.keep:
             return super().evaluate(module, values)
         for parameter, value in zip(module.parameters.values(), values, strict=True):
@@ -101,7 +101,7 @@ class Watched(PlannedInterpreter):
 
 
 class Dry(PlannedInterpreter):
-    """Goes through a program without computing anything: the time is that of the interpreter itself."""
+    """Goes through a program without computing anything, to time the interpreter itself."""
 
     def _step(self, step: Step, env: dict[int, Value], hook: Hook | None = None) -> Value:
         for id in step.inputs:
@@ -111,19 +111,19 @@ class Dry(PlannedInterpreter):
 
 
 class Timed(Watched):
-    """Adds up the times of each instruction of a run, by id: a list, for a loop runs its body often."""
+    """Collects the times of each instruction by id, in a list because a loop runs its body repeatedly."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.times: dict[int, list[float]] = {}
 
     def ended(self, instruction: Instruction, value: Value, seconds: float) -> None:
-        """Note the time."""
+        """Record the time."""
         self.times.setdefault(instruction.id, []).append(seconds)
 
 
 class _Calling(Watched):
-    """Calls a function with everything that is computed."""
+    """Calls a function for each computed value."""
 
     def __init__(
         self, program: Program, callback: Callable[[Traced], object], float64: bool
@@ -146,15 +146,15 @@ def run_trace(
     callback: Callable[[Traced], object],
     float64: bool = False,
 ) -> list[Any]:
-    """Run a program and hear of every result, in the order of the run, as MIGraphX's ``run_trace``.
+    """Run a program and report each result in execution order, as MIGraphX's ``run_trace`` does.
 
-    Parameters and literals are heard of too, and instructions of branches and loops each time that they
-    run; bodies of fused kernels are not. Results may be kept: nothing overwrites them.
+    Parameters and literals are reported too, and instructions of branches and loops each time that they
+    run, but not the bodies of fused kernels. Results may be kept: nothing overwrites them.
 
     Args:
         program: The program, compiled or not.
         inputs: An array for each parameter, by name.
-        callback: Called after each instruction; what it raises ends the run.
+        callback: Called after each instruction; an exception that it raises ends the run.
         float64: Compute every floating-point value in float64.
 
     Returns:
@@ -177,4 +177,4 @@ def trace(
 
 
 def _ignore(*_: Any) -> None:
-    """See nothing: what is kept is kept because there is a hook."""
+    """Do nothing; the hook exists so that all values are kept."""

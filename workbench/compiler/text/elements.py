@@ -19,7 +19,7 @@ def elements_text(value: Value) -> str:
 
 
 def preview(value: Value) -> str:
-    """The elements, or the first and last five where there are more than ten."""
+    """The elements; only the first and last five if there are more than ten."""
     if isinstance(value, tuple):
         return "".join(f"{{{preview(v)}}}" for v in value)
     flat = np.asarray(value).ravel()
@@ -36,5 +36,5 @@ def numbers_text(flat: Array) -> str:
 
 
 def is_float(array: Array) -> bool:
-    """Whether the elements are floats, those that NumPy lacks included."""
+    """Whether the elements are floats, including types that NumPy lacks."""
     return array.dtype.kind == "f" or (array.dtype.kind == "V" and array.dtype.names is None)

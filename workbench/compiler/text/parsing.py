@@ -38,13 +38,13 @@ _OPEN, _CLOSE = "([{", ")]}"
 def parse(
     text: str, literals: Mapping[str, Array] | None = None, fill_seed: int | None = None
 ) -> Program:
-    """The program that a text form describes.
+    """Parse the text form of a program.
 
     Args:
-        text: What ``str(program)`` gave.
-        literals: Data of literals by printed name, needed of those whose elements are elided
-            (``{ ... }``); ``text.literals(program)`` gives all.
-        fill_seed: Fill the other elided literals with normal random numbers from this seed.
+        text: The output of ``str(program)``.
+        literals: Elements of literals by printed name, required for those printed as
+            ``{ ... }``; ``text.literals(program)`` returns all.
+        fill_seed: Fill the remaining elided literals with normal random numbers from this seed.
 
     Raises:
         TextError: A line does not parse, or an elided literal has no data; the message names the line.
@@ -168,7 +168,7 @@ class _Reader:
             return literal_of(values, shape)
         if self.random is None:
             self._fail(
-                f"the elements of literal {name} are elided; give them with literals={{{name!r}: array}}, "
+                f"the elements of literal {name} are elided; pass literals={{{name!r}: array}}, "
                 "or fill_seed=0 for random ones"
             )
         drawn = self.random.standard_normal(shape.elements).astype(shape.type.numpy)
@@ -195,7 +195,7 @@ _KINDS = ("sequence(", "optional(")
 
 
 def parse_shape(text: str) -> Shape:
-    """The shape that ``str(shape)`` printed."""
+    """Parse the output of ``str(shape)``."""
     if not text:
         return Shape()
     if text.startswith("["):
@@ -226,7 +226,7 @@ def _ints(text: str) -> list[int]:
 
 
 def parse_operation(text: str) -> Operation:
-    """The operation that ``str(op)`` printed."""
+    """Parse the output of ``str(op)``."""
     if text.startswith("unknown:"):
         return make("unknown:", op=unquoted(text.removeprefix("unknown:")))
     name, bracket, inner = text.partition("[")
@@ -238,7 +238,7 @@ def parse_operation(text: str) -> Operation:
 
 
 def _loaded(text: str, shape: str) -> Operation:
-    """A load, whose shape stands behind the arrow: ``load[offset=0,end=512]``."""
+    """A load, whose shape is printed after the arrow: ``load[offset=0,end=512]``."""
     offset = dict(map(_attribute, split_top(text[5:-1], spaced=False)))["offset"]
     return make("load", shape=parse_shape(shape), offset=int(offset))
 
@@ -254,7 +254,7 @@ def _hints(cls: type[Operation]) -> dict[str, Any]:
 
 
 def convert(text: str, hint: Any) -> Any:
-    """The attribute value of type ``hint`` that ``text`` prints.
+    """Parse an attribute value of type ``hint``.
 
     Raises:
         TextError: The text is not a value of that type.
@@ -281,7 +281,7 @@ def convert(text: str, hint: Any) -> Any:
 
 
 def _float(text: str) -> float:
-    """A float attribute: models and MIGraphX have float32, so this is what its six digits stand for."""
+    """A float attribute: the float32 nearest to its six printed digits, as in models and MIGraphX."""
     value = float(text)
     with np.errstate(over="ignore", under="ignore"):
         single = float(np.float32(value))
@@ -298,12 +298,12 @@ def _convert_simple(text: str, hint: Any) -> Any:
     if issubclass(hint, Enum):
         if found := [m for m in hint if str(m.value) == text]:
             return found[0]
-        raise TextError(f"{text!r} is none of {', '.join(str(m.value) for m in hint)}")
+        raise TextError(f"{text!r}: expected one of {', '.join(str(m.value) for m in hint)}")
     return hint(text)
 
 
 def split_top(text: str, spaced: bool = True) -> list[str]:
-    """Split at the commas that are outside of all brackets; ``spaced`` commas are followed by a space."""
+    """Split at commas outside of all brackets; with ``spaced``, only at commas followed by a space."""
     parts: list[str] = []
     depth, start = 0, 0
     for i, char in enumerate(text):

@@ -1,4 +1,4 @@
-"""The text form of programs, as MIGraphX prints it: names, lines, whole programs. ``parse`` reads it back."""
+"""The text form of programs, as MIGraphX prints it: names, lines, whole programs; ``parse`` reads it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def names(program: Program) -> dict[int, str]:
                 continue
             name = prefix + own
             shown = value_text(name)
-            while shown in taken:  # a parameter of another module prints so too
+            while shown in taken:  # another module's parameter may print the same name
                 name += "'"
                 shown = quoted(name)
             taken.add(shown)
@@ -50,14 +50,14 @@ def names(program: Program) -> dict[int, str]:
 
 
 def _placed(name: str, plain: bool) -> str:
-    """The name of what is called by its place; the module's own name may be an odd one."""
+    """A name made of a module's name and a position; the module's name is quoted where necessary."""
     return name if plain else quoted(name)
 
 
 def literals(program: Program) -> dict[str, Array]:
-    """The elements of every literal, by printed name: with them ``parse`` gives back the very program.
+    """The elements of every literal, by printed name; with them ``parse`` restores the exact program.
 
-    The text alone has the elements of small literals only, to six digits.
+    The text alone contains only the elements of small literals, to six digits.
     """
     named = names(program)
     return {named[i.id]: i.literal.numpy() for i in program.instructions if i.literal is not None}
@@ -103,14 +103,14 @@ def instruction_text(instruction: Instruction, named: dict[int, str]) -> str:
 
 
 def operator_text(instruction: Instruction) -> str:
-    """The operator with its attributes; of a literal, its elements when they are few."""
+    """The operator with its attributes; for a literal, its elements if they are few."""
     if isinstance(instruction.op, Literal):
         return "@literal" + literal_text(instruction.literal)
     return str(instruction.op)
 
 
 def literal_text(literal: Argument | None) -> str:
-    """The elements in braces, or ``{ ... }`` when there are more than ten."""
+    """The elements in braces, or ``{ ... }`` if there are more than ten."""
     if literal is None or literal.shape.elements > _INLINE_ELEMENTS:
         return "{ ... }"
     values: Sequence[Any] = literal.numpy().reshape(-1).tolist()

@@ -1,4 +1,4 @@
-"""Arguments as MIGraphX's files: a shape and its bytes, or the arguments of a tuple."""
+"""Arguments in MIGraphX's files: a shape and its bytes, or the arguments of a tuple."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.shape import Shape
 
 Arguments: TypeAlias = "Argument | tuple[Arguments, ...]"
-"""One argument, or those of a tuple."""
+"""One argument, or the arguments of a tuple."""
 
 
 def shape_of_arguments(argument: Arguments) -> Shape:
@@ -30,7 +30,7 @@ def shape_of_arguments(argument: Arguments) -> Shape:
 
 
 def to_argument_value(argument: Argument | Sequence[Any]) -> dict[str, Any]:
-    """An argument, or a sequence of them as a tuple, as the value of a file."""
+    """The file form of an argument, or of a sequence of them as a tuple."""
     if isinstance(argument, Argument):
         return literal_value(argument)
     parts = tuple(cast("Sequence[Arguments]", argument))
@@ -39,14 +39,14 @@ def to_argument_value(argument: Argument | Sequence[Any]) -> dict[str, Any]:
 
 
 def from_argument_value(value: Any, depth: int = 0) -> Arguments:
-    """The argument, or the tuple of arguments, of a file's value.
+    """The argument, or the tuple of arguments, for a value from a file.
 
     Raises:
-        ModelError: The value is none, or its data have not the size of its shape.
+        ModelError: The value is not an argument, or the size of its data does not fit its shape.
     """
     expect(value, dict, "argument")
     if depth > MAX_DEPTH:
-        raise ModelError(f"argument: over {MAX_DEPTH} tuples lie in each other")
+        raise ModelError(f"argument: tuples nested too deeply; expected at most {MAX_DEPTH} levels")
     if "sub" not in value:
         return literal_of(value, "argument")
     parts = field(value, "sub", list, "argument")
@@ -58,14 +58,14 @@ def from_argument_value(value: Any, depth: int = 0) -> Arguments:
 
 
 def write_argument(argument: Argument | Sequence[Any]) -> bytes:
-    """An argument, or a sequence of them as a tuple, as the bytes of a file."""
+    """The bytes of a file for an argument, or for a sequence of them as a tuple."""
     return write_msgpack(to_argument_value(argument))
 
 
 def read_argument(data: bytes | bytearray | memoryview) -> Arguments:
-    """The argument, or the tuple of arguments, that a file holds.
+    """The argument, or the tuple of arguments, in the bytes of a file.
 
     Raises:
-        ModelError: The data are damaged, hostile or something else.
+        ModelError: The data is damaged, hostile or something else.
     """
     return from_argument_value(read_msgpack(data))

@@ -1,4 +1,4 @@
-"""Programs as files: ``.mxr`` holds msgpack, ``.json`` JSON."""
+"""Program files: ``.mxr`` contains msgpack, ``.json`` JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from workbench.compiler.files.mxr.writing import to_value
 from workbench.compiler.ir.program import Program
 
 SUFFIXES = {".mxr": "msgpack", ".json": "json"}
-"""The form of a file by the end of its name."""
+"""The form of a file by its suffix."""
 
-_NO_PROGRAM = "; no saved program begins so: a model is read by parse_onnx or parse_tf"
+_NO_PROGRAM = "; this is not the start of a saved program; read a model with parse_onnx or parse_tf"
 
 _NOTHING = Compiled()
 
@@ -38,7 +38,7 @@ def save_buffer(program: Program, format: str = "msgpack", compiled: Compiled = 
     Args:
         program: The program.
         format: ``msgpack`` or ``json``.
-        compiled: What is kept of its compilation for a device.
+        compiled: The part of its compilation for a device that the file keeps.
 
     Raises:
         OperationError: The format is neither ``msgpack`` nor ``json``.
@@ -49,12 +49,12 @@ def save_buffer(program: Program, format: str = "msgpack", compiled: Compiled = 
 def load_buffer(
     data: bytes | bytearray | memoryview, format: str = "msgpack", name: str = "the buffer"
 ) -> Program:
-    """The program that the bytes of a file hold.
+    """The program in the bytes of a file.
 
     Args:
         data: The bytes.
         format: ``msgpack`` or ``json``.
-        name: What an error calls the file.
+        name: The name of the file in errors.
 
     Raises:
         ModelError: The file is damaged, hostile or something else; the message says what and where.
@@ -66,7 +66,7 @@ def load_buffer(
 def load_compiled(
     data: bytes | bytearray | memoryview, format: str = "msgpack", name: str = "the buffer"
 ) -> tuple[Program, Compiled]:
-    """The program that the bytes of a file hold, and what they keep of its compilation for a device.
+    """The program in the bytes of a file, and the part of its compilation for a device that they keep.
 
     Raises:
         ModelError: The file is damaged, hostile or something else; the message says what and where.
@@ -77,23 +77,23 @@ def load_compiled(
         value = read(data)
         return from_value(value), compiled_of(value)
     except RecursionError as error:
-        raise ModelError(f"{name}: what it holds lies too deep in itself") from error
+        raise ModelError(f"{name}: its contents are nested too deeply") from error
     except MemoryError as error:
-        raise ModelError(f"{name}: what it holds needs more memory than there is") from error
+        raise ModelError(f"{name}: its contents need more memory than there is") from error
     except WorkbenchError as error:
         hint = "" if format == "json" or _begins_map(data) else _NO_PROGRAM
         raise ModelError(f"{name}: {error}{hint}") from error
 
 
 def _begins_map(data: bytes | bytearray | memoryview) -> bool:
-    """Whether the first byte is that of a map of msgpack's, as a saved program's is."""
+    """Whether the first byte starts a msgpack map, as every saved program does."""
     return len(data) > 0 and (data[0] >> 4 == 8 or data[0] in (0xDE, 0xDF))
 
 
 def save(
     program: Program, path: str | Path, format: str = "msgpack", compiled: Compiled = _NOTHING
 ) -> None:
-    """Write a program to a file; an existing file is replaced once the new one is whole.
+    """Write a program to a file; an existing file is replaced once the new one is complete.
 
     Raises:
         OperationError: The format is neither ``msgpack`` nor ``json``.
@@ -114,7 +114,7 @@ def load(path: str | Path, format: str = "msgpack") -> Program:
 
 
 def read_compiled(path: str | Path, format: str = "msgpack") -> tuple[Program, Compiled]:
-    """Read a program from a file, and what that keeps of its compilation for a device.
+    """Read a program from a file, and the part of its compilation for a device that it keeps.
 
     Raises:
         ModelError: The file is missing, damaged, hostile or something else.
@@ -125,13 +125,13 @@ def read_compiled(path: str | Path, format: str = "msgpack") -> tuple[Program, C
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file; an existing one is replaced once the new one is whole."""
+    """Write a file; an existing one is replaced once the new one is complete."""
     if "\0" in str(path):
         raise FileNotFoundError(f"{str(path)!r}: expected a name without null characters")
     if not path.name or path.is_dir():
         raise IsADirectoryError(f"{path}: expected the name of a file, found a folder")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}; create it first")
     part = path.with_name(path.name + ".part")
     try:
         part.write_bytes(data)

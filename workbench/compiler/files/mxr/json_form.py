@@ -10,7 +10,7 @@ from typing import Any, cast
 from workbench.compiler.errors import ModelError
 
 _UNUSUAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-"""Floats that JSON has no number for; they are written as texts, where MIGraphX would lose them."""
+"""Floats that JSON numbers cannot represent; they are written as strings, where MIGraphX loses them."""
 
 
 def write_json(value: Any) -> str:
@@ -37,27 +37,29 @@ def _plain(value: Any) -> Any:
 
 
 def float_of(value: Any) -> float | None:
-    """The float that a number of a file, or the text of an unusual one, stands for."""
+    """The float for a number in a file, or for the string of a float that JSON cannot represent."""
     if isinstance(value, str):
         return _UNUSUAL.get(value)
     return float(value) if isinstance(value, int | float) else None
 
 
 def read_json(text: str | bytes | bytearray | memoryview) -> Any:
-    """The value that a JSON text holds.
+    """The value of a JSON text.
 
     Raises:
-        ModelError: The text is cut off, no JSON, or its lists lie too deep in each other.
+        ModelError: The text is truncated, not JSON, or nested too deeply.
     """
     try:
         shown = text if isinstance(text, str) else bytes(text).decode("utf-8", "surrogatepass")
         return json.loads(shown, object_pairs_hook=_object, parse_constant=_refuse)
     except RecursionError as error:
-        raise ModelError("the lists lie too deep in each other") from error
+        raise ModelError("the lists are nested too deeply") from error
     except UnicodeDecodeError as error:
         raise ModelError(f"byte {error.start}: the text is not UTF-8: {error.reason}") from error
     except ValueError as error:
-        raise error if isinstance(error, ModelError) else ModelError(f"no JSON: {error}") from error
+        raise (
+            error if isinstance(error, ModelError) else ModelError(f"not JSON: {error}")
+        ) from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Any:
@@ -70,9 +72,9 @@ def _object(pairs: list[tuple[str, Any]]) -> Any:
     if len(found) < len(pairs):
         names = [k for k, _ in pairs]
         twice = next(k for k in names if names.count(k) > 1)
-        raise ModelError(f"key {twice!r} is there twice in one object")
+        raise ModelError(f"key {twice!r} occurs twice in one object")
     return found
 
 
 def _refuse(name: str) -> Any:
-    raise ModelError(f"{name} is no JSON number")
+    raise ModelError(f"{name} is not a JSON number")

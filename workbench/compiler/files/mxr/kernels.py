@@ -1,4 +1,4 @@
-"""The compiled part of a file: kernels for a device, and who copies."""
+"""The compiled part of a file: kernels for a device, and whether runs copy inputs and results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _KEY = "device"
 
 @dataclass(frozen=True)
 class SavedKernel:
-    """A kernel that was compiled. Its machine code does what whoever wrote the file wants it to do."""
+    """A compiled kernel. Its machine code can do anything, so run it only if you trust the file's author."""
 
     name: str
     device: str
-    """What code depends on besides its source: the kind of device, its architecture, versions."""
+    """Everything besides the source that the code depends on: kind of device, architecture, versions."""
     source: str
-    """The SHA-256 of the source that it was compiled from."""
+    """The SHA-256 of the source from which it was compiled."""
     binary: bytes
     log: str = ""
     assembly: str = ""
@@ -28,7 +28,7 @@ class SavedKernel:
 
 @dataclass(frozen=True)
 class Compiled:
-    """The compiled part of a program that a file keeps for a device."""
+    """The compiled part of a program for a device, as kept in a file."""
 
     kernels: tuple[SavedKernel, ...] = ()
     offload_copy: bool = True
@@ -36,7 +36,7 @@ class Compiled:
 
 
 def with_compiled(value: dict[str, Any], compiled: Compiled) -> dict[str, Any]:
-    """A program's value with what was compiled, where MIGraphX's reader passes over it."""
+    """A program's value with its compiled part, placed where MIGraphX's reader ignores it."""
     if compiled == Compiled():
         return value
     kernels = [asdict(k) for k in compiled.kernels]
@@ -45,7 +45,7 @@ def with_compiled(value: dict[str, Any], compiled: Compiled) -> dict[str, Any]:
 
 
 def compiled_of(value: Any) -> Compiled:
-    """The compiled part of a file's value; nothing of it is loaded or run.
+    """The compiled part of a value from a file; nothing of it is loaded or run.
 
     Raises:
         ModelError: It is damaged.

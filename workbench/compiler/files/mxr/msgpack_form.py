@@ -1,4 +1,4 @@
-"""Values as msgpack, as MIGraphX packs them; what is read is walked through before room is made for it."""
+"""Values as msgpack, as MIGraphX packs them; the input is validated before memory is allocated for it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import msgpack
 from workbench.compiler.errors import ModelError
 
 MAX_DEPTH = 100
-"""How deep the tuples of an argument may lie in each other."""
+"""The nesting limit for tuples of arguments."""
 
 CHUNK = 2**32 - 2
-"""Bytes of one piece of binary data; longer data are several pieces."""
+"""The largest size in bytes of one piece of binary data; longer data is split into pieces."""
 
 _TEXT = "surrogatepass"
 
 
 def write_msgpack(value: Any) -> bytes:
-    """A value as msgpack, the way MIGraphX packs it: binary data in a list of pieces, no empty maps."""
+    """A value as msgpack, as MIGraphX packs it: binary data as a list of pieces, no empty maps."""
     try:
         return cast("bytes", msgpack.packb(_plain(value), unicode_errors=_TEXT))
     except OverflowError as error:
@@ -44,10 +44,10 @@ def _plain(value: Any) -> Any:
 
 
 def read_msgpack(data: bytes | bytearray | memoryview) -> Any:
-    """The value that a buffer holds, pieces of binary data joined.
+    """The value in a buffer, with pieces of binary data joined.
 
     Raises:
-        ModelError: The buffer is cut off, longer than its value, or not msgpack; the message says where.
+        ModelError: The buffer is truncated, longer than its value, or not msgpack; the message says where.
     """
     _walk(data)
     try:
@@ -59,30 +59,30 @@ def read_msgpack(data: bytes | bytearray | memoryview) -> Any:
                 list_hook=_list,
                 ext_hook=_extension,
                 unicode_errors=_TEXT,
-                strict_map_key=False,  # the hook says which key
+                strict_map_key=False,  # _object reports the offending key
             ),
         )
     except ModelError:
         raise
     except UnicodeDecodeError as error:
-        raise ModelError(f"a text is not UTF-8: {error.reason}") from error
+        raise ModelError(f"a string is not UTF-8: {error.reason}") from error
     except ValueError as error:
-        raise ModelError(f"no value of a program: {error}") from error
+        raise ModelError(f"not the value of a program: {error}") from error
 
 
 def _walk(data: bytes | bytearray | memoryview) -> None:
-    """Go through a value without making it: after this, what lists claim to hold is there."""
+    """Walk through a value without building it, so that lists cannot claim more than the data contains."""
     walker = cast("Any", msgpack.Unpacker(BytesIO(data), max_buffer_size=len(data) + (1 << 20)))
     try:
         walker.skip()
     except msgpack.OutOfData as error:
         raise ModelError(
-            f"byte {walker.tell()}: the file ends; it is cut off or was tampered with"
+            f"byte {walker.tell()}: the file ends too early; it is truncated or was tampered with"
         ) from error
     except msgpack.StackError as error:
-        raise ModelError(f"byte {walker.tell()}: too many lists lie in each other") from error
+        raise ModelError(f"byte {walker.tell()}: too many nested lists") from error
     except ValueError as error:
-        raise ModelError(f"byte {walker.tell()}: this is no msgpack") from error
+        raise ModelError(f"byte {walker.tell()}: this is not msgpack") from error
     left = len(data) - int(walker.tell())
     if left:
         raise ModelError(f"byte {walker.tell()}: the value ends here, but {left} bytes follow")
@@ -92,8 +92,8 @@ def _object(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if not isinstance(key, str) or key in found:
-            what = f"{key!r} is there twice" if isinstance(key, str) else "a key is no text"
-            raise ModelError(f"{what}; expected keys that are texts, each once")
+            what = f"{key!r} occurs twice" if isinstance(key, str) else "a key is not a string"
+            raise ModelError(f"{what}; expected keys that are strings, each once")
         found[key] = value
     return found
 
@@ -102,7 +102,7 @@ def _list(found: list[Any]) -> Any:
     if not found or not isinstance(found[0], bytes):
         return found
     if not all(isinstance(piece, bytes) for piece in found):
-        raise ModelError("binary data has a piece that is none")
+        raise ModelError("binary data: a piece is not binary; expected bytes")
     return found[0] if len(found) == 1 else b"".join(cast("list[bytes]", found))
 
 

@@ -1,4 +1,4 @@
-"""Programs of the values that MIGraphX's files hold: every part is checked, errors say where it stands."""
+"""Reads programs from the values in MIGraphX's files; every part is checked, and errors say where."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.text.parsing import BYPASSED
 
 MAX_CALLS = 100
-"""How deep modules may call each other."""
+"""The nesting limit for calls of modules."""
 
 
 def from_value(value: Any) -> Program:
-    """The program of a file's value.
+    """The program for a value from a file.
 
     Raises:
-        ModelError: The value is no program, of another version, or wrong somewhere; the message says where.
+        ModelError: The value is not a program, has another version, or is invalid; the message says where.
     """
     expect(value, dict, "the file")
     version = field(value, "version", int, "the file")
     if version != FILE_VERSION:
         raise ModelError(
             f"the file has program file version {version}; this workbench reads version {FILE_VERSION}: "
-            "save the program anew, or import the model that it was made from"
+            "save the program again, or import the model from which it was made"
         )
     made_by = field(value, "migraphx_version", str, "the file")
     if made_by != MIGRAPHX_VERSION:
         warnings.warn(
-            f"the file was written by MIGraphX {made_by}; operations are taken to mean what they mean in "
+            f"the file was written by MIGraphX {made_by}; its operations are read with their meaning in "
             f"{MIGRAPHX_VERSION}",
             stacklevel=2,
         )
@@ -51,7 +51,7 @@ def from_value(value: Any) -> Program:
 
 
 class _Reader:
-    """Builds module by module; a module that is called is built when the call is met."""
+    """Builds module by module; a called module is built when the call is read."""
 
     def __init__(self, value: dict[str, Any]) -> None:
         self.value = value
@@ -72,7 +72,7 @@ class _Reader:
         contexts = field(self.value, "contexts", list, "the file")
         if len(contexts) != len(targets):
             raise ModelError(
-                f"{len(targets)} targets with {len(contexts)} contexts; expected as many"
+                f"{len(targets)} targets with {len(contexts)} contexts; expected equal numbers"
             )
         self._about()
         self.program.keeps_fixed = self._has_single_ranges()
@@ -89,7 +89,7 @@ class _Reader:
         return self.program
 
     def _has_single_ranges(self) -> bool:
-        """Whether a shape in the file is dynamic and all its ranges are single lengths."""
+        """Whether some shape in the file is dynamic with only one-length ranges."""
         try:
             for module in self.modules.values():
                 for node in field(module, "nodes", list, "module"):
@@ -97,11 +97,11 @@ class _Reader:
                     if dims and all(d.is_fixed and d.sym is None for d in dims):
                         return True
         except WorkbenchError:
-            return False  # reading says better what is wrong, and where
+            return False  # building the program reports the error and its location
         return False
 
     def _about(self) -> None:
-        """The program's name, its outputs' names and the model's nodes."""
+        """Read the program's name, its outputs' names and the model's nodes."""
         program, extra = self.program, self.extra
         program.name = expect(extra.get("name", ""), str, "name")
         program.output_names = _texts(extra.get("output_names", []), "output_names")
@@ -117,7 +117,7 @@ class _Reader:
             return module
         if name in self.open or len(self.open) > MAX_CALLS:
             shown = " → ".join([*self.open[-3:], name])
-            raise ModelError(f"{self.at}: the modules {shown} call each other without end")
+            raise ModelError(f"{self.at}: the modules {shown} call each other in a cycle")
         self.open.append(name)
         before, self.at = self.at, f"module {name!r}"
         described = field(self.modules, name, dict, "modules")
@@ -131,7 +131,7 @@ class _Reader:
         return module
 
     def _placed(self, module: Module, node: Any, number: int) -> None:
-        """Add a node; what is wrong with it is said with its place."""
+        """Add a node; errors name its position."""
         before = self.at
         self.at = f"module {module.name!r}, node {number}"
         described: Any = node
@@ -142,7 +142,7 @@ class _Reader:
             self._node(module, node)
         except (RecursionError, MemoryError):
             raise
-        except Exception as error:  # whatever an operation makes of attributes that are nonsense
+        except Exception as error:  # an operation may raise anything for invalid attributes
             kind = "" if isinstance(error, WorkbenchError) else f"{type(error).__name__}: "
             text = f"{kind}{error}"
             raise ModelError(
@@ -153,7 +153,7 @@ class _Reader:
     def _node(self, module: Module, node: Any) -> None:
         output, name = (field(node, k, str, "node") for k in ("output", "name"))
         if output in self.named:
-            raise ModelError(f"output {output!r} is there twice")
+            raise ModelError(f"output {output!r} occurs twice; expected each output once")
         expect(node.get("normalized", False), bool, "normalized")
         shape = shape_of(field(node, "shape", dict, "node"))
         if name == "@param":
@@ -208,7 +208,7 @@ class _Reader:
             module.set_target(instruction, integer(target, "target_ids"))
 
     def _bypass(self) -> None:
-        """Mark the bodies that passes leave alone, if these do not follow from what calls them."""
+        """Mark the bodies that passes leave alone, if the file lists any."""
         for name in _texts(self.extra.get("bypass"), "bypass"):
             if name not in self.program.modules:
                 raise ModelError(f"bypass: module {name!r} is not in the file")
@@ -216,7 +216,7 @@ class _Reader:
 
 
 def _alike(a: Shape, b: Shape) -> bool:
-    """Whether shapes differ in their strides alone."""
+    """Whether shapes differ only in their strides."""
     if not (a.is_tensor and b.is_tensor) or a.is_dynamic or b.is_dynamic:
         return False
     return (a.type, a.lens) == (b.type, b.lens)

@@ -1,4 +1,4 @@
-"""Shapes, symbolic lengths, literals and operations as values of MIGraphX's files, and back."""
+"""Shapes, symbolic lengths, literals and operations as values in MIGraphX's files, and back."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from workbench.compiler.ir.sym.values import from_value, to_value
 
 MAX_INTEGER = 1 << 63
 MAX_REPEATED_BYTES = 1 << 34
-"""The most that a literal may stand for whose elements are repeated; otherwise the data are the bound."""
+"""The size limit of literals with repeated elements; other literals are limited by their data."""
 
 Value = Any
 
 
 def expect(value: Value, kind: type | tuple[type, ...], what: str) -> Any:
-    """The value, if it is of a type.
+    """The value, if it has one of these types.
 
     Raises:
-        ModelError: It is not.
+        ModelError: It has another type.
     """
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
         shown = repr(value)
@@ -48,20 +48,20 @@ def field(value: Value, key: str, kind: type, what: str) -> Any:
     """An entry of an object.
 
     Raises:
-        ModelError: There is none, or it is of another type.
+        ModelError: The entry is missing or has another type.
     """
     if kind is list and isinstance(value, Mapping) and not value.get(key, 0):
-        return []  # what is empty may be written as null, or as an object
+        return []  # an empty list may be written as null, or as an object
     if key not in expect(value, dict, what):
         raise ModelError(f"{what}: {key!r} is missing")
     found = cast("dict[str, Any]", value)[key]
     if kind is dict and not found and found != 0:
-        return {}  # as msgpack has it
+        return {}  # msgpack omits empty maps
     return expect(found, kind, f"{what}: {key}")
 
 
 def integer(value: Value, what: str) -> int:
-    """An integer that is a length, an index or the like."""
+    """An integer, such as a length or an index."""
     found = expect(value, int, what)
     if not -MAX_INTEGER <= found < 2 * MAX_INTEGER:
         raise ModelError(f"{what}: {found} needs more than 64 bits")
@@ -74,7 +74,7 @@ _TYPES = {t.type_name: t for t in DType}
 
 
 def shape_value(shape: Shape) -> Value:
-    """A shape as a file has it."""
+    """The file form of a shape."""
     dims = shape.dims or ()
     value = {
         "type": shape.type.type_name,
@@ -88,10 +88,10 @@ def shape_value(shape: Shape) -> Value:
 
 
 def shape_of(value: Value, what: str = "shape") -> Shape:
-    """The shape of a file's value.
+    """The shape for a value from a file.
 
     Raises:
-        ModelError: The value is none.
+        ModelError: The value is not a shape.
     """
     named = field(value, "type", str, what)
     if (type := _TYPES.get(named)) is None:
@@ -115,7 +115,7 @@ def shape_of(value: Value, what: str = "shape") -> Shape:
 
 
 def dim_value(dim: Dim) -> Value:
-    """A dimension as a file has it."""
+    """The file form of a dimension."""
     if dim.sym is not None:
         return {"range": None, "optimals": None, "sym": to_value(dim.sym)}
     bounds = {"min": dim.min, "max": dim.max}
@@ -124,7 +124,7 @@ def dim_value(dim: Dim) -> Value:
 
 
 def dim_of(value: Value, what: str) -> Dim:
-    """The dimension of a file's value; files before version 8 have no ``range`` around its bounds."""
+    """The dimension for a value from a file; files before version 8 have no ``range`` around its bounds."""
     what = f"{what}: dynamic_dimensions"
     expect(value, dict, what)
     if value.get("sym") is not None:
@@ -146,12 +146,12 @@ def _expression(value: Value, what: str) -> Expr:
 
 
 def literal_value(argument: Argument) -> Value:
-    """An argument as a file has it: the shape, and the bytes that it spans in memory."""
+    """The file form of an argument: the shape, and the bytes that it spans in memory."""
     return {"shape": shape_value(argument.shape), "data": memory_of(argument)}
 
 
 def memory_of(argument: Argument) -> memoryview:
-    """The bytes of an argument as they lie in memory by the strides of its shape."""
+    """The bytes of an argument as laid out in memory by the strides of its shape."""
     shape, array = argument.shape, argument.numpy()
     if not shape.standard:
         whole: Array = np.zeros(shape.element_space, shape.type.numpy)
@@ -162,10 +162,10 @@ def memory_of(argument: Argument) -> memoryview:
 
 
 def literal_of(value: Value, what: str) -> Argument:
-    """The argument of a file's value; its data are shared where they lie well in memory.
+    """The argument for a value from a file; its data is shared if its alignment allows.
 
     Raises:
-        ModelError: The data have not the size of the shape.
+        ModelError: The size of the data does not fit the shape.
     """
     shape = shape_of(field(value, "shape", dict, what), f"{what}: shape")
     if not shape.is_tensor or shape.is_dynamic:
@@ -190,7 +190,7 @@ def _strided(array: Array, shape: Shape, *, writeable: bool = True) -> Array:
     if shape.standard or not shape.elements:
         return array.reshape(shape.lens or (0,))
     strides = [s * shape.type.size for s in shape.strides]
-    bits = array.view(f"u{array.itemsize}")  # NumPy strides no small floats
+    bits = array.view(f"u{array.itemsize}")  # NumPy cannot restride the small floats
     return as_strided(bits, shape.lens, strides, writeable=writeable).view(array.dtype)
 
 
@@ -198,12 +198,12 @@ def _strided(array: Array, shape: Shape, *, writeable: bool = True) -> Array:
 
 
 def operation_name(op: Operation) -> str:
-    """The name that a file calls an operation by."""
+    """The name of an operation in a file."""
     return f"unknown:{op.op}" if isinstance(op, Unknown) else op.name
 
 
 def operation_value(op: Operation) -> Value:
-    """The attributes of an operation as a file has them."""
+    """The file form of an operation's attributes."""
     if isinstance(op, Param):
         return {"parameter": op.parameter}
     if isinstance(op, Unknown):
@@ -213,13 +213,13 @@ def operation_value(op: Operation) -> Value:
 
 
 def _coded(value: object, hint: object) -> object:
-    """The member that the word of an enum stands for; other values as they are."""
+    """The enum member for its name; other values unchanged."""
     coded = isinstance(hint, type) and issubclass(hint, Enum) and not isinstance(value, Enum)
     return cast("Callable[[object], object]", hint)(value) if coded else value
 
 
 def attribute_value(value: object) -> Value:
-    """One attribute: an enum is its number, an operation its name and attributes."""
+    """The file form of an attribute: an enum is its number, an operation its name and attributes."""
     match value:
         case tuple() | list():
             return [attribute_value(v) for v in cast("Sequence[object]", value)]
@@ -243,11 +243,11 @@ def attribute_value(value: object) -> Value:
 
 
 def operation_of(name: str, attributes: Value) -> Operation:
-    """The operation of a file's name and attributes; attributes that are not there have their defaults.
+    """The operation for a name and attributes from a file; missing attributes get their defaults.
 
     Raises:
-        ModelError: An attribute is unknown, or no value of its type.
-        OperationError: There is no operation of this name.
+        ModelError: An attribute is unknown, or its value has another type.
+        OperationError: There is no operation with this name.
     """
     if name.startswith("unknown:"):
         return Unknown(op=name.removeprefix("unknown:"))
@@ -274,10 +274,10 @@ def _hints(cls: type[Operation]) -> dict[str, Any]:
 
 
 def attribute_of(value: Value, hint: Any, what: str) -> Any:
-    """The attribute of type ``hint`` that a file's value stands for.
+    """The attribute of type ``hint`` for a value from a file.
 
     Raises:
-        ModelError: The value is none of that type.
+        ModelError: The value does not have that type.
     """
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):

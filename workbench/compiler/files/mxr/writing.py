@@ -1,4 +1,4 @@
-"""Programs as the values that MIGraphX's files hold, version 8."""
+"""Programs as values for MIGraphX's files, version 8."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from workbench.compiler.text.printing import printed_modules
 FILE_VERSION = 8
 MIGRAPHX_VERSION = "2.16.0"
 EXTRA = "workbench"
-"""The key of what MIGraphX does not know; its reader passes over it, and it is only there if needed."""
+"""The key for what MIGraphX's form lacks; its reader ignores it, and it is written only if needed."""
 
 
 def to_value(program: Program) -> dict[str, Any]:
-    """A program as the value of a file; ``from_value`` gives the same program back.
+    """The file form of a program; ``from_value`` restores the same program.
 
-    Node names, lineage and the like, which MIGraphX's form has no place for, are under ``workbench``.
+    Node names, lineage and other facts that MIGraphX's form lacks are under ``workbench``.
     """
     named = _names(program)
     modules = printed_modules(program)
@@ -42,7 +42,7 @@ def to_value(program: Program) -> dict[str, Any]:
 
 
 def _names(program: Program) -> dict[int, str]:
-    """The names of nodes: as in the text form, except that odd names are not quoted."""
+    """The names of nodes: as in the text form, but never quoted."""
     found: dict[int, str] = {}
     taken: set[str] = set()
     for module in program.modules.values():
@@ -81,7 +81,7 @@ def _node_value(instruction: Instruction, named: Mapping[int, str]) -> dict[str,
 
 
 def _extra(program: Program, modules: Sequence[Module]) -> dict[str, Any]:
-    """The facts of a program beyond MIGraphX's form."""
+    """The facts of a program that MIGraphX's form lacks."""
     nodes = [asdict(s) for s in program.source_nodes.values()]
     parts = {m.name: part for m in modules if (part := _module_extra(m))}
     reached = len(program.reachable_modules())
@@ -97,7 +97,7 @@ def _extra(program: Program, modules: Sequence[Module]) -> dict[str, Any]:
 
 
 def _bypass(modules: Sequence[Module]) -> list[str] | None:
-    """The names of the bodies that passes leave alone, if these do not follow from what calls them."""
+    """The names of the bodies that passes leave alone, if their callers do not imply them."""
     called = {m.name for one in modules for i in one if i.name in BYPASSED for m in i.modules}
     marked = [m.name for m in modules if m.bypass]
     return None if called == set(marked) else marked

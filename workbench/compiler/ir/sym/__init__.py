@@ -1,4 +1,4 @@
-"""Symbolic lengths: expressions of symbols, their text and form in files, and their values in a run."""
+"""Symbolic lengths: expressions of symbols, their text and file forms, and their values in a run."""
 
 from workbench.compiler.ir.sym.expression import Expr as Expr
 from workbench.compiler.ir.sym.expression import lit as lit

@@ -1,4 +1,4 @@
-"""Values of symbols in a run, which follow from the lengths of its inputs."""
+"""Values of symbols in a run, derived from the lengths of its inputs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.sym.expression import Expr
 
 bound: ContextVar[Mapping[Expr, int]] = ContextVar("bound", default={})  # noqa: B039 (read only)
-"""The values of symbols in the run that is under way."""
+"""The values of symbols in the current run."""
 
 
 def bindings(inputs: Iterable[tuple[str, Shape, Any]]) -> dict[Expr, int]:
     """The values of the symbols in the shapes of named inputs.
 
     Raises:
-        InputError: One symbol has two values, or a length is no value of its expression.
+        InputError: A symbol would have two values, or a length is not a value of its expression.
     """
     dims = [found for name, shape, value in inputs for found in _symbolic(name, shape, value)]
     values: dict[Expr, int] = {}
@@ -41,7 +41,7 @@ def bindings(inputs: Iterable[tuple[str, Shape, Any]]) -> dict[Expr, int]:
 
 
 def specialised(op: Operation, values: Mapping[Expr, int]) -> Operation:
-    """An operation whose attributes have lengths for symbols: lens for dimensions, static shapes."""
+    """An operation with lengths for the symbols in its attributes: lens for dimensions, static shapes."""
     changes: dict[str, Any] = {}
     attributes = op.attributes() if values else {}
     for key, value in attributes.items():
@@ -65,7 +65,7 @@ def _symbolic(name: str, shape: Shape, value: Any) -> Iterable[tuple[str, Expr, 
 
 
 def _solved(sym: Expr, symbol: Expr, length: int, values: Mapping[Expr, int]) -> int | None:
-    """The value of a symbol for which an expression that grows with it is a length."""
+    """The value of a symbol at which a growing expression equals a length; None if there is none."""
     low, high = symbol.interval
     while low < high:
         middle = (low + high) // 2

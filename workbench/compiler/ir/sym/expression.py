@@ -30,7 +30,7 @@ from workbench.compiler.ir.sym.nodes import (
 )
 
 _CORNERS = 12
-"""Symbols whose bounds are all tried for an interval; of more, bounds are estimated."""
+"""Up to this many symbols, intervals try all bounds; beyond it they are estimated."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_]*)|(.))", re.DOTALL)
@@ -39,17 +39,17 @@ _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_]*)|(.))", re.DOTALL)
 class Expr:
     """An integer expression of symbols, expanded and sorted: equal expressions compare equal.
 
-    A symbol is its name and its bounds; the lengths worth compiling for travel along, uncompared.
+    A symbol is identified by its name and bounds; its optimal values are carried along but not compared.
     """
 
     __slots__ = ("__dict__", "best", "node")
 
     node: Node
     best: Mapping[Node, tuple[int, ...]]
-    """The optimal values of each symbol that has some."""
+    """The optimal values of the symbols that have any."""
 
     def __init__(self, node: Node, best: Mapping[Node, tuple[int, ...]] | None = None) -> None:
-        """Hold a canonical node; ``var``, ``lit`` and ``parse`` make expressions."""
+        """Wrap a canonical node; ``var``, ``lit`` and ``parse`` make expressions."""
         self.node = node
         self.best = best or {}
 
@@ -81,11 +81,11 @@ class Expr:
         return tuple(sorted({v for v in values if v >= 0}))
 
     def evaluate(self, values: Mapping[Expr, int] | None = None) -> int:
-        """The value where symbols have these values.
+        """The value for these values of the symbols.
 
         Raises:
-            ShapeError: A key is no symbol, a symbol has no value and more than one is possible, or
-                the result is negative or a division by zero.
+            ShapeError: A key is not a symbol, a symbol that is not fixed has no value, the result is
+                negative, or a divisor is 0.
         """
         given = {_key(k): v for k, v in (values or {}).items()}
         for node in symbols_of(self.node):
@@ -99,10 +99,10 @@ class Expr:
         return found
 
     def subs(self, values: Mapping[Expr, Expr | int]) -> Expr:
-        """The expression with symbols replaced by others.
+        """The expression with symbols replaced.
 
         Raises:
-            ShapeError: A key is no symbol.
+            ShapeError: A key is not a symbol.
         """
         given = {_key(k): expression(v) for k, v in values.items()}
         best = {n: b for n, b in self.best.items() if n not in given}
@@ -111,10 +111,10 @@ class Expr:
         return Expr(replaced(self.node, {k: v.node for k, v in given.items()}), best)
 
     def less(self, other: Expr | int) -> bool:
-        """Whether this is less than another expression, whatever the symbols are.
+        """Whether this is less than another expression for all values of the symbols.
 
         Raises:
-            ShapeError: It depends on the symbols.
+            ShapeError: The answer depends on the symbols.
         """
         low, high = (expression(other) - self).interval
         if low < 0 < high:
@@ -185,7 +185,7 @@ class Expr:
 
 
 def var(name: str, low: int = 1, high: int = 1, optimals: Iterable[int] = ()) -> Expr:
-    """A symbol: a length that is between two bounds and, wherever it stands, the same.
+    """A symbol: a length between two bounds that is the same wherever it occurs.
 
     Raises:
         ShapeError: The name is not an identifier, the bounds are not 1 <= low <= high, or an optimal
@@ -213,14 +213,14 @@ def expression(value: Expr | int) -> Expr:
 
 
 def parse(text: str, symbols: Mapping[str, Expr] | None = None) -> Expr | None:
-    """The expression that a text writes; None for a blank one.
+    """Parse an expression; None for blank text.
 
     Args:
         text: ``+ - * /``, parentheses, names and decimal integers.
-        symbols: What names stand for; another name is a symbol with the bounds 1 and 1.
+        symbols: Known symbols by name; any other name is a symbol with the bounds 1 and 1.
 
     Raises:
-        ShapeError: The text is no such expression.
+        ShapeError: The text is not an expression.
     """
     return _Parser(text, symbols or {}).read() if text.strip() else None
 
@@ -294,5 +294,5 @@ def _kept(best: Mapping[Node, tuple[int, ...]], node: Node) -> Mapping[Node, tup
 
 def _key(symbol: Expr) -> Node:
     if symbol.node[0] != SYMBOL:
-        raise ShapeError(f"{symbol} is no symbol; only symbols have values")
+        raise ShapeError(f"{symbol} is not a symbol; only symbols have values")
     return symbol.node

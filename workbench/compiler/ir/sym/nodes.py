@@ -1,4 +1,4 @@
-"""Canonical nodes of symbolic lengths: what sums, products and quotients simplify to, and their text."""
+"""Canonical nodes of symbolic lengths: simplified sums, products and quotients, and their text."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ INTEGER, SYMBOL, SUM, PRODUCT, QUOTIENT = range(5)
 
 An integer holds its value; a symbol its name, least and largest value; a sum its constant and pairs
 of term and coefficient; a product its coefficient and pairs of base and exponent; a quotient its
-numerator and denominator. So Python's order of tuples is the canonical order.
+numerator and denominator. Python's order of tuples is therefore the canonical order.
 """
 
 DEPTH = 100
-"""How deep expressions may nest, and how many factors a product may have."""
+"""The limit on the nesting of expressions and on the factors of a product."""
 
 TERMS = 512
-"""How many terms a sum may have."""
+"""The limit on the terms of a sum."""
 
 
 def _integer(value: int) -> Node:
@@ -32,7 +32,7 @@ def _integer(value: int) -> Node:
 
 
 def bindings(values: Mapping[Node, int]) -> str:
-    """Values of symbols as an error shows them."""
+    """Values of symbols, formatted for an error message."""
     return ", ".join(f"{n[1]}={v}" for n, v in sorted(values.items())) or "no symbols"
 
 
@@ -74,7 +74,7 @@ def _from_factors(coefficient: int, factors: Terms) -> Node:
     if coefficient == 1 and len(kept) == 1 and kept[0][1] == 1:
         return kept[0][0]
     if sum(map(itemgetter(1), kept)) > DEPTH:
-        raise ShapeError(f"a product of more than {DEPTH} factors")
+        raise ShapeError(f"a product of too many factors; expected {DEPTH} at most")
     return (PRODUCT, coefficient, tuple(kept))
 
 
@@ -122,14 +122,14 @@ def multiply(a: Node, b: Node) -> Node:
 
 
 def _addends(node: Node) -> list[Node]:
-    """The nodes whose sum a node is."""
+    """The terms of a sum; any other node is its own only term."""
     constant, terms = _terms(node)
     first = [_integer(constant)] if constant else []
     return [*first, *(_scaled(t, c) for t, c in terms.items())] or [_integer(0)]
 
 
 def divide(a: Node, b: Node) -> Node:
-    """The quotient, truncated towards zero; what both sides share cancels.
+    """The quotient, truncated towards zero; common factors cancel.
 
     Raises:
         ShapeError: The divisor is 0.
@@ -147,7 +147,7 @@ def divide(a: Node, b: Node) -> Node:
 
 
 def _divided(a: Node, by: int) -> Node:
-    """Divided by an integer: at once where nothing is truncated, or all of it is known."""
+    """The quotient by an integer, simplified if nothing is truncated or all of it is known."""
     if a[0] == INTEGER:
         return _integer(truncated(a[1], by))
     if a[0] == PRODUCT and a[1] % by == 0:
@@ -159,7 +159,7 @@ def _divided(a: Node, by: int) -> Node:
 
 def _quotient(a: Node, b: Node) -> Node:
     if _nesting(a) > DEPTH or _nesting(b) > DEPTH:
-        raise ShapeError(f"more than {DEPTH} divisions within one another")
+        raise ShapeError(f"too many nested divisions; expected {DEPTH} at most")
     return (QUOTIENT, a, b)
 
 
@@ -173,7 +173,7 @@ def _nesting(node: Node) -> int:
 
 
 def _cancelled(a: Node, b: Node) -> tuple[Node, Node] | None:
-    """Two products without the factors that they share; None if they share none."""
+    """Two products without their common factors; None if they have none."""
     (m, above), (n, below) = _factors(a), _factors(b)
     shared = {base: min(e, below[base]) for base, e in above.items() if base in below}
     if not shared:
@@ -184,7 +184,7 @@ def _cancelled(a: Node, b: Node) -> tuple[Node, Node] | None:
 
 
 def truncated(a: int, b: int) -> int:
-    """``a / b`` as integers divide in C: towards zero."""
+    """``a / b`` truncated towards zero, as C divides."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
@@ -199,10 +199,10 @@ def symbols_of(node: Node) -> set[Node]:
 
 
 def value_of(node: Node, values: Mapping[Node, int]) -> int:
-    """The value where symbols have these values.
+    """The value for these values of the symbols.
 
     Raises:
-        ShapeError: A symbol has none, or a divisor is 0.
+        ShapeError: A symbol has no value, or a divisor is 0.
     """
     kind = node[0]
     if kind == INTEGER:
@@ -222,7 +222,7 @@ def value_of(node: Node, values: Mapping[Node, int]) -> int:
 
 
 def spanned(node: Node) -> tuple[int, int]:
-    """Bounds by interval arithmetic, for expressions of many symbols."""
+    """Bounds by interval arithmetic, for expressions with many symbols."""
     kind = node[0]
     if kind == INTEGER:
         return node[1], node[1]
@@ -273,7 +273,7 @@ _ADD, _MULTIPLY = 1, 2
 
 
 def text_of(node: Node, within: int) -> str:
-    """A node's text; in parentheses where what it stands within binds more strongly."""
+    """A node's text, in parentheses where the surrounding operator binds more strongly."""
     kind = node[0]
     if kind == INTEGER:
         return str(node[1])

@@ -1,4 +1,4 @@
-"""Symbolic dimensions in the text form: their symbols' bounds, and the shapes that print them."""
+"""Symbolic dimensions in the text form: the bounds of symbols, and the printing of shapes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _known: ContextVar[Mapping[str, Expr] | None] = ContextVar("_known", default=Non
 
 @contextmanager
 def symbols_of_text(text: str) -> Generator[None]:
-    """Within this, expressions mean the symbols whose bounds stand somewhere in a text."""
+    """Parse expressions inside with the symbols whose bounds occur in a text."""
     token = _known.set(symbols(text, {}))
     try:
         yield
@@ -30,10 +30,10 @@ def symbols_of_text(text: str) -> Generator[None]:
 
 
 def symbols(text: str, known: Mapping[str, Expr]) -> dict[str, Expr]:
-    """The symbols in a text by name: those that stand alone with their bounds, then others.
+    """The symbols in a text by name: first those printed alone with their bounds, then the others.
 
-    The bounds of a symbol that never stands alone follow from those of an expression in which it is
-    the only such one.
+    The bounds of a symbol that is never printed alone are solved from the bounds of an expression in which
+    it is the only unknown.
     """
     bounded = [(m[1].strip(), int(m[2]), int(m[3])) for m in _BOUNDED.finditer(text)]
     found = dict(known)
@@ -50,7 +50,7 @@ def symbols(text: str, known: Mapping[str, Expr]) -> dict[str, Expr]:
 def _solved(
     text: str, name: str, wanted: tuple[int, int], known: Mapping[str, Expr]
 ) -> Expr | None:
-    """The symbol whose bounds give an expression its own; None if that is not to be found."""
+    """The symbol whose bounds give an expression its bounds; None if they cannot be determined."""
     try:
         made = parse(text, {**known, name: var(name, 1, _MOST)})
         if made is None:
@@ -72,7 +72,7 @@ def _solved(
 
 
 def _least(expression: Expr, name: str, wanted: int, corner: int) -> int:
-    """The least value of a symbol for which a growing expression reaches a value."""
+    """The least value of a symbol for which a growing expression reaches ``wanted``."""
     others = {s: s.node[2 + corner] for s in expression.symbols if s.node[1] != name}
     own = next(s for s in expression.symbols if s.node[1] == name)
     low, high = 1, _MOST
@@ -84,10 +84,10 @@ def _least(expression: Expr, name: str, wanted: int, corner: int) -> int:
 
 
 def read_dim(text: str) -> Dim:
-    """The dimension that ``str(dim)`` printed: a number, a range, or an expression with its bounds.
+    """Parse the output of ``str(dim)``: a number, a range, or an expression with its bounds.
 
     Raises:
-        TextError: It is none of these, or a symbol has bounds that no text says.
+        TextError: It is none of these, or the text gives no bounds for a symbol.
     """
     inner, bracket, bounds = text.rstrip("]").partition("[")
     inner = inner.strip()
@@ -112,12 +112,12 @@ def _read(text: str) -> Expr:
 
 
 def is_symbolic(parts: Sequence[str]) -> bool:
-    """Whether printed dimensions are of a symbolic shape: expressions and numbers."""
+    """Whether printed dimensions belong to a symbolic shape: only expressions and numbers."""
     return any(_NAME.search(p) for p in parts)
 
 
 def read_dims(parts: Sequence[str]) -> list[Dim]:
-    """Dimensions; where one is an expression and none a range, numbers are literals too."""
+    """Parse dimensions; if one is an expression and none a range, numbers become literals."""
     dims = [read_dim(p) for p in parts]
     loose = any(d.sym is None and not d.is_fixed for d in dims)
     if loose or not any(d.sym is not None for d in dims):
@@ -126,10 +126,10 @@ def read_dims(parts: Sequence[str]) -> list[Dim]:
 
 
 def read_shape(type: DType, dims: Sequence[str], strides: Sequence[str]) -> Shape:
-    """The symbolic shape whose dimensions and strides were printed.
+    """Parse a symbolic shape from its printed dimensions and strides.
 
     Raises:
-        TextError: A symbol has bounds that no text says.
+        TextError: The text gives no bounds for a symbol.
     """
     token = _known.set(symbols(", ".join(dims), _known.get() or {}))
     try:

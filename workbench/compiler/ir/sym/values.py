@@ -1,4 +1,4 @@
-"""Symbolic lengths as plain values, for files: MIGraphX's structure, checked when it is read."""
+"""Symbolic lengths as plain values for files, in MIGraphX's structure; checked when they are read."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def _value(node: Node, whole: Expr) -> dict[str, Value]:
 
 
 def from_value(value: Value, depth: int = 0) -> Expr:
-    """The expression that ``to_value`` gave; simplified again, whatever the value says.
+    """The expression that ``to_value`` stored, simplified again.
 
     Raises:
-        ShapeError: The value is no such expression, or one that is too large.
+        ShapeError: The value is not such an expression, or is too large.
     """
     if not isinstance(value, Mapping) or depth > DEPTH:
         raise ShapeError(
@@ -102,5 +102,5 @@ def _listed(fields: Mapping[str, Value], key: str, default: list[Value] | None =
         raise ShapeError(f"symbolic expression: {key} is {found!r:.60}; expected a list")
     parts = cast("list[Any]", found)
     if key != "optimals" and not all(isinstance(p, Mapping) for p in parts):
-        raise ShapeError(f"symbolic expression: {key} holds something that is no dict")
+        raise ShapeError(f"symbolic expression: an entry of {key} is not a dict; expected a dict")
     return parts
