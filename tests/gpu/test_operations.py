@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 import workbench as wb
-from tests.compiler.test_operations import OPERATIONS, SAMPLED
+from tests.compiler.ops.test_operations import OPERATIONS, SAMPLED
 from tests.compiler.variants import cases, computed, expect_close, said
 from tests.gpu.harness import built, planned, run_all
 from workbench.compiler.errors import OperationError

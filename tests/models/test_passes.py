@@ -24,7 +24,7 @@ TRAINED = [m for m in MODELS.values() if m.kind == "wheel"]
 
 
 def subjects() -> list[object]:
-    """The models; small ones are subjects of tests/compiler/test_each_pass.py."""
+    """The models; small ones are subjects of tests/compiler/passes/test_each_pass.py."""
     found = [m for m in MODELS.values() if m.kind != "small"]
     return [
         pytest.param(m, id=m.name, marks=[] if m in TRAINED else [pytest.mark.models])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.compiler.test_module_operations import CASES
+from tests.compiler.ops.test_module_operations import CASES
 from tests.pages.imports import trials
 from workbench.compiler.errors import EvaluationError, InputError
 from workbench.compiler.ir.argument import Argument

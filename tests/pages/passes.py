@@ -3,7 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
-from tests.compiler.test_pass_texts import Case, cases
+from tests.compiler.passes.test_pass_texts import Case, cases
 from workbench.compiler.passes.base import Pass, Pipeline, RewritePass, all_passes
 from workbench.compiler.passes.pipelines import MAKERS, PIPELINES
 

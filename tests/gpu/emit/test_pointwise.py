@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.compiler.test_operations import SAMPLED
+from tests.compiler.ops.test_operations import SAMPLED
 from tests.compiler.variants import TYPES, Operand, expect_close
 from tests.gpu.emit.bodies import Made, Use, bits, edges, together
 from workbench.compiler.ir.dtypes import DType

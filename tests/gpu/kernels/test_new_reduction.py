@@ -5,7 +5,7 @@ from collections.abc import Generator
 import numpy as np
 import pytest
 
-from tests.compiler import test_operations as contract
+from tests.compiler.ops import test_operations as contract
 from tests.compiler.variants import cases, checked, computed, expect_close, retyped, said
 from tests.gpu.harness import run_one, run_program
 from workbench.compiler.ir.dtypes import Array, DType

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.compiler.test_rules import differing
+from tests.compiler.passes.test_rules import differing
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape

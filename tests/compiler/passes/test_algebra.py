@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.compiler.test_rules import differing
+from tests.compiler.passes.test_rules import differing
 from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver.conftest import Call
+from tests.compat.migraphx.driver.conftest import Call
 from workbench.compiler.files import mxr
 from workbench.gpu.code import cache as code_cache
 

@@ -16,7 +16,7 @@ from workbench.compiler.text.printing import parse, to_text
 
 OPERATIONS = all_operations()
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "operations.txt"
+GOLDEN = Path(__file__).parents[2] / "golden" / "operations.txt"
 LINES = GOLDEN.read_text(encoding="utf-8").splitlines()
 random = np.random.default_rng(0)
 

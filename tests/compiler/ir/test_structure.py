@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.compiler.test_operations import SAMPLED
+from tests.compiler.ops.test_operations import SAMPLED
 from tests.compiler.variants import Operand, cases, computed, inferred, shapes
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import all_operations, names_where

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.compiler.passes.test_rules import differing
 from tests.compiler.programs import with_buffers
 from tests.compiler.rule_samples import Sample, samples
-from tests.compiler.test_rules import differing
 from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.errors import EvaluationError, GraphError, OperationError

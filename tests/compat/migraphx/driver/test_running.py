@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.driver.conftest import Call
+from tests.compat.migraphx.driver.conftest import Call
 from workbench.compiler.builds.targets import Target
 from workbench.compiler.files import mxr
 from workbench.compiler.ir.argument import Argument

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver.conftest import Call
+from tests.compat.migraphx.driver.conftest import Call
 from workbench import cli
 from workbench.compat.migraphx.driver import main
 from workbench.compat.migraphx.driver.dimensions import by_name, dim, dims, relaxed_json
@@ -19,7 +19,7 @@ from workbench.compat.migraphx.driver.options import COMMANDS, parser_of
 from workbench.compiler.ir.shape import Dim
 from workbench.knobs import Knobs
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import json_format
 
 import workbench as wb
-from tests.driver.conftest import Call
+from tests.compat.migraphx.driver.conftest import Call
 from workbench.compiler.files import mxr
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.compiler.passes.test_rules import differing
 from tests.compiler.programs import with_buffers
 from tests.compiler.rule_samples import written_out
-from tests.compiler.test_rules import differing
 from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.validate import validate
@@ -27,7 +27,7 @@ from workbench.compiler.record.recording import Recording
 from workbench.compiler.run.reference import run
 from workbench.compiler.text.printing import parse
 
-FOLDER = Path(__file__).parent / "passes"
+FOLDER = Path(__file__).parent
 ROUNDING = {
     "simplify_qdq": 5e-2,
     "quantize_float": 2e-2,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.compiler.passes.test_rules import RULES
 from tests.compiler.rule_samples import samples
-from tests.compiler.test_rules import RULES
 from workbench.compiler.rewrite import Rewriter, constant, either, literal, op, pointwise, var
 from workbench.compiler.run.reference import Interpreter
 

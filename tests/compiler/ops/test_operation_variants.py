@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tests.compiler.test_operations import BITS, OF_COLLECTIONS, OF_NETWORKS, SAMPLED
+from tests.compiler.ops.test_operations import BITS, OF_COLLECTIONS, OF_NETWORKS, SAMPLED
 from tests.compiler.variants import (
     Operand,
     cases,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import workbench.compiler.ops  # noqa: F401  # registers every operation
-from tests.compiler import test_collection, test_module_operations, test_recurrent
-from tests.compiler.test_operations import SAMPLED
+from tests.compiler.ops import test_collection, test_module_operations, test_recurrent
+from tests.compiler.ops.test_operations import SAMPLED
 from tests.compiler.variants import Operand, cases
 from workbench.compiler.arrays import memory, parallel
 from workbench.compiler.errors import EvaluationError

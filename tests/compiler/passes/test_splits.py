@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.compiler.test_rules import differing
+from tests.compiler.passes.test_rules import differing
 from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
