@@ -3,13 +3,15 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 
-LENS = [(2, 3), (3, 2), (2, 2, 3), (4,)]
+LENS = [(2, 3), (3, 2), (2, 2, 3), (4,), (), (1,)]
 UNARY = ["relu", "neg", "tanh", "sigmoid", "abs", "sqrt"]
 BINARY = ["add", "mul", "sub", "max"]
+ANY_RANK = ["unary", "binary", "transpose", "broadcast", "reshape", "unsqueeze"]
+RANKED = ["reduce", "sum", "gather"]
 
 
 @st.composite
@@ -34,8 +36,8 @@ def programs(draw: st.DrawFn, max_size: int = 12) -> Program:
 def _grow(draw: st.DrawFn, program: Program, values: list[Instruction]) -> Instruction:
     main = program.main
     x = draw(st.sampled_from(values))
-    kind = draw(st.sampled_from(["unary", "binary", "transpose", "broadcast", "reduce", "reshape"]))
     lens = x.shape.lens
+    kind = draw(st.sampled_from([*ANY_RANK, *(RANKED if lens else ())]))
     if kind == "unary":
         return main.add(draw(st.sampled_from(UNARY)), x)
     if kind == "binary":
@@ -46,9 +48,18 @@ def _grow(draw: st.DrawFn, program: Program, values: list[Instruction]) -> Instr
         return main.add("transpose", x, permutation=order)
     if kind == "broadcast":
         return main.add("multibroadcast", x, out_lens=(2, *lens)) if len(lens) < 4 else x
-    if kind == "reduce":
-        return main.add("reduce_sum", x, axes=[draw(st.integers(0, len(lens) - 1))])
+    if kind == "unsqueeze":
+        return main.add("unsqueeze", x, axes=[draw(st.integers(0, len(lens)))])
+    if kind in RANKED:
+        return _along(main, kind, x, draw(st.integers(0, len(lens) - 1)))
     return main.add("reshape", x, dims=[int(np.prod(lens))])
+
+
+def _along(main: Module, kind: str, x: Instruction, axis: int) -> Instruction:
+    if kind == "gather":  # by an index of rank 0
+        return main.add("gather", x, main.add_literal(np.int64(0)), axis=axis)
+    summed = main.add("reduce_sum", x, axes=[axis])
+    return main.add("squeeze", summed, axes=[axis]) if kind == "sum" else summed
 
 
 def inputs_for(program: Program, seed: int = 0) -> dict[str, np.ndarray]:

@@ -65,7 +65,7 @@ def computed(
     op: Operation, operands: Sequence[Operand], shape: Shape | None = None
 ) -> list[np.ndarray]:
     """The results; no operand may be written to, but a buffer, and no warning may leak."""
-    inputs = [np.atleast_1d(x.array).view() for x in operands]
+    inputs = [x.array.view() for x in operands]
     if isinstance(op, Written):
         inputs[-1] = inputs[-1].copy(order="K")
     for x in inputs[:-1] if isinstance(op, Written) else inputs:
@@ -80,7 +80,10 @@ def computed(
 
 
 def parts(value: Any) -> list[np.ndarray]:
-    return [p for v in value for p in parts(v)] if isinstance(value, tuple) else [value]
+    if isinstance(value, tuple):
+        return [p for v in value for p in parts(v)]
+    # NumPy makes a number of what has rank 0: so does an operation, and the interpreters make it an array.
+    return [np.asarray(value) if isinstance(value, np.generic) else value]
 
 
 def inferred(op: Operation, found: Sequence[Shape]) -> Shape | None:
@@ -112,13 +115,10 @@ def checked(op: Operation, operands: Sequence[Operand]) -> list[np.ndarray] | No
         return None
     whole = parts_of(shape)
     assert len(whole) == len(results), f"{len(results)} results for {shape}"
-    scalars = any(not x.array.ndim for x in operands)
     for one, result in zip(whole, results, strict=True):
         assert isinstance(result, np.ndarray), type(result)
         assert result.dtype == one.type.numpy, f"{result.dtype} for {one}"
-        # No array tells the scalar {1} from one element: the interpreter gives it its lens.
-        if not (scalars and one.dims is None and result.size == one.elements):
-            expect_fits(one, result)
+        expect_fits(one, result)
     if not any(s.is_dynamic for s in whole):
         counts = op.flops(shapes(operands), shape), op.bytes(shapes(operands), shape)
         assert all(isinstance(n, int) and n >= 0 for n in counts), counts
@@ -131,7 +131,7 @@ def parts_of(shape: Shape) -> list[Shape]:
 
 def expect_fits(shape: Shape, result: np.ndarray) -> None:
     if shape.dims is None:
-        assert result.shape == (shape.lens or (0,)), f"{result.shape} for {shape}"
+        assert result.shape == shape.array_lens, f"{result.shape} for {shape}"
         return
     assert len(shape.dims) == result.ndim, f"{result.shape} for {shape}"
     lens = zip(shape.dims, result.shape, strict=True)

@@ -46,6 +46,7 @@ def cases() -> list[tuple[str, str, str, str]]:
 def test_programs_are_those_of_migraphx(number: int):
     _, steps, before, after = cases()[number]
     program = parse(before, fill_seed=0)
+    program.follow_migraphx()
     for line in steps.splitlines():
         step = ast.literal_eval(line.strip())
         if isinstance(step, dict):

@@ -102,11 +102,11 @@ def peer(made: onnx.ModelProto, given):
 
 
 def same(have, want, tolerance=1e-4):
-    """Equal lens (a scalar has one element), types and nearly equal elements."""
+    """Equal lens, types and nearly equal elements."""
     have, want = np.asarray(have), np.asarray(want)
     assert have.dtype == want.dtype
-    assert have.shape == (want.shape or (1,))
-    wide = have.astype(np.float64).reshape(want.shape), want.astype(np.float64)
+    assert have.shape == want.shape
+    wide = have.astype(np.float64), want.astype(np.float64)
     np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
 
 

@@ -45,10 +45,10 @@ def test_literals_and_parameters_come_first_the_last_made_in_front():
         imported(made).strip()
         == """\
 module: "main"
-@0 = @literal{1} -> float_type, {1}, {0}
-@1 = @literal{0} -> float_type, {1}, {0}
-@2 = @literal{0.5} -> float_type, {1}, {0}
-@3 = @literal{0.2} -> float_type, {1}, {0}
+@0 = @literal{1} -> float_type, {}, {}
+@1 = @literal{0} -> float_type, {}, {}
+@2 = @literal{0.5} -> float_type, {}, {}
+@3 = @literal{0.2} -> float_type, {}, {}
 b = @param:b -> float_type, {3}, {1}
 a = @param:a -> float_type, {3}, {1}
 @6 = @literal{1, 2, 3} -> float_type, {3}, {1}

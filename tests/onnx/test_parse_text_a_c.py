@@ -198,7 +198,7 @@ def test_constants_without_elements_have_no_dimensions():
 @pytest.mark.parametrize(
     ("attributes", "shape"),
     [
-        ({"value_float": 1.0}, "float_type, {1}, {0}"),
+        ({"value_float": 1.0}, "float_type, {}, {}"),
         ({"value_float": [1.0]}, "float_type, {1}, {1}"),
         ({"value_int": [1]}, "int64_type, {1}, {1}"),
         ({"value_ints": [1, 2]}, "int64_type, {2}, {1}"),

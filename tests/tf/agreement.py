@@ -12,10 +12,10 @@ TOLERANCE = 1e-5
 
 
 def laid_out(array: np.ndarray, *, is_nhwc: bool) -> np.ndarray:
-    """An array as programs have it: images with channels in front, rank 0 as one element."""
+    """An array as programs have it: images with channels in front."""
     if is_nhwc and array.ndim == 4:
         array = array.transpose(TO_NCHW)
-    return np.ascontiguousarray(array.reshape(array.shape or (1,)))
+    return np.asarray(array, order="C")
 
 
 def differences(

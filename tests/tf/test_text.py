@@ -8,6 +8,7 @@ import pytest
 from tests.tf.graphs import Graph, Type
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.base import pass_named, run_pass
+from workbench.compiler.run import reference
 from workbench.compiler.text.parsing import parse
 from workbench.compiler.tf import operators, parse_tf
 
@@ -241,7 +242,7 @@ def imported(case: Case) -> Program:
     """The program of a case."""
     graph = Graph()
     case[2](graph)
-    return parse_tf(graph.bytes(), is_nhwc=case[1])
+    return parse_tf(graph.bytes(), is_nhwc=case[1], strict=True)
 
 
 def cleaned(program: Program) -> Program:
@@ -345,3 +346,16 @@ def test_values_that_a_file_leaves_out_repeat_the_last_one() -> None:
     program = parse_tf(graph.bytes(), is_nhwc=False, output_names=["a", "b"])
     found = [value.literal.numpy().tolist() for value in program.main.outputs if value.literal]
     assert found == [[2, 3, 3, 3, 3], [0, 0, 0]]
+
+
+def test_one_element_with_a_dimension_is_none_without() -> None:
+    graph = Graph()
+    graph.given("x")
+    one = graph.const("one", [1])
+    graph.node("packed", "Pack", one, one, axis=1, N=2)
+    graph.node("scalars", "Pack", "x", "x", axis=0, N=2)
+    graph.node("made", "Neg", "x", **F32)
+    program = parse_tf(graph.bytes(), output_names=["packed", "scalars", "made"])
+    assert [value.shape.lens for value in program.outputs] == [(1, 2), (2,), ()]
+    found = reference.run(program, {"x": np.float32(3)})
+    assert [value.tolist() for value in found] == [[[1, 1]], [3, 3], -3]

@@ -243,14 +243,11 @@ def _form(value: Any) -> tuple[object, ...]:
 
 
 def _declared(value: Any, declared: onnx.ValueInfoProto) -> Any:
-    """An output in its declared form: of rank 0, or of a type that programs hold in a wider one."""
+    """An output in its declared type, which programs may hold in a wider one."""
     if value is None or isinstance(value, list | tuple):
         return value  # pyright: ignore[reportUnknownVariableType]
     array: Array = np.asarray(value)
-    tensor = declared.type.tensor_type
-    if tensor.HasField("shape") and not tensor.shape.dim and array.size == 1:
-        array = array.reshape(())
-    narrow = NARROW.get(tensor.elem_type)
+    narrow = NARROW.get(declared.type.tensor_type.elem_type)
     return array if narrow is None or array.dtype == narrow else array.astype(narrow)
 
 

@@ -260,7 +260,7 @@ def _space(shape: Shape) -> int:
 def _laid_out(shape: Shape, memory: Array) -> Array:
     """The elements in the shape's lens, read from memory by its strides."""
     if shape.standard or not memory.size:
-        return memory.reshape(shape.lens or (0,))
+        return memory.reshape(shape.array_lens)
     strides = [s * memory.itemsize for s in shape.strides]
     bits = memory.view(f"u{memory.itemsize}")  # NumPy does not stride small floats
     made = np.lib.stride_tricks.as_strided(bits, shape.lens, strides, writeable=False)

@@ -45,9 +45,12 @@ def executed(program: Program) -> Program:
 
 
 def facts(program: Program) -> Counter[tuple[str, str]]:
-    """The contents of a program in no particular order: parameters and literals come first."""
+    """The contents of a program in no particular order; MIGraphX holds rank 0 in a scalar's shape."""
     return Counter(
-        ("@literal" if i.literal is not None else str(i.op), str(i.shape))
+        (
+            "@literal" if i.literal is not None else str(i.op),
+            str(i.shape).replace("{}, {}", "{1}, {0}"),
+        )
         for i in program.instructions
     )
 

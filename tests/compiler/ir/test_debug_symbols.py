@@ -19,7 +19,7 @@ from workbench.compiler.record.recording import Recording
 from workbench.compiler.text import printing as text
 
 SHAPE = Shape("float", (2, 3))
-ONE = Shape("int32", (1,), (0,))
+ONE = Shape("int32")
 
 
 def made(shape: Shape = SHAPE, *names: str) -> tuple[Module, list[Instruction]]:

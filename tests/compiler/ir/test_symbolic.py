@@ -213,7 +213,7 @@ EXACT = {
     "dot static": ("dot", [symbolic(N, 4), Shape(FLOAT, (4, 5))], {}),
     "squeeze": ("squeeze", [symbolic(N, 1, 4, strides=[8, 2, 1])], {"axes": (1,)}),
     "step": ("step", [IMAGE], {"axes": (2,), "steps": (2,)}),
-    "gather": ("gather", [symbolic(3, N), Shape.scalar(DType.INT64)], {"axis": 0}),
+    "gather": ("gather", [symbolic(3, N), Shape(DType.INT64)], {"axis": 0}),
 }
 
 

@@ -16,6 +16,7 @@ from tests.compiler.mxr.examples import (
 from tests.compiler.programs import inputs_for, programs
 from workbench.compiler.errors import ModelError, OperationError
 from workbench.compiler.files import mxr
+from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.builtin import Unknown
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
@@ -27,8 +28,10 @@ FORMS = ("msgpack", "json")
 
 def scalar_sum() -> Program:
     program = Program()
-    x = program.main.add_parameter("x", Shape("int32", (1,), (0,)))
-    program.main.add_return(program.main.add("add", x, program.main.add_literal(np.int32(2))))
+    scalar = Shape("int32", (1,), (0,))
+    x = program.main.add_parameter("x", scalar)
+    two = program.main.add_literal(Argument(scalar, np.array([2], np.int32)))
+    program.main.add_return(program.main.add("add", x, two))
     return program
 
 

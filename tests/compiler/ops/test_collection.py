@@ -20,7 +20,7 @@ ANY = Shape.dynamic(F.type, [Dim(0, 9)])
 S, MAYBE, SCALAR = (
     Shape.sequence_of(ANY),
     Shape.sequence_of(F, "optional"),
-    Shape("int64_type", [1], [0]),
+    Shape("int64_type"),
 )
 A, B, C = np.float32([1, 2]), np.float32([3]), np.float32([4, 5])
 MATRIX = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -28,7 +28,7 @@ M = Shape("float_type", [3, 2])
 
 
 def at(position: int) -> np.ndarray:
-    return np.array([position])
+    return np.array(position)
 
 
 # Operation, shapes and values of its inputs, shape and value of its result.
@@ -86,12 +86,12 @@ CASES = [
     ),
     (make("optional"), [F], [A], MAYBE, A),
     (make("optional"), [], [], Shape.sequence_of(None, "optional"), None),
-    (make("optional_has_element"), [MAYBE], [A], Shape("bool_type", [1], [0]), np.array([True])),
+    (make("optional_has_element"), [MAYBE], [A], Shape("bool_type"), np.array([True])),
     (
         make("optional_has_element"),
         [MAYBE],
         [None],
-        Shape("bool_type", [1], [0]),
+        Shape("bool_type"),
         np.array([False]),
     ),
     (make("optional_get_element"), [MAYBE], [A], F, A),

@@ -19,7 +19,7 @@ OPERATIONS = all_operations()
 
 X = np.arange(-3, 9, dtype=np.float32).reshape(3, 4)
 Y = np.linspace(-1, 2, 12, dtype=np.float32).reshape(3, 4)
-SCALAR = Shape.scalar(DType.FLOAT)
+SCALAR = Shape(DType.FLOAT)
 Case = tuple[Program, dict[str, np.ndarray], list[np.ndarray]]
 
 

@@ -218,7 +218,7 @@ def of_array(array: Array, core: Shape | None = None) -> argument:
     """The argument with an array as its memory, and the strides of the shape."""
     core = core or _shape_of(array)
     if core.lens != array.shape:
-        array = array.reshape(core.lens or (0,))
+        array = array.reshape(core.array_lens)
     if array.size and array.strides != tuple(s * array.itemsize for s in core.strides):
         array = _viewed(array, core)
     made = array.view(argument)
@@ -245,7 +245,7 @@ def of_value(core: Shape, value: Any) -> argument:
         core = Shape(core.type, array.shape)
     memory = np.empty(max(core.element_space, 0), core.type.numpy)
     if not array.size:
-        return of_array(memory[:0].reshape(core.lens or (0,)), core)
+        return of_array(memory[:0].reshape(core.array_lens), core)
     if core.standard:
         memory[:] = array.reshape(-1)
     else:
@@ -376,7 +376,7 @@ def create_argument(shape: shape, values: list[int | float]) -> argument:
             f"create_argument: values and shape elements do not match: {len(values)} values for "
             f"{core}, which has {core.elements}"
         )
-    return of_value(core, _elements(values, core.type).reshape(core.lens or (0,)))
+    return of_value(core, _elements(values, core.type).reshape(core.array_lens))
 
 
 def _elements(values: list[int | float], type: DType) -> Array:

@@ -85,7 +85,7 @@ def _strict(core: Program) -> Program:
     If its shapes do not follow from them, it was made with the workbench's own rules and keeps those.
     """
     if all(_follows(i) for m in core.modules.values() for i in m if i.name[0] != "@"):
-        core.keeps_fixed = core.strict = True
+        core.follow_migraphx()
     return core
 
 

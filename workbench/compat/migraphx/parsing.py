@@ -183,8 +183,8 @@ def parse_tf(
         map_input_dims=map_input_dims,
         output_names=output_names,
         skip_unknown_operators=True,
+        strict=True,
     )
-    made.keeps_fixed = made.strict = True
     return program.of(made)
 
 

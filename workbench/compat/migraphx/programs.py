@@ -56,7 +56,7 @@ class program:
 
     def __init__(self) -> None:
         self._core = Program()
-        self._core.keeps_fixed = self._core.strict = True
+        self._core.follow_migraphx()
         self._build: Build | None = None
         self._target = ""
         self._runs: Build | None = None

@@ -337,6 +337,8 @@ def _made(kw: dict[str, Any]) -> Shape:
     if "dyn_dims" in given:
         return Shape.dynamic(kind, [_dyn(d) for d in _listed(given, "dyn_dims")])
     lens = _lengths(given, "lens", [1])
+    if not lens:
+        return Shape.absent(kind)
     if "strides" in given:
         return Shape(kind, lens, _lengths(given, "strides"))
     if "permutation" in given:

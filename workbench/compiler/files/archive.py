@@ -162,7 +162,7 @@ def _literal(file: zipfile.ZipFile, number: int, described: Json) -> Argument:
             f"literal {number}: expected {expected} stored bytes, found {info.file_size}"
         )
     array: Array = np.frombuffer(file.read(info), shape.type.numpy)
-    return Argument(shape, array.reshape(shape.lens or (0,)))
+    return Argument(shape, array.reshape(shape.array_lens))
 
 
 # Values
@@ -176,6 +176,7 @@ def _shape(shape: Shape) -> Json:
         "dims": None if shape.dims is None else [_dim(d) for d in shape.dims],
         "subs": None if shape.subs is None else [_shape(s) for s in shape.subs],
         "kind": shape.kind,
+        **({"absent": True} if shape.is_absent else {}),
         **({"dyn_strides": [to_value(s) for s in shape.dyn_strides]} if shape.dyn_strides else {}),
     }
 
@@ -202,6 +203,8 @@ def _read_shape(value: Json) -> Shape:
     if value["dims"] is not None:
         strides = [from_value(s) for s in value.get("dyn_strides", [])]
         return Shape.dynamic(type, [_read_dim(d) for d in value["dims"]], strides or None)
+    if value.get("absent"):
+        return Shape.absent(type)
     return Shape(type, value["lens"], value["strides"])
 
 

@@ -26,22 +26,20 @@ class Argument:
             found = f"{array.dtype}{list(array.shape)}"
             raise ShapeError(f"data of {found} cannot be an argument of shape {shape}")
         self.shape = shape
-        self._array = array if array.shape == shape.lens else _reshaped(array, shape)
+        self._array = array if array.shape == shape.lens else array.reshape(shape.array_lens)
         self._array.flags.writeable = False
 
     @classmethod
     def of(cls, value: Any, type: DType | None = None) -> Argument:
         """Make an argument from an array, a scalar or a nested list.
 
-        A 0-d value gets the scalar shape ``{1}, {0}``; a strided array keeps its strides.
+        A strided array keeps its strides.
         A ``torch`` tensor (or anything that supports DLPack) is shared, not copied.
         """
         if isinstance(value, Argument):
             return value
         array = _as_array(value, type)
         kind = DType.of(array.dtype)
-        if array.ndim == 0:
-            return cls(Shape.scalar(kind), array.reshape(1))
         return cls(Shape(kind, array.shape, _element_strides(array)), array.view())
 
     def numpy(self) -> Array:
@@ -63,11 +61,6 @@ class Argument:
     def __repr__(self) -> str:
         """The shape and the first elements."""
         return f"Argument({self.shape}; {np.array2string(self._array, threshold=10)})"
-
-
-def _reshaped(array: Array, shape: Shape) -> Array:
-    lens = shape.lens or (0,)
-    return array.reshape(lens)
 
 
 def _as_array(value: Any, type: DType | None) -> Array:

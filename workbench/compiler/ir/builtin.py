@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.compiler.errors import EvaluationError, ShapeError
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
 from workbench.compiler.ir.quoting import value_text, word_text
 from workbench.compiler.ir.sampling import grid
@@ -70,11 +70,11 @@ class Comment(Operation):
     text: str = ""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """A float tensor without dimensions."""
+        """No value."""
         expect_count(self, inputs, 0)
         if "\n" in self.text:
             raise ShapeError(f"@comment: {self.text!r}; expected one line")
-        return Shape(DType.FLOAT)
+        return Shape.absent()
 
     def compute(self, *inputs: Any) -> Any:
         """No elements."""
@@ -114,7 +114,7 @@ class BuiltinOutline(_Outline):
 
     name = "@outline"
     on_host = "has no value"
-    shape: Shape = Shape()
+    shape: Shape = Shape.absent()
 
 
 @operation
@@ -123,7 +123,7 @@ class Outline(_Outline):
 
     name = "outline"
     on_host = "has no value"
-    shape: Shape = Shape()
+    shape: Shape = Shape.absent()
 
 
 @operation
@@ -135,9 +135,9 @@ class Undefined(Operation):
     family = Family.PARAMETER
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """A float tensor without dimensions."""
+        """No value."""
         expect_count(self, inputs, 0)
-        return Shape(DType.FLOAT)
+        return Shape.absent()
 
     def compute(self, *inputs: Any) -> Any:
         """No elements."""
@@ -162,7 +162,7 @@ class Unknown(Operation):
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape of the first input, as nothing better is known."""
-        return inputs[0] if inputs else Shape()
+        return inputs[0] if inputs else Shape.absent()
 
     def compute(self, *inputs: Any) -> Any:
         """Refuse: nothing is known about the operator's meaning."""

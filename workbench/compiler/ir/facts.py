@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 from workbench.compiler.ir.instruction import SourceNode
-from workbench.compiler.ir.shape_rules import PLAIN, ShapeRules
+from workbench.compiler.ir.shape_rules import ShapeRules
 
 
 @dataclass(eq=False)
@@ -23,11 +23,17 @@ class ProgramFacts:
     """Whether shapes whose ranges are all of one length stay dynamic, as in MIGraphX."""
     strict: bool = False
     """Whether operations refuse the dynamic shapes that MIGraphX refuses; only with ``keeps_fixed``."""
+    scalars: bool = False
+    """Whether values of rank 0 have the shape of MIGraphX's scalar, ``{1}, {0}``."""
+
+    def follow_migraphx(self) -> None:
+        """Let shapes follow MIGraphX's rules."""
+        self.keeps_fixed = self.strict = self.scalars = True
 
     @property
     def shape_rules(self) -> ShapeRules:
         """The rules by which shapes in this program are inferred."""
-        return ShapeRules(True, self.strict) if self.keeps_fixed else PLAIN
+        return ShapeRules(self.keeps_fixed, self.keeps_fixed and self.strict, self.scalars)
 
     def take_facts(self, other: ProgramFacts) -> None:
         """Copy the facts of another program; no other code copies them."""

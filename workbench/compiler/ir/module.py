@@ -131,6 +131,7 @@ class Module(InstructionList):
         """
         if name in self._parameters:
             raise GraphError(f"module {self.name!r} already has a parameter {name!r}")
+        shape = self.program.shape_rules.held(shape)
         made = self._new(Param(parameter=name, order=self._next_parameter()), shape)
         self._parameters[name] = made
         self._link(made, self._first)
@@ -140,6 +141,8 @@ class Module(InstructionList):
     def add_literal(self, value: Any) -> Instruction:
         """Add a literal at the front; the data is shared, not copied."""
         argument = Argument.of(value)
+        if (shape := self.program.shape_rules.held(argument.shape)) is not argument.shape:
+            argument = Argument(shape, argument.numpy())
         made = self._new(_LITERAL, argument.shape)
         made.literal, made.constant = argument, True
         self._link(made, self._first)

@@ -33,7 +33,7 @@ def ranged(type: DType, dims: Iterable[Dim]) -> Shape:
     settles = all(d.is_fixed for d in found) and not all(d.sym is not None for d in found)
     if settles:
         return Shape.settled(type, found)
-    return Shape.dynamic(type, found) if found else Shape.scalar(type)
+    return Shape.dynamic(type, found) if found else Shape(type)
 
 
 def strict_shape(

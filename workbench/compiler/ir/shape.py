@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from math import prod
 
 from workbench.compiler.errors import ShapeError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.sym.expression import Expr, lit
+from workbench.compiler.ir.sym.strides import (
+    ONE,
+    ZERO,
+    descending,
+    is_packed,
+    listed,
+    symbolic_order,
+    symbolic_strides,
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class Shape:
     """The strides of a shape whose dimensions are all symbolic."""
     ranges: tuple[Dim, ...] = ()
     """The one-length ranges that became the static lens. Neither compared nor printed."""
+    is_absent: bool = False
+    """Whether there is no value at all, and so no element, although there are no lens to say it."""
 
     def __init__(
         self,
@@ -90,7 +100,7 @@ class Shape:
         lens: Iterable[int] = (),
         strides: Iterable[int] | None = None,
     ) -> None:
-        """A static shape; row-major strides unless given.
+        """A static shape; row-major strides unless given. Without lens it has rank 0: one element.
 
         Raises:
             ShapeError: A length or stride is negative, or there are not as many strides as lens.
@@ -102,7 +112,7 @@ class Shape:
         self.kind = ""
         if strides is None:
             if lens and min(lens) < 0:
-                raise ShapeError(f"lens {_list(lens)}: expected no negative length")
+                raise ShapeError(f"lens {listed(lens)}: expected no negative length")
             self.strides = row_major(lens)
         else:
             self.strides = tuple(strides)
@@ -112,17 +122,25 @@ class Shape:
     def _check_strides(self) -> None:
         if len(self.lens) != len(self.strides):
             raise ShapeError(
-                f"lens {_list(self.lens)} and strides {_list(self.strides)}: expected equal counts"
+                f"lens {listed(self.lens)} and strides {listed(self.strides)}: expected equal counts"
             )
         if min(self.lens + self.strides, default=0) < 0:
             raise ShapeError(
-                f"lens {_list(self.lens)}, strides {_list(self.strides)}: expected no negative number"
+                f"lens {listed(self.lens)}, strides {listed(self.strides)}: expected no negative number"
             )
 
     @classmethod
     def scalar(cls, type: DType) -> Shape:
-        """The shape of one value: lens {1}, strides {0}."""
+        """MIGraphX's shape of a value of rank 0: lens {1}, strides {0}."""
         return _scalar(type)
+
+    @classmethod
+    def absent(cls, type: DType = DType.FLOAT) -> Shape:
+        """The shape where there is no value. It prints as rank 0 does, as in MIGraphX."""
+        shape = cls(type)
+        shape.is_absent = True
+        shape._hash = hash((type, "absent"))
+        return shape
 
     @classmethod
     def dynamic(
@@ -148,7 +166,7 @@ class Shape:
         if len(symbolic) == len(shape.dims):
             shape.dyn_strides = symbolic_strides(symbolic, strides)
         elif strides is not None:
-            raise ShapeError(f"strides {_list(strides)} of {shape}, which is not symbolic")
+            raise ShapeError(f"strides {listed(strides)} of {shape}, which is not symbolic")
         shape._hash = hash((shape.type, shape.dims, shape.dyn_strides))
         return shape
 
@@ -205,23 +223,37 @@ class Shape:
 
     @cached_property
     def elements(self) -> int:
-        """Number of elements; 0 for a shape without dimensions.
+        """Number of elements: one without dimensions, none of a tuple or where there is no value.
 
         Raises:
             ShapeError: The shape is dynamic.
         """
         if self.dims is not None:
             raise ShapeError(f"{self}: a dynamic shape has no single number of elements")
-        return prod(self.lens) if self.lens else 0
+        return prod(self.lens) if self._has_elements else 0
 
     @cached_property
     def element_space(self) -> int:
         """Elements from the first to the last one in memory, gaps included; for ranges, the maximum."""
         if self.dims is not None:
             return min(prod(d.max for d in self.dims), _LARGEST)
-        if not self.lens or 0 in self.lens:
+        if 0 in self.lens or not self._has_elements:
             return 0
         return sum((n - 1) * s for n, s in zip(self.lens, self.strides, strict=True)) + 1
+
+    @property
+    def _has_elements(self) -> bool:
+        return self.subs is None and not self.is_absent
+
+    @property
+    def array_lens(self) -> tuple[int, ...]:
+        """The lens of an array that holds the elements: those of the shape, or of an empty array."""
+        return (0,) if self.is_absent else self.lens
+
+    @property
+    def has_rank_0(self) -> bool:
+        """Whether this is a value without dimensions, which has one element."""
+        return not self.lens and self.dims is None and self._has_elements
 
     @cached_property
     def bytes(self) -> int:
@@ -234,7 +266,7 @@ class Shape:
     def packed(self) -> bool:
         """Whether the elements lie in memory without gaps or repeats."""
         if self.dims is not None or self.subs is not None:
-            return _packed(self)
+            return is_packed(self.dims or (), self.dyn_strides)
         skips = self.elements != 1 and 1 not in self.strides
         return not skips and self.elements == self.element_space
 
@@ -245,37 +277,37 @@ class Shape:
             return False
         if self.dims is not None:
             pairs = zip(self.dims, self.dyn_strides, strict=True)
-            return _descending([s.interval[1] for d, s in pairs if d.min != 1 or d.max != 1])
+            return descending([s.interval[1] for d, s in pairs if d.min != 1 or d.max != 1])
         if not self.elements:
             return True
         seen = [s for n, s in zip(self.lens, self.strides, strict=True) if n != 1]
-        return _descending(seen)
+        return descending(seen)
 
     @cached_property
     def broadcasted(self) -> bool:
         """Whether some axis repeats its elements (stride 0)."""
-        return 0 in self.strides or any(s == _ZERO for s in self.dyn_strides)
+        return 0 in self.strides or any(s == ZERO for s in self.dyn_strides)
 
     @cached_property
     def transposed(self) -> bool:
         """Whether the non-zero strides are not in descending order."""
         if self.dyn_strides:
-            return not _descending([s.interval[1] for s in self.dyn_strides if s != _ZERO])
+            return not descending([s.interval[1] for s in self.dyn_strides if s != ZERO])
         seen = [s for s in self.strides if s] if self.broadcasted else list(self.strides)
-        return not _descending(seen)
+        return not descending(seen)
 
     @cached_property
     def is_scalar(self) -> bool:
         """Whether every stride is 0: one value, repeated any number of times."""
         if self.dyn_strides:
-            return all(s == _ZERO for s in self.dyn_strides)
-        return bool(self.lens) and not any(self.strides)
+            return all(s == ZERO for s in self.dyn_strides)
+        return (bool(self.lens) and not any(self.strides)) or self.has_rank_0
 
     @cached_property
     def permutation(self) -> tuple[int, ...]:
         """Axes from the slowest to the fastest in memory: a stable sort by (stride, length), descending."""
         if self.dims is not None:
-            return _symbolic_order(self)
+            return symbolic_order(self.dims, self.dyn_strides)
         order = sorted(range(self.ndim), key=lambda i: (-self.strides[i], -self.lens[i]))
         return tuple(order)
 
@@ -285,6 +317,8 @@ class Shape:
             return Shape.dynamic(type, self.dims, self.dyn_strides or None)
         if type is self.type:
             return self
+        if self.is_absent:
+            return Shape.absent(type)
         made = Shape(type, self.lens, self.strides)
         made.ranges = self.ranges
         return made
@@ -352,6 +386,7 @@ class Shape:
             and self.dyn_strides == other.dyn_strides
             and self.subs == other.subs
             and self.kind == other.kind
+            and self.is_absent == other.is_absent
         )
 
     def __hash__(self) -> int:
@@ -365,10 +400,10 @@ class Shape:
         if self.subs is not None:
             return f"[{', '.join(map(str, self.subs))}]"
         if self.dyn_strides:
-            return f"{self.type.type_name}, {_list(self.dims or ())}, {_list(self.dyn_strides)}"
+            return f"{self.type.type_name}, {listed(self.dims or ())}, {listed(self.dyn_strides)}"
         if self.dims is not None:
-            return f"dynamic, {self.type.type_name}, {_list(self.dims)}"
-        return f"{self.type.type_name}, {_list(self.lens)}, {_list(self.strides)}"
+            return f"dynamic, {self.type.type_name}, {listed(self.dims)}"
+        return f"{self.type.type_name}, {listed(self.lens)}, {listed(self.strides)}"
 
     __repr__ = __str__
 
@@ -383,54 +418,7 @@ def row_major(lens: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-_ZERO, _ONE = lit(0), lit(1)
 _LARGEST = (1 << 64) - 1
-
-
-def _descending(values: Sequence[int]) -> bool:
-    return all(a >= b for a, b in pairwise(values))
-
-
-def _packed(shape: Shape) -> bool:
-    """Whether a symbolic shape is packed for all values of its symbols."""
-    if not shape.dyn_strides:
-        return False
-    elements, space = _ONE, _ONE
-    for dim, stride in zip(shape.dims or (), shape.dyn_strides, strict=True):
-        length = dim.sym or lit(dim.min)
-        elements, space = elements * length, space + (length - 1) * stride
-    return (elements == _ONE or _ONE in shape.dyn_strides) and elements == space
-
-
-def _symbolic_order(shape: Shape) -> tuple[int, ...]:
-    """Axes by their largest strides, descending, provided that their least strides agree with that order."""
-    dims, strides = shape.dims or (), shape.dyn_strides
-    if not strides:
-        raise ShapeError(f"{shape}: dimensions that are ranges have no order in memory")
-    order = sorted(range(len(dims)), key=lambda i: (-strides[i].interval[1], -dims[i].max))
-    for a, b in pairwise(order):
-        high = strides[a].interval[1] > strides[b].interval[1]
-        if high and strides[a].interval[0] < strides[b].interval[0]:
-            raise ShapeError(f"{shape}: which of axes {a} and {b} is slower depends on the symbols")
-    return tuple(order)
-
-
-def symbolic_strides(
-    dims: Sequence[Expr], given: Sequence[Expr | int] | None = None
-) -> tuple[Expr, ...]:
-    """Strides as expressions: those given, or else row-major ones.
-
-    Raises:
-        ShapeError: There are not as many strides as dimensions.
-    """
-    if given is not None and len(given) != len(dims):
-        raise ShapeError(f"dims {_list(dims)} and strides {_list(given)}: expected equal counts")
-    if given is not None:
-        return tuple(s if isinstance(s, Expr) else lit(s) for s in given)
-    found = [_ONE]
-    for dim in reversed(dims[1:]):
-        found.append(found[-1] * dim)
-    return tuple(reversed(found))
 
 
 def from_permutation(type: DType, dims: Sequence[Dim], permutation: Sequence[int]) -> Shape:
@@ -442,10 +430,10 @@ def from_permutation(type: DType, dims: Sequence[Dim], permutation: Sequence[int
     found = [d.sym for d in dims if d.sym is not None]
     if len(found) != len(dims):
         raise ShapeError(
-            f"dims {_list(dims)}: expected expressions only, as strides depend on them"
+            f"dims {listed(dims)}: expected expressions only, as strides depend on them"
         )
-    strides: list[Expr] = [_ONE] * len(found)
-    step = _ONE
+    strides: list[Expr] = [ONE] * len(found)
+    step = ONE
     for axis in reversed(permutation):
         strides[axis] = step
         step = step * found[axis]
@@ -477,7 +465,7 @@ def broadcast_lens(*lens: Sequence[int]) -> tuple[int, ...]:
     for one in lens:
         for i, n in enumerate(one, rank - len(one)):
             if n != 1 and result[i] not in (1, n):
-                shown = " and ".join(_list(x) for x in lens)
+                shown = " and ".join(listed(x) for x in lens)
                 raise ShapeError(f"lens {shown} do not broadcast: axis {i} is {result[i]} and {n}")
             result[i] = n if result[i] == 1 else result[i]
     return tuple(result)
@@ -486,7 +474,3 @@ def broadcast_lens(*lens: Sequence[int]) -> tuple[int, ...]:
 @lru_cache(maxsize=64)
 def _scalar(type: DType) -> Shape:
     return Shape(type, (1,), (0,))
-
-
-def _list(values: Iterable[object]) -> str:
-    return "{" + ", ".join(map(str, values)) + "}"

@@ -16,17 +16,32 @@ class ShapeRules:
     """Whether shapes whose ranges are all of one length stay dynamic, as in MIGraphX."""
     strict: bool = False
     """Whether operations refuse what MIGraphX refuses, even if it could be computed."""
+    scalars: bool = False
+    """Whether values of rank 0 have the shape of MIGraphX's scalar, ``{1}, {0}``."""
 
     def settle(self, inputs: Sequence[Shape], result: Shape) -> Shape:
         """The shape of a result, with one-length ranges made static or kept as the rules say."""
+        result = self.held(result)
         keeps = self.keeps_fixed and any(s.dims is not None for s in inputs)
         return _reopened(result) if keeps else result
+
+    def held(self, shape: Shape) -> Shape:
+        """The shape that values of this shape are held in: a scalar for rank 0, if there are scalars."""
+        return Shape.scalar(shape.type) if self.scalars and shape.has_rank_0 else shape
+
+    def plain(self, shape: Shape) -> Shape:
+        """The shape that these rules hold in this one: rank 0 in a scalar's, if there are scalars."""
+        return Shape(shape.type) if self.is_scalar(shape) else shape
+
+    def is_scalar(self, shape: Shape) -> bool:
+        """Whether this shape is how these rules hold what has rank 0."""
+        return self.scalars and shape == Shape.scalar(shape.type)
 
 
 PLAIN = ShapeRules()
 """The default rules: one-length ranges become static, and everything computable is allowed."""
 
-STRICT = ShapeRules(keeps_fixed=True, strict=True)
+STRICT = ShapeRules(keeps_fixed=True, strict=True, scalars=True)
 """MIGraphX's rules."""
 
 

@@ -133,9 +133,9 @@ class Emit:
         return tuple(d for d in found if d is not None)
 
     def scalar(self, type: DType, value: Any) -> Instruction:
-        """Add a literal of one value, with the scalar shape."""
-        array = np.asarray(value).astype(type.numpy).reshape(1)
-        return self.module.add_literal(Argument(Shape.scalar(type), array))
+        """Add a literal of rank 0."""
+        array = np.asarray(value).astype(type.numpy).reshape(())
+        return self.module.add_literal(Argument(Shape(type), array))
 
     def literal(self, type: DType, values: Any, lens: Sequence[int]) -> Instruction:
         """Add a literal of these lens."""

@@ -105,8 +105,7 @@ class Constants:
 def _shaped(result: Known, shape: Shape) -> Known:
     if isinstance(result, tuple) or not shape.is_tensor or shape.is_dynamic:
         return result
-    lens = shape.lens or (0,)
-    return np.asarray(result).astype(shape.type.numpy, copy=False).reshape(lens)
+    return np.asarray(result).astype(shape.type.numpy, copy=False).reshape(shape.array_lens)
 
 
 def _owner(array: Array) -> Array:

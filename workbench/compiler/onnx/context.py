@@ -244,9 +244,14 @@ class NodeContext:
         return self.module.add_literal(value)
 
     def scalar(self, type: DType, value: Any) -> Instruction:
-        """Add a literal of one value, of the scalar shape."""
-        array = np.asarray(value).astype(type.numpy).reshape(1)
-        return self.module.add_literal(Argument(Shape.scalar(type), array))
+        """Add a literal of rank 0."""
+        array = np.asarray(value).astype(type.numpy).reshape(())
+        return self.module.add_literal(Argument(Shape(type), array))
+
+    def nothing(self, type: DType) -> Instruction:
+        """Add a vector without elements; MIGraphX's has no dimension either."""
+        shape = Shape.absent(type) if self.strict else Shape(type, (0,))
+        return self.module.add_literal(Argument(shape, np.zeros(0, type.numpy)))
 
     def vector(self, type: DType, values: Any) -> Instruction:
         """Add a literal with one dimension."""
@@ -271,6 +276,10 @@ class NodeContext:
             Argument(shape, np.broadcast_to(one.reshape(()), shape.lens))
         )
 
+    def rank(self, value: Instruction) -> int:
+        """The number of dimensions that a value has in the model, which has no scalars of one."""
+        return self.importer.program.shape_rules.plain(value.shape).ndim
+
     def lens(self, value: Instruction) -> tuple[Length, ...]:
         """The lens of a value; a Size stands for a length that is known only at run time."""
         return sizes.lengths(self.module, value)
@@ -293,7 +302,7 @@ class NodeContext:
 
     def is_empty(self, value: Instruction) -> bool:
         """Whether a value is known to have no elements."""
-        return not value.shape.ndim or any(d.max == 0 for d in dims_of(value.shape))
+        return value.shape.is_absent or any(d.max == 0 for d in dims_of(value.shape))
 
     def spans(self, value: Instruction) -> Sequence[Span] | None:
         """The known range of each element of a small integer tensor; None if it is something else."""
@@ -318,7 +327,7 @@ class NodeContext:
         return self.expected(value, [Dim(1, 1)] * value.shape.ndim)
 
     def number_of(self, length: Length) -> Instruction:
-        """A length as a scalar of int64."""
+        """A length as an int64 of rank 0."""
         if isinstance(length, int):
             return self.scalar(DType.INT64, length)
         return self.squeeze(length.value, 0)

@@ -80,8 +80,6 @@ def _type_of(shape: Shape, narrow: int | None = None) -> onnx.TypeProto:
         wrap = {"sequence": onnx.helper.make_sequence_type_proto}
         return wrap.get(shape.kind, onnx.helper.make_optional_type_proto)(element)
     lens = [d.max if d.is_fixed else None for d in shape.dims] if shape.dims else list(shape.lens)
-    if shape == shape.scalar(shape.type):
-        lens = []
     return onnx.helper.make_tensor_type_proto(narrow or CODES[shape.type], lens)
 
 

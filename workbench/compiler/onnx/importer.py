@@ -75,7 +75,8 @@ class Importer:
         self.source = source
         self.options = options
         self.program = Program(source.name)
-        self.program.keeps_fixed = self.program.strict = options.strict
+        if options.strict:
+            self.program.follow_migraphx()
         self.provenance = Provenance(self.program)
         self.constants = Constants()
         self.lengths = Lengths(self.constants)

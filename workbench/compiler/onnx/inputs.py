@@ -37,8 +37,7 @@ def input_value(value: onnx.ValueInfoProto, options: ParseOptions) -> Argument:
         raise ModelError(f"{where}: {error}") from error
     tensor = value.type.tensor_type
     type, dims = element_type(tensor.elem_type, where), tensor.shape.dim
-    scalar = found.shape == Shape.scalar(type)
-    lens = () if scalar and not dims else found.shape.lens
+    lens = found.shape.lens
     known = not tensor.HasField("shape") or (
         len(lens) == len(dims)
         and all(d.dim_value in {n, 0} for d, n in zip(dims, lens, strict=True))
@@ -110,7 +109,7 @@ def _tensor(
     if any(isinstance(d, Dim) and not d.is_fixed for d in dims):
         return Shape.dynamic(type, dims)
     lens = [d if isinstance(d, int) else d.max for d in dims]
-    return Shape(type, lens) if lens else Shape.scalar(type)
+    return Shape(type, lens)
 
 
 def _given(name: str, options: ParseOptions) -> Sequence[Dim | int] | None:

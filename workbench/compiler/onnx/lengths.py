@@ -151,7 +151,7 @@ class Lengths:
         if spans is None or any(s.exact is None for s in spans):
             return None
         shape = value.shape
-        return np.array([s.low for s in spans]).astype(shape.type.numpy).reshape(shape.lens)
+        return np.array([s.low for s in spans]).astype(shape.type.numpy).reshape(shape.array_lens)
 
     def _waiting(self, value: Instruction) -> list[Instruction]:
         if not _holds_lengths(value) or value.op.name not in _READ or self._constant(value):
@@ -234,7 +234,7 @@ def _places(value: Instruction, inputs: Sequence[Spans]) -> tuple[list[Array], l
     arrays: list[Array] = []
     for given, spans in zip(value.inputs, inputs, strict=True):
         count = len(spans)
-        arrays.append(np.arange(len(every), len(every) + count).reshape(given.shape.lens or (0,)))
+        arrays.append(np.arange(len(every), len(every) + count).reshape(given.shape.array_lens))
         every += spans
     return arrays, every
 
@@ -249,7 +249,7 @@ def _moved(value: Instruction, inputs: Sequence[Spans]) -> Spans:
             hull = Span(min(s.low for s in inputs[0]), max(s.high for s in inputs[0]))
             return [hull] * value.shape.elements
         operands[1:] = [
-            np.array(v, np.int64).reshape(i.shape.lens or (0,))
+            np.array(v, np.int64).reshape(i.shape.array_lens)
             for v, i in zip(exact, value.inputs[1:], strict=True)
         ]
     op = value.op.normalized([i.shape for i in value.inputs])

@@ -45,7 +45,7 @@ def literal(
 def bare(value: Argument) -> Argument:
     """The argument, without dimensions if it has no elements, as in MIGraphX's models."""
     empty = 0 in value.shape.lens
-    return Argument(Shape(value.shape.type), value.numpy().reshape(0)) if empty else value
+    return Argument(Shape.absent(value.shape.type), value.numpy().reshape(0)) if empty else value
 
 
 def argument(

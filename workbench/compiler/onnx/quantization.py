@@ -25,6 +25,7 @@ def _spread(
     """The scale, and the zero point if there is one, broadcast to the lens of ``x``."""
     scale, lens = dims_of(given[0].shape), node.lens(x)
     if all(d == ONE for d in scale):
+        given = given if lens else [node.reshape(v) if v.shape.ndim else v for v in given]
         return [node.multibroadcast(v, lens) for v in given]
     axis = node.axis(axis, len(lens))
     if len(scale) == 1 and (len(lens) > 1 or agree(scale, [dim_of(n) for n in lens])):

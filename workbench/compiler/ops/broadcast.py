@@ -101,7 +101,6 @@ class Multibroadcast(Operation):
         if not inputs:
             raise ShapeError("multibroadcast: expected 1 input or more, found 0")
         expect_tensors(self, inputs)
-        expect_rank(self, inputs[:1], 1)
         if len(inputs) > 1:
             return self._shape_of_many(inputs, strict)
         x = inputs[0]
@@ -351,7 +350,7 @@ class Scalar(Operation):
         expect_count(self, inputs, 1)
         expect_static(self, inputs)
         x = inputs[0]
-        expect(self, x.lens == (1,), f"input 0 is {x}; expected one element")
+        expect(self, x.lens in {(), (1,)}, f"input 0 is {x}; expected one element")
         return Shape(x.type, self.scalar_bcst_dims, [0] * len(self.scalar_bcst_dims))
 
     def compute(self, *inputs: Any) -> Any:

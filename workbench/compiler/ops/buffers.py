@@ -150,7 +150,7 @@ class Preallocate(Operation):
     name = "preallocate"
     family = Family.MOVEMENT
     context_free = False
-    shape: Shape = Shape()
+    shape: Shape = Shape.absent()
     id: str = ""
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

@@ -156,11 +156,11 @@ class SequenceLength(Operation):
         """One integer."""
         expect_count(self, inputs, 1)
         _expect_kind(self, inputs[0], "sequence")
-        return Shape.scalar(DType.INT64)
+        return Shape(DType.INT64)
 
     def compute(self, *inputs: Any) -> Array:
         """The number."""
-        return np.array([len(inputs[0])], np.int64)
+        return np.array(len(inputs[0]), np.int64)
 
 
 @operation
@@ -279,11 +279,11 @@ class OptionalHasElement(Operation):
         """One bool."""
         expect_count(self, inputs, 1)
         _expect_kind(self, inputs[0], "optional")
-        return Shape.scalar(DType.BOOL)
+        return Shape(DType.BOOL)
 
     def compute(self, *inputs: Any) -> Array:
         """True if it has a value."""
-        return np.array([bool(inputs[0])])
+        return np.array(bool(inputs[0]))
 
 
 @operation

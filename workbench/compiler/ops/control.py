@@ -266,7 +266,7 @@ class SelectModule(Operation):
     family = Family.CONTROL
     takes_modules = True
     dynamic = True
-    output_dyn_shapes: Shape = Shape()
+    output_dyn_shapes: Shape = Shape.absent()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The shape given by the attribute."""

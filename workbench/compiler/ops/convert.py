@@ -179,7 +179,8 @@ class CastTo(_Retyped):
     def compute(self, *inputs: Any) -> Array:
         """The values, in the type that represents them."""
         with np.errstate(all="ignore"):
-            return self._values(inputs[0]).astype(self.target.numpy)
+            values = self._values(np.atleast_1d(inputs[0])).astype(self.target.numpy)
+            return values.reshape(inputs[0].shape)
 
     def _values(self, x: Array) -> Array:
         if self.target.is_integral:

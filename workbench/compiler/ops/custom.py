@@ -382,7 +382,7 @@ def _shape_of(value: Any) -> Shape:
     if isinstance(value, tuple):
         return Shape.tuple_of([_shape_of(v) for v in cast("tuple[Any, ...]", value)])
     array: Array = value
-    return Shape(DType.of(array.dtype), array.shape or (1,))
+    return Shape(DType.of(array.dtype), array.shape)
 
 
 def _widened(shape: Shape) -> Shape:
@@ -408,13 +408,13 @@ def _fitting(op: Custom, value: object, shape: Shape, inputs: Sequence[Any]) -> 
             )
         return tuple(_fitting(op, v, s, inputs) for v, s in zip(parts, shape.subs, strict=True))
     array: Array = np.asarray(value)
-    fits = shape.dims is not None or array.size == shape.elements or not shape.lens
+    fits = shape.dims is not None or array.size == shape.elements
     if array.dtype != shape.type.numpy or not fits:
         raise EvaluationError(
             f"{op.name}: compute returned {array.dtype}{list(array.shape)}; expected {shape}"
         )
-    if shape.dims is None and shape.lens:
-        array = array.reshape(shape.lens)
+    if shape.dims is None:
+        array = array.reshape(shape.array_lens)
     alias = op.alias
     own: object = None if alias is None or not inputs else inputs[alias]
     shared = any(x is not own and _shares(array, x) for x in inputs)

@@ -108,6 +108,10 @@ class Pointwise(Operation):
         return self._evaluated(out, inputs) if inherited else self.compute(*inputs)
 
     def _evaluated(self, out: Array | None, inputs: Sequence[Array]) -> Array:
+        if not inputs[
+            0
+        ].ndim:  # NumPy's functions make numbers of what has rank 0, which hold nothing
+            return self._evaluated(None, [x.reshape(1) for x in inputs]).reshape(())
         with np.errstate(all="ignore"):
             if not is_divided(inputs[0].size, LARGE) or not divisible(inputs):
                 return self._rounded(*inputs)

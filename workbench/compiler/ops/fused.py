@@ -197,6 +197,8 @@ class PointwiseModule(Fused):
 def _whole(results: Sequence[Any], inputs: Sequence[Array]) -> Values:
     """Results with the inputs' lens, even if the body returned one element for all."""
     lens = np.broadcast_shapes(*[x.shape for x in inputs])
+    if not lens:  # one element, which a body of scalars may have with a dimension
+        return [x.reshape(lens) for x in results]
     return [x if x.shape == lens else np.broadcast_to(x, lens) for x in results]
 
 

@@ -31,6 +31,7 @@ from workbench.compiler.ir.ranges import (
 )
 from workbench.compiler.ir.sampling import digits, grid, noise
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.shape_rules import ShapeRules
 from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ops.accumulate import is_narrow, quiet
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 class Gather(Operation):
     """The slices along ``axis`` selected by the indices; negative ones count from the end.
 
-    An index with the scalar shape ``{1}, {0}`` removes the axis. Bools are indices too: 0 and 1.
+    An index of rank 0 removes the axis. Bools are indices too: 0 and 1.
     """
 
     name = "gather"
@@ -60,13 +61,18 @@ class Gather(Operation):
         if index.type is not DType.BOOL:
             expect_integers(self, inputs, 1)
         axis = normalize_axis(self, self.axis, data.ndim)
-        scalar = index == Shape.scalar(index.type) or (index.dims is None and not index.lens)
-        middle = () if scalar else dims_of(index)
         dims = dims_of(data)
-        found = (*dims[:axis], *middle, *dims[axis + 1 :])
+        found = (*dims[:axis], *dims_of(index), *dims[axis + 1 :])
         if any_dynamic(inputs):
             return ranged(data.type, found)
-        return Shape(data.type, [d.min for d in found]) if found else Shape.scalar(data.type)
+        return Shape(data.type, [d.min for d in found])
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; MIGraphX's scalar is an index of rank 0."""
+        given = [*inputs[:1], *map(rules.plain, inputs[1:])]
+        return super().shape_by(rules, given, modules)
 
     def compute(self, *inputs: Any) -> Any:
         """``numpy.take``."""
@@ -74,7 +80,7 @@ class Gather(Operation):
         return np.take(data, from_front(self, index, data.shape[self.axis]), self.axis)
 
     def compute_as(self, shape: Shape, *inputs: Any) -> Any:
-        """The same, without the axis that a scalar index removes."""
+        """The same, without the axis that MIGraphX's scalar removes, which is ``{1}`` as an array."""
         found: Array = self.compute(*inputs)
         gone = shape.dims is not None and found.ndim > shape.ndim
         return np.squeeze(found, self.axis) if gone else found
@@ -123,8 +129,17 @@ class GatherNd(Operation):
         )
         found = (*index[:-1], *data[batch + taken :])
         if any_dynamic(inputs):
-            return ranged(inputs[0].type, found or (Dim(1, 1),))
-        return Shape(inputs[0].type, [d.min for d in found] or [1])
+            return ranged(inputs[0].type, found)
+        return Shape(inputs[0].type, [d.min for d in found])
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; MIGraphX gives one element a dimension."""
+        made = self.compute_shape(inputs, modules)
+        if rules.scalars and made.has_rank_0:
+            made = ranged(made.type, [Dim(1, 1)])
+        return rules.settle(inputs, made)
 
     def compute(self, *inputs: Any) -> Any:
         """NumPy indexing with one array per axis."""
@@ -137,8 +152,7 @@ class GatherNd(Operation):
         where += _tuples(self, index, data.shape[batch:])
         if not where:
             return np.broadcast_to(data, index.shape[:-1] + data.shape)
-        found: Array = np.asarray(data[tuple(where)])
-        return found if found.ndim else found.reshape(1)
+        return np.asarray(data[tuple(where)])
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:

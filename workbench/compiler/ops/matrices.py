@@ -42,13 +42,13 @@ class Det(Operation):
         expect(self, dims[-1] == dims[-2], f"input {x}; expected square matrices")
         if x.dims is not None:
             return ranged(x.type, dims[:-2])
-        return Shape(x.type, x.lens[:-2]) if x.ndim > 2 else Shape.scalar(x.type)
+        return Shape(x.type, x.lens[:-2])
 
     @quiet
     def compute(self, *inputs: Any) -> Any:
         """``numpy.linalg.det``, in float32 at least."""
         found = np.linalg.det(widened(inputs[0]))
-        return rounded(np.asarray(found).reshape(inputs[0].shape[:-2] or (1,)), inputs[0].dtype)
+        return rounded(np.asarray(found).reshape(inputs[0].shape[:-2]), inputs[0].dtype)
 
     def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
         """Two thirds of n³ for each matrix."""

@@ -63,8 +63,8 @@ class Contiguous(Operation):
         return inputs[0].as_standard()
 
     def compute(self, *inputs: Any) -> Any:
-        """``numpy.ascontiguousarray``."""
-        return np.ascontiguousarray(inputs[0])
+        """``numpy.asarray`` in C's order."""
+        return np.asarray(inputs[0], order="C")
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -415,8 +415,8 @@ class Allocate(Operation):
         """``numpy.zeros``."""
         kind = self.buf_type if self.shape is None else self.shape.type
         if inputs:
-            lens = tuple(int(n) for n in inputs[0]) or (1,)
-            if min(lens) < 0:
+            lens = tuple(int(n) for n in inputs[0])
+            if min(lens, default=0) < 0:
                 raise EvaluationError(f"allocate: lens {list(lens)}; expected no negative length")
             return np.zeros(lens, (kind or DType.FLOAT).numpy)
         if self.shape is None or self.shape.dims is not None:
@@ -433,4 +433,4 @@ class Allocate(Operation):
 def _zeros(shape: Shape) -> Any:
     if shape.subs is not None:
         return tuple(map(_zeros, shape.subs))
-    return np.zeros(shape.lens, shape.type.numpy)
+    return np.zeros(shape.array_lens, shape.type.numpy)

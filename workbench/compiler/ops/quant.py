@@ -42,6 +42,8 @@ class _Quantization(Pointwise):
 
     def compute(self, *inputs: Any) -> Array:
         """The definition, in blocks if the arrays are large."""
+        if not inputs[0].ndim:  # NumPy's functions turn rank 0 into numbers, which hold nothing
+            return self.compute(*[x.reshape(1) for x in inputs]).reshape(())
         with np.errstate(all="ignore"):
             if divisible(inputs):
                 return in_blocks(self.value, inputs)

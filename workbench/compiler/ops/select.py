@@ -190,7 +190,7 @@ class NonZero(Operation):
         """``numpy.nonzero``."""
         x: Array = inputs[0]
         out = np.zeros((x.ndim, x.size), np.int64)
-        found = np.nonzero(x)
+        found = np.nonzero(x) if x.ndim else [()]
         out[:, : len(found[0])] = found
         return out
 

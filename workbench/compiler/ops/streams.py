@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Family, Operation, Sample, expect_count, operation
 from workbench.compiler.ir.shape import Shape
 
@@ -24,7 +23,7 @@ class _Mark(Operation):
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """A float tensor without dimensions."""
         expect_count(self, inputs, 0)
-        return Shape(DType.FLOAT)
+        return Shape.absent()
 
     def compute(self, *inputs: Any) -> Any:
         """No elements: the reference runs everything in order."""

@@ -71,7 +71,7 @@ class Lookup(Operation):
 
     def _or_default(self, x: Array, found: Array, values: Array, default: Sequence[Array]) -> Array:
         if default:
-            return np.where(found, values, default[0])
+            return np.where(found, values, default[0].reshape(()))
         if not found.all():
             raise EvaluationError(f"lookup: {x[~found].reshape(-1)[0]} is not among the keys")
         return values

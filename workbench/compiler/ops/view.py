@@ -97,7 +97,7 @@ class Squeeze(Operation):
     axes: Ints = ()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The remaining lens and strides; the scalar shape when none remains."""
+        """The remaining lens and strides."""
         return self._shape(inputs)
 
     def shape_by(
@@ -129,14 +129,11 @@ class Squeeze(Operation):
             return Shape.dynamic(x.type, [dims[i] for i in kept], strides)
         if x.dims is not None:
             return ranged(x.type, (dims[i] for i in kept))
-        if not kept:
-            return Shape.scalar(x.type)
         return Shape(x.type, [x.lens[i] for i in kept], [x.strides[i] for i in kept])
 
     def compute(self, *inputs: Any) -> Any:
-        """``numpy.squeeze``; one element keeps one axis."""
-        x: Array = np.squeeze(inputs[0], self.axes or None)
-        return x if x.ndim else x.reshape(1)
+        """``numpy.squeeze``."""
+        return np.squeeze(inputs[0], self.axes or None)
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
@@ -179,10 +176,16 @@ class Unsqueeze(Operation):
             raise ShapeError(
                 f"unsqueeze: {len(self.steps)} steps; expected one for each of {len(self.axes)} axes"
             )
-        if x == Shape.scalar(x.type):
-            return Shape(x.type, (1,))
         lens, strides = self._placed(x)
         return Shape(x.type, lens, strides)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; MIGraphX's scalar gets one axis, however many are named."""
+        if inputs and rules.is_scalar(inputs[0]):
+            return Shape(inputs[0].type, (1,))
+        return super().shape_by(rules, inputs, modules)
 
     def _dynamic_shape(self, x: Shape, dims: Sequence[Dim]) -> Shape:
         if self.steps:
@@ -226,8 +229,6 @@ class Unsqueeze(Operation):
     def compute(self, *inputs: Any) -> Any:
         """A reshape."""
         x: Array = inputs[0]
-        if x.ndim == 0:
-            return x.reshape(1)
         if not self.steps:
             return np.expand_dims(x, self.axes)
         return x.reshape(self._placed(Shape(DType.FLOAT, x.shape))[0])
@@ -306,7 +307,7 @@ class Step(Operation):
 
 def over_memory(flat: Array, shape: Shape) -> Array:
     """The elements that a static shape addresses in flat memory."""
-    lens = shape.lens or (0,)
+    lens = shape.array_lens
     if 0 in lens:
         return np.empty(lens, flat.dtype)
     bits = flat.view(f"u{flat.itemsize}")  # NumPy cannot restride every small float
@@ -324,7 +325,7 @@ class AsShape(Operation):
     dynamic = True
     needs_standard = True
     rearranges = Rearrangement.SELECTED
-    shape: Shape = Shape()
+    shape: Shape = Shape.absent()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The given shape."""
@@ -362,7 +363,7 @@ class Load(Operation):
     family = Family.VIEW
     alias = 0
     needs_standard = True
-    shape: Shape = Shape()
+    shape: Shape = Shape.absent()
     offset: int = 0
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:

@@ -56,13 +56,13 @@ class Rewriter:
         return self.module.add_literal(value)
 
     def scalar(self, value: float, type: DType) -> Instruction:
-        """Add a literal of one value: lens {1}, strides {0}."""
+        """Add a literal of rank 0."""
         return self.module.add_literal(scalar_argument(value, type))
 
 
 def scalar_argument(value: float, type: DType) -> Argument:
-    """One value of a type: lens {1}, strides {0}."""
-    return Argument(Shape.scalar(type), np.array([value]).astype(type.numpy))
+    """One value of a type, of rank 0."""
+    return Argument(Shape(type), np.array(value).astype(type.numpy))
 
 
 @dataclass(frozen=True, eq=False)

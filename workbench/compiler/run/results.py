@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from workbench.compiler.errors import EvaluationError
+from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Family, Value
 from workbench.compiler.ir.shape import Shape
@@ -17,11 +18,14 @@ Hook = Callable[[Instruction, Value, Sequence[Value]], None]
 """Called after an instruction of the main module with the instruction, its value and its inputs' values."""
 
 
-def in_lens(value: Value, shape: Shape) -> Value:
-    """A value with its shape's lens: NumPy cannot tell the scalar ``{1}`` from one element."""
-    if shape.dims is not None or isinstance(value, tuple) or value.shape == shape.lens:
-        return value
-    return value.reshape(shape.lens) if value.size == shape.elements and shape.lens else value
+def in_lens(value: Any, shape: Shape) -> Value:
+    """A value as an array with its shape's lens: NumPy turns rank 0 into numbers."""
+    if isinstance(value, tuple):
+        return cast("Value", value)
+    array: Array = np.asanyarray(value)
+    if shape.dims is not None or array.shape == shape.lens or array.size != shape.elements:
+        return array
+    return array.reshape(shape.array_lens)
 
 
 def check_lens(instruction: Instruction, value: Value, inputs: Sequence[Value]) -> None:

@@ -32,6 +32,7 @@ from workbench.compiler.ir.sym.text import (
 _LINE = re.compile(r"(?P<name>\S.*?) = (?P<rest>.*)$", re.DOTALL)
 _MODULE = re.compile(r'module: (?P<name>".*")$')
 _FIXED = re.compile(r"dynamic, \w+, \{\d+(, \d+)*\}")
+_SCALAR = re.compile(r" = @(param:|literal).* -> \w+, \{1\}, \{0\}")
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -68,6 +69,7 @@ class _Reader:
 
     def read(self) -> Program:
         self.program.keeps_fixed = _FIXED.search(self.text) is not None
+        self.program.scalars = any(_SCALAR.search(line) for _, line in self.blocks.get("main", ()))
         if "main" not in self.blocks:
             raise TextError('expected a line module: "main"; found none')
         for name in self.blocks:
@@ -127,7 +129,7 @@ class _Reader:
             strictly = strict_shape(made.op, [i.shape for i in made.inputs], made.modules)
             if strictly is None or str(strictly) != shape_text:
                 self._fail(f"the line says {shape}, but the operation gives {made.shape}")
-            self.program.keeps_fixed = self.program.strict = True
+            self.program.follow_migraphx()
             module.set_shape(made, strictly)
         self.named[found["name"]] = made
 
@@ -188,7 +190,9 @@ def literal_of(values: list[str], shape: Shape) -> Argument:
         array = np.array([float(v) for v in values]).astype(shape.type.numpy)
     else:
         array = np.array([int(v) for v in values]).astype(shape.type.numpy)
-    return Argument(shape, array.reshape(shape.lens or (0,)))
+    if not values and shape.has_rank_0:
+        shape = Shape.absent(shape.type)
+    return Argument(shape, array.reshape(shape.array_lens))
 
 
 _KINDS = ("sequence(", "optional(")
@@ -197,7 +201,7 @@ _KINDS = ("sequence(", "optional(")
 def parse_shape(text: str) -> Shape:
     """Parse the output of ``str(shape)``."""
     if not text:
-        return Shape()
+        return Shape.absent()
     if text.startswith("["):
         return Shape.tuple_of(_tuple_parts(text[1:-1]))
     if text.startswith(_KINDS):

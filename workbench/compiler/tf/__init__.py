@@ -23,6 +23,7 @@ def parse_tf(
     map_input_dims: Mapping[str, Sequence[int]] | None = None,
     output_names: Sequence[str] = (),
     skip_unknown_operators: bool = False,
+    strict: bool = False,
 ) -> Program:
     """Import a frozen TensorFlow graph (a GraphDef).
 
@@ -36,12 +37,19 @@ def parse_tf(
         map_input_dims: Lens of parameters in the program's layout, by the placeholder's name.
         output_names: The nodes whose values are returned; if empty, those that no other node reads.
         skip_unknown_operators: Keep unknown operators as ``unknown:Op`` instead of failing.
+        strict: Hold what has rank 0, and constants of one element, in the shape of MIGraphX's scalar,
+            ``{1}, {0}``.
 
     Raises:
         ModelError: The graph is missing, damaged, hostile or uses an unsupported feature.
     """
     options = ParseOptions(
-        is_nhwc, batch_size, map_input_dims or {}, tuple(output_names), skip_unknown_operators
+        is_nhwc,
+        batch_size,
+        map_input_dims or {},
+        tuple(output_names),
+        skip_unknown_operators,
+        strict,
     )
     name = Path(model).name if isinstance(model, str | Path) else ""
     return Importer(read(model), options, name).run()

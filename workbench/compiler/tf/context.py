@@ -89,10 +89,6 @@ class NodeContext:
         where = f"{described(self.node)}: attribute {name!r}"
         return self._attribute(name, None, "tensor", lambda a: argument(a.tensor, where))
 
-    def rank_of(self, name: str) -> int:
-        """The number of dimensions of a required tensor attribute."""
-        return self._attribute(name, None, "tensor", lambda a: len(a.tensor.tensor_shape.dim))
-
     def _attribute(self, name: str, default: D | None, kind: str, get: Callable[[Message], D]) -> D:
         if name not in self.node.attr:
             if default is None:
@@ -119,8 +115,11 @@ class NodeContext:
             raise self.fail(f"{len(inputs)} inputs; expected {wanted}")
 
     def rank(self, value: Instruction) -> int:
-        """The rank that the value has in TensorFlow: programs have no rank 0."""
-        return 0 if value in self.importer.scalars else value.shape.ndim
+        """The rank that the value has in TensorFlow, which knows no scalars of one dimension."""
+        return self._shape(value).ndim
+
+    def _shape(self, value: Instruction) -> Shape:
+        return self.importer.program.shape_rules.plain(value.shape)
 
     def lens(self, value: Instruction) -> tuple[int, ...]:
         """The lens that the value has in TensorFlow.
@@ -130,7 +129,7 @@ class NodeContext:
         """
         if value.shape.is_dynamic:
             raise self.fail(f"an input {value.shape}; expected fixed lengths")
-        return () if value in self.importer.scalars else value.shape.lens
+        return self._shape(value).lens
 
     def constant(self, value: Instruction) -> Array | None:
         """The elements of a value that is known at import; otherwise None."""
@@ -226,21 +225,8 @@ class NodeContext:
 
     def scalar(self, type: DType, value: Any) -> Instruction:
         """Add a literal of rank 0."""
-        array = np.asarray(value).astype(type.numpy).reshape(1)
-        return self.as_scalar(self.module.add_literal(Argument(Shape.scalar(type), array)))
-
-    def as_scalar(self, value: Instruction) -> Instruction:
-        """Record that a value of one element has rank 0 in TensorFlow."""
-        self.importer.scalars.add(value)
-        return value
-
-    def as_rank(self, value: Instruction, rank: int) -> Instruction:
-        """The value, recorded as having this rank in TensorFlow, which may be 0."""
-        return self.as_scalar(value) if rank == 0 else value
-
-    def like(self, value: Instruction, inputs: Sequence[Instruction]) -> Instruction:
-        """The result of an elementwise operation, of rank 0 if all its inputs are."""
-        return self.as_rank(value, max(map(self.rank, inputs)))
+        array = np.asarray(value).astype(type.numpy).reshape(())
+        return self.module.add_literal(Argument(Shape(type), array))
 
     def convert(self, value: Instruction, type: DType) -> Instruction:
         """The value with this element type: itself, or a convert of it."""
@@ -260,14 +246,14 @@ class NodeContext:
         return self.add("transpose", value, permutation=permutation)
 
     def reshape(self, value: Instruction, *dims: int) -> Instruction:
-        """Append a reshape; no dims make a value of rank 0."""
-        made = self.add("reshape", value, dims=dims or (1,))
-        return self.as_rank(made, len(dims))
+        """Append a reshape; no dims make a value of rank 0, which a strict program has not."""
+        if not dims and self.importer.options.strict:
+            return self.squeeze(value, *range(value.shape.ndim))
+        return self.add("reshape", value, dims=dims)
 
     def squeeze(self, value: Instruction, *axes: int) -> Instruction:
         """Append a squeeze."""
-        made = self.add("squeeze", value, axes=axes)
-        return self.as_rank(made, value.shape.ndim - len(axes))
+        return self.add("squeeze", value, axes=axes)
 
     def unsqueeze(self, value: Instruction, *axes: int) -> Instruction:
         """Append an unsqueeze."""

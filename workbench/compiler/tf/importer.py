@@ -41,12 +41,12 @@ class Importer:
         self.options = options
         self.graph = Graph(graph.node, options.output_names)
         self.program = Program(name)
+        if options.strict:
+            self.program.follow_migraphx()
         self.module = self.program.main
         self.constants = Constants()
         self.values: dict[tuple[str, int], Instruction] = {}
         """Values by node and output, in TensorFlow's layout."""
-        self.scalars: set[Instruction] = set()
-        """Values that have rank 0 in TensorFlow; programs hold them with one dimension."""
         self.laid_out: dict[Instruction, Instruction] = {}
         """Constants of rank 4, each with the transpose of it as if it were an image with channels first.
 
@@ -110,16 +110,14 @@ class Importer:
     def _parameter(self, node: Message) -> None:
         with self.program.source(self._source(node)):
             context = NodeContext(self, node, self.module)
-            shape, is_scalar = self._declared(node, context)
+            shape = self._declared(node, context)
             made = self.module.add_parameter(node.name, shape)
             if self.options.is_nhwc and shape.ndim == 4:
                 made = context.transpose(made, *NCHW_TO_NHWC)
         self.values[node.name, 0] = made
-        if is_scalar:
-            self.scalars.add(made)
 
-    def _declared(self, node: Message, context: NodeContext) -> tuple[Shape, bool]:
-        """The shape of a placeholder in the program, and whether its rank is 0."""
+    def _declared(self, node: Message, context: NodeContext) -> Shape:
+        """The shape of a placeholder in the program."""
         type = context.element_type("dtype")
         given = self.options.map_input_dims.get(node.name)
         if given is not None:
@@ -128,10 +126,10 @@ class Importer:
             lens = self._lens(node)
             if self.options.is_nhwc and len(lens) == 4:
                 lens = tuple(lens[i] for i in NHWC_TO_NCHW)
-        shape = Shape(type, lens) if lens else Shape.scalar(type)
+        shape = Shape(type, lens)
         if shape.elements * type.size > MAX_TENSOR_BYTES:
             raise context.fail(f"{shape}; expected at most {MAX_TENSOR_BYTES:,} bytes")
-        return shape, not lens
+        return shape
 
     def _lens(self, node: Message) -> tuple[int, ...]:
         declared = node.attr["shape"].shape if "shape" in node.attr else None

@@ -22,6 +22,8 @@ class ParseOptions:
     """The nodes whose values are returned."""
     skip_unknown_operators: bool = False
     """Keep unknown operators as ``unknown:Op`` instructions, which cannot run, instead of failing."""
+    strict: bool = False
+    """Hold what has rank 0, and constants of one element, in the shape of MIGraphX's scalar."""
 
     def __post_init__(self) -> None:
         """Refuse values that are out of range.

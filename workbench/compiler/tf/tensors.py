@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -90,11 +89,11 @@ def lens_of(shape: Message, where: str) -> tuple[int, ...]:
     return lens
 
 
-def literal_shape(type: DType, lens: Sequence[int]) -> Shape:
-    """The shape of a literal: one element of rank 0 or 1 is a scalar, except for double of rank 1."""
-    if not lens or (tuple(lens) == (1,) and type is not DType.DOUBLE):
-        return Shape.scalar(type)
-    return Shape(type, lens)
+def as_scalar(value: Argument) -> Argument:
+    """The argument, in the shape that MIGraphX gives a constant of one element."""
+    shape = value.shape
+    is_one = shape.lens == (1,) and shape.type is not DType.DOUBLE
+    return Argument(Shape.scalar(shape.type), value.numpy()) if is_one else value
 
 
 def argument(tensor: Message, where: str) -> Argument:
@@ -105,7 +104,7 @@ def argument(tensor: Message, where: str) -> Argument:
     """
     type = element_type(tensor.dtype, where)
     lens = lens_of(tensor.tensor_shape, where)
-    check_size(Shape(type, lens or (1,)), where, MAX_FILLED_BYTES)
+    check_size(Shape(type, lens), where, MAX_FILLED_BYTES)
     content: bytes = tensor.tensor_content
     count = prod(lens)
     if content:
@@ -117,7 +116,7 @@ def argument(tensor: Message, where: str) -> Argument:
         array = np.frombuffer(content, type.numpy)
     else:
         array = _filled(_values(tensor, type), count, where, type)
-    return Argument(literal_shape(type, lens), array.reshape(lens or (1,)))
+    return Argument(Shape(type, lens), array.reshape(lens))
 
 
 def _values(tensor: Message, type: DType) -> Array:

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
-from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.attention import ConcatPastPresent, GqaRotaryEmbedding
 from workbench.compiler.ops.index import Gather, GatherElements, GatherNd
 from workbench.compiler.ops.select import OneHot
@@ -37,9 +36,8 @@ def gathered(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element of the slice that the index selects along the axis."""
     data, places = i.inputs
     axis, lens = axis_of(i), data.shape.lens
-    scalar = not places.shape.lens or places.shape == Shape.scalar(places.shape.type)
-    count = 0 if scalar else places.shape.ndim
-    named = t.at(places, () if scalar else index[axis : axis + count])
+    count = i.shape.ndim - data.shape.ndim + 1  # none of MIGraphX's scalar
+    named = t.at(places, index[axis : axis + count])
     rest = index[axis + count :] if len(lens) > 1 else ()
     return t.at(data, (*index[:axis], wrapped(t, named, lens[axis]), *rest))
 

@@ -12,6 +12,7 @@ from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.shape_rules import STRICT
 
 
 def to_cpp(program: Program) -> str:
@@ -76,7 +77,8 @@ def operation_code(op: Operation) -> str:
 
 
 def shape_code(shape: Shape) -> str:
-    """``migraphx::shape`` of a type and lens, with strides if it is not standard."""
+    """``migraphx::shape`` of a type and lens, with strides if it is not standard; rank 0 is a scalar."""
+    shape = STRICT.held(shape)
     if shape.subs is not None:
         return f"migraphx::shape{{{{{', '.join(map(shape_code, shape.subs))}}}}}"
     code = f"migraphx::shape{{migraphx::shape::{shape.type.type_name}"

@@ -16,6 +16,7 @@ from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation, float_text, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape, row_major
+from workbench.compiler.ir.shape_rules import STRICT
 
 _MOST_INT = (1 << 31) - 1
 MAX_ELEMENTS = 1024
@@ -115,7 +116,8 @@ def _attribute(op: Operation, own: object, plain: Any) -> str:
 
 
 def shape_code(shape: Shape) -> str:
-    """``migraphx.shape`` of a type and lens, with strides if they are not row-major."""
+    """``migraphx.shape`` of a type and lens, with strides if they are not row-major; rank 0 is a scalar."""
+    shape = STRICT.held(shape)
     type = quoted(shape.type.type_name)
     if shape.subs is not None:
         parts = ", ".join(map(shape_code, shape.subs))

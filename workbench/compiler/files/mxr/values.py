@@ -174,6 +174,8 @@ def literal_of(value: Value, what: str) -> Argument:
     if found and not isinstance(found, bytes | bytearray | memoryview):
         raise ModelError(f"{what}: data: expected bytes, found {type(found).__name__}")
     data = memoryview(cast("bytes", found or b"")).cast("B")
+    if not len(data) and shape.has_rank_0:
+        shape = Shape.absent(shape.type)
     size = shape.type.size
     if len(data) != shape.element_space * size:
         raise ModelError(
@@ -188,7 +190,7 @@ def literal_of(value: Value, what: str) -> Argument:
 
 def _strided(array: Array, shape: Shape, *, writeable: bool = True) -> Array:
     if shape.standard or not shape.elements:
-        return array.reshape(shape.lens or (0,))
+        return array.reshape(shape.array_lens)
     strides = [s * shape.type.size for s in shape.strides]
     bits = array.view(f"u{array.itemsize}")  # NumPy cannot restride the small floats
     return as_strided(bits, shape.lens, strides, writeable=writeable).view(array.dtype)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 
 from workbench.compiler.errors import ShapeError
-from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import make
@@ -47,10 +48,13 @@ def _module(node: NodeContext, graph: onnx.GraphProto, name: str) -> Module:
 
 
 def _match(node: NodeContext, modules: list[Module]) -> None:
-    """Make the outputs of both branches of equal shapes, where only their strides differ."""
+    """Make both branches' outputs of equal shapes, where strides differ, or the rank of one element."""
     outputs = [m.outputs for m in modules]
     if len(outputs[0]) != len(outputs[1]):
         raise node.fail(f"branches with {len(outputs[0])} and {len(outputs[1])} outputs")
+    for module, others in zip(modules, reversed(outputs), strict=True):
+        _raise_ranks(module, others)
+    outputs = [m.outputs for m in modules]
     differ = [a.shape != b.shape for a, b in zip(*outputs, strict=True)]
     if node.strict and any(_standard(a) != _standard(b) for a, b in zip(*outputs, strict=True)):
         shapes = ("; ".join(str(o.shape) for o in side) for side in outputs)
@@ -58,6 +62,24 @@ def _match(node: NodeContext, modules: list[Module]) -> None:
     if any(differ):
         for module in modules:
             _make_standard(module, differ)
+
+
+def _raise_ranks(module: Module, others: Sequence[Instruction]) -> None:
+    """Give one element as many dimensions as in the other branch: which is taken, only a run knows."""
+    end = module.last
+    if end is None or not module.has_return:
+        return
+    values = list(end.inputs)
+    for at, (own, other) in enumerate(zip(values, others, strict=True)):
+        if own.shape.ndim < other.shape.ndim and _is_one(own) and _is_one(other):
+            values[at] = module.add("reshape", own, dims=other.shape.lens)
+    if values != list(end.inputs):
+        module.set_inputs(end, values)
+
+
+def _is_one(value: Instruction) -> bool:
+    """Whether a value is known to have one element."""
+    return value.shape.is_tensor and not value.shape.is_dynamic and value.shape.elements == 1
 
 
 def _standard(value: Instruction) -> Shape:
@@ -103,7 +125,7 @@ def loop(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
         results = node.elements(made, len(module.outputs) - 1)
     else:
         results = _counted(node, [limit, condition, *states], module, room)
-    return _with_rank_zero(node, results, module, len(states))
+    return results
 
 
 def _limit(node: NodeContext, given: Instruction | None) -> tuple[Instruction, int | None]:
@@ -193,10 +215,10 @@ def _counted(
 ) -> list[Instruction]:
     """The results of a loop that counts its iterations, so that scans end where it ended."""
     states = len(inputs) - 2
-    count = module.add_parameter("#iterations", Shape.scalar(DType.INT64))
+    count = module.add_parameter("#iterations", Shape(DType.INT64))
     end = module.last
     assert end is not None  # every subgraph returns its outputs
-    one = module.add_literal(Argument(Shape.scalar(DType.INT64), np.ones(1, np.int64)))
+    one = module.add_literal(np.ones((), np.int64))
     more = module.insert(end, make("add"), count, one)
     given = list(end.inputs)
     module.set_inputs(end, [*given[: states + 1], more, *given[states + 1 :]])
@@ -204,22 +226,9 @@ def _counted(
     made = node.add("loop", *inputs, zero, modules=[module], max_iterations=room)
     results = node.elements(made, len(end.inputs) - 1)
     done = results.pop(states)
+    done = done if done.shape.ndim else node.unsqueeze(done, 0)
     scans = [node.add("slice", r, done, axes=(0,), starts=(0,)) for r in results[states:]]
     return [*results[:states], *scans]
-
-
-def _with_rank_zero(
-    node: NodeContext, results: list[Instruction], module: Module, states: int
-) -> list[Instruction]:
-    """Scan outputs made of scalars have one axis, not two, unless MIGraphX's are wanted."""
-    if node.strict:
-        return results
-    scans = module.outputs[len(module.outputs) - (len(results) - states) :]
-    scalars = [o.shape == Shape.scalar(o.shape.type) for o in scans]
-    return results[:states] + [
-        node.squeeze(r, 1) if is_scalar else r
-        for r, is_scalar in zip(results[states:], scalars, strict=True)
-    ]
 
 
 @onnx_op("Scan")
@@ -294,7 +303,7 @@ def _scan(
         max_iterations=most,
         scan_output_directions=turned,
     )
-    results = _with_rank_zero(node, node.elements(made, len(body.output)), module, len(states))
+    results = node.elements(made, len(body.output))
     if not isinstance(length, int):
         scans = [cut_out(node.module, r, 0, 0, length) for r in results[len(states) :]]
         results = [*results[: len(states)], *scans]
@@ -318,8 +327,8 @@ def _scan_module(
 ) -> Module:
     body = node.graph("body")
     module = node.importer.new_module(name)
-    step = module.add_parameter("iter", Shape.scalar(DType.INT64))
-    condition = module.add_parameter("cond", Shape.scalar(DType.BOOL))
+    step = module.add_parameter("iter", Shape(DType.INT64))
+    condition = module.add_parameter("cond", Shape(DType.BOOL))
     values = [
         module.add_parameter(f"state_var{i}", unnamed(state.shape))
         for i, state in enumerate(states)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.ranges import ANY, dims_of, over, plus
@@ -46,7 +45,7 @@ def constant(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 def _list(node: NodeContext, type: DType, values: Sequence[float]) -> Instruction:
     array = np.array(values, type.numpy)
-    return node.literal(array if array.size else Argument(Shape(type), array))
+    return node.literal(array) if array.size else node.nothing(type)
 
 
 @onnx_op("ConstantFill")
@@ -81,7 +80,7 @@ def constant_of_shape(node: NodeContext, inputs: list[Instruction]) -> Instructi
     if not lens:
         return node.scalar(type, given.reshape(()))
     if lens == (0,):
-        return node.literal(Argument(Shape(type), np.zeros(0, type.numpy)))
+        return node.nothing(type)
     return node.filled(type, lens, given)
 
 
@@ -126,7 +125,7 @@ def range_(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         count = max(0, -((int(first) - int(last)) // int(step)))
     check_size(Shape(type, (count,)), "Range")
     if not count:
-        return node.literal(Argument(Shape(type), np.zeros(0, type.numpy)))
+        return node.nothing(type)
     wide = np.int64 if type.is_integral else np.float64
     values = np.arange(count, dtype=wide) * wide(step) + wide(first)
     return node.literal(values.astype(type.numpy))
@@ -148,8 +147,7 @@ def _dynamic_range(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def shape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The lens of a value, or some of them."""
     node.expect(inputs, 1)
-    x = inputs[0].shape
-    rank = 0 if x == Shape.scalar(x.type) else x.ndim
+    x, rank = inputs[0].shape, node.rank(inputs[0])
     start, end = (
         min(max(n + rank if n < 0 else n, 0), rank)
         for n in (node.integer("start", 0), node.integer("end", rank))
@@ -160,7 +158,7 @@ def shape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if known(lens) is None or (node.strict and x.is_dynamic):
         return node.add("dimensions_of", origin(inputs[0]), start=start, end=end)
     array = np.array(lens, np.int64)
-    return node.literal(array if array.size else Argument(Shape(DType.INT64), array))
+    return node.literal(array) if array.size else node.nothing(DType.INT64)
 
 
 @onnx_op("Size")

@@ -10,7 +10,6 @@ from math import prod
 from workbench.compiler.errors import OperationError, ShapeError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.shape import Shape
 from workbench.compiler.macros import expand
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
@@ -51,7 +50,7 @@ def einsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 
 def _is_plain(labels: Sequence[str], x: Instruction) -> bool:
     """Whether MIGraphX's instructions are correct for a term: static, at most one diagonal, at the end."""
-    if x.shape.is_dynamic or not x.shape.elements or not _rank(x):
+    if x.shape.is_dynamic or not x.shape.elements or not x.shape.lens:
         return False
     repeated = [i for i, label in enumerate(labels) if labels.count(label) > 1]
     names, lens = ({of[i] for i in repeated} for of in (labels, x.shape.lens))
@@ -71,7 +70,7 @@ def _parsed(node: NodeContext, inputs: list[Instruction]) -> tuple[list[list[str
     parts = left.split(",")
     if "->" in right or "," in right or len(parts) != len(inputs):
         raise node.fail(f"equation {equation!r} for {len(inputs)} inputs")
-    spare = [_rank(i) - len(p.replace("...", "")) for p, i in zip(parts, inputs, strict=True)]
+    spare = [node.rank(i) - len(p.replace("...", "")) for p, i in zip(parts, inputs, strict=True)]
     hidden = max((s for p, s in zip(parts, spare, strict=True) if "..." in p), default=0)
     terms = [
         _labels(node, part, extra, hidden) for part, extra in zip(parts, spare, strict=True)
@@ -87,10 +86,6 @@ def _parsed(node: NodeContext, inputs: list[Instruction]) -> tuple[list[list[str
             f"equation {equation!r}: expected output labels that inputs have, each once"
         )
     return terms, output
-
-
-def _rank(value: Instruction) -> int:
-    return 0 if value.shape == Shape.scalar(value.shape.type) else value.shape.ndim
 
 
 def _labels(node: NodeContext, part: str, extra: int, hidden: int) -> list[str]:
@@ -140,7 +135,7 @@ def _summed(node: NodeContext, term: _Term, columns: set[int]) -> _Term:
 
 def _product(node: NodeContext, left: _Term, right: _Term, later: set[int]) -> _Term:
     """A batched matrix product over the columns that both have and no later term needs."""
-    if left.value.shape == Shape.scalar(left.value.shape.type):
+    if not node.rank(left.value):
         return _Term(node.add("mul", left.value, right.value), set())
     columns = range(left.value.shape.ndim)
     both = left.present & right.present
@@ -190,7 +185,7 @@ def _matrices(
 def _ordered(node: NodeContext, term: _Term, output: list[int]) -> Instruction:
     """The result's columns in the order of the output's labels."""
     gone = [c for c in range(term.value.shape.ndim) if c not in output]
-    if not term.value.shape.ndim or term.value.shape == Shape.scalar(term.value.shape.type):
+    if not node.rank(term.value):
         return term.value
     value = node.squeeze(term.value, *gone) if gone else term.value
     if not output:

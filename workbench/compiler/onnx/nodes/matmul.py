@@ -117,8 +117,7 @@ def float_product(
     operands: list[Instruction] = []
     for value, scale, zero in zip(inputs[:2], inputs[2:4], zeros, strict=True):
         lens = node.lens(value)
-        length = node.lens(scale)[0]
-        axes = [i for i, n in enumerate(lens) if n == length]
+        axes = [i for i, n in enumerate(lens) if (n,) == node.lens(scale)]
         operands.append(dequantized(node, value, scale, zero, axes[-1] if axes else 1))
     return builders.dot(node, operands[0], operands[1])
 

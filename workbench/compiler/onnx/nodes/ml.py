@@ -49,7 +49,7 @@ def array_feature_extractor(node: NodeContext, inputs: list[Instruction]) -> Ins
     """Some of the features of each sample."""
     node.expect(inputs, 2)
     x, index = inputs
-    if (x.shape.lens, x.shape.strides) == ((1,), (0,)):
+    if not node.rank(x):
         raise node.fail(f"input {x.shape} without dimensions; expected features on its last axis")
     if node.strict:
         return node.add("gather", x, index, axis=x.shape.ndim - 1)

@@ -36,7 +36,7 @@ def reshape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if any(d < -1 for d in dims):
         raise node.fail(f"shape {list(dims)}; expected no length below −1")
     if not dims:
-        return node.squeeze(x, *range(x.shape.ndim))
+        return node.squeeze(x, *range(x.shape.ndim)) if node.rank(x) else x
     if x.shape.is_dynamic:
         own = dict(enumerate(node.lens(x) if not node.flag("allowzero") else ()))
         return node.reshape(x, *[d or own.get(i, 0) for i, d in enumerate(dims)])
@@ -70,7 +70,7 @@ def _reshaped_at_run_time(node: NodeContext, x: Instruction, shape: Instruction)
 
 
 def _empty(node: NodeContext, x: Shape, dims: tuple[int, ...]) -> Instruction:
-    old = x.lens or (0,)
+    old = x.array_lens
     if not node.flag("allowzero"):
         dims = tuple(old[i] if d == 0 and i < len(old) else d for i, d in enumerate(dims))
     rest = prod(d for d in dims if d >= 0)
@@ -105,7 +105,7 @@ def unsqueeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value with additional axes of length 1."""
     node.expect(inputs, 1, 2)
     axes = axes_of(node, inputs)
-    if inputs[0].shape == Shape.scalar(inputs[0].shape.type) and len(axes) > 1:
+    if not node.rank(inputs[0]) and len(axes) > 1:
         return node.reshape(inputs[0], *[1] * len(axes))
     return node.unsqueeze(node.standard(inputs[0]), *axes)
 
@@ -123,8 +123,8 @@ def transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, 1)
     rank = inputs[0].shape.ndim
     permutation = node.integers("perm", tuple(reversed(range(rank))))
-    if not permutation and inputs[0].shape == Shape.scalar(inputs[0].shape.type):
-        permutation = (0,)
+    if not permutation:
+        permutation = tuple(range(rank))
     if sorted(permutation) != list(range(rank)):
         raise node.fail(f"perm={list(permutation)}; expected a permutation of {rank} axes")
     return node.transpose(inputs[0], *permutation)
@@ -151,7 +151,7 @@ def tile(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value repeated along each axis."""
     node.expect(inputs, 2)
     x, repeats = inputs[0], node.lengths_in(inputs[1], "repeats")
-    if x.shape == Shape.scalar(x.shape.type) and not repeats:
+    if not (repeats or node.rank(x)):
         return x
     lens = node.lens(x)
     if len(repeats) != len(lens) or any(r < 0 for r in repeats):

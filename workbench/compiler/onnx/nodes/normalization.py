@@ -22,7 +22,7 @@ def _check_floats(node: NodeContext, inputs: list[Instruction]) -> None:
 def batch_normalization(node: NodeContext, inputs: list[Instruction]) -> Result:
     """Batch normalisation with given statistics, or with those of the batch in training mode."""
     node.expect(inputs, 5)
-    if (inputs[0].shape.lens, inputs[0].shape.strides) == ((1,), (0,)):
+    if not node.rank(inputs[0]):
         raise node.fail(f"input {inputs[0].shape} without dimensions; expected a batch")
     if node.flag("training_mode"):
         return _trained_batch_normalization(node, *inputs)

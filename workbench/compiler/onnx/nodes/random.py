@@ -26,8 +26,6 @@ def random(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if not type.is_float or type.size < 2:
         raise node.fail(f"element type {type.type_name}; expected a float of at least 16 bits")
     lens = _lens(node, inputs[0]) if like else node.integers("shape")
-    if not lens:
-        return node.reshape(_drawn(node, (1,), type), 1)
     return _drawn(node, lens, type)
 
 
@@ -49,7 +47,7 @@ def _drawn(node: NodeContext, lens: Sequence[int], type: DType) -> Instruction:
             f"{names[0]}={a}, {names[1]}={b}; expected finite parameters of a distribution"
         )
     drawn = generator.normal(a, b, lens) if is_normal else generator.uniform(a, b, lens)
-    return node.literal(drawn.astype(type.numpy))
+    return node.literal(np.asarray(drawn).astype(type.numpy))
 
 
 def _seed(node: NodeContext) -> int:

@@ -6,7 +6,6 @@ import math
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 
@@ -21,7 +20,7 @@ def reduced(
 ) -> Instruction:
     """``x`` reduced along the axes that the node names; ``inputs[1]`` may hold them."""
     keep, noop = is_kept or node.flag("keepdims", True), node.flag("noop_with_empty_axes")
-    rank = x.shape.ndim
+    rank = node.rank(x)
     given = node.optional(inputs, 1)
     if given is not None and node.constant(given) is None:
         return _reduced_at_run_time(node, op, x, given, keep=keep, noop=noop)
@@ -30,9 +29,9 @@ def reduced(
         axes = node.constant_ints(given, "the list of axes")
     if not axes and noop:
         return x
-    if x.shape == Shape.scalar(x.shape.type):
-        return node.add(op, x, axes=(0,)) if keep else node.squeeze(node.add(op, x, axes=(0,)), 0)
-    axes = axes or tuple(range(rank))
+    axes = axes if axes and rank else tuple(range(x.shape.ndim))
+    if not axes:  # one element is what it is reduced to
+        return x
     result = node.add(op, x, axes=axes)
     return result if keep else node.squeeze(result, *axes)
 

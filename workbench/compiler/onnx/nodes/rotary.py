@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.shape import Shape
 from workbench.compiler.macros import expand
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes.attention import MICROSOFT, heads_first, merged
@@ -41,7 +40,7 @@ def _check(node: NodeContext, inputs: list[Instruction]) -> None:
     if len(x) not in {3, 4}:
         raise node.fail(f"input {inputs[0].shape}; expected 3 or 4 dimensions")
     steps = (x[0], x[-2])
-    if inputs[1].shape == Shape.scalar(inputs[1].shape.type) or positions not in {(1,), steps}:
+    if not node.rank(inputs[1]) or positions not in {(1,), steps}:
         raise node.fail(f"positions {inputs[1].shape}; expected one or {list(steps)}")
     whole = x[1] * x[3] if len(x) == 4 else x[2]
     size = whole // (x[1] if len(x) == 4 else heads) if len(x) == 4 or heads else cosines[-1] * 2

@@ -6,7 +6,6 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 
@@ -17,7 +16,7 @@ def non_zero(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, 1)
     x = inputs[0]
     found = _places(node, x, is_exact=node.importer.options.use_dyn_output)
-    return node.slice(found, [0], [0], [0]) if x.shape == Shape.scalar(x.shape.type) else found
+    return found if node.rank(x) else node.slice(found, [0], [0], [0])
 
 
 def _places(node: NodeContext, x: Instruction, *, is_exact: bool) -> Instruction:

@@ -6,7 +6,6 @@ from itertools import accumulate, pairwise
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.registry import onnx_op
 from workbench.compiler.ops.collection import SplitToSequence, split_sizes
@@ -99,7 +98,7 @@ def split_to_sequence(node: NodeContext, inputs: list[Instruction]) -> Instructi
     if sizes is None:
         lengths = [1] * length
     else:
-        is_rank_0 = given is not None and given.shape == Shape.scalar(given.shape.type)
+        is_rank_0 = given is not None and not node.rank(given)
         lengths = split_sizes(op, length, [int(n) for n in sizes.reshape(-1)], is_rank_0)
     bounds = pairwise(accumulate(lengths, initial=0))
     parts = [node.slice(x, [op.axis], [low], [high]) for low, high in bounds]

@@ -28,7 +28,7 @@ def random(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if type not in _TYPES or (not is_listed and default not in _TYPES):
         raise node.fail(f"element types {default} and {type}; expected float, half or double")
     lens = node.integers("shape") if is_listed else node.fixed(node.lens(inputs[0]), "lengths")
-    shape = Shape(type, lens) if lens else Shape.scalar(type)
+    shape = Shape(type, lens)
     check_size(Shape(DType.DOUBLE, shape.lens), node.op_type)
     return node.literal(Argument(shape, _drawn(node, shape.elements).astype(type.numpy)))
 

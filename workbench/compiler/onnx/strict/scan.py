@@ -71,8 +71,8 @@ def _body(
     """The body's module: its parameters first, then slices, the last input's first."""
     body = node.graph("body")
     module = node.importer.new_module(name)
-    step = module.add_parameter("iter", Shape.scalar(DType.INT64))
-    condition = module.add_parameter("cond", Shape.scalar(DType.BOOL))
+    step = module.add_parameter("iter", Shape(DType.INT64))
+    condition = module.add_parameter("cond", Shape(DType.BOOL))
     names = [i.name for i in body.input]
     values = {n: module.add_parameter(n, s.shape) for n, s in zip(names, states, strict=False)}
     slices: list[Instruction] = []

@@ -75,8 +75,8 @@ def cast_to_fnuz(dequantized: Instruction) -> None:
 
 
 def _code(bits: int) -> Argument:
-    code = np.array([bits], np.uint8).view(DType.FP8E4M3FNUZ.numpy)
-    return Argument(Shape.scalar(DType.FP8E4M3FNUZ), code)
+    code = np.array(bits, np.uint8).view(DType.FP8E4M3FNUZ.numpy)
+    return Argument(Shape(DType.FP8E4M3FNUZ), code)
 
 
 def _repeated(before: Instruction, value: Instruction, like: Instruction) -> Instruction:

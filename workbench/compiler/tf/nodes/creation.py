@@ -15,15 +15,15 @@ from workbench.compiler.onnx.tensors import MAX_FILLED_BYTES
 from workbench.compiler.tf.context import NodeContext
 from workbench.compiler.tf.graph import described
 from workbench.compiler.tf.registry import tf_op
+from workbench.compiler.tf.tensors import as_scalar
 
 
 @tf_op("Const")
 def const(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A literal; one of rank 4 can be the kernel of a convolution."""
     node.expect(inputs, 0)
-    made = node.literal(node.tensor("value"))
-    if node.rank_of("value") == 0:
-        return node.as_scalar(made)
+    value = node.tensor("value")
+    made = node.literal(as_scalar(value) if node.importer.options.strict else value)
     if made.shape.ndim == 4 and node.is_nhwc:
         node.importer.laid_out[made] = node.to_nhwc(made)
     return made
@@ -72,23 +72,13 @@ def one_hot(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     check_size(Shape(type, (depth, depth)), described(node.node))
     table: Array = np.full((depth, depth), off, type.numpy)
     np.fill_diagonal(table, on)
-    made = node.add("gather", node.literal(table), indices_of(node, inputs[0]), axis=0)
+    made = node.add("gather", node.literal(table), inputs[0], axis=0)
     rank = node.rank(inputs[0])
     axis = node.axis(node.integer("axis", -1), rank + 1)
     if axis == rank:
         return made
     order = [*range(axis), rank, *range(axis, rank)]
     return node.transpose(made, *order)
-
-
-def indices_of(node: NodeContext, value: Instruction) -> Instruction:
-    """Indices for a gather, which drops the axis for a scalar shape: rank 1 must not have that shape."""
-    is_scalar = value.shape == Shape.scalar(value.shape.type)
-    if node.rank(value) == 1 and is_scalar:
-        return node.reshape(value, 1)
-    if node.rank(value) == 0 and not is_scalar:
-        return node.add("squeeze", value, axes=(0,))
-    return value
 
 
 @tf_op("Range")
@@ -130,11 +120,10 @@ def filled(node: NodeContext, type: DType, lens: tuple[int, ...], value: object)
     """A literal whose elements are all equal, without memory for each."""
     if any(n < 0 for n in lens):
         raise node.fail(f"lens {list(lens)}; expected no negative length")
-    made = Shape(type, lens) if lens else Shape.scalar(type)
+    made = Shape(type, lens)
     check_size(made, described(node.node), MAX_FILLED_BYTES)
     one = np.asarray(value).astype(type.numpy).reshape(())
-    literal = node.literal(Argument(made, np.broadcast_to(one, made.lens)))
-    return node.as_rank(literal, len(lens))
+    return node.literal(Argument(made, np.broadcast_to(one, made.lens)))
 
 
 @tf_op("ZerosLike", "OnesLike")

@@ -46,11 +46,6 @@ def each(node: NodeContext, inputs: Sequence[Instruction]) -> list[Instruction]:
     return [node.to_nchw(_raised(node, value)) for value in inputs]
 
 
-def back(node: NodeContext, value: Instruction, inputs: Sequence[Instruction]) -> Instruction:
-    """The result of an operation on ``each`` of the inputs, in TensorFlow's layout."""
-    return node.like(node.to_nhwc(value), inputs)
-
-
 def _raised(node: NodeContext, value: Instruction) -> Instruction:
     rank = value.shape.ndim
     is_one = not value.shape.is_dynamic and value.shape.elements == 1
@@ -61,7 +56,7 @@ def _raised(node: NodeContext, value: Instruction) -> Instruction:
 def unary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """One operation."""
     node.expect(inputs, 1)
-    return back(node, node.add(UNARY[node.op_type], node.to_nchw(inputs[0])), inputs)
+    return node.to_nhwc(node.add(UNARY[node.op_type], node.to_nchw(inputs[0])))
 
 
 @tf_op(*UNCHANGED)
@@ -72,7 +67,7 @@ def unchanged(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     made = node.add("identity", node.to_nchw(laid_out or inputs[0]))
     result = node.to_nhwc(made)
     if laid_out is None:
-        return node.like(result, inputs)
+        return result
     node.importer.laid_out[made] = result
     return made
 
@@ -80,14 +75,14 @@ def unchanged(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 @tf_op("IdentityN")
 def unchanged_all(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     """The values themselves."""
-    return [node.like(node.add("identity", value), [value]) for value in inputs]
+    return [node.add("identity", value) for value in inputs]
 
 
 @tf_op(*BINARY)
 def binary(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """One operation on two inputs."""
     node.expect(inputs, 2)
-    return back(node, node.common(BINARY[node.op_type], *each(node, inputs)), inputs)
+    return node.to_nhwc(node.common(BINARY[node.op_type], *each(node, inputs)))
 
 
 @tf_op("FloorDiv")
@@ -96,9 +91,9 @@ def floor_div(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, 2)
     a, b = each(node, inputs)
     if a.shape.type.is_float:
-        return back(node, node.add("floor", node.common("div", a, b)), inputs)
+        return node.to_nhwc(node.add("floor", node.common("div", a, b)))
     whole = node.common("sub", a, node.common("mod", a, b))
-    return back(node, node.common("div", whole, b), inputs)
+    return node.to_nhwc(node.common("div", whole, b))
 
 
 @tf_op("AddN")
@@ -112,10 +107,10 @@ def add_n(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         result = values[0]
         for value in values[1:]:
             result = node.common("add", result, value)
-        return back(node, result, inputs)
+        return node.to_nhwc(result)
     parts = [node.unsqueeze(value, 0) for value in values]
     total = node.add("reduce_sum", node.add("concat", *parts, axis=0), axes=(0,))
-    return back(node, node.add("squeeze", total, axes=(0,)), inputs)
+    return node.to_nhwc(node.add("squeeze", total, axes=(0,)))
 
 
 @tf_op("BiasAdd", "BiasAddV1")
@@ -135,14 +130,14 @@ def relu6(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, 1)
     x = node.to_nchw(inputs[0])
     low, high = (node.scalar(x.shape.type, bound) for bound in (0.0, 6.0))
-    return back(node, node.common("clip", x, low, high), inputs)
+    return node.to_nhwc(node.common("clip", x, low, high))
 
 
 @tf_op("ClipByValue")
 def clip_by_value(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value clipped between two bounds."""
     node.expect(inputs, 3)
-    return back(node, node.common("clip", *each(node, inputs)), inputs)
+    return node.to_nhwc(node.common("clip", *each(node, inputs)))
 
 
 @tf_op("LeakyRelu", "Elu")
@@ -151,8 +146,8 @@ def with_alpha(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, 1)
     x = node.to_nchw(inputs[0])
     if node.op_type == "Elu":
-        return back(node, node.add("elu", x, alpha=1.0), inputs)
-    return back(node, node.add("leaky_relu", x, alpha=node.number("alpha", 0.2)), inputs)
+        return node.to_nhwc(node.add("elu", x, alpha=1.0))
+    return node.to_nhwc(node.add("leaky_relu", x, alpha=node.number("alpha", 0.2)))
 
 
 @tf_op("Square")
@@ -160,7 +155,7 @@ def square(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The value times itself."""
     node.expect(inputs, 1)
     x = node.to_nchw(inputs[0])
-    return back(node, node.add("mul", x, x), inputs)
+    return node.to_nhwc(node.add("mul", x, x))
 
 
 @tf_op("Softplus", "Softsign", "Selu", "Expm1", "Log1p", "Erfc")
@@ -186,7 +181,7 @@ def composed(node: NodeContext, inputs: list[Instruction]) -> Instruction:
             made = node.common("sub", one, node.add("erf", x))
         case _:
             made = node.add("log", node.common("add", x, one))
-    return back(node, made, inputs)
+    return node.to_nhwc(made)
 
 
 @tf_op("Cast")
@@ -196,7 +191,7 @@ def cast(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if node.flag("Truncate"):
         raise node.fail("attribute 'Truncate' is set; expected a cast that rounds")
     target = node.element_type("DstT")
-    return node.like(node.add("convert", inputs[0], target_type=target), inputs)
+    return node.add("convert", inputs[0], target_type=target)
 
 
 # Comparisons
@@ -207,7 +202,7 @@ def compared(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A comparison, as bool."""
     node.expect(inputs, 2)
     made = node.common(COMPARED[node.op_type], *each(node, inputs))
-    return back(node, node.convert(made, DType.BOOL), inputs)
+    return node.to_nhwc(node.convert(made, DType.BOOL))
 
 
 @tf_op("LessEqual", "GreaterEqual")
@@ -219,7 +214,7 @@ def or_equal(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     values = each(node, inputs)
     strict = "less" if node.op_type == "LessEqual" else "greater"
     parts = [node.convert(node.common(op, *values), DType.BOOL) for op in (strict, "equal")]
-    return back(node, node.add("logical_or", *parts), inputs)
+    return node.to_nhwc(node.add("logical_or", *parts))
 
 
 @tf_op("NotEqual")
@@ -227,7 +222,7 @@ def not_equal(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Whether elements differ."""
     node.expect(inputs, 2)
     same = node.convert(node.common("equal", *each(node, inputs)), DType.BOOL)
-    return back(node, node.add("not", same), inputs)
+    return node.to_nhwc(node.add("not", same))
 
 
 @tf_op("IsNan", "IsInf")
@@ -235,7 +230,7 @@ def special(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Whether elements are NaN, or infinite."""
     node.expect(inputs, 1)
     made = node.add(node.op_type.lower(), inputs[0])
-    return node.like(node.convert(made, DType.BOOL), inputs)
+    return node.convert(made, DType.BOOL)
 
 
 @tf_op("LogicalAnd", "LogicalOr")
@@ -243,14 +238,14 @@ def logical(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A logical operation on two inputs."""
     node.expect(inputs, 2)
     op = "logical_and" if node.op_type == "LogicalAnd" else "logical_or"
-    return back(node, node.common(op, *each(node, inputs)), inputs)
+    return node.to_nhwc(node.common(op, *each(node, inputs)))
 
 
 @tf_op("LogicalNot")
 def logical_not(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The logical negation."""
     node.expect(inputs, 1)
-    return node.like(node.add("not", inputs[0]), inputs)
+    return node.add("not", inputs[0])
 
 
 @tf_op("Select", "SelectV2")
@@ -261,4 +256,4 @@ def select(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if node.op_type == "Select" and node.rank(chosen) == 1 and node.rank(a) > 1:
         chosen = node.unsqueeze(chosen, *range(1, node.rank(a)))
     values = each(node, [chosen, a, b])
-    return back(node, node.common_lens("where", *values), inputs)
+    return node.to_nhwc(node.common_lens("where", *values))

@@ -6,7 +6,6 @@ from math import prod
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.tf.context import NodeContext
-from workbench.compiler.tf.nodes.creation import indices_of
 from workbench.compiler.tf.registry import tf_op
 
 
@@ -47,8 +46,6 @@ def pack(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Values of equal lens along a new axis."""
     node.expect(inputs, 1, len(inputs) or 1)
     axis = node.axis(node.integer("axis", 0), node.rank(inputs[0]) + 1)
-    if node.rank(inputs[0]) == 0:
-        return node.add("concat", *inputs, axis=0)
     return node.add("concat", *[node.unsqueeze(value, axis) for value in inputs], axis=axis)
 
 
@@ -114,18 +111,14 @@ def gather(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     x, indices = inputs[:2]
     axis = node.constant_int(inputs[2], "the axis") if len(inputs) == 3 else 0
     node.axis(axis, node.rank(x))
-    made = node.add("gather", x, indices_of(node, indices), axis=axis)
-    return node.as_rank(made, node.rank(x) + node.rank(indices) - 1)
+    return node.add("gather", x, indices, axis=axis)
 
 
 @tf_op("GatherNd")
 def gather_nd(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Parts of a value, each selected by a row of indices."""
     node.expect(inputs, 2)
-    x, indices = inputs
-    chosen = node.lens(indices)[-1] if node.rank(indices) else 1
-    made = node.add("gathernd", x, indices)
-    return node.as_rank(made, node.rank(x) - chosen + node.rank(indices) - 1)
+    return node.add("gathernd", *inputs)
 
 
 @tf_op("BroadcastTo")

@@ -50,8 +50,7 @@ def arg_of(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     axis = node.constant_int(inputs[1], "the axis")
     node.axis(axis, node.rank(inputs[0]))
     made = node.squeeze(node.add(node.op_type.lower(), inputs[0], axis=axis), axis)
-    result = node.convert(made, node.element_type("output_type", DType.INT64))
-    return node.as_rank(result, node.rank(made))
+    return node.convert(made, node.element_type("output_type", DType.INT64))
 
 
 @tf_op("Softmax", "LogSoftmax")
@@ -87,8 +86,7 @@ def einsum(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """Products summed over the labels that the result does not have."""
     node.expect(inputs, 1, max(len(inputs), 1))
     equation = node.text("equation")
-    made = macros.expand(node.module, None, "einsum", inputs, {"equation": equation})[0]
-    return node.as_rank(made, 0 if equation.rstrip().endswith("->") else made.shape.ndim)
+    return macros.expand(node.module, None, "einsum", inputs, {"equation": equation})[0]
 
 
 def _turned(node: NodeContext, value: Instruction) -> Instruction:

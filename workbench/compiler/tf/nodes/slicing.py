@@ -99,7 +99,7 @@ def strided_slice(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         made = node.squeeze(made, *cut.dropped)
     if not cut.added:
         return made
-    if made in node.importer.scalars:
+    if not node.rank(made):
         return node.reshape(made, *(1 for _ in cut.added))
     return node.unsqueeze(made, *cut.added)
 

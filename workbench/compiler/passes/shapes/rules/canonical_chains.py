@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
-from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.view import Unsqueeze
 from workbench.compiler.passes.shapes.rules.slices import slice_of
@@ -191,7 +190,7 @@ def find_slice_shape_transforms(b: Rewriter, end: Instruction) -> Instruction | 
 
 def as_users_need(b: Rewriter, end: Instruction, value: Instruction) -> Instruction:
     """The replacement of ``end``, copied to row-major order if a user needs that or treats scalars apart."""
-    scalar = value.shape == Shape.scalar(value.shape.type) != end.shape
+    scalar = b.program.shape_rules.is_scalar(value.shape) and value.shape != end.shape
     lost = scalar or (end.shape.standard and not value.shape.standard)
     if lost and any(_demands(u.op, scalar) for u in end.users):
         return b("contiguous", value)

@@ -39,7 +39,7 @@ def _moving(instruction: Instruction) -> bool:
 
 
 def _is_scalar(instruction: Instruction) -> bool:
-    return instruction.shape == Shape.scalar(instruction.shape.type)
+    return instruction.module.program.shape_rules.plain(instruction.shape).has_rank_0
 
 
 @rule(op("gather", var("x"), var("indices").when(_is_scalar), name="root").when(_moving))
@@ -48,7 +48,7 @@ def find_gather_scalar(
 ) -> Instruction:
     """gather(x, i) → squeeze(gather(x, unsqueeze(i))), for a scalar index i"""
     found = b(root.op, x, b("unsqueeze", indices, axes=(0,)))
-    if _is_scalar(root):
+    if root.shape.ndim and _is_scalar(root):
         found = auto_reshape(b, found, root.shape.lens)
         return b("squeeze", found, axes=(0,))
     return auto_reshape(b, found, root.shape.lens)
@@ -86,8 +86,8 @@ def find_gather(
     value = steps.build(b, flat)
     b.before = root
     value = auto_reshape(b, value, root.shape.lens)
-    # Otherwise a slice of it could have the shape of a scalar, which unsqueeze and gather treat as rank 0.
-    return b("contiguous", value) if value.shape.is_scalar else value
+    # Otherwise a slice of it could have the shape of MIGraphX's scalar, which stands for rank 0.
+    return b("contiguous", value) if value.shape.ndim and value.shape.is_scalar else value
 
 
 @dataclass(frozen=True)
