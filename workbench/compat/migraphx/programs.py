@@ -14,7 +14,6 @@ from workbench.compat.migraphx.errors import Error, FileName, Size, bound, writt
 from workbench.compat.migraphx.modules import instruction_ref, module
 from workbench.compat.migraphx.numbered import Numbered
 from workbench.compat.migraphx.offloading import (
-    as_arguments,
     borrowed_argument,
     on_device,
     run_in_place,
@@ -23,6 +22,7 @@ from workbench.compat.migraphx.offloading import (
     stream_of,
     trace,
 )
+from workbench.compat.migraphx.results import as_arguments, result_shapes
 from workbench.compat.migraphx.shapes import from_core, shape
 from workbench.compat.migraphx.targets import target, warn_of_no_effect, warn_of_stand_in
 from workbench.compiler.builds.build import Build, compile
@@ -119,7 +119,7 @@ class program:
         """The shapes of the results."""
         if self._core.main.last is None:
             raise Error("get_output_shapes(): the program is empty")
-        return [from_core(o.shape) for o in self._core.outputs]
+        return [from_core(s) for s in result_shapes(self._core)]
 
     # Modules
 
