@@ -27,7 +27,7 @@ def run_passes(program: program, passes: list[Any]) -> None:
         Error: There is no such pass or option, or a pass failed.
     """
     core = program.core
-    with traced(core, "compile"):
+    with traced(core, "compile"), program.following():
         for one in passes_of([_named(p) for p in passes]):
             run_pass(one, core)
 

@@ -41,7 +41,7 @@ class instruction_ref:
         Raises:
             Error: It is no longer in the program.
         """
-        found = self._owner.core.find(self._id)
+        found = self._owner.find(self._id)
         if found is None:
             raise Error(f"instruction #{self._id} is gone: a pass or an edit removed it")
         return found
@@ -133,7 +133,7 @@ class instruction_ref:
 
     def __repr__(self) -> str:
         """The line that programs print."""
-        core = self._owner.core.find(self._id)
+        core = self._owner.find(self._id)
         if core is None:
             return f"<instruction_ref #{self._id}, which is gone>"
         return instruction_text(core, module_names(core.module))
