@@ -198,13 +198,15 @@ def _joined_below(
     x = cut.inputs[0]
     if not is_transform(x):
         return None
-    chain = chain_to(x)
+    chain = [i for i in chain_to(x) if is_transform(i)]
     source, below = chain[0].inputs[0], words_of(chain)
-    if source.shape.elements == 1 or any(i.only_user is None for i in chain):
+    if source.shape.elements == 1 or any(i.only_user is None for i in chain_to(x)):
         return None
-    joined = simplified_chain(source.shape.lens, (*below, *moved))
-    now = zip(cost(source.shape.lens, below), cost(cut.shape.lens, words), strict=True)
-    return (source, joined) if cost(source.shape.lens, joined) < tuple(map(sum, now)) else None
+    lens = [source.shape.lens, *(i.shape.lens for i in chain)]
+    ways = [(*below[:k], *simplified_chain(n, (*below[k:], *moved))) for k, n in enumerate(lens)]
+    joined = min(ways, key=lambda w: cost(lens[0], w))
+    now = zip(cost(lens[0], below), cost(cut.shape.lens, words), strict=True)
+    return (source, joined) if cost(lens[0], joined) < tuple(map(sum, now)) else None
 
 
 def as_users_need(b: Rewriter, end: Instruction, value: Instruction) -> Instruction:
