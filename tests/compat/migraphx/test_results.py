@@ -66,3 +66,15 @@ def test_a_view_of_ranges_has_the_strides_of_what_it_views():
     )
     assert found.get_shape() == migraphx.shape(lens=[4, 3], strides=[0, 1])
     assert found.tolist() == [0, 1, 2] * 4
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_one_condition_chooses_among_operands_of_different_lengths(target):
+    some = migraphx.shape(dyn_dims=[range_of(1, 2)] * 2)
+    shapes = [migraphx.shape(type="bool_type", lens=[1]), some, some]
+    x, y = np.ones((1, 1), np.float32), np.zeros((2, 1), np.float32)
+    for condition, chosen in ((True, x), (False, y)):
+        given = [np.array([condition]), x, y]
+        found, _ = result(migraphx.op("where"), *shapes, given=given, target=target)
+        assert found.get_shape().lens() == list(chosen.shape)
+        assert found.tolist() == chosen.ravel().tolist()
