@@ -164,6 +164,42 @@ def test_what_is_wrong_is_said():
         m.add_instruction(made, [])
 
 
+@pytest.mark.parametrize(
+    ("flags", "axis", "found"),
+    [
+        (["clip_min"], -4, 1),
+        (["clip_min", "include_min"], -4, 0),
+        (["include_min"], -3, 0),
+        ([], -2, 1),
+    ],
+)
+def test_the_least_axis_is_included_where_that_is_said(flags, axis, found):
+    migraphx.custom_op(
+        name="my_view",
+        attributes={"axis": axis},
+        compute_shape=lambda _shapes, _, attributes: migraphx.shape(lens=[attributes["axis"] + 1]),
+        op_attributes={"normalize_axes": {"axis": flags}},
+        normalizes=True,
+    )
+    mm = migraphx.program().get_main_module()
+    x = mm.add_parameter("x", migraphx.shape(lens=[2, 2, 2]))
+    assert mm.add_instruction(migraphx.op("my_view"), [x]).shape().lens() == [found + 1]
+
+
+def test_the_least_axis_is_out_of_range_where_nothing_is_said():
+    migraphx.custom_op(
+        name="my_view",
+        attributes={"axis": -3},
+        compute_shape=lambda shapes, _: shapes[0],
+        op_attributes={"normalize_axes": {"axis": []}},
+        normalizes=True,
+    )
+    mm = migraphx.program().get_main_module()
+    x = mm.add_parameter("x", migraphx.shape(lens=[2, 2, 2]))
+    with pytest.raises(RuntimeError, match="expected -2 to 2"):
+        mm.add_instruction(migraphx.op("my_view"), [x])
+
+
 def concatenation(axis, *fills, lens=(2, 2), readers=()):
     """A program in which operations of a target fill buffers, which another one concatenates."""
 

@@ -263,3 +263,8 @@ def test_a_handle_follows_what_a_pass_puts_in_its_place():
     with pytest.raises(RuntimeError, match="is gone"):
         lost.name()
     assert next(iter(copied.get_main_module())).name() == "allocate"
+
+
+def test_a_return_of_nothing_has_the_default_shape():
+    mm = migraphx.program().get_main_module()
+    assert repr(mm.add_return([]).shape()) == "float_type, {}, {}"

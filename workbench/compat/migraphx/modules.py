@@ -14,6 +14,7 @@ from workbench.compat.migraphx.showing import text_bundle
 from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.debug_symbols import add_debug_symbols, inherit_debug_symbols
 from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.constants import evaluate_constant
 from workbench.compiler.text.printing import instruction_text
 
@@ -53,8 +54,11 @@ class instruction_ref:
 
     @bound
     def shape(self) -> shape_:
-        """The shape of its value."""
-        return from_core(self.core.shape)
+        """The shape of its value; a return of nothing has the default one."""
+        core = self.core
+        if isinstance(core.op, Return) and not core.inputs:
+            return from_core(Shape())
+        return from_core(core.shape)
 
     @bound
     def op(self) -> op_:

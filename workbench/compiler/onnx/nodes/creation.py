@@ -80,6 +80,8 @@ def constant_of_shape(node: NodeContext, inputs: list[Instruction]) -> Instructi
     lens = tuple(int(n) for n in dims.reshape(-1))
     if not lens:
         return node.scalar(type, given.reshape(()))
+    if node.strict and 0 in lens:
+        return node.add("undefined")
     if lens == (0,):
         return node.literal(Argument(Shape(type), np.zeros(0, type.numpy)))
     return node.filled(type, lens, given)
