@@ -78,3 +78,17 @@ def test_one_condition_chooses_among_operands_of_different_lengths(target):
         found, _ = result(migraphx.op("where"), *shapes, given=given, target=target)
         assert found.get_shape().lens() == list(chosen.shape)
         assert found.tolist() == chosen.ravel().tolist()
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu", "gpu"])
+def test_a_reduction_of_ranges_becomes_a_kernel_whose_body_has_them(target):
+    p = migraphx.program()
+    mm = p.get_main_module()
+    x = mm.add_parameter("x", migraphx.shape(dyn_dims=[range_of(1, 3), range_of(4, 8)]))
+    mm.add_return([mm.add_instruction(migraphx.op("reduce_sum", axes=[1]), [x])])
+    migraphx.run_passes(p, ["fuse_reduce", "dead_code_elimination"])
+    assert [i.name() for i in mm] == ["@param", "fused_reduce", "@return"]
+    body = p.get_module("main:reduce_sum0")
+    assert repr(next(iter(body)).shape()) == "dynamic, float_type, {[1..3], [4..8]}"
+    p.compile(migraphx.get_target(target))
+    assert p.run({"x": np.ones((2, 5), np.float32)})[0].tolist() == [5, 5]

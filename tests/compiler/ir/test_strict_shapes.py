@@ -214,3 +214,9 @@ def test_a_seed_of_a_range():
     assert (reference.run(program, given)[0] > 0).all()
     with pytest.raises(EvaluationError, match="no element"):
         reference.run(program, given | {"x0": np.zeros(0, np.uint64)})
+
+
+def test_strides_of_no_elements_are_products_of_lens():
+    image, kernel = static(2, 3, 4, 4), static(5, 3, 6, 6)
+    made = added(strict_program(), "convolution", [image, kernel], {})
+    assert str(made) == "float_type, {2, 5, 0, 0}, {0, 0, 0, 1}"
