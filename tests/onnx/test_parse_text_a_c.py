@@ -258,3 +258,21 @@ def test_the_drop_in_says_what_imports_otherwise():
     with pytest.raises(RuntimeError, match="strict=False imports the model"):
         migraphx.parse_onnx_buffer(made)
     assert not migraphx.parse_onnx_buffer(made, strict=False).core.strict
+
+
+def test_attention_is_onnxruntimes_where_onnx_has_none():
+    inputs = {"x": [2, 3, 4], "w": [4, 12], "b": [12]}
+    old = model("Attention", inputs, num_heads=2, opset=18)
+    own = model("Attention", inputs, num_heads=2, domain="com.microsoft")
+    assert lines(old) == lines(own)
+    assert lines(old, skip_unknown_operators=True) == lines(own)
+    with pytest.raises(ModelError, match="Attention"):
+        parse_onnx(old)
+    given = {n: [1, 2, 3, 4] for n in ("q", "k", "v")}
+    assert len(lines(model("Attention", given, opset=23))) > 5
+
+
+def test_a_constant_of_no_elements_is_undefined():
+    made = model("ConstantOfShape", {}, fixed={"s": np.array([2, 0], np.int64)})
+    assert lines(made)[1:] == ["@1 = undefined", "@2 = @return(@1)"]
+    assert "undefined" not in str(parse_onnx(made))

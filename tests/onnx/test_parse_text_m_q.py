@@ -243,6 +243,100 @@ def test_attention_refuses_heads_that_do_not_fit(given, part):
     refused(model("MultiHeadAttention", *given, domain=CONTRIB, num_heads=1), part)
 
 
+HEADS = {"domain": CONTRIB, "num_heads": 2}
+INT32 = TensorProto.INT32
+
+
+def operations(made):
+    return [line.split(" = ")[1].split("(")[0] for line in lines(made) if "literal" not in line]
+
+
+def test_attention_adds_its_bias_before_it_turns():
+    found = operations(model("MultiHeadAttention", *[[2, 3, 8]] * 3, [24], **HEADS))
+    parts = [
+        step
+        for k in (0, 8, 16)
+        for step in (
+            f"slice[axes={{2}},starts={{{k}}},ends={{{k + 8}}}]",
+            "multibroadcast[out_lens={2, 3, 8},out_dyn_dims={}]",
+        )
+    ]
+    assert found[3:20] == [
+        *["unsqueeze[axes={0},steps={}]"] * 2,
+        *parts,
+        *["reshape[dims={2, 3, 8}]"] * 3,
+        *["add"] * 3,
+        *["reshape[dims={2, 3, 2, 4}]"] * 3,
+    ]
+
+
+def test_attention_ignores_a_bias_that_is_no_vector():
+    plain = operations(model("MultiHeadAttention", *[[2, 3, 8]] * 3, **HEADS))
+    assert operations(model("MultiHeadAttention", *[[2, 3, 8]] * 3, [2, 3], **HEADS)) == plain
+
+
+@pytest.mark.parametrize(
+    ("mask", "more"), [([1, 3], []), ([1], ["less", "convert[target_type=8]"])]
+)
+def test_attention_masks_before_it_scales(mask, more):
+    given = [*[[1, 3, 8]] * 3, [24], (INT32, mask), [1, 2, 3, 3]]
+    found = operations(model("MultiHeadAttention", *given, **HEADS))[23:]
+    views = ("multibroadcast", "reshape", "transpose")
+    assert [n for n in found if not n.startswith(views)] == [
+        *more,
+        "convert[target_type=8]",
+        "equal",
+        "convert[target_type=0]",
+        "where",
+        "dot",
+        "add",
+        "add",
+        "mul",
+        "softmax[axis=-1]",
+        "dot",
+        "@return",
+    ]
+
+
+def test_attention_without_use_for_a_mask():
+    plain = operations(model("MultiHeadAttention", *[[2, 3, 8]] * 3, [24], **HEADS))
+    given = [*[[2, 3, 8]] * 3, [24], (INT32, [8])]
+    assert operations(model("MultiHeadAttention", *given, **HEADS)) == plain
+
+
+def test_attention_writes_new_keys_over_the_first_place_of_a_past():
+    past = [[1, 2, 5, 4]] * 2
+    made = model(
+        "MultiHeadAttention", *[[1, 1, 8]] * 3, [24], (INT32, [1, 1]), [1, 2, 1, 1], *past, **HEADS
+    )
+    made.graph.node[0].output[:] = ["y", "key", "value"]
+    made.graph.output.append(helper.make_empty_tensor_value_info("key"))
+    program = parse_onnx(made, strict=True)
+    shapes = {n: s.lens for n, s in program.parameters.items()}
+    given = {n: np.full(s, k + 1, np.float32) for k, (n, s) in enumerate(shapes.items())}
+    given["x4"] = given["x4"].astype(np.int32)
+    _, keys = reference.run(program, given)
+    assert (keys[:, :, 0] == given["x1"][0, 0, 0] + given["x3"][0]).all()
+    assert (keys[:, :, 1:] == given["x6"][0, 0, 0, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("more", "part"),
+    [
+        ([[23]], "expected 24 elements"),
+        ([[24], [2, 3]], "mask .* expected int32_type"),
+        ([[24], (INT32, [3, 3])], "mask"),
+        ([[24], (INT32, [2]), [2, 3, 3]], "a bias of the scores"),
+        ([[24], (INT32, [8]), [2, 2, 3, 3], [2, 2, 5], [2, 2, 5]], "past_key"),
+        ([[24], (INT32, [8]), [2, 2, 3, 3], [2, 2, 5, 4], [2, 2, 5, 3]], "past_value"),
+        ([[24], (INT32, [8]), [2, 2, 3, 3], [2, 2, 5, 4], [2, 2, 6, 4]], "differ in length"),
+        ([[24], (INT32, [8]), [2, 2, 3, 3], *[[2, 2, 5, 4]] * 2, [2]], "past_sequence_length"),
+    ],
+)
+def test_attention_refuses_what_does_not_belong_to_it(more, part):
+    refused(model("MultiHeadAttention", *[[2, 3, 8]] * 3, *more, **HEADS), part)
+
+
 def test_a_run_measures_the_rows_to_draw_for():
     made = model("Multinomial", [None, 3], sample_size=4, seed=1.5)
     ranges = {"default_dyn_dim_value": Dim(1, 5)}

@@ -378,6 +378,14 @@ def test_rotations_refuse_lens_that_do_not_fit(changed, attributes):
     refused(one("RotaryEmbedding", inputs, domain="com.microsoft", **attributes), "expected|has")
 
 
+def test_axes_that_nobody_gives_are_all_of_them():
+    axes = helper.make_tensor_value_info("axes", TensorProto.INT64, [0])
+    made = one("ReduceSum", [floats("x", 2, 3), axes])
+    text = str(parse_onnx(made, strict=True, map_input_dims={"axes": [0]}))
+    assert "@literal{0, 1} -> int64_type, {2}, {1}" in text
+    assert "reduce_sum[axes={}](x,@" in text
+
+
 def _scan(**attributes):
     body = helper.make_graph(
         [
@@ -400,7 +408,7 @@ def test_a_scan_slices_its_last_input_first():
     main, body = text.split('module: "Scan_3_scan"\n')
     body = [line.replace("Scan_3_scan:", "").split(" -> ")[0] for line in body.splitlines() if line]
     assert body == [
-        "s = @param:s",
+        "state_var0 = @param:state_var0",
         "cond = @param:cond",
         "iter = @param:iter",
         "@3 = scan_slice[axis=1,direction=0](k,iter)",
@@ -408,7 +416,7 @@ def test_a_scan_slices_its_last_input_first():
         "@5 = scan_slice[axis=0,direction=0](j,iter)",
         "@6 = squeeze[axes={0}](@5)",
         "@7 = @literal{2}",
-        "@8 = add(s,@6)",
+        "@8 = add(state_var0,@6)",
         "@9 = multibroadcast[out_lens={2},out_dyn_dims={}](@7)",
         "@10 = mul(@8,@9)",
         "@11 = add(@10,@4)",

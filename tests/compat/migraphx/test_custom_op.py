@@ -162,3 +162,111 @@ def test_what_is_wrong_is_said():
     m = migraphx.program().get_main_module()
     with pytest.raises(RuntimeError, match=r"returned 'float'; expected a migraphx\.shape"):
         m.add_instruction(made, [])
+
+
+@pytest.mark.parametrize(
+    ("flags", "axis", "found"),
+    [
+        (["clip_min"], -4, 1),
+        (["clip_min", "include_min"], -4, 0),
+        (["include_min"], -3, 0),
+        ([], -2, 1),
+    ],
+)
+def test_the_least_axis_is_included_where_that_is_said(flags, axis, found):
+    migraphx.custom_op(
+        name="my_view",
+        attributes={"axis": axis},
+        compute_shape=lambda _shapes, _, attributes: migraphx.shape(lens=[attributes["axis"] + 1]),
+        op_attributes={"normalize_axes": {"axis": flags}},
+        normalizes=True,
+    )
+    mm = migraphx.program().get_main_module()
+    x = mm.add_parameter("x", migraphx.shape(lens=[2, 2, 2]))
+    assert mm.add_instruction(migraphx.op("my_view"), [x]).shape().lens() == [found + 1]
+
+
+def test_the_least_axis_is_out_of_range_where_nothing_is_said():
+    migraphx.custom_op(
+        name="my_view",
+        attributes={"axis": -3},
+        compute_shape=lambda shapes, _: shapes[0],
+        op_attributes={"normalize_axes": {"axis": []}},
+        normalizes=True,
+    )
+    mm = migraphx.program().get_main_module()
+    x = mm.add_parameter("x", migraphx.shape(lens=[2, 2, 2]))
+    with pytest.raises(RuntimeError, match="expected -2 to 2"):
+        mm.add_instruction(migraphx.op("my_view"), [x])
+
+
+def concatenation(axis, *fills, lens=(2, 2), readers=()):
+    """A program in which operations of a target fill buffers, which another one concatenates."""
+
+    def joined(shapes, _):
+        return shapes[-1]
+
+    def last(shapes):
+        return [len(shapes) - 1]
+
+    migraphx.custom_op(
+        name="my::concat", attributes={"axis": axis}, compute_shape=joined, output_alias=last
+    )
+    for name in ("my::fill", "my::fill_gaps", "my::copy"):
+        migraphx.custom_op(name=name, compute_shape=joined, output_alias=last)
+    for name in readers:
+        migraphx.custom_op(name=name, compute_shape=joined)
+    p = migraphx.program()
+    mm = p.get_main_module()
+
+    def allocated(lens):
+        return mm.add_instruction(migraphx.op("allocate", shape=migraphx.shape(lens=lens)), [])
+
+    made = [mm.add_instruction(migraphx.op(f), [allocated(list(lens))]) for f in fills]
+    whole = [n * len(fills) if k == axis else n for k, n in enumerate(lens)]
+    found = mm.add_instruction(migraphx.op("my::concat"), [*made, allocated(whole)])
+    mm.add_return([found, *(mm.add_instruction(migraphx.op(r), [made[0]]) for r in readers)])
+    return p
+
+
+def eliminated(p, **names):
+    given = {"concat": "my::concat", "allocate": "allocate", "copy": "my::copy"} | names
+    migraphx.run_passes(p, [("eliminate_concat", {"concat_opt": given}), "dead_code_elimination"])
+    return [i.name() for i in p.get_main_module()]
+
+
+def test_a_concatenation_of_a_target_writes_into_its_buffer():
+    found = eliminated(concatenation(0, "my::fill", "my::fill"))
+    assert found == ["allocate", "slice", "slice", "my::fill", "my::fill", "identity", "@return"]
+
+
+def test_a_concatenation_of_a_target_stays_where_parts_have_gaps():
+    assert "my::concat" in eliminated(concatenation(1, "my::fill", "my::fill"))
+    assert "my::concat" not in eliminated(
+        concatenation(1, "my::fill_gaps", "my::fill_gaps"), non_packed_output=["my::fill_gaps"]
+    )
+    assert "my::concat" not in eliminated(
+        concatenation(1, *["my::fill"] * 2), non_packed_output=["*"]
+    )
+
+
+def test_a_concatenation_of_a_target_copies_one_operand():
+    found = eliminated(
+        concatenation(1, "my::fill_gaps", "my::fill"), non_packed_output=["my::fill_gaps"]
+    )
+    assert found.count("my::copy") == 1
+    assert "my::concat" not in found
+
+
+def test_a_reader_of_packed_values_keeps_a_concatenation_of_a_target():
+    p = concatenation(1, "my::fill", "my::fill", readers=["my::read"])
+    options = {"non_packed_output": ["*"]}
+    assert "my::concat" in eliminated(p, **options, packed_input_only=["my::read"])
+    found = eliminated(p, **options)
+    assert "my::concat" not in found
+    assert found.count("my::copy") == 1
+
+
+def test_names_of_a_target_are_checked():
+    with pytest.raises(RuntimeError, match="no key 'alloc'"):
+        eliminated(concatenation(0, "my::fill"), alloc="allocate")

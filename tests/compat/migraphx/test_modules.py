@@ -246,3 +246,25 @@ def test_wrong_arguments():
     ):
         with pytest.raises(RuntimeError):
             wrong()
+
+
+def test_a_handle_follows_what_a_pass_puts_in_its_place():
+    p = migraphx.program()
+    mm = p.get_main_module()
+    s = migraphx.shape(lens=[8])
+    a = mm.add_instruction(migraphx.op("allocate", shape=s), [])
+    kept = mm.add_instruction(migraphx.op("relu"), [a])
+    lost = mm.add_instruction(migraphx.op("neg"), [kept])
+    mm.add_return([kept])
+    copied = p.clone()
+    migraphx.run_passes(p, ["memory_coloring", "dead_code_elimination"])
+    assert (a.name(), kept.inputs()[0].name()) == ("load", "load")
+    assert "load" in repr(a)
+    with pytest.raises(RuntimeError, match="is gone"):
+        lost.name()
+    assert next(iter(copied.get_main_module())).name() == "allocate"
+
+
+def test_a_return_of_nothing_has_the_default_shape():
+    mm = migraphx.program().get_main_module()
+    assert repr(mm.add_return([]).shape()) == "float_type, {}, {}"

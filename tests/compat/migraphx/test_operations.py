@@ -45,6 +45,32 @@ def test_what_counts_as_an_integer():
         assert migraphx.op("concat", axis=one).values() == {"axis": 1}
 
 
+@pytest.mark.parametrize(
+    "dim",
+    [
+        migraphx.shape.dynamic_dimension(1, 4),
+        migraphx.shape.dynamic_dimension("2*n", {"n": migraphx.shape.dynamic_dimension(1, 4)}),
+    ],
+)
+def test_a_shape_may_be_a_dict_with_dimensions_in_it(dim):
+    whole = migraphx.shape(dyn_dims=[dim])
+    empty = {k: [] for k in ("lens", "strides", "dyn_strides", "sub_shapes")}
+    given = {"type": "float_type", "dynamic_dimensions": [dim], **empty}
+    assert repr(migraphx.op("allocate", shape=given)) == repr(migraphx.op("allocate", shape=whole))
+    both = {"type": "tuple_type", "dynamic_dimensions": [], **empty, "sub_shapes": [given, whole]}
+    wanted = migraphx.shape(type="tuple_type", sub_shapes=[whole, whole])
+    made = migraphx.op("select_module", output_dyn_shapes=both)
+    assert repr(made) == repr(migraphx.op("select_module", output_dyn_shapes=wanted))
+
+
+def test_a_choice_without_modules_has_the_shape_that_it_is_given():
+    mm = migraphx.program().get_main_module()
+    whole = migraphx.shape(type="tuple_type", sub_shapes=[migraphx.shape(lens=[2])])
+    x = mm.add_parameter("x", migraphx.shape(lens=[3]))
+    made = mm.add_instruction(migraphx.op("select_module", output_dyn_shapes=whole), [x])
+    assert made.shape() == whole
+
+
 def test_shapes_and_dimensions_in_attributes():
     s = migraphx.shape(lens=[2, 3])
     op = migraphx.op("allocate", shape=s)

@@ -186,3 +186,17 @@ def test_operators():
     found = migraphx.get_onnx_operators()
     assert found == sorted(set(found))
     assert {"ATen", "Conv", "Xor"} <= set(found)
+
+
+def test_exact_lengths_where_they_are_asked_for():
+    infos = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, lens)
+        for n, lens in (("boxes", [1, 6, 4]), ("scores", [1, 1, 6]))
+    ]
+    node = helper.make_node("NonMaxSuppression", ["boxes", "scores"], ["y"])
+    graph = helper.make_graph([node], "g", infos, [helper.make_empty_tensor_value_info("y")])
+    made = helper.make_model(graph).SerializeToString()
+    plain = migraphx.parse_onnx_buffer(made)
+    exact = migraphx.parse_onnx_buffer(made, use_dyn_output=True)
+    assert repr(plain.get_output_shapes()[0]) == "int64_type, {6, 3}, {3, 1}"
+    assert repr(exact.get_output_shapes()[0]) == "dynamic, int64_type, {[0..6], 3}"

@@ -3,9 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
-from workbench.compiler.errors import ShapeError
+from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import make
 from workbench.compiler.ir.program import Program
@@ -13,6 +14,7 @@ from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.pointwise import Relu
 from workbench.compiler.ops.recurrent import Direction
 from workbench.compiler.passes.base import pass_named
+from workbench.compiler.run import reference
 from workbench.compiler.text.printing import parse
 
 MOST = (1 << 64) - 1
@@ -184,3 +186,37 @@ def test_passes_ask_by_the_rules_of_the_program(name, options, shape):
         before = str(program)
         pass_named(name, **options).apply(program)
         assert (str(program) == before) is program.strict
+
+
+def test_strict_rules_leave_some_things_to_a_run():
+    corners, scores = static(1, 6, 4), static(1, 1, 5)
+    inputs = [corners, scores]
+    with pytest.raises(ShapeError):
+        added(Program(), "nonmaxsuppression", inputs, {"use_dyn_output": True})
+    with pytest.raises(ShapeError):
+        added(strict_program(), "nonmaxsuppression", inputs, {})
+    made = added(strict_program(), "nonmaxsuppression", inputs, {"use_dyn_output": True})
+    assert str(made) == "dynamic, int64_type, {[0..6], 3}"
+    program = strict_program()
+    added(program, "nonmaxsuppression", inputs, {"use_dyn_output": True})
+    arrays = {f"x{i}": np.zeros(s.lens, np.float32) for i, s in enumerate(inputs)}
+    with pytest.raises(EvaluationError, match="do not belong together"):
+        reference.run(program, arrays)
+
+
+def test_a_seed_of_a_range():
+    seed, like = ranges((0, 1), type=DType.UINT64), static(3)
+    with pytest.raises(ShapeError):
+        added(Program(), "random_uniform", [seed, like], {})
+    program = strict_program()
+    assert added(program, "random_uniform", [seed, like], {}) == like
+    given = {"x0": np.array([7], np.uint64), "x1": np.zeros(3, np.float32)}
+    assert (reference.run(program, given)[0] > 0).all()
+    with pytest.raises(EvaluationError, match="no element"):
+        reference.run(program, given | {"x0": np.zeros(0, np.uint64)})
+
+
+def test_strides_of_no_elements_are_products_of_lens():
+    image, kernel = static(2, 3, 4, 4), static(5, 3, 6, 6)
+    made = added(strict_program(), "convolution", [image, kernel], {})
+    assert str(made) == "float_type, {2, 5, 0, 0}, {0, 0, 0, 1}"

@@ -64,10 +64,22 @@ def custom_op(
         compute=None if compute is None else _meaning(name, compute),
         output_alias=None if output_alias is None else _alias(output_alias),
         context_free=context_free,
-        op_attributes=op_attributes,
+        op_attributes=_axes_by_flags(op_attributes or {}),
         normalizes=normalizes,
     )
     return op.of(made)
+
+
+def _axes_by_flags(op_attributes: dict[str, Any]) -> dict[str, Any]:
+    """What passes may know, with −rank out of range for axes for which ``include_min`` is not said."""
+    axes = op_attributes.get("normalize_axes")
+    if axes is None:
+        return op_attributes
+    open_ended = {
+        k: [*flags] if "include_min" in flags else [*flags, "exclude_min"]
+        for k, flags in axes.items()
+    }
+    return {**op_attributes, "normalize_axes": open_ended}
 
 
 def _core(value: Any) -> Any:

@@ -14,6 +14,7 @@ from workbench.compat.migraphx.showing import text_bundle
 from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.debug_symbols import add_debug_symbols, inherit_debug_symbols
 from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.constants import evaluate_constant
 from workbench.compiler.text.printing import instruction_text
 
@@ -41,7 +42,7 @@ class instruction_ref:
         Raises:
             Error: It is no longer in the program.
         """
-        found = self._owner.core.find(self._id)
+        found = self._owner.find(self._id)
         if found is None:
             raise Error(f"instruction #{self._id} is gone: a pass or an edit removed it")
         return found
@@ -53,8 +54,11 @@ class instruction_ref:
 
     @bound
     def shape(self) -> shape_:
-        """The shape of its value."""
-        return from_core(self.core.shape)
+        """The shape of its value; a return of nothing has the default one."""
+        core = self.core
+        if isinstance(core.op, Return) and not core.inputs:
+            return from_core(Shape())
+        return from_core(core.shape)
 
     @bound
     def op(self) -> op_:
@@ -133,7 +137,7 @@ class instruction_ref:
 
     def __repr__(self) -> str:
         """The line that programs print."""
-        core = self._owner.core.find(self._id)
+        core = self._owner.find(self._id)
         if core is None:
             return f"<instruction_ref #{self._id}, which is gone>"
         return instruction_text(core, module_names(core.module))

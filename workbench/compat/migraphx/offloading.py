@@ -207,8 +207,3 @@ class _Told:
     def _tell(self, index: int, one: Instruction, value: Array | Any) -> None:
         self.values[one.id] = value
         self.heard(Traced(index, one.name, value, one, 0.0))
-
-
-def as_arguments(program: Program, values: list[Any]) -> list[argument]:
-    """Values of a program's outputs as arguments on the host."""
-    return [of_value(o.shape, v) for o, v in zip(program.outputs, values, strict=True)]

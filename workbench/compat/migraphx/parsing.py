@@ -30,6 +30,7 @@ def parse_onnx(
     limit_max_iterations: Size = 65535,
     use_debug_symbols: bool = False,
     *,
+    use_dyn_output: bool = False,
     strict: bool = True,
 ) -> program:
     """A program from an ONNX file.
@@ -46,6 +47,8 @@ def parse_onnx(
         max_loop_iterations: Iterations of a loop without a trip count.
         limit_max_iterations: The most iterations of any loop.
         use_debug_symbols: Keep the names of the model's nodes on instructions.
+        use_dyn_output: Give results whose length depends on data their exact length, which MIGraphX offers
+            in C++ only.
         strict: Make MIGraphX's instructions, and refuse what it refuses. False, which MIGraphX does
             not have, imports like ``workbench.parse_onnx``: more models, with the results that ONNX defines.
 
@@ -61,7 +64,8 @@ def parse_onnx(
         default_dim_value, default_dyn_dim_value, map_input_dims, map_dyn_input_dims,
         skip_unknown_operators, print_program_on_error, use_debug_symbols,
     )  # fmt: skip
-    return _parsed(Path(os.fspath(filename)), {**options, **common, "strict": strict})
+    more = {"use_dyn_output": use_dyn_output, "strict": strict}
+    return _parsed(Path(os.fspath(filename)), {**options, **common, **more})
 
 
 @bound
@@ -76,6 +80,7 @@ def parse_onnx_buffer(
     external_data_path: FileName = "",
     use_debug_symbols: bool = False,
     *,
+    use_dyn_output: bool = False,
     strict: bool = True,
 ) -> program:
     """A program from the bytes of an ONNX file.
@@ -90,6 +95,8 @@ def parse_onnx_buffer(
         print_program_on_error: Print the program so far when something in the model is refused.
         external_data_path: The folder of tensors that are stored outside of the file.
         use_debug_symbols: Keep the names of the model's nodes on instructions.
+        use_dyn_output: Give results whose length depends on data their exact length, which MIGraphX offers
+            in C++ only.
         strict: Make MIGraphX's instructions, and refuse what it refuses. False, which MIGraphX does
             not have, imports like ``workbench.parse_onnx``: more models, with the results that ONNX defines.
 
@@ -101,8 +108,9 @@ def parse_onnx_buffer(
         skip_unknown_operators, print_program_on_error, use_debug_symbols,
     )  # fmt: skip
     folder = os.fspath(external_data_path)
+    more = {"use_dyn_output": use_dyn_output, "strict": strict}
     data = filename.encode("latin-1") if isinstance(filename, str) else filename
-    return _parsed(data, {**common, "external_data_path": folder or None, "strict": strict})
+    return _parsed(data, {**common, "external_data_path": folder or None, **more})
 
 
 def _common(
@@ -127,7 +135,6 @@ def _common(
         "skip_unknown_operators": skip_unknown_operators,
         "print_program_on_error": print_program_on_error,
         "use_debug_symbols": use_debug_symbols,
-        "use_dyn_output": False,
     }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import fspath
 from pathlib import Path
@@ -14,7 +15,6 @@ from workbench.compat.migraphx.errors import Error, FileName, Size, bound, writt
 from workbench.compat.migraphx.modules import instruction_ref, module
 from workbench.compat.migraphx.numbered import Numbered
 from workbench.compat.migraphx.offloading import (
-    as_arguments,
     borrowed_argument,
     on_device,
     run_in_place,
@@ -23,12 +23,14 @@ from workbench.compat.migraphx.offloading import (
     stream_of,
     trace,
 )
+from workbench.compat.migraphx.results import as_arguments, result_shapes
 from workbench.compat.migraphx.shapes import from_core, shape
 from workbench.compat.migraphx.targets import target, warn_of_no_effect, warn_of_stand_in
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.precompiled import build_of, compiled_part, outputs_of, pipeline_for
 from workbench.compiler.files.mxr.kernels import Compiled, SavedKernel
 from workbench.compiler.ir.instruction import Instruction, captured
+from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
@@ -48,6 +50,17 @@ class compile_modes(Numbered):
     max = 100
 
 
+class _Replacements(Listener):
+    """Remembers the ids of instructions that others replace, with those of the others."""
+
+    def __init__(self, found: dict[int, int]) -> None:
+        self.found = found
+
+    def replaced(self, old: Instruction, new: Instruction) -> None:
+        """Remember the pair."""
+        self.found[old.id] = new.id
+
+
 class program:
     """A computation, built instruction by instruction or read from a model, and compiled in place.
 
@@ -62,6 +75,7 @@ class program:
         self._runs: Build | None = None
         self._trusted: tuple[SavedKernel, ...] = ()
         self._offload_copy = True
+        self._successors: dict[int, int] = {}
         self.calibration: Calibration | None = None
         """The calibration of the last quantization, as a table and plots."""
 
@@ -85,6 +99,24 @@ class program:
     def core(self) -> Program:
         """The core's program."""
         return self._core
+
+    def find(self, id: int) -> Instruction | None:
+        """The instruction with this id, or what a pass put in its place; None where both are gone."""
+        found = self._core.find(id)
+        while found is None and id in self._successors:
+            id = self._successors[id]
+            found = self._core.find(id)
+        return found
+
+    @contextmanager
+    def following(self) -> Generator[None]:
+        """Handles of what is replaced inside stand for its replacement from then on."""
+        core, heard = self._core, _Replacements(self._successors)
+        core.listeners.append(heard)
+        try:
+            yield
+        finally:
+            core.listeners.remove(heard)
 
     @property
     def build(self) -> Build:
@@ -119,7 +151,7 @@ class program:
         """The shapes of the results."""
         if self._core.main.last is None:
             raise Error("get_output_shapes(): the program is empty")
-        return [from_core(o.shape) for o in self._core.outputs]
+        return [from_core(s) for s in result_shapes(self._core)]
 
     # Modules
 
@@ -321,6 +353,7 @@ class program:
         made = program.of(self._core.clone())
         made._build = self._build
         made._offload_copy, made._trusted = self._offload_copy, self._trusted
+        made._successors = dict(self._successors)
         return made
 
     @bound

@@ -15,7 +15,13 @@ from workbench.compat.migraphx.errors import Error
 from workbench.compat.migraphx.shapes import dynamic_dimension, shape
 from workbench.compat.migraphx.sym import expr
 from workbench.compiler.errors import WorkbenchError
-from workbench.compiler.files.mxr.values import dim_of, operation_value, shape_of
+from workbench.compiler.files.mxr.values import (
+    dim_of,
+    dim_value,
+    operation_value,
+    shape_of,
+    shape_value,
+)
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Operation, attribute_names, find, make
 from workbench.compiler.ir.shape import Dim, Shape
@@ -70,7 +76,7 @@ def _simple(value: Any, hint: Any) -> Any:
     if not isinstance(hint, type) or isinstance(value, list):
         raise TypeError(f"expected {_name(hint)}, found {type(cast('object', value)).__name__}")
     if issubclass(hint, Shape):
-        return value.core if isinstance(value, shape) else shape_of(value)
+        return value.core if isinstance(value, shape) else shape_of(_written(value))
     if issubclass(hint, Dim):
         return _dim(value)
     if issubclass(hint, DType):
@@ -84,6 +90,21 @@ def _simple(value: Any, hint: Any) -> Any:
     if isinstance(value, str):
         return hint(float(value)) if hint is not bool else bool(int(value))
     return hint(value)
+
+
+def _written(value: Any) -> Any:
+    """A value in which shapes and dimensions are what a file has in their place."""
+    match value:
+        case dict():
+            return {k: _written(v) for k, v in cast("dict[str, Any]", value).items()}
+        case list():
+            return [_written(v) for v in cast("list[Any]", value)]
+        case shape():
+            return shape_value(value.core)
+        case dynamic_dimension():
+            return dim_value(value.core)
+        case _:
+            return value
 
 
 def _dim(value: Any) -> Dim:

@@ -369,7 +369,7 @@ class Shape:
         step = 1
         for axis in reversed(permutation):
             strides[axis] = step
-            step *= max(lens[axis], 1)
+            step *= lens[axis]
         return cls(type, lens, strides)
 
     def __eq__(self, other: object) -> bool:

@@ -19,7 +19,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx import functions, registry
 from workbench.compiler.onnx.constants import Constants
-from workbench.compiler.onnx.context import NodeContext, is_absent
+from workbench.compiler.onnx.context import Handler, NodeContext, is_absent
 from workbench.compiler.onnx.inputs import expect_inputs, input_shape, input_value, named
 from workbench.compiler.onnx.lengths import Lengths
 from workbench.compiler.onnx.literals import argument, bare, literal, sparse
@@ -133,8 +133,13 @@ class Importer:
     def _is_known(self, node: onnx.NodeProto) -> bool:
         if (node.domain, node.op_type) in self.functions:
             return True
-        found = registry.find(node.domain, node.op_type)
+        found = registry.find(node.domain, node.op_type) or self._of_any_domain(node)
         return found is not None or functions.has_body(node)
+
+    def _of_any_domain(self, node: onnx.NodeProto) -> Handler | None:
+        """The handler of onnxruntime's operator, which strict import takes where ONNX has none."""
+        strict = self.options.strict and node.domain in registry.STANDARD
+        return registry.find("com.microsoft", node.op_type, strict=True) if strict else None
 
     # Graphs
 
@@ -315,6 +320,10 @@ class Importer:
         handler = registry.find(node.domain, node.op_type, strict=self.options.strict)
         domain = "" if node.domain in registry.STANDARD else node.domain
         version = scope.opsets.get(domain, scope.opsets.get("ai.onnx", 1))
+        body = None
+        if handler is None:
+            body = functions.body_of(node, version, inputs, self.narrow)
+            handler = self._of_any_domain(node) if body is None else None
         if handler is not None:
             context = NodeContext(self, node, scope, module, version, source)
             result = handler(context, inputs)
@@ -322,7 +331,6 @@ class Importer:
             if node.op_type in KEEP_TYPE and inputs and inputs[0] in self.narrow:
                 self.narrow[results[0]] = self.narrow[inputs[0]]
             return results
-        body = functions.body_of(node, version, inputs, self.narrow)
         if body is not None:
             return functions.expand(self, node, body, source, inputs, module, scope)
         if self.options.skip_unknown_operators:

@@ -306,6 +306,7 @@ class BroadcastWithDims(Operation):
     name = "broadcast_with_dims"
     on_host = "lengths known only at run time"
     family = Family.VIEW
+    alias = 0
     dynamic = True
     rearranges = Rearrangement.REPEATED
 

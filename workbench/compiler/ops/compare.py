@@ -195,6 +195,7 @@ class Where(Pointwise):
     expression = "{0} ? {1} : {2}"
     keeps_types = True
     arity = 3
+    overwrites = False
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The lens of x and y; a static condition of one element fits any lens."""
@@ -219,6 +220,13 @@ class Where(Pointwise):
         condition, x, y = inputs
         select: Function = np.where
         return select(condition if condition.dtype == np.bool_ else condition != 0, x, y)
+
+    def compute_as(self, shape: Shape, *inputs: Any) -> Array:
+        """The chosen elements; where a run decides the lens, one condition chooses a whole operand."""
+        condition, x, y = inputs
+        if shape.dims is not None and condition.size == 1 and x.shape != y.shape:
+            return np.array(x if condition.reshape(-1)[0] else y)
+        return self.compute(*inputs)
 
     @classmethod
     def samples(cls) -> Iterator[Sample]:

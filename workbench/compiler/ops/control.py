@@ -274,6 +274,14 @@ class SelectModule(Operation):
             raise ShapeError("select_module: expected at least one input and one module")
         return self.output_dyn_shapes
 
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape given as attribute; strict rules let the modules be missing."""
+        if rules.strict:
+            return self.output_dyn_shapes
+        return super().shape_by(rules, inputs, modules)
+
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
         """The results of the matching module."""
         for module in modules:

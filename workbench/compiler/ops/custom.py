@@ -34,7 +34,7 @@ Compute: TypeAlias = Callable[..., Any]
 Alias: TypeAlias = Callable[[Sequence[Shape]], Sequence[int] | None]
 
 _NAME = re.compile(r"[^\s\[\](){},@\"=]+")
-_FLAGS = {"clip_min", "clip_max", "include_min", "include_max"}
+_FLAGS = {"clip_min", "clip_max", "include_min", "exclude_min", "include_max"}
 
 
 class Custom(Operation):
@@ -319,12 +319,13 @@ def _axes(op: Operation, key: str, value: Any, rank: int, flags: frozenset[str])
 def _axis(op: Operation, key: str, value: int, rank: int, flags: frozenset[str]) -> int:
     """An axis counted from the front; clamped to the valid range if the operation says ``clip``."""
     high = rank if "include_max" in flags else rank - 1
+    low = 1 - rank if "exclude_min" in flags else -rank
     if "clip_max" in flags:
         value = min(value, high)
     if "clip_min" in flags:
-        value = max(value, -rank)
-    if not -rank <= value <= high:
-        raise ShapeError(f"{op.name}: {key}={value} is out of range; expected -{rank} to {high}")
+        value = max(value, low)
+    if not low <= value <= high:
+        raise ShapeError(f"{op.name}: {key}={value} is out of range; expected {low} to {high}")
     return value + rank if value < 0 else value
 
 

@@ -31,6 +31,7 @@ from workbench.compiler.ir.ranges import (
 )
 from workbench.compiler.ir.sampling import noise
 from workbench.compiler.ir.shape import Dim, Shape
+from workbench.compiler.ir.shape_rules import ShapeRules
 from workbench.compiler.ops.accumulate import rounded
 from workbench.compiler.ops.elementwise import finfo
 
@@ -82,9 +83,21 @@ class RandomUniform(Operation):
         expect(self, inputs[0].elements == 1, f"seed {inputs[0]}; expected one element")
         return inputs[1]
 
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape of the second input; strict rules leave it to a run whether there is a seed."""
+        if not rules.strict:
+            return super().shape_by(rules, inputs, modules)
+        expect_count(self, inputs, 2)
+        expect_tensors(self, inputs)
+        return inputs[1]
+
     def compute(self, *inputs: Any) -> Any:
         """Mersenne Twister, in 32-bit draws; a float takes two of them."""
         seed, like = inputs
+        if not seed.size:
+            raise EvaluationError("random_uniform: the seed has no element; expected one")
         twister = np.random.RandomState(int(seed.reshape(-1)[0]) & 0xFFFFFFFF)
         draws = 1 if like.dtype.kind in "biu" and like.dtype.itemsize < 8 else 2
         raw: Array = twister.randint(0, 1 << 32, (like.size, draws), np.uint32).astype(np.uint64)

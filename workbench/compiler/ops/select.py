@@ -262,6 +262,12 @@ class Unique(Operation):
         yield cls(axis=1), [np.zeros((2, 0), np.float32)]
 
 
+def _belong_together(boxes: Sequence[Dim], scores: Sequence[Dim]) -> bool:
+    """Whether there may be as many boxes, of four numbers, as each class has scores."""
+    pairs = ((boxes[0], scores[0]), (boxes[1], scores[2]), (boxes[2], Dim(4, 4)))
+    return all(intersection(p, q) is not None for p, q in pairs)
+
+
 @operation
 class NonMaxSuppression(Operation):
     """The best boxes of each batch and class, without those that overlap a better one too much.
@@ -285,14 +291,27 @@ class NonMaxSuppression(Operation):
         expect_same_rank(self, inputs[:2])
         expect_rank(self, inputs[:2], 3, 3)
         boxes, scores = inputs[:2]
-        a, b = dims_of(boxes), dims_of(scores)
-        pairs = ((a[0], b[0]), (a[1], b[2]), (a[2], Dim(4, 4)))
-        fits = all(intersection(p, q) is not None for p, q in pairs)
+        fits = _belong_together(dims_of(boxes), dims_of(scores))
         expect(
             self,
             fits,
             f"boxes {boxes} do not fit scores {scores}; expected [B, N, 4] and [B, C, N]",
         )
+        return self._as_many(inputs)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The shape; strict rules leave it to a run whether boxes and scores of any number agree."""
+        if not (rules.strict and self.use_dyn_output):
+            return super().shape_by(rules, inputs, modules)
+        expect_count(self, inputs, 2, 3, 4, 5)
+        expect_tensors(self, inputs)
+        expect_rank(self, inputs[:2], 3, 3)
+        return rules.settle(inputs, self._as_many(inputs))
+
+    def _as_many(self, inputs: Sequence[Shape]) -> Shape:
+        a, b = map(dims_of, inputs[:2])
         expect_floats(self, inputs, 0, 1)
         expect_static(self, inputs[2:])
         for limit in inputs[2:]:
@@ -306,6 +325,10 @@ class NonMaxSuppression(Operation):
     def compute(self, *inputs: Any) -> Any:
         """Greedily: take the best box that is left, and drop those that overlap it."""
         boxes, scores = widened(inputs[0]), widened(inputs[1])
+        dims = [[Dim(n, n) for n in x.shape] for x in (boxes, scores)]
+        if not _belong_together(*dims):
+            lens = f"boxes {list(boxes.shape)} and scores {list(scores.shape)}"
+            raise EvaluationError(f"nonmaxsuppression: {lens} do not belong together")
         most, overlap, least = self._limits(inputs[2:])
         rows: list[tuple[int, int, int]] = []
         for batch, label in np.ndindex(*scores.shape[:2]):

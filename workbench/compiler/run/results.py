@@ -12,6 +12,7 @@ from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Family, Value
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.compare import Where
 from workbench.compiler.run.failures import described, listed, place
 
 Hook = Callable[[Instruction, Value, Sequence[Value]], None]
@@ -42,14 +43,19 @@ def check_lens(instruction: Instruction, value: Value, inputs: Sequence[Value]) 
         fits = len(value.shape) == len(shape.dims) and all(
             d.min <= n <= d.max for d, n in zip(shape.dims, value.shape, strict=True)
         )
-    pairs = zip(inputs, instruction.inputs, strict=True)
+    pairs = list(zip(inputs, instruction.inputs, strict=True))
     lens = {_lens(x) for x, i in pairs if i.shape.dims is not None or i.shape.elements != 1}
-    if fits and (len(lens) < 2 or instruction.op.family is not Family.POINTWISE):
+    chosen = isinstance(instruction.op, Where) and _is_single(pairs[0][1].shape)
+    if fits and (len(lens) < 2 or chosen or instruction.op.family is not Family.POINTWISE):
         return
     raise EvaluationError(
         f"{place(instruction)}: a value of {described(value)}; expected {shape}; "
         f"inputs were {listed(inputs)}"
     )
+
+
+def _is_single(shape: Shape) -> bool:
+    return shape.dims is None and shape.elements == 1
 
 
 def _lens(value: Value) -> tuple[int, ...] | None:

@@ -10,10 +10,11 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from workbench.compiler.ir.dtypes import Array
-from workbench.compiler.ir.module import Module
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.sym.bindings import bindings, specialised
+from workbench.compiler.ops.fused import FusedReduce, bind
 from workbench.compiler.run.inputs import check_inputs
 
 T = TypeVar("T")
@@ -60,9 +61,19 @@ def _infer(module: Module, values: Mapping[Any, int]) -> None:
     """Infer the shapes of a module's instructions again, after those of the modules that they call."""
     for instruction in module:
         for called in instruction.modules:
+            if isinstance(instruction.op, FusedReduce):
+                _bind(called, instruction)
             _infer(called, values)
         if instruction.inputs and not instruction.name.startswith("@"):
             module.set_op(instruction, specialised(instruction.op, values))
+
+
+def _bind(body: Module, caller: Instruction) -> None:
+    """Give the parameters of a body the shapes of its caller's inputs, which have become known."""
+    shapes = [i.shape for i in caller.inputs]
+    for name, shape in bind(caller.op, body, shapes).items():
+        if body.parameters[name].shape.is_dynamic:
+            body.set_shape(body.parameters[name], shape)
 
 
 class Dispatch(Generic[T]):

@@ -215,28 +215,36 @@ def _with_past(node: NodeContext, heads: Heads, inputs: list[Instruction]) -> He
 
 def _unpacked(node: NodeContext, inputs: list[Instruction], count: int) -> Heads:
     """The three operands with heads first."""
+    split, turned = heads_apart(node, inputs, count)
+    return Heads(*[v if t else heads_first(node, v) for v, t in zip(split, turned, strict=True)])
+
+
+def heads_apart(
+    node: NodeContext, inputs: list[Instruction], count: int
+) -> tuple[list[Instruction], tuple[bool, ...]]:
+    """Queries, keys and values of rank 4, and whether each has its heads before its length already."""
     query, key = inputs[0], node.optional(inputs, 1)
     if query.shape.ndim == 5:
         _expect_lens(node, "query", query, (None, None, count, 3, None))
-        return Heads(*[heads_first(node, v) for v in _parts(node, query, 3)])
+        return _parts(node, query, 3), (False,) * 3
     if query.shape.ndim != 3 or key is None:
         raise node.fail(f"query {query.shape}; expected rank 3 with keys, or packed, of rank 5")
     apart = _heads_apart(node, query, count)
     batch, _, _, size = node.lens(apart)
     if key.shape.ndim == 5:
         _expect_lens(node, "keys and values", key, (batch, None, count, 2, size))
-        return Heads(*[heads_first(node, v) for v in (apart, *_parts(node, key, 2))])
+        return [apart, *_parts(node, key, 2)], (False,) * 3
     value = node.optional(inputs, 2)
     if value is None:
         raise node.fail("the values are omitted; expected them together with the keys")
     if key.shape.ndim == 4:
         _expect_lens(node, "keys", key, (batch, count, None, size))
         _expect_lens(node, "values", value, (batch, count, node.lens(key)[2], None))
-        return Heads(heads_first(node, apart), key, value)
+        return [apart, key, value], (False, True, True)
     _expect_lens(node, "keys", key, (batch, None, node.lens(query)[2]))
     _expect_lens(node, "values", value, (batch, node.lens(key)[1], None))
     split = [apart, _heads_apart(node, key, count), _heads_apart(node, value, count)]
-    return Heads(*[heads_first(node, v) for v in split])
+    return split, (False,) * 3
 
 
 def _expect_lens(

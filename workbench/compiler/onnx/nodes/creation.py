@@ -79,6 +79,8 @@ def constant_of_shape(node: NodeContext, inputs: list[Instruction]) -> Instructi
     lens = tuple(int(n) for n in dims.reshape(-1))
     if not lens:
         return node.scalar(type, given.reshape(()))
+    if node.strict and 0 in lens:
+        return node.add("undefined")
     if lens == (0,):
         return node.nothing(type)
     return node.filled(type, lens, given)

@@ -22,7 +22,7 @@ def reduced(
     keep, noop = is_kept or node.flag("keepdims", True), node.flag("noop_with_empty_axes")
     rank = node.rank(x)
     given = node.optional(inputs, 1)
-    if given is not None and node.constant(given) is None:
+    if given is not None and (node.constant(given) is None or _is_left_open(node, given)):
         return _reduced_at_run_time(node, op, x, given, keep=keep, noop=noop)
     axes = node.integers("axes", ())
     if given is not None:
@@ -34,6 +34,13 @@ def reduced(
         return x
     result = node.add(op, x, axes=axes)
     return result if keep else node.squeeze(result, *axes)
+
+
+def _is_left_open(node: NodeContext, axes: Instruction) -> bool:
+    """Whether strict import gives a reduction an input for axes of which there are none."""
+    plain = node.flag("keepdims", True) and not node.flag("noop_with_empty_axes")
+    empty = not axes.shape.is_dynamic and not axes.shape.elements
+    return node.strict and plain and empty and not axes.is_constant
 
 
 def _reduced_at_run_time(

@@ -74,7 +74,10 @@ def _body(
     step = module.add_parameter("iter", Shape(DType.INT64))
     condition = module.add_parameter("cond", Shape(DType.BOOL))
     names = [i.name for i in body.input]
-    values = {n: module.add_parameter(n, s.shape) for n, s in zip(names, states, strict=False)}
+    values = {
+        name: module.add_parameter(f"state_var{k}", state.shape)
+        for k, (name, state) in enumerate(zip(names, states, strict=False))
+    }
     slices: list[Instruction] = []
     pairs = list(zip(names[len(states) :], scanned, strict=True))
     for value, (x, axis, direction) in reversed(pairs):

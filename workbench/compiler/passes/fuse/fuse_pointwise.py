@@ -12,6 +12,7 @@ from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.elementwise import Pointwise
 from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.fuse.kernels.common_space import (
@@ -79,10 +80,18 @@ def wrap_pointwise(b: Rewriter, x: Instruction) -> Instruction | Decline:
     other = next((i for i in found if i.shape.dims is None and i.shape.lens != x.shape.lens), None)
     if other is not None and not found[other] and x.shape.dims is None:
         return Decline(f"{who(other)} has lens {list(other.shape.lens)}, not {list(x.shape.lens)}")
+    if x.shape.dims is not None and _chooses(x):
+        return Decline("one condition chooses among operands whose lengths a run may tell apart")
     body = Body(program.create_module(name, bypass=True), scalars=True)
     for value, constant in found.items():
         body.know(value, body.module.add_literal(constant) if constant else body.inner(value))
     return body.stand_for(x, "pointwise", x.shape if _is_settled(x, found) else None)
+
+
+def _chooses(x: Instruction) -> bool:
+    """Whether an instruction has a condition of one element for operands of any lens."""
+    shapes = [i.shape for i in x.inputs]
+    return isinstance(x.op, Pointwise) and len(x.op.alike(shapes)) < len(shapes)
 
 
 def _is_settled(x: Instruction, inputs: Mapping[Instruction, Argument | None]) -> bool:

@@ -34,12 +34,74 @@ class ConcatModel:
     non_packed_output: bool = False
     non_packed_input: bool = False
 
+    def joins(self, instruction: Instruction) -> bool:
+        """Whether an instruction concatenates all but its last input, and that one is its buffer."""
+        return isinstance(instruction.op, Write) and isinstance(instruction.op.op, Concat)
+
+    def axis_of(self, root: Instruction) -> int:
+        """The axis of an instruction that ``joins``, counted from the front."""
+        op = root.op
+        assert isinstance(op, Write)
+        assert isinstance(op.op, Concat)
+        return normalize_axis(op.op, op.op.axis, root.shape.ndim)
+
     def buffer_of(self, instruction: Instruction) -> Instruction | None:
         """The allocation that an instruction fills, if its result takes all of it."""
         made = aliased(instruction)
-        fills = isinstance(instruction.op, Written | Identity)
-        allocates = made.name == self.allocate or isinstance(made.op, Allocate)
-        return made if fills and allocates and made.shape.lens == instruction.shape.lens else None
+        fills = self.fills(instruction) and self.allocates(made)
+        return made if fills and made.shape.lens == instruction.shape.lens else None
+
+    def fills(self, instruction: Instruction) -> bool:
+        """Whether an instruction's result is all that is in the memory that it shares."""
+        return isinstance(instruction.op, Written | Identity)
+
+    def allocates(self, instruction: Instruction) -> bool:
+        """Whether an instruction makes a buffer."""
+        return instruction.name == self.allocate or isinstance(instruction.op, Allocate)
+
+    def writes_gaps(self, instruction: Instruction) -> bool:
+        """Whether an instruction can write into a part that has gaps."""
+        return self.non_packed_output
+
+    def reads_gaps(self, user: Instruction) -> bool:
+        """Whether an instruction can read from a part that has gaps."""
+        return self.non_packed_input
+
+
+@dataclass(frozen=True)
+class NamedModel(ConcatModel):
+    """Operations of these names, whatever they are, as long as they share memory with their buffers.
+
+    Args:
+        concat: The operation that concatenates along its attribute ``axis``; its last input is the buffer.
+        writers: Operations that can write into a part that has gaps; ``*`` for all.
+        packed_input_only: Operations that cannot read from a part that has gaps.
+    """
+
+    concat: str = "concat"
+    writers: tuple[str, ...] = ()
+    packed_input_only: tuple[str, ...] = ()
+
+    def joins(self, instruction: Instruction) -> bool:
+        """Whether it has the name, and its last input is an allocation."""
+        inputs = instruction.inputs
+        return instruction.name == self.concat and bool(inputs) and self.allocates(inputs[-1])
+
+    def axis_of(self, root: Instruction) -> int:
+        """The attribute ``axis``, or 0."""
+        return normalize_axis(root.op, root.op.attributes().get("axis", 0), root.shape.ndim)
+
+    def fills(self, instruction: Instruction) -> bool:
+        """Any instruction does."""
+        return True
+
+    def writes_gaps(self, instruction: Instruction) -> bool:
+        """Whether it is one of the writers."""
+        return "*" in self.writers or instruction.name in self.writers
+
+    def reads_gaps(self, user: Instruction) -> bool:
+        """Whether it is none of those that cannot."""
+        return user.name not in self.packed_input_only
 
 
 @register
@@ -59,7 +121,7 @@ class EliminateConcat(Pass):
         """Check each concatenation that writes into a buffer, in order."""
         for module in open_modules(program):
             for instruction in module:
-                if isinstance(instruction.op, Write) and isinstance(instruction.op.op, Concat):
+                if self.model.joins(instruction):
                     join_parts(instruction, self.model)
 
 
@@ -69,7 +131,7 @@ def join_parts(root: Instruction, model: ConcatModel) -> Decline | None:
     *inputs, buffer = root.inputs
     if reason := _obstacle(root, inputs, buffer, model):
         return Decline(reason)
-    module, axis = root.module, _axis(root)
+    module, axis = root.module, model.axis_of(root)
     made = [b for i in inputs if (b := model.buffer_of(i)) is not None]
     if made and (first := min(made, key=_order)).order < buffer.order:
         module.move(buffer, first)
@@ -88,7 +150,7 @@ def join_parts(root: Instruction, model: ConcatModel) -> Decline | None:
 def _place(given: Instruction, part: Instruction, model: ConcatModel) -> None:
     """Write an operand into a part of the buffer, or copy it there."""
     module, own = given.module, model.buffer_of(given)
-    writes = part.shape.packed or model.non_packed_output
+    writes = part.shape.packed or model.writes_gaps(given)
     if own is not None and writes and given.only_user is not None:
         module.replace(own, part)
         return
@@ -109,7 +171,7 @@ def _obstacle(
         return f"{outside[0].name} #{outside[0].id} is in another module"
     if buffer.only_user is not root:
         return f"the buffer {buffer.name} #{buffer.id} has other users"
-    axis = _axis(root)
+    axis = model.axis_of(root)
     copies = [i for i in inputs if not _is_direct(i, axis, model)]
     if len(copies) > 1:
         which = " and ".join(f"{i.name} #{i.id}" for i in copies[:2])
@@ -134,8 +196,8 @@ def _reader_of_gaps(
     """The reason why a user of an operand cannot read the part that it is copied to; empty if it can."""
     packed = all(n == 1 for n in root.shape.lens[:axis])
     for given in inputs:
-        others = [u for u in given.users if u is not root]
-        if others and not packed and not model.non_packed_input:
+        others = [u for u in given.users if u is not root and not model.reads_gaps(u)]
+        if others and not packed:
             return f"{others[0].name} #{others[0].id} would read from a part of a buffer with gaps"
     return ""
 
@@ -146,14 +208,7 @@ def _is_direct(given: Instruction, axis: int, model: ConcatModel) -> bool:
         return False
     shape = given.shape
     lens = [1 if k == axis else n for k, n in enumerate(shape.lens)]
-    return Shape(shape.type, lens, shape.strides).packed or model.non_packed_output
-
-
-def _axis(root: Instruction) -> int:
-    op = root.op
-    assert isinstance(op, Write)
-    assert isinstance(op.op, Concat)
-    return normalize_axis(op.op, op.op.axis, root.shape.ndim)
+    return Shape(shape.type, lens, shape.strides).packed or model.writes_gaps(given)
 
 
 def _order(instruction: Instruction) -> int:

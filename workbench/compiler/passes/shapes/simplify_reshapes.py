@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.operation import Operation
+from workbench.compiler.ir.operation import Family, Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.movement import Concat, Contiguous, Pad
@@ -48,7 +48,8 @@ def _changes_nothing(instruction: Instruction) -> bool:
     source = instruction.inputs[0].shape
     if instruction.op.monoid is not None:
         same = (source.type, source.lens) == (instruction.shape.type, instruction.shape.lens)
-        if source.broadcasted and source.strides != instruction.shape.strides:
+        changed = source.broadcasted and source.strides != instruction.shape.strides
+        if changed and any(u.op.family is Family.VIEW for u in instruction.users):
             return False  # unsqueeze would treat it, or a slice of it, as a scalar
         return same and len(instruction.inputs) == 1
     if isinstance(instruction.op, Pad) and any(instruction.op.pads):

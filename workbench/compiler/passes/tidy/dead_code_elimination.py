@@ -46,7 +46,22 @@ def _stays(instruction: Instruction) -> bool:
         return True
     if not shape.is_tensor or shape.is_dynamic or shape.ndim:
         return False
-    return not op.name.startswith("@") and not isinstance(op, Undefined | Identity | Allocate)
+    if op.name.startswith("@") or isinstance(op, Undefined | Identity | Allocate):
+        return False
+    return not _is_undefined(instruction)
+
+
+def _is_undefined(instruction: Instruction) -> bool:
+    """Whether a value is made of nothing but what is undefined or has no elements."""
+    seen, stack = {instruction}, [instruction]
+    while stack:
+        one = stack.pop()
+        empty = one.literal is not None and not one.shape.elements
+        if not one.inputs and not isinstance(one.op, Undefined) and not empty:
+            return False
+        stack += [i for i in one.inputs if i not in seen]
+        seen.update(one.inputs)
+    return True
 
 
 @change

@@ -195,9 +195,18 @@ def _operands(
         return f"slice #{splits[0].id} is along several axes, so the operands cannot be joined"
     if len({o.shape.type for o in others}) > 1:
         return f"the operands of {first.name} #{first.id} and its counterparts differ in type"
+    if spread := _spread(others, (slice_of(splits[0]) or Slice()).axes[0]):
+        return f"operand {spread.name} #{spread.id} repeats along the axis of the slices"
     if any(x in (i, *_before(i, x)) for i in others):
         return f"an operand is computed from {x.name} #{x.id}"
     return index, others
+
+
+def _spread(operands: Sequence[Instruction], axis: int) -> Instruction | None:
+    """An operand that joined with others would no longer repeat along an axis; scalars may."""
+    if all(o.shape.is_scalar for o in operands):
+        return None
+    return next((o for o in operands if o.shape.strides[axis] == 0), None)
 
 
 def _before(value: Instruction, place: Instruction) -> list[Instruction]:

@@ -182,10 +182,30 @@ def find_slice_shape_transforms(b: Rewriter, end: Instruction) -> Instruction | 
     wanted, axes = moved
     op, x = slice_of(cut), cut.inputs[0]
     same = canonical(lens, words)
-    if op is None or same is None or cost(lens, same) > cost(lens, words):
+    if op is not None and (joined := _joined_below(cut, words, wanted)) is not None:
+        x, wanted = joined
+    elif op is None or same is None or cost(lens, same) > cost(lens, words):
         return Decline(_costlier(lens, words, same or wanted))
     value = b("slice", apply(b, x, wanted), axes=axes, starts=op.starts, ends=op.ends)
     return as_users_need(b, end, value)
+
+
+def _joined_below(
+    cut: Instruction, words: Transforms, moved: Transforms
+) -> tuple[Instruction, Transforms] | None:
+    """The moved chain as one with the transforms below the slice, from their source, if that costs less."""
+    x = cut.inputs[0]
+    if not is_transform(x):
+        return None
+    chain = [i for i in chain_to(x) if is_transform(i)]
+    source, below = chain[0].inputs[0], words_of(chain)
+    if source.shape.elements == 1 or any(i.only_user is None for i in chain_to(x)):
+        return None
+    lens = [source.shape.lens, *(i.shape.lens for i in chain)]
+    ways = [(*below[:k], *simplified_chain(n, (*below[k:], *moved))) for k, n in enumerate(lens)]
+    joined = min(ways, key=lambda w: cost(lens[0], w))
+    now = zip(cost(lens[0], below), cost(cut.shape.lens, words), strict=True)
+    return (source, joined) if cost(lens[0], joined) < tuple(map(sum, now)) else None
 
 
 def as_users_need(b: Rewriter, end: Instruction, value: Instruction) -> Instruction:
