@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.compiler.test_operations import POINTWISE
 
 import workbench as wb
+from tests.compiler.ops.test_operations import POINTWISE
 from tests.compiler.variants import (
     Operand,
     cases,
