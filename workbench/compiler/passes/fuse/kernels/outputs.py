@@ -40,10 +40,7 @@ def _between(producer: Instruction, user: Instruction) -> list[Instruction] | st
     while stack:
         one = stack.pop()
         if one.module is not user.module:
-            callers = _callers(one.module, user.module)
-            if not callers:
-                return f"module {one.module.name!r} uses a value that depends on {who(producer)}"
-            stack += callers
+            stack += _callers(one.module, user.module)
             continue
         if one is user:
             return f"{who(user)} depends on {who(producer)} through other users, which must stay between"
