@@ -270,3 +270,39 @@ def test_a_reader_of_packed_values_keeps_a_concatenation_of_a_target():
 def test_names_of_a_target_are_checked():
     with pytest.raises(RuntimeError, match="no key 'alloc'"):
         eliminated(concatenation(0, "my::fill"), alloc="allocate")
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_a_result_may_be_in_the_memory_of_several_inputs(target):
+    migraphx.custom_op(
+        name="my_either",
+        compute_shape=lambda shapes, _: shapes[0],
+        compute=lambda _, arguments: arguments[1],
+        output_alias=lambda _shapes: [0, 1],
+    )
+    p = migraphx.program()
+    mm, s = p.get_main_module(), migraphx.shape(lens=[4])
+    x = mm.add_parameter("x", s)
+    buffers = [mm.add_instruction(migraphx.op("allocate", shape=s), []) for _ in range(2)]
+    filled = [mm.add_instruction(migraphx.op("copy"), [x, b]) for b in buffers]
+    either = mm.add_instruction(migraphx.op("my_either"), filled)
+    third = mm.add_instruction(migraphx.op("allocate", shape=s), [])
+    other = mm.add_instruction(migraphx.op("copy"), [x, third])
+    mm.add_return([mm.add_instruction(migraphx.op("add"), [either, other])])
+    migraphx.run_passes(p, ["memory_coloring"])
+    places = [i.op().values()["offset"] for i in mm if i.name() == "load"]
+    assert len(set(places)) == 3
+    p.compile(migraphx.get_target(target))
+    scratch = migraphx.generate_argument(p.get_parameter_shapes()["scratch"])
+    given = {"x": np.ones(4, np.float32), "scratch": scratch}
+    assert p.run(given)[0].tolist() == [2] * 4
+
+
+def test_an_alias_names_inputs():
+    migraphx.custom_op(
+        name="my_either", compute_shape=lambda shapes, _: shapes[0], output_alias=lambda _: [0, 3]
+    )
+    mm = migraphx.program().get_main_module()
+    x = mm.add_parameter("x", migraphx.shape(lens=[4]))
+    with pytest.raises(RuntimeError, match="output_alias"):
+        mm.add_instruction(migraphx.op("my_either"), [x, x])

@@ -46,7 +46,7 @@ def custom_op(
         compute: ``f(output_shape, arguments)``: the result as an argument or a buffer; None if it was
             written into the argument that ``output_alias`` names. Without it the operation cannot run.
         output_alias: ``f(shapes)``: a list with the index of the input whose memory the result shares,
-            or None.
+            or of several if it may be any of them, or None.
         context_free: Whether equal inputs always give equal results, so that it may be folded.
         op_attributes: Properties for passes: ``pointwise``, ``commutative``, ``normalize_axes``.
         normalizes: Whether its functions get negative axes counted from the front.
@@ -57,16 +57,18 @@ def custom_op(
     if compute_shape is None:
         raise TypeError(f"custom_op(): {name}: compute_shape is missing; it is f(shapes, modules)")
     given = {k: read(v) for k, v in (attributes or {}).items()}
+    alias = None if output_alias is None else _Alias(output_alias)
     made = custom.operation(
         name=name,
         attributes={k: _core(v) for k, v in given.items()},
         compute_shape=_shape_rule(name, compute_shape),
         compute=None if compute is None else _meaning(name, compute),
-        output_alias=None if output_alias is None else _alias(output_alias),
+        output_alias=alias,
         context_free=context_free,
         op_attributes=_axes_by_flags(op_attributes or {}),
         normalizes=normalizes,
     )
+    type(made).may_share = alias is not None and alias.names_several
     return op.of(made)
 
 
@@ -139,9 +141,25 @@ def _argument(value: Value) -> argument:
     return of_array(np.asarray(value))
 
 
-def _alias(function: Function) -> Function:
-    def alias(shapes: Sequence[Shape]) -> Sequence[int] | None:
-        """Call the user's function."""
-        return function([from_core(s) for s in shapes])
+class _Alias:
+    """The input that a result shares memory with; None if it may be any of several."""
 
-    return alias
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self.names_several = any(len(self._named(n)) > 1 for n in range(2, 9))
+
+    def __call__(self, shapes: Sequence[Shape]) -> Sequence[int] | None:
+        """Call the user's function."""
+        found = self._function([from_core(s) for s in shapes])
+        if not self.names_several:
+            return found
+        if any(not 0 <= k < len(shapes) for k in found or ()):
+            raise Error(f"output_alias returned {found} for {len(shapes)} inputs")
+        return None
+
+    def _named(self, count: int) -> Sequence[int]:
+        """The answer for so many inputs of a common shape; none if the function rejects them."""
+        try:
+            return self._function([shape(lens=[1])] * count) or ()
+        except Exception:  # whatever a user's function raises
+            return ()

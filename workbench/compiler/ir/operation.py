@@ -60,6 +60,8 @@ class Operation:
     """Whether equal inputs always give equal results, so that constants can be folded."""
     alias: ClassVar[int | None] = None
     """Index of the input whose memory the result shares, for views."""
+    may_share: ClassVar[bool] = False
+    """Whether the result may be in the memory of any operand."""
     takes_modules: ClassVar[bool] = False
     expression: ClassVar[str | None] = None
     """Scalar expression over ``{0}``, ``{1}``… in C, for pointwise operations; ``T`` is the element type."""

@@ -63,7 +63,8 @@ def lifetimes(
             own = (instruction,) if instruction in last else ()
             called = any(not m.bypass for m in instruction.modules)
             moved = careful and instruction.op.family is Family.MOVEMENT
-            owned[instruction] = (*own, *kept) if called or moved else own
+            shared = called or moved or instruction.op.may_share
+            owned[instruction] = (*own, *kept) if shared else own
     end = len(places) - 1
     last |= dict.fromkeys((o for r in module.outputs for o in owned.get(r, ())), end)
     ordered = sorted(last, key=lambda i: places[i])

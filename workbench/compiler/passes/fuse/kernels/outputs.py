@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.ops.fused import PointwiseModule
 from workbench.compiler.passes.fuse.kernels.pairs import LARGEST_BODY, lines, listed, who
@@ -40,13 +40,30 @@ def _between(producer: Instruction, user: Instruction) -> list[Instruction] | st
     while stack:
         one = stack.pop()
         if one.module is not user.module:
-            return f"module {one.module.name!r} uses a value that depends on {who(producer)}"
+            stack += _callers(one.module, user.module)
+            continue
         if one is user:
             return f"{who(user)} depends on {who(producer)} through other users, which must stay between"
         if one not in found and one.order < user.order:
             found[one] = None
             stack += one.users
     return sorted(found, key=lambda i: i.order)
+
+
+def _callers(inner: Module, module: Module) -> list[Instruction]:
+    """The instructions of a module that call another one, or a module that does."""
+    found: list[Instruction] = []
+    for instruction in module:
+        seen: set[Module] = set()
+        stack = list(instruction.modules)
+        while stack:
+            one = stack.pop()
+            if one not in seen:
+                seen.add(one)
+                stack += [m for i in one for m in i.modules]
+        if inner in seen:
+            found.append(instruction)
+    return found
 
 
 def join(producer: Instruction, user: Instruction) -> Instruction:
