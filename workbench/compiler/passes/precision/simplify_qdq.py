@@ -10,6 +10,7 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.movement import Concat, Contiguous, Pad
@@ -100,7 +101,7 @@ _SCALES = frozenset({DType.HALF, DType.FLOAT, DType.DOUBLE})
 _PAIR = _DEQUANTIZED.when(lambda i: _quantized(i) is not None)
 
 
-@rule(_PAIR)
+@rule(_PAIR, except_at=Edge)
 def find_qdq_pair(b: Rewriter) -> Instruction | Decline:
     """dequantizelinear(quantizelinear(x, s, z), s, z) → x, up to a step of s, and within the type's range"""
     return _without_pair(b)
@@ -135,7 +136,7 @@ def _off_grid(quantized: Instruction | None) -> str:
     return ""
 
 
-@rule(_PAIR)
+@rule(_PAIR, except_at=Edge)
 def find_lone_qdq_pair(b: Rewriter) -> Instruction | Decline:
     """dequantizelinear(quantizelinear(x, s, z), s, z) → x, in range, unless another rule would restore it"""
     if _is_reused(b.root):
@@ -231,7 +232,7 @@ def _is_shared(quantized: Instruction) -> bool:
     return quantized.only_user is not None and len(quantized.inputs[0].users) == 2
 
 
-@rule(op("quantizelinear").when(_is_shared))
+@rule(op("quantizelinear").when(_is_shared), except_at=Edge)
 def find_reused_quantization(b: Rewriter) -> Instruction | Decline:
     """f(x) beside quantizelinear(x) → f(dequantizelinear(quantizelinear(x))), within the type's range"""
     quantized, (x, *parameters) = b.root, b.root.inputs
