@@ -139,7 +139,7 @@ class _Trial:
         return [e for e in Edge if e not in self.report.rule.except_at]
 
     def holds_on_a_made_program(self, usual: int) -> bool:
-        """Whether the law holds on one more program; the first ``usual`` ones have no constants at an edge."""
+        """Whether the law holds on one more program; the first ``usual`` ones have no edges."""
         edge = None if self.report.fired < usual or not self.edges else self._edge()
         grower = Grower(self.random, edge)
         try:
