@@ -11,6 +11,7 @@ from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Family, Operation, all_operations
+from workbench.compiler.ir.sampling import Edge, edges
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.buffers import Written
 from workbench.compiler.ops.elementwise import cast
@@ -297,6 +298,34 @@ def laid_out(operands: Sequence[Operand]) -> Iterator[Variant]:
                     for i, x in enumerate(operands)
                 ],
             )
+
+
+# Values at the edges of types
+
+
+def edged(op: Operation, operands: Sequence[Operand]) -> Iterator[Variant]:
+    """Every third element of each operand at one kind of edge of its type.
+
+    Elsewhere than in elementwise work, integers count and point, and the largest numbers may be summed to
+    infinity or not, by the order.
+    """
+    apart = set() if op.family is Family.POINTWISE else {Edge.ENDS, Edge.LARGE}
+    for edge in [e for e in Edge if e not in apart]:
+        if any(edges(x.type).get(edge) for x in operands):
+            yield f"at {edge.value}", [_edged(x, edge, k) for k, x in enumerate(operands)]
+
+
+def _edged(x: Operand, edge: Edge, start: int) -> Operand:
+    """An operand of the same layout, so that the same kernel takes it."""
+    values, dtype, shape = edges(x.type).get(edge, ()), x.array.dtype, x.shape
+    flat = np.zeros(shape.element_space, f"u{dtype.itemsize}")
+    strides = [s * dtype.itemsize for s in shape.strides]
+    array = np.lib.stride_tricks.as_strided(flat, x.array.shape, strides).view(dtype)
+    array[...] = x.array
+    for k, at in enumerate(np.ndindex(array.shape)):
+        if values and (k + start) % 3 == 0:
+            array[at] = np.array(values[k // 3 % len(values)]).astype(dtype)
+    return x.with_array(array)
 
 
 # Other lens

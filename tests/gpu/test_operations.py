@@ -1,15 +1,19 @@
 """The contract of kernels: every sample of every operation gives on the device what the reference gives."""
 
 import warnings
+from contextlib import suppress
 from functools import cache
 
+import numpy as np
 import pytest
 
 import workbench as wb
+from tests.compiler.ops.test_operation_variants import distinct
 from tests.compiler.ops.test_operations import OPERATIONS, SAMPLED
-from tests.compiler.variants import cases, computed, expect_close, said
+from tests.compiler.variants import Case, cases, computed, edged, expect_close, said
 from tests.gpu.harness import built, planned, run_all
-from workbench.compiler.errors import OperationError
+from workbench.compiler.errors import EvaluationError, OperationError
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops import custom
@@ -47,6 +51,39 @@ def test_kernels_agree_with_the_reference(name: str, device: Device):
             expect_close(a, b, a.dtype, said(op, operands))
     said_so = OPERATIONS[name].on_host
     assert bool(left) == bool(said_so), f"{name}: the host computes {left} samples; {said_so!r}"
+
+
+NOT_FINITE = {
+    "convolution": "kernels skip padding, so that it meets no infinite weight",
+    "deform_convolution": "kernels skip taps that lie outside, so that these meet no infinite weight",
+    "det": "a sum of products has infinities of both signs, or not, by the order of elimination",
+    "dft": "NumPy splits sums into parts that an infinity reaches in another way",
+}
+"""Operations whose kernels have NaN in other places where an operand is not finite, and why."""
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_kernels_agree_with_the_reference_at_the_edges_of_types(name: str, device: Device):
+    uses = [(op, given) for op, operands in distinct(name) for _, given in edged(op, operands)]
+    if name in NOT_FINITE:
+        uses = [(op, xs) for op, xs in uses if all(np.isfinite(x.array).all() for x in xs)]
+    known: list[tuple[Case, list[np.ndarray]]] = []
+    for op, operands in uses:
+        with suppress(EvaluationError):
+            known.append(((op, operands), computed(op, operands)))
+    made = codes(COMPUTED.index(name) // BATCH, device)
+    ran = run_all([case for case, _ in known], device, made)
+    for ((op, operands), wanted), (values, _) in zip(known, ran, strict=True):
+        for a, b in zip(values, wanted, strict=True):
+            expect_same_edges(a, b, said(op, operands))
+
+
+def expect_same_edges(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
+    """Close, with NaN and infinities in the same places."""
+    expect_close(found, wanted, found.dtype, what)
+    if DType.of(wanted.dtype).is_float:
+        a, b = (np.where(np.isfinite(v), 0, v) for v in map(np.float64, (found, wanted)))
+        np.testing.assert_array_equal(a, b, what)
 
 
 def test_each_operation_has_an_element_or_a_schedule_or_the_host_has_a_reason():

@@ -4,8 +4,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from tests.compiler.passes.test_pass_texts import Case, cases
+from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.passes.base import Pass, Pipeline, RewritePass, all_passes
 from workbench.compiler.passes.pipelines import MAKERS, PIPELINES
+from workbench.compiler.rewrite import Rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "passes.md"
 _HEAD = """# Passes
@@ -36,9 +38,16 @@ def _section(name: str, kind: type[Pass]) -> str:
     lines += [f"In no target's pipeline by default: {kind.apart}\n\n"] if kind.apart else []
     lines += [f"On its own result: {kind.once}\n\n"] if kind.once else []
     if issubclass(kind, RewritePass):
-        rows = [f"| `{r.name}` | {_code(r.law)} |\n" for r in kind.rules]
+        rows = [f"| `{r.name}` | {_code(r.law)}{_exceptions(r)} |\n" for r in kind.rules]
         lines += ["| rule | law |\n|---|---|\n", *rows, "\n"]
     return "".join([*lines, _example(_shortest(name))])
+
+
+def _exceptions(rule: Rule) -> str:
+    """The edges of types at which a law does not hold."""
+    named = [edge.value for edge in Edge if edge in rule.except_at]
+    listed = "any edge of a type" if len(named) == len(Edge) else " and ".join(named)
+    return f", except at {listed}" if named else ""
 
 
 def _code(law: str) -> str:

@@ -20,7 +20,6 @@ from workbench.compiler.ops.broadcast import Broadcast
 from workbench.compiler.ops.recurrent import Recurrent
 from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.ops.view import Transpose
-from workbench.compiler.passes.base import passes_of, run_pass
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.tracing import Traced, run_trace
 from workbench.compiler.text.printing import names
@@ -336,11 +335,6 @@ class Verifier:
         return outputs
 
     def _reference(self, program: Program) -> Build:
-        if self.ref_use_double:
-            program = program.clone()
-            simplify: list[Any] = [("simplify_qdq", {"remove_qdq_only": True})]
-            for one in passes_of([*simplify, "dead_code_elimination"]):
-                run_pass(one, program)
         return compile(program, "ref", record=False)
 
     def _target(self, program: Program) -> Build:

@@ -184,6 +184,25 @@ def test_run_passes_in_place():
         migraphx.run_passes(p, "simplify_algebra")
 
 
+def test_a_compiled_program_keeps_what_quantization_clips_and_the_pass_drops_it():
+    p = migraphx.program()
+    m = p.get_main_module()
+    x = m.add_parameter("x", migraphx.shape(type="float_type", lens=[3]))
+    scale = m.add_literal(migraphx.argument(np.full(3, 0.02, np.float32)))
+    zero = m.add_literal(migraphx.argument(np.full(3, 3, np.uint8)))
+    codes = m.add_instruction(migraphx.op("quantizelinear"), [x, scale, zero])
+    back = m.add_instruction(migraphx.op("dequantizelinear"), [codes, scale, zero])
+    m.add_return([m.add_instruction(migraphx.op("neg"), [back])])
+    given = {"x": migraphx.argument(np.array([-2, 0.113, 100], np.float32))}
+    kept, dropped = p.clone(), p.clone()
+    migraphx.run_passes(kept, [("simplify_qdq", {"drop_fake_quantization": False})])
+    migraphx.run_passes(dropped, ["simplify_qdq"])
+    p.compile(migraphx.get_target("gpu"))
+    for program in (p, kept):
+        np.testing.assert_allclose(program.run(given)[0], [0.06, -0.12, -5.04], rtol=1e-6)
+    np.testing.assert_allclose(dropped.run(given)[0], [2, -0.113, -100], rtol=1e-6)
+
+
 def test_traces_and_reports():
     p = add()
     seen = []

@@ -65,6 +65,22 @@ def test_inputs_left_out_come_from_a_seed(program):
     assert not np.array_equal(first.inputs["x"], other.inputs["x"])
 
 
+@pytest.mark.parametrize("target", ["ref", "cpu", "auto"])
+@pytest.mark.parametrize("strides", [(0, 1), (1, 0), (0, 0)], ids=str)
+def test_what_a_stride_of_0_repeats_must_be_equal(strides, target):
+    program = Program()
+    x = program.main.add_parameter("x", Shape("float", (2, 3), strides))
+    program.main.add_return(program.main.add("neg", x))
+    build = compile(program, target)
+    part = X[tuple(slice(None if s else 1) for s in strides)].copy()
+    part[0, 0] = np.nan  # which is no other element than itself
+    for whole in (np.broadcast_to(part, (2, 3)), np.broadcast_to(part, (2, 3)).copy()):
+        np.testing.assert_array_equal(build.run({"x": whole})[0], -whole)
+    build.run()
+    with pytest.raises(InputError, match=r"'x'.*axis \d, which has stride 0.*broadcast_to"):
+        build.run({"x": X})
+
+
 def test_generated_inputs_fit_every_type():
     program = Program()
     program.main.add_parameter("ids", Shape("int64", (3,)))

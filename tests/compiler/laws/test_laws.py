@@ -1,12 +1,16 @@
 """check_rule: right rules pass on programs made for them, wrong ones are caught with a program."""
 
+import re
+
 import numpy as np
 import pytest
 
 import workbench as wb
 from tests.compiler.passes.test_rules import RULES
 from tests.compiler.rule_samples import samples
-from workbench.compiler.rewrite import Rewriter, constant, either, literal, op, pointwise, var
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.sampling import Edge
+from workbench.compiler.rewrite import Rewriter, Rule, constant, either, literal, op, pointwise, var
 from workbench.compiler.run.reference import Interpreter
 
 X = wb.Instruction
@@ -58,6 +62,58 @@ def test_what_is_wrong_for_some_types_only():
     assert not report
     assert report.before is not None
     assert not report.before.main.outputs[0].shape.type.is_float
+
+
+def narrowing(within: set[DType]) -> Rule:
+    """A rule that takes a conversion and back for nothing, which is right for small numbers."""
+    chain = op("convert", op("convert", var("x"), name="inner"))
+
+    def is_back(i: X) -> bool:
+        types = {i.inputs[0].shape.type, i.shape.type}
+        return types <= within and i.inputs[0].inputs[0].shape.type is i.shape.type
+
+    @wb.rule(chain.when(is_back))
+    def back(b: Rewriter, x: X) -> X:  # noqa: ARG001
+        """convert(convert(x)) → x"""
+        return x
+
+    return back
+
+
+@wb.rule(op("sub", var("x"), var("x")))
+def nothing(b: Rewriter, x: X) -> X:
+    """sub(x, x) → 0"""
+    return b("multibroadcast", b.scalar(0, x.shape.type), out_lens=x.shape.lens)
+
+
+@wb.rule(op("relu", var("x")).when(lambda i: i.shape.type.is_float))
+def by_count(b: Rewriter, x: X) -> X:
+    """relu(x) → max(x, 0), with a number that nothing empty has"""
+    zero = b.scalar(0 // x.shape.elements, x.shape.type)
+    return b("max", x, b("multibroadcast", zero, out_lens=x.shape.lens))
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (nothing, "at NaN|at infinities"),
+        (narrowing({DType.HALF, DType.FLOAT, DType.DOUBLE}), "at the largest numbers"),
+        (narrowing({DType.INT32, DType.INT64, DType.INT8}), "at the ends of integers"),
+        (by_count, ".*ZeroDivisionError"),
+    ],
+    ids=lambda v: getattr(v, "name", ""),
+)
+def test_what_is_wrong_at_an_edge_only(rule: Rule, says: str):
+    assert re.match(says, wb.check_rule(rule, count=60).failure)
+
+
+def test_a_rule_names_the_edges_that_it_excepts():
+    @wb.rule(nothing.pattern, except_at={Edge.NAN, Edge.INFINITE})
+    def known(b: Rewriter, x: X) -> X:
+        """sub(x, x) → 0, but for NaN and infinities"""
+        return b("multibroadcast", b.scalar(0, x.shape.type), out_lens=x.shape.lens)
+
+    assert wb.check_rule(known, count=60)
 
 
 def test_a_rule_that_raises_or_returns_another_shape():

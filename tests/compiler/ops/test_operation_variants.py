@@ -13,6 +13,7 @@ from tests.compiler.variants import (
     checked,
     computed,
     contiguous,
+    edged,
     emptied,
     expect_as_in_float64,
     expect_fits,
@@ -73,6 +74,21 @@ def test_every_layout_gives_the_same(name: str):
     found: list[str] = []
     for op, operands in cases(name):
         found += problems(laid_out(operands), partial(check, op))
+    expect_none(found)
+
+
+@every_sampled
+def test_edges_of_types_are_computed_or_refused_and_in_any_layout(name: str):
+    def check(op: Operation, operands: list[Operand]) -> None:
+        found = checked(op, operands)
+        if found is not None:
+            backwards = [x.with_array(x.array[::-1].copy()[::-1]) for x in operands if x.array.ndim]
+            if len(backwards) == len(operands):
+                expect_same(op, found, computed(op, backwards))
+
+    found: list[str] = []
+    for op, operands in cases(name):
+        found += problems(edged(op, operands), partial(check, op))
     expect_none(found)
 
 

@@ -40,11 +40,8 @@ def usual(kind: type[Pointwise], type: DType) -> list[np.ndarray]:
 
 def operands(kind: type[Pointwise], type: DType, content: bytes) -> list[Operand]:
     """Elements within the domains, then edges, then any bits; later operands in other orders."""
-    arrays = usual(kind, type)
-    if kind.name == "where":
-        arrays = [draw(DType.BOOL, (COUNT,), 0, 1), *arrays[1:]]
     found: list[Operand] = []
-    for k, array in enumerate(arrays):
+    for k, array in enumerate(usual(kind, type)):
         of = DType.of(array.dtype)
         ends = np.tile(edges(of), FEW) if k else np.repeat(edges(of), FEW)
         any_bits = np.roll(bits(of, content[: COUNT * of.size]), k)

@@ -79,7 +79,7 @@ def conv_transpose(pick: Pick) -> Example:
             for n, s, k, d in zip(sides, strides, kernel, dilations, strict=True)
         ]
         attributes["output_shape"] = [n - pick.integer(0, min(n - 1, 2)) for n in full]
-    if pick.flag() and kind < 2:
+    if pick.flag() and kind < 3:
         # ONNX allows for as much as the dilation, too; onnxruntime does not.
         attributes["output_padding"] = [pick.integer(0, s - 1) for s in strides]
     x = pick.array(type, (pick.integer(1, 2), inner, *sides))

@@ -10,10 +10,12 @@ from workbench.compiler.ir.tracing import traced
 from workbench.compiler.passes.base import Pass, passes_of, run_pass
 from workbench.compiler.passes.memory.eliminate_concat import EliminateConcat, NamedModel
 
+_DEFAULTS: dict[str, dict[str, Any]] = {"simplify_qdq": {"drop_fake_quantization": True}}
+
 
 @bound
 def run_passes(program: program, passes: list[Any]) -> None:
-    """Run passes on a program in place.
+    """Run passes on a program in place; ``simplify_qdq`` drops fake quantization unless told not to.
 
     Args:
         program: The program to change.
@@ -38,9 +40,19 @@ def _named(one: Any) -> Any:
     if not isinstance(one, str | tuple | Pass):
         found = type(cast("object", one)).__name__
         raise Error(f"run_passes(): {one!r}: expected a name, or (name, options), found {found}")
-    if isinstance(one, tuple) and cast("Any", one)[0] == EliminateConcat.name:
-        return (EliminateConcat.name, *map(_with_model, cast("Any", one)[1:]))
-    return cast("Any", one)
+    if isinstance(one, Pass):
+        return one
+    name, *rest = cast("Any", (one,) if isinstance(one, str) else one)
+    if len(rest) > 1 or not all(isinstance(options, dict) for options in rest):
+        return cast("Any", one)
+    return with_migraphx_options(name, rest[0] if rest else {})
+
+
+def with_migraphx_options(name: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A pass with MIGraphX's defaults, where ours keeps numbers that MIGraphX changes."""
+    if name == EliminateConcat.name:
+        options = _with_model(options)
+    return name, _DEFAULTS.get(name, {}) | options
 
 
 def _with_model(options: dict[str, Any]) -> dict[str, Any]:

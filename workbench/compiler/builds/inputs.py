@@ -11,6 +11,7 @@ import numpy as np
 from workbench.compiler.errors import InputError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.run.inputs import repeated
 
 MAX_GENERATED_BYTES = 1 << 34
 """The largest generated input, in bytes."""
@@ -52,5 +53,7 @@ def _generated(shape: Shape, random: np.random.Generator) -> Any:
             f"no input is generated for {shape}: over {MAX_GENERATED_BYTES:,} bytes; pass one"
         )
     if shape.type.is_float:
-        return random.standard_normal(lens, np.float32).astype(shape.type.numpy)
-    return random.integers(0, 2, lens).astype(shape.type.numpy)
+        made = random.standard_normal(lens, np.float32).astype(shape.type.numpy)
+    else:
+        made = random.integers(0, 2, lens).astype(shape.type.numpy)
+    return repeated(made, shape)

@@ -7,18 +7,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+from typing import cast as typed
 
 import numpy as np
 
 from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.errors import EvaluationError, RewriteError, WorkbenchError
+from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.validate import validate
 from workbench.compiler.laws.sample_programs import Grower, Unfit, numbers
+from workbench.compiler.ops.convert import Convert
+from workbench.compiler.ops.elementwise import cast
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.rewrite import Rule, drive
-from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.run.inputs import repeated
+from workbench.compiler.run.reference import Interpreter, Known, run
 
 _TRIES = 4000
 _MOST_EDITS = 200
@@ -75,12 +83,15 @@ def check_rule(
     """Try a rule by its law on random programs that match its pattern, and on given ones.
 
     Each program is run before and after the rule, with every float in float64: the results must be equal,
-    the program valid, and repeated application of the rule must end.
+    the program valid, and repeated application of the rule must end. They must also be equal
+    at the edges of types (NaN, infinities, the largest numbers, subnormals, the ends of integers, empty
+    axes), except those that the rule declares.
 
     Args:
         rule: The rule; made by ``wb.rule``.
         programs: More programs to try it on; they are not changed.
-        count: The number of random programs to which it must apply before the check ends.
+        count: The number of random programs to which it must apply before the check ends; the second
+            half of them have constants at an edge.
         tolerance: Relative RMS up to which results are equal: more than 1e-6 for an approximation.
         seed: Seed of the random programs and of all inputs.
 
@@ -94,60 +105,96 @@ def check_rule(
         raise RewriteError(
             f"{rule!r} is not a rule; make one from a function with @wb.rule(pattern)"
         )
-    report = RuleReport(rule)
-    random = Random(seed)
-    for program in programs:
-        if not _try(report, program.clone(), random, tolerance):
-            return report
-    given = report.fired
-    for _ in range(_TRIES):
-        if report.fired - given >= count:
-            break
-        program = _grown(rule, random)
-        if program is not None and not _try(report, program, random, tolerance):
-            return report
-    if not report.fired:
+    trial = _Trial(RuleReport(rule), Random(seed), tolerance)
+    if all(trial.holds(p.clone(), None) for p in programs):
+        given = trial.report.fired
+        for _ in range(_TRIES):
+            if trial.report.fired >= given + count:
+                break
+            if not trial.holds_on_a_made_program(usual=given + count // 2):
+                break
+        _expect_tried(trial.report)
+    return trial.report
+
+
+def _expect_tried(report: RuleReport) -> None:
+    """A failure, if there is none yet and the rule applied nowhere."""
+    if not report.fired and not report.failure:
         report.failure = (
             f"no program in {_TRIES} tries matched its pattern; pass some that do as programs="
             if not report.declined
             else "it declined everywhere; pass programs to which it applies as programs="
         )
-    return report
 
 
-def _grown(rule: Rule, random: Random) -> Program | None:
-    """A program whose last instruction the rule may match."""
-    grower = Grower(random)
-    try:
-        with np.errstate(all="ignore"):
-            root = grower.grow(rule.pattern)
-    except (Unfit, WorkbenchError):
-        return None
-    found = rule.match(root)
-    return None if found is None else grower.program
+@dataclass
+class _Trial:
+    report: RuleReport
+    random: Random
+    tolerance: float
 
+    @property
+    def edges(self) -> list[Edge]:
+        """The edges at which the law has to hold."""
+        return [e for e in Edge if e not in self.report.rule.except_at]
 
-def _try(report: RuleReport, program: Program, random: Random, tolerance: float) -> bool:
-    """Apply the rule everywhere in a program; returns whether its law held."""
-    before = program.clone()
-    inputs = {n: numbers(random, _static(s)) for n, s in program.parameters.items()}
-    try:
-        validate(program)
-        _results(program, inputs, True)
-    except WorkbenchError:
-        return True  # the program fails even without the rule
-    try:
-        with Recording(program) as recording:
-            edits = drive(program, (report.rule,), _MOST_EDITS)
-        validate(program)
-    except WorkbenchError as error:
-        return _fail(report, f"{error}", before, program, inputs)
-    report.declined.update({_without_ids(m.reason) for m in recording.near_misses()})
-    if not edits:
+    def holds_on_a_made_program(self, usual: int) -> bool:
+        """Whether the law holds on one more program; the first ``usual`` ones have no edges."""
+        edge = None if self.report.fired < usual or not self.edges else self._edge()
+        grower = Grower(self.random, edge)
+        try:
+            with np.errstate(all="ignore"):
+                root = grower.grow(self.report.rule.pattern)
+        except (Unfit, WorkbenchError):
+            return True
+        if self.report.rule.match(root) is None:
+            return True
+        return self.holds(grower.program, edge)
+
+    def _edge(self) -> Edge:
+        return self.random.choice(self.edges)
+
+    def holds(self, program: Program, edge: Edge | None) -> bool:
+        """Apply the rule everywhere in a program; whether its law held, at an edge and elsewhere."""
+        before = program.clone()
+        inputs = self._inputs(program, edge)
+        try:
+            validate(program)
+            _results(program, inputs, True)
+        except WorkbenchError:
+            return True  # the program fails even without the rule
+        try:
+            with Recording(program) as recording:
+                edits = drive(program, (self.report.rule,), _MOST_EDITS)
+            validate(program)
+        except WorkbenchError as error:
+            return self._fail(f"{error}", before, program, inputs)
+        missed = (_without_ids(m.reason) for m in recording.near_misses())
+        self.report.declined.update(missed)
+        if not edits:
+            return True
+        self.report.fired += 1
+        if edge is None:
+            if failure := _difference(before, program, inputs, self.tolerance):
+                return self._fail(failure, before, program, inputs)
+            edge = self._edge() if self.edges else None
+            inputs = self._inputs(before, edge)
+        if failure := _difference_at_an_edge(before, program, inputs, self.tolerance):
+            where = "" if edge is None else f"at {edge.value}, "
+            return self._fail(f"{where}{failure}", before, program, inputs)
         return True
-    report.fired += 1
-    failure = _difference(before, program, inputs, tolerance)
-    return _fail(report, failure, before, program, inputs) if failure else True
+
+    def _inputs(self, program: Program, edge: Edge | None) -> dict[str, Any]:
+        return {
+            n: repeated(numbers(self.random, _static(s), edge), s)
+            for n, s in program.parameters.items()
+        }
+
+    def _fail(self, failure: str, before: Program, after: Program, inputs: dict[str, Any]) -> bool:
+        report = self.report
+        report.failure, report.before, report.after = failure, before, after
+        report.inputs.update(inputs)
+        return False
 
 
 def _difference(before: Program, after: Program, inputs: dict[str, Any], tolerance: float) -> str:
@@ -178,6 +225,76 @@ def _results(program: Program, inputs: dict[str, Any], float64: bool) -> list[An
         return list(Interpreter(program, float64=float64).run(inputs))
 
 
+# At the edges of types
+
+
+class _Exactly(Interpreter):
+    """Computes in float64, but converts as typed; knows the largest number that was on the way."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, float64=True)
+        self.largest = 0.0
+
+    def _value(self, instruction: Instruction, inputs: list[Value], known: Known) -> Value:
+        value = super()._value(instruction, inputs, known)
+        type = instruction.shape.type
+        if isinstance(instruction.op, Convert) and type.is_float:
+            value = cast(np.asarray(value), type.numpy).astype(np.float64)
+        for part in value if isinstance(value, tuple) else (value, *inputs):
+            self._measure(part)
+        return value
+
+    def _measure(self, value: Value) -> None:
+        if isinstance(value, np.ndarray) and value.dtype == np.float64:
+            finite = np.abs(value[np.isfinite(value)])
+            self.largest = max(self.largest, float(finite.max(initial=0)))
+
+
+def _difference_at_an_edge(
+    before: Program, after: Program, inputs: dict[str, Any], tolerance: float
+) -> str:
+    """The difference of results in float64, or as typed if those agree; empty where there is none.
+
+    What may be rounded elsewhere is as large as the largest number on the way: near the end of a type's
+    range, that is more than most results.
+    """
+    with np.errstate(all="ignore"):
+        exactly = _Exactly(before)
+        try:
+            wanted = exactly.run(inputs)
+        except EvaluationError:
+            return ""  # an index out of range
+        try:
+            found = _Exactly(after).run(inputs)
+            reason = _apart(wanted, found, tolerance, exactly.largest)
+            if reason:
+                rough = max(tolerance, program_tolerance(after))
+                as_typed = _apart(run(before, inputs), run(after, inputs), rough, exactly.largest)
+                reason = reason if as_typed else ""
+        except EvaluationError as error:
+            return f"a run fails: {error}"
+    return reason
+
+
+def _apart(wanted: list[Any], found: list[Any], limit: float, largest: float) -> str:
+    """The first output that differs, by more than a rounding of the largest number; empty if none does."""
+    for i, (a, b) in enumerate(zip(wanted, found, strict=True)):
+        reason = difference(a, b, limit)
+        if reason and not _is_near(a, b, limit * largest):
+            return f"output {i}: {reason}"
+    return ""
+
+
+def _is_near(a: Any, b: Any, limit: float) -> bool:
+    """Whether two float arrays differ by no more than a limit anywhere."""
+    one, other = typed("Array", a), typed("Array", b)
+    if not isinstance(a, np.ndarray) or not DType.of(one.dtype).is_float:
+        return False
+    x, y = one.astype(np.float64), other.astype(np.float64)
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    return bool(np.all(same | (np.abs(x - y) <= limit)))
+
+
 def _static(shape: Shape) -> Shape:
     """A shape with its ranges at their first optimal length, or else at their minimum."""
     if shape.dims is None:
@@ -187,11 +304,3 @@ def _static(shape: Shape) -> Shape:
 
 def _without_ids(reason: str) -> str:
     return " ".join(w if not w.startswith("#") else "#…" for w in reason.split(" "))
-
-
-def _fail(
-    report: RuleReport, failure: str, before: Program, after: Program, inputs: dict[str, Any]
-) -> bool:
-    report.failure, report.before, report.after = failure, before, after
-    report.inputs.update(inputs)
-    return False

@@ -15,6 +15,7 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Operation, all_operations, find, make
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.sampling import Edge, edges
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.custom import Custom
 from workbench.compiler.rewrite.pattern import Pattern
@@ -24,6 +25,7 @@ Lens = tuple[int, ...]
 LENS: tuple[Lens, ...] = (
     (2, 3), (3, 2), (2, 2, 3), (4,), (1, 3), (1,), (2, 1, 2), (3, 3), (2, 4), (1, 4, 2, 2), (2, 3, 1, 4),
 )  # fmt: skip
+EMPTY: tuple[Lens, ...] = ((0,), (2, 0), (0, 3), (1, 0, 2))
 TYPES = (
     DType.FLOAT, DType.FLOAT, DType.FLOAT, DType.DOUBLE, DType.HALF, DType.INT32, DType.INT64,
     DType.UINT8, DType.BOOL,
@@ -46,9 +48,10 @@ class Unfit(Exception):  # noqa: N818
 class Grower:
     """One random program, built from its result towards its parameters."""
 
-    def __init__(self, random: Random) -> None:
-        """An empty program."""
+    def __init__(self, random: Random, edge: Edge | None = None) -> None:
+        """An empty program, whose constants may be at an edge of their types."""
         self.random = random
+        self.edge = edge
         self.program = Program("sample")
         self.bound: dict[str, Instruction] = {}
 
@@ -83,7 +86,8 @@ class Grower:
         return self._value(pattern, self._shape(), 0, name)
 
     def _shape(self) -> Shape:
-        return Shape(self.random.choice(TYPES), self.random.choice(LENS))
+        empty = self.edge is not None and self._chance(0.1)
+        return Shape(self.random.choice(TYPES), self.random.choice(EMPTY if empty else LENS))
 
     def _chance(self, share: float) -> bool:
         return self.random.random() < share
@@ -200,11 +204,12 @@ class Grower:
         return self.program.main.add_parameter(name, Shape(shape.type, shape.lens))
 
     def _literal(self, shape: Shape, _: int) -> Instruction:
-        return self.program.main.add_literal(numbers(self.random, shape))
+        return self.program.main.add_literal(numbers(self.random, shape, self.edge))
 
     def _uniform(self, shape: Shape, _: int) -> Instruction:
-        value = self.random.choice(NUMBERS)
-        if value < 0 and shape.type.numpy.kind in "ub":
+        ends = _ends(shape.type, self.edge) if self._chance(0.3) else ()
+        value = self.random.choice(ends or NUMBERS)
+        if not ends and value < 0 and shape.type.numpy.kind in "ub":
             value = 1
         lens = shape.lens if self._chance(0.5) else (1,)
         one = self.program.main.add_literal(np.full(lens, value).astype(shape.type.numpy))
@@ -262,15 +267,32 @@ def _result(op: Operation, shapes: list[Shape]) -> tuple[DType, Lens] | None:
     return (result.type, result.lens) if result.subs is None else None
 
 
-def numbers(random: Random, shape: Shape) -> Any:
-    """Random values with exact sums and products: quarters for floats, small integers otherwise."""
+def numbers(random: Random, shape: Shape, edge: Edge | None = None) -> Any:
+    """Random values with exact sums and products: quarters for floats, small integers otherwise.
+
+    With an edge, half of the arrays have values at that edge of their type, some or all of them.
+    """
     count = int(np.prod(shape.lens))
     if shape.type.is_float:
         values = [random.randint(-8, 8) / 4 for _ in range(count)]
     else:
         low = 0 if shape.type.numpy.kind in "ub" else -3
         values = [random.randint(low, 1 if shape.type is DType.BOOL else 4) for _ in range(count)]
-    return np.array(values, np.float64).reshape(shape.lens).astype(shape.type.numpy)
+    array = np.array(values, np.float64).reshape(shape.lens).astype(shape.type.numpy)
+    ends = _ends(shape.type, edge)
+    if ends and random.random() < 0.5:
+        share = random.choice((0.3, 1))
+        for at in np.ndindex(shape.lens):
+            if random.random() < share:
+                array[at] = np.array(random.choice(ends)).astype(array.dtype)
+    return array
+
+
+def _ends(type: DType, edge: Edge | None) -> tuple[float, ...]:
+    """Values at an edge; doubles whose products are finite, for nothing wider tells what a sum should be."""
+    if type is DType.DOUBLE and edge is Edge.LARGE:
+        return 2.0**300, -(2.0**300)
+    return edges(type).get(edge, ()) if edge is not None else ()
 
 
 # Operands for results with given lens

@@ -37,7 +37,11 @@ class Window:
 
 
 def window(
-    node: NodeContext, x: Instruction, kernel: Sequence[int] | None, transposed: bool = False
+    node: NodeContext,
+    x: Instruction,
+    kernel: Sequence[int] | None,
+    transposed: bool = False,
+    extra: Sequence[int] = (),
 ) -> Window:
     """The window that a node describes.
 
@@ -46,6 +50,7 @@ def window(
         x: The value that the window moves over.
         kernel: The kernel's lens; None if they are only known at run time.
         transposed: Whether to compute the padding of a transposed convolution.
+        extra: The ``output_padding`` of a transposed convolution, which automatic padding takes off again.
 
     Raises:
         ModelError: A list has the wrong length, or the padding is given twice.
@@ -79,21 +84,15 @@ def window(
             stride, dilation, zeros, zeros, SAME_UPPER if auto == "SAME_UPPER" else SAME_LOWER
         )
     lens = [d.max for d in dims]
+    wides = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     totals = [
-        _total(n, k, s, d, transposed)
-        for n, k, s, d in zip(lens, kernel, stride, dilation, strict=True)
+        max(0, wide + more - s) if transposed else max(0, (-(-n // s) - 1) * s + wide - n)
+        for n, wide, s, more in zip(lens, wides, stride, extra or zeros, strict=True)
     ]
     small = tuple(t // 2 for t in totals)
     large = tuple(t - t // 2 for t in totals)
     begins, ends = (small, large) if auto == "SAME_UPPER" else (large, small)
     return Window(stride, dilation, begins, ends, is_padded=True)
-
-
-def _total(length: int, kernel: int, stride: int, dilation: int, transposed: bool) -> int:
-    wide = (kernel - 1) * dilation + 1
-    if transposed:
-        return max(0, wide - stride)
-    return max(0, (-(-length // stride) - 1) * stride + wide - length)
 
 
 def _list(node: NodeContext, name: str, rank: int, default: int) -> tuple[int, ...]:

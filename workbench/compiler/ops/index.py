@@ -34,6 +34,7 @@ from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.shape_rules import ShapeRules
 from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ops.accumulate import is_narrow, quiet
+from workbench.compiler.ops.elementwise import cast
 
 if TYPE_CHECKING:
     from workbench.compiler.ir.module import Module
@@ -185,6 +186,8 @@ def _wrapped(index: Array, length: int) -> Array:
     """Indices as int64, negative ones counted from the end."""
     if index.dtype == np.uint64:
         index = np.minimum(index, np.uint64(np.iinfo(np.int64).max))
+    elif DType.of(index.dtype).is_float:  # NaN is out of range, too
+        index = cast(np.nan_to_num(index.astype(np.float64), nan=np.inf), np.dtype(np.int64))
     at = index.astype(np.int64, copy=False)
     return np.where(at < 0, at + length, at)
 

@@ -207,7 +207,8 @@ class ReduceMean(Reduction):
         total: Array = np.add.reduce(x, axes, dtype=sum_type(x.dtype), keepdims=True)
         count = prod(x.shape[a] for a in axes)
         if total.dtype.kind in "iu":
-            return np.sign(total) * (np.abs(total) // total.dtype.type(max(count, 1)))
+            mean, rest = np.divmod(total, total.dtype.type(max(count, 1)))
+            return mean + ((rest != 0) & (total < 0))
         return np.divide(total, count, out=total, dtype=total.dtype)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.operation import (
     Family,
     Operation,
@@ -56,6 +57,8 @@ class MaxRoiPool(Operation):
     def compute(self, *inputs: Any) -> Any:
         """One region after another, rows first, then columns; an empty cell is 0."""
         x, regions = widened(inputs[0]), widened(inputs[1])
+        if not np.isfinite(regions).all():
+            raise EvaluationError("max_roi_pool: a region with NaN or infinity; expected numbers")
         out = np.zeros((len(regions), x.shape[1], *self.pooled_shape), x.dtype)
         batches = from_front(self, cast(regions[:, 0], np.dtype(np.int64)), len(x))
         for i, region in enumerate(regions):

@@ -211,6 +211,10 @@ def _weighted(x: Array, axis: int, taps: Sequence[Array], weights: Sequence[Arra
     return total
 
 
+MOST_SAMPLES = 1 << 16
+"""Samples of a cell along an axis at most: what is no number must not keep anything busy for ever."""
+
+
 @operation
 class RoiAlign(Operation):
     """The mean or maximum of bilinear samples in each cell of a grid laid over each region.
@@ -283,10 +287,15 @@ class RoiAlign(Operation):
     ) -> list[tuple[Array, Array]]:
         """The two neighbours of each sample along one axis, and their weights; an axis may run backwards."""
         extent = end - start if least is None else max(end - start, least)
+        if not self.sampling_ratio and not abs(extent) <= MOST_SAMPLES * cells:
+            raise EvaluationError(
+                f"roialign: a region from {start:g} to {end:g}; expected {MOST_SAMPLES} samples in a "
+                "cell at most: give sampling_ratio, or smaller regions"
+            )
         grid = self.sampling_ratio or max(int(np.ceil(extent / cells)), 1)
         at = start + (np.arange(cells * grid) + 0.5) * (extent / (cells * grid))
         inside = (at >= -1) & (at <= n)
-        at = np.clip(at, 0, n - 1)
+        at = np.where(np.isnan(at), 0, np.clip(at, 0, n - 1))
         low = np.floor(at).astype(np.int64)
         part = at - low
         return [(low, (1 - part) * inside), (np.minimum(low + 1, n - 1), part * inside)]

@@ -123,13 +123,17 @@ def dynamic_shapes(full_dynamic: bool = False) -> Pipeline:
     return Pipeline("dynamic_shapes", (*split, SimplifyDynOps(), DeadCodeElimination()))
 
 
-def required() -> Pipeline:
-    """The passes that a kernel generator needs: fewer kinds of operations, on plain operands."""
+def required(drop_fake_quantization: bool = False) -> Pipeline:
+    """The passes that a kernel generator needs: fewer kinds of operations, on plain operands.
+
+    With ``drop_fake_quantization``, pairs that quantize and dequantize go as in MIGraphX, and with them
+    what they round and clip.
+    """
     passes = (
         NormalizeOps(),
         DeadCodeElimination(),
         EliminateIdentity(),
-        SimplifyQdq(),
+        SimplifyQdq(drop_fake_quantization=drop_fake_quantization),
         RewriteRnn(),
         DeadCodeElimination(),
         RewriteResize(affine_only=True),
@@ -182,17 +186,19 @@ def gpu(
     rewrite_dot: bool = False,
     full_dynamic: bool = False,
     offload_copy: bool = True,
+    drop_fake_quantization: bool = False,
 ) -> Pipeline:
     """All passes for a device, up to the lowering of kernels.
 
     Constants are folded first, as in ``optimize``. Without ``offload_copy``, the caller provides the
     buffers of the results: they become parameters.
+    ``drop_fake_quantization`` is an option of ``required``.
     """
     given = (Lowering(results=True), ReplaceAllocate(), DeadCodeElimination())
     stages = (
         dynamic_shapes(full_dynamic),
         Pipeline("fold", (NormalizeOps(), DeadCodeElimination(), PropagateConstant())),
-        required(),
+        required(drop_fake_quantization),
         optimize_rewrite(fast_math, rewrite_dot),
         fusion(),
         *([] if offload_copy else [Pipeline("given_buffers", given)]),

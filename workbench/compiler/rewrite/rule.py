@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -17,6 +17,7 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.rewrite.pattern import (
     Match,
@@ -77,6 +78,8 @@ class Rule:
     line: int
     dynamic: bool = False
     parameters: tuple[str, ...] = ()
+    except_at: frozenset[Edge] = frozenset()
+    """The edges of types at which the law does not hold, as is known and wanted."""
 
     @property
     def roots(self) -> frozenset[str] | None:
@@ -109,11 +112,19 @@ class Rule:
         return f"<Rule {self.name}: {self.law}>"
 
 
-def rule(pattern: Pattern, dynamic: bool = False) -> Callable[[Callable[..., Any]], Rule]:
+def rule(
+    pattern: Pattern, dynamic: bool = False, except_at: Collection[Edge] = ()
+) -> Callable[[Callable[..., Any]], Rule]:
     """Make a rule from a function ``(b, x, y…)`` whose parameters after ``b`` are names in the pattern.
 
     The docstring's first line is the rule's law, such as ``add(x, 0) → x``. The function builds with
     ``b("mul", x, y)`` and returns the instruction that replaces the root, or ``Decline(reason)``.
+
+    Args:
+        pattern: What the rule is tried on.
+        dynamic: Whether it takes values whose dimensions are ranges.
+        except_at: The edges of types at which the law does not hold, and need not: ``check_rule`` leaves
+            them out, and the page of passes names them.
 
     Raises:
         RewriteError: A parameter is not a name in the pattern, or there is no law.
@@ -126,20 +137,25 @@ def rule(pattern: Pattern, dynamic: bool = False) -> Callable[[Callable[..., Any
             raise RewriteError(
                 f"rule {function.__name__}: pattern binds {bound}, not {unknown[0]!r}"
             )
-        return _rule_of(function, pattern, dynamic, tuple(wanted))
+        return _rule_of(function, pattern, dynamic, tuple(wanted), frozenset(except_at))
 
     return make
 
 
 def _rule_of(
-    function: Callable[..., Any], pattern: Pattern, dynamic: bool, parameters: tuple[str, ...]
+    function: Callable[..., Any],
+    pattern: Pattern,
+    dynamic: bool,
+    parameters: tuple[str, ...],
+    except_at: frozenset[Edge] = frozenset(),
 ) -> Rule:
     law = (function.__doc__ or "").strip().split("\n")[0]
     if not law:
         raise RewriteError(f"rule {function.__name__}: state its law in a docstring")
     file = re.sub(r".*/(?=workbench/)", "", function.__code__.co_filename)
     line = function.__code__.co_firstlineno
-    return Rule(function.__name__, law, pattern, function, file, line, dynamic, parameters)
+    name = function.__name__
+    return Rule(name, law, pattern, function, file, line, dynamic, parameters, except_at)
 
 
 def law(function: Callable[..., Any]) -> Rule:

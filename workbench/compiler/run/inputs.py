@@ -98,7 +98,34 @@ def _checked_array(name: str, value: Any, shape: Shape) -> Array:
         fits = array.shape == shape.lens or (array.ndim == 0 and shape.elements == 1)
     if not fits:
         raise InputError(f"input {name!r}: expected shape {shape}, found {list(array.shape)}")
-    return array.reshape(shape.lens) if shape.dims is None else array
+    if shape.dims is not None:
+        return array
+    array = array.reshape(shape.lens)
+    _expect_repeated(name, array, shape)
+    return array
+
+
+def _expect_repeated(name: str, array: Array, shape: Shape) -> None:
+    """Refuse elements that differ along an axis of stride 0: in memory, they are one."""
+    if shape.broadcasted and array.size:
+        for axis, (length, stride) in enumerate(zip(shape.lens, shape.strides, strict=True)):
+            if stride or length == 1 or not array.strides[axis]:
+                continue
+            bits = array.view(f"u{array.itemsize}")  # NaN is the same as itself
+            if bool((bits != bits.take([0], axis)).any()):
+                raise InputError(
+                    f"input {name!r}: its elements differ along axis {axis}, which has stride 0 in "
+                    f"{shape}: there, one element stands for all; give equal ones, such as "
+                    f"np.broadcast_to(part, {list(shape.lens)}), or give the parameter another stride"
+                )
+
+
+def repeated(array: Array, shape: Shape) -> Array:
+    """An array with the first element along each axis of stride 0 in place of all others."""
+    if shape.dims is not None or not shape.broadcasted:
+        return array
+    ends = [None if stride else 1 for stride in shape.strides]
+    return np.broadcast_to(array[tuple(slice(end) for end in ends)], shape.lens)
 
 
 def _listed(wanted: Mapping[str, Shape]) -> str:

@@ -23,7 +23,7 @@ from workbench.compiler.ir.sym.bindings import bindings, bound
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.failures import RAISED, failure
 from workbench.compiler.run.inputs import check_inputs
-from workbench.compiler.run.results import Hook, as_result, check_lens, in_lens
+from workbench.compiler.run.results import Hook, as_results, check_lens, in_lens
 from workbench.compiler.run.steps import Plan, Step, lasting, read_by, step_of, steps_of
 
 _scope: ContextVar[tuple[Mapping[int, Value], ...]] = ContextVar("scope", default=())
@@ -87,7 +87,7 @@ class PlannedInterpreter:
             buffers.release()
             self.idle.append(buffers)
         shapes = [o.shape for o in self.program.outputs]
-        return [as_result(o, s) for o, s in zip(outputs, shapes, strict=True)]
+        return as_results(outputs, shapes, checked.values())
 
     def evaluate(self, module: Module, values: Sequence[Value]) -> list[Value]:
         """Run a module with values for its parameters, in the order of ``Module.parameters``."""

@@ -25,7 +25,7 @@ from workbench.compiler.ir.sym.bindings import bindings, bound
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.failures import RAISED, failure
 from workbench.compiler.run.inputs import check_inputs
-from workbench.compiler.run.results import Hook, as_result, check_lens, in_lens
+from workbench.compiler.run.results import Hook, as_results, check_lens, in_lens
 
 
 class Known(ChainMap[int, Value]):
@@ -85,7 +85,9 @@ class Interpreter:
                         del known[gone]
         finally:
             bound.reset(symbols)
-        return [as_result(known[o.id], o.shape) for o in main.outputs]
+        outputs = main.outputs
+        values, shapes = [known[o.id] for o in outputs], [o.shape for o in outputs]
+        return as_results(values, shapes, checked.values())
 
     def _call(self, module: Module, values: Sequence[Value], around: Known) -> list[Value]:
         ids = [i.id for i in module.parameters.values()]

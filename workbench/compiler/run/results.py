@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -60,6 +60,55 @@ def _is_single(shape: Shape) -> bool:
 
 def _lens(value: Value) -> tuple[int, ...] | None:
     return value.shape if isinstance(value, np.ndarray) else None
+
+
+def as_results(
+    values: Sequence[Value], shapes: Iterable[Shape], inputs: Iterable[Value]
+) -> list[Any]:
+    """Values as a caller gets them, each in memory of its own, so that a caller may write to it.
+
+    Args:
+        values: The results of a run.
+        shapes: Their shapes.
+        inputs: The values of the parameters, whose memory is the caller's already.
+    """
+    memory = _Memory(inputs)
+    return [as_result(memory.own(v), shape) for v, shape in zip(values, shapes, strict=True)]
+
+
+class _Memory:
+    """The memory that a caller has: that of inputs, and of the results until now."""
+
+    def __init__(self, inputs: Iterable[Value]) -> None:
+        self._inputs = {id(_owner(x)) for value in inputs for x in _arrays(value)}
+        self._results: dict[int, list[Array]] = {}
+
+    def own(self, value: Value) -> Value:
+        """The value, or a copy where the caller has its memory, or all runs do: literals are read-only."""
+        if isinstance(value, tuple):
+            return tuple(map(self.own, value))
+        owner = id(_owner(value))
+        others = self._results.setdefault(owner, [])
+        shared = owner in self._inputs or any(np.may_share_memory(value, x) for x in others)
+        if shared or not value.flags.writeable:
+            return value.copy(order="K")
+        others.append(value)
+        return value
+
+
+def _owner(array: Array) -> Array:
+    """The array that an array is a view of, however often."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _arrays(value: Value) -> Iterator[Array]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _arrays(part)
+    else:
+        yield value
 
 
 def as_result(value: Value, shape: Shape) -> Any:

@@ -14,15 +14,12 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ops.pool import PoolingMode
 from workbench.compiler.ops.regions import MaxRoiPool
-from workbench.compiler.ops.resize import RoiAlign
+from workbench.compiler.ops.resize import MOST_SAMPLES, RoiAlign
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import Scalar, c_type, cast, number
 from workbench.gpu.emit.sums import clamped, finished, larger, lowest, real_type
 from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 from workbench.gpu.emit.views import attributes
-
-_SAMPLES = 1 << 16
-"""Most samples of a cell along an axis: a NaN or a huge extent must not keep a kernel busy forever."""
 
 
 def _batch(t: Tensors, value: Scalar, n: int) -> Index:
@@ -94,7 +91,9 @@ def _line(t: Tensors, i: Instruction, region: Index, axis: int) -> _Line:
     samples = str(op.sampling_ratio)
     if not op.sampling_ratio:
         count = w.let("f64", f"ceil({extent} / {cells})")
-        samples = w.integer(f"{count} > {_SAMPLES} ? {_SAMPLES} : {count} > 1 ? (i32){count} : 1")
+        samples = w.integer(
+            f"{count} > {MOST_SAMPLES} ? {MOST_SAMPLES} : {count} > 1 ? (i32){count} : 1"
+        )
     step = w.let("f64", f"{extent} / ((f64){cells} * {samples})")
     return _Line(start, step, samples, i.inputs[0].shape.lens[2 + axis])
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import FP8, DType, NaN
 from workbench.compiler.ir.operation import Operation
-from workbench.compiler.ops.compare import Equal, Isinf, Isnan
+from workbench.compiler.ops.compare import Equal, Isinf, Isnan, Where
 from workbench.compiler.ops.convert import BitCast, Convert
 from workbench.compiler.ops.pointwise import Div
 from workbench.compiler.ops.quant import Dequantizelinear, Quantizelinear
@@ -192,7 +192,7 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
         return _quantized(w, operands, type)
     work = _work_type(op, operands, type)
     kept = op.keeps_types
-    names = [x.text if kept else _as_type(w, x, work) for x in operands]
+    names = _as_they_are(w, op, operands) if kept else [_as_type(w, x, work) for x in operands]
     names += ["0"] * (3 - len(names))
     text = _expression(w, op, names, work if not kept else c_type(operands[0].type), type)
     if _is_narrow([*operands, Scalar("", type)]):
@@ -213,6 +213,14 @@ def pointwise(w: Writer, op: Operation, operands: Sequence[Scalar], type: DType)
     if work == c_type(type):
         return rounded(w, Scalar(made, type))
     return cast(w, Scalar(made, _standing_for(work)), type)
+
+
+def _as_they_are(w: Writer, op: Operation, operands: Sequence[Scalar]) -> list[str]:
+    """Operands in their own types, but for a condition that is a float: OpenCL chooses by integers alone."""
+    names = [x.text for x in operands]
+    if isinstance(op, Where) and operands[0].type.is_float:
+        names[0] = w.let("u8", f"{names[0]} != 0")
+    return names
 
 
 def _is_narrow(values: Sequence[Scalar]) -> bool:

@@ -20,6 +20,7 @@ from workbench.compat.migraphx.driver.dimensions import (
     relaxed_json,
 )
 from workbench.compat.migraphx.driver.messages import Messages, UsageError
+from workbench.compat.migraphx.editing import with_migraphx_options
 from workbench.compiler.errors import ModelError, OperationError, WorkbenchError
 from workbench.compiler.files.mxr.kernels import Compiled
 from workbench.compiler.ir.program import Program
@@ -219,7 +220,7 @@ def named_passes(words: list[str]) -> list[Pass]:
                 f"--apply-pass: {word!r}: expected the name of a pass before the options"
             )
         given = _options(name, brace + inner) if brace else {}
-        found += passes_of([(name, given)])
+        found += passes_of([with_migraphx_options(name, given)])
     return found
 
 

@@ -66,12 +66,14 @@ def conv_transpose(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The transpose of a convolution."""
     node.expect(inputs, 2, 3)
     x, weights = inputs[:2]
-    made = window(node, x, _kernel(weights), transposed=True)
+    extra = _output_padding(node, x.shape.ndim - 2)
+    counted = () if node.strict else extra
+    made = window(node, x, _kernel(weights), transposed=True, extra=counted)
     if made.mode != DEFAULT:
         raise node.fail(f"auto_pad with weights {weights.shape}; expected fixed spatial axes")
     if node.strict and x.shape.is_dynamic:
         _expect_fixed_margins(node, made)
-    extra = _output_padding(node, x, weights, made)
+    _set_output_shape(node, x, weights, made, extra)
     ends = tuple(e - p for e, p in zip(made.ends, extra, strict=True))
     plain = made.begins == ends
     zeros = (0,) * len(ends)
@@ -100,17 +102,21 @@ def _expect_fixed_margins(node: NodeContext, made: Window) -> None:
         )
 
 
-def _output_padding(
-    node: NodeContext, x: Instruction, weights: Instruction, made: Window
-) -> tuple[int, ...]:
-    """The padding to add at the end of each axis; ``output_shape`` sets the padding of ``made`` instead."""
-    rank = x.shape.ndim - 2
+def _output_padding(node: NodeContext, rank: int) -> tuple[int, ...]:
+    """The padding to add at the end of each axis."""
     extra = node.integers("output_padding", ()) or (0,) * rank
-    wanted = node.integers("output_shape", ())
     if len(extra) != rank:
         raise node.fail(f"{len(extra)} values in output_padding; expected {rank}")
+    return extra
+
+
+def _set_output_shape(
+    node: NodeContext, x: Instruction, weights: Instruction, made: Window, extra: tuple[int, ...]
+) -> None:
+    """Set the padding of ``made`` to what gives ``output_shape``, where a node has it."""
+    rank, wanted = x.shape.ndim - 2, node.integers("output_shape", ())
     if not wanted:
-        return extra
+        return
     lens = node.fixed(node.lens(x)[2:], "spatial axes, with output_shape,")
     kernel = node.fixed(node.lens(weights)[2:], "weights, with output_shape,")
     upper = node.text("auto_pad", "NOTSET") == "SAME_UPPER"
@@ -123,7 +129,6 @@ def _output_padding(
         begins[i], ends[i] = (half, rest) if upper else (rest, half)
         ends[i] += min(0, full - want)
     made.begins, made.ends = tuple(begins), tuple(ends)
-    return extra
 
 
 def _trimmed(

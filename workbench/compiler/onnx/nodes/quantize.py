@@ -89,6 +89,9 @@ def dynamic_quantize_linear(node: NodeContext, inputs: list[Instruction]) -> lis
     low = node.common("min", zero, node.add("reduce_min", x, axes=axes))
     span, least, most = (node.filled(type, node.lens(high), v) for v in (255, 0, 255))
     scale = node.common("div", node.common("sub", high, low), span)
+    if not node.strict:  # as onnxruntime: a scale of 0 would make NaN of the zero point
+        one = node.filled(type, node.lens(high), 1)
+        scale = node.add("where", node.add("equal", high, low), one, scale)
     start = node.common("sub", least, node.common("div", low, scale))
     point = node.add("nearbyint", node.add("clip", start, least, most))
     zero_point = node.convert(point, DType.UINT8)

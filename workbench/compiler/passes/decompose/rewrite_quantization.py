@@ -29,10 +29,14 @@ def find_quantizelinear(b: Rewriter) -> Instruction | Decline:
 
 
 @rule(op("dequantizelinear"), dynamic=True)
-def find_dequantizelinear(b: Rewriter) -> Instruction:
+def find_dequantizelinear(b: Rewriter) -> Instruction | Decline:
     """dequantizelinear(x, s, z) → (convert(x) - convert(z)) · s"""
     x, scale, *zero = b.root.inputs
     type = scale.shape.type
+    if not type.is_float:
+        return Decline(
+            f"the scale is {type.type_name}, whose products wrap where this one saturates"
+        )
     work = type if _is_exact(x.shape.type, type, bool(zero)) else _work_type(type)
     value = b("convert", x, target_type=work)
     if zero:

@@ -11,6 +11,7 @@ from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ops.resize import Resize
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.rewrite import Decline, Rewriter, drive, op, rule, var
@@ -36,7 +37,10 @@ def is_affine(root: Instruction) -> bool:
     return resize.mode == "nearest" or (resize.mode == "linear" and all(n >= m for n, m in pairs))
 
 
-@rule(op("resize", var("x")))
+@rule(
+    op("resize", var("x")),
+    except_at={Edge.NAN, Edge.INFINITE},  # a weight of 0 makes NaN of such a neighbour
+)
 def find_resize(b: Rewriter, x: Instruction) -> Instruction | Decline:
     """resize(x) → gather(x, places), or means of gathered elements weighed by their distance"""
     resize, scales = b.root.op, _scales(b.root)

@@ -12,6 +12,7 @@ from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.ranges import dims_of, ranged
+from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
 from workbench.compiler.ops.control import SelectModule
 from workbench.compiler.ops.dims import PadBy
@@ -145,7 +146,11 @@ def find_static_broadcast_for_dot(b: Rewriter, x: Instruction) -> Instruction:
     return b("multibroadcast", x, out_lens=b.root.shape.lens)
 
 
-@rule(op("onehot").when(lambda i: i.inputs[0].shape.dims is None), dynamic=True)
+@rule(
+    op("onehot").when(lambda i: i.inputs[0].shape.dims is None),
+    dynamic=True,
+    except_at={Edge.NAN, Edge.INFINITE, Edge.LARGE},  # off + (on - off) is not on for these
+)
 def find_static_onehot(b: Rewriter) -> Instruction | Decline:
     """onehot(i, n, [off, on]) → off + (on - off) · (ones scattered into zeros at i)"""
     before, (index, *depths, values) = b.root.op, b.root.inputs

@@ -10,11 +10,12 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.ops.movement import Concat, Contiguous, Pad
 from workbench.compiler.ops.packing import PackFp4, UnpackFp4, UnpackInt4
-from workbench.compiler.ops.quant import Quantizelinear
+from workbench.compiler.ops.quant import Dequantizelinear, Quantizelinear
 from workbench.compiler.ops.reshape import Reshape, ReshapeLazy
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.view import Transpose, Unsqueeze
@@ -93,18 +94,51 @@ def _quantized(instruction: Instruction) -> Instruction | None:
     return value if isinstance(value.op, Quantizelinear) else None
 
 
+_BYTES = frozenset({DType.INT8, DType.UINT8})
+_SCALES = frozenset({DType.HALF, DType.FLOAT, DType.DOUBLE})
+"""Types of scales that hold a product with a byte to less than half a step."""
+
 _PAIR = _DEQUANTIZED.when(lambda i: _quantized(i) is not None)
 
 
-@rule(_PAIR)
+@rule(_PAIR, except_at=Edge)
 def find_qdq_pair(b: Rewriter) -> Instruction | Decline:
-    """dequantizelinear(quantizelinear(x, s, z), s, z) → x, up to rounding to a step of s"""
+    """dequantizelinear(quantizelinear(x, s, z), s, z) → x, up to a step of s, and within the type's range"""
     return _without_pair(b)
 
 
 @rule(_PAIR)
+def find_exact_qdq_pair(b: Rewriter) -> Instruction | Decline:
+    """dequantizelinear(quantizelinear(x, s, z), s, z) → x, for x = dequantizelinear(i, s, z)"""
+    if reason := _off_grid(_quantized(b.root)):
+        return Decline(reason)
+    return _without_pair(b)
+
+
+def _off_grid(quantized: Instruction | None) -> str:
+    """The reason why quantizing a value may change it; empty where it was quantized in the same way before.
+
+    Of 8 bits, no rounding of a product by a finite scale takes a value to another step.
+    """
+    assert quantized is not None
+    x, scale, *zero = quantized.inputs
+    if not isinstance(x.op, Dequantizelinear) or x.inputs[0].shape.type not in _BYTES:
+        return f"{x.op.name} #{x.id} may be between two steps, or out of range: a pair rounds and clips it"
+    codes, *same = x.inputs
+    if codes.shape.type is not quantized.shape.type or scale.shape.type not in _SCALES:
+        return f"{x.op.name} #{x.id} was not quantized to {quantized.shape.type.type_name} before"
+    number = _only_value(behind_broadcasts(scale))
+    if number is None or not np.isfinite(number) or not _same_value(scale, same[0]):
+        return f"the scales #{scale.id} and #{same[0].id} are not known to be one finite number"
+    zeros = [_only_value(behind_broadcasts(z[0])) if z else 0 for z in (zero, same[1:])]
+    if zeros[0] is None or zeros[0] != zeros[1]:
+        return f"the zero points of #{quantized.id} and #{x.id} are not known to be equal"
+    return ""
+
+
+@rule(_PAIR, except_at=Edge)
 def find_lone_qdq_pair(b: Rewriter) -> Instruction | Decline:
-    """dequantizelinear(quantizelinear(x, s, z), s, z) → x, unless another rule would restore it"""
+    """dequantizelinear(quantizelinear(x, s, z), s, z) → x, in range, unless another rule would restore it"""
     if _is_reused(b.root):
         return Decline(
             "its quantizelinear has another user: find_reused_quantization would restore it"
@@ -198,9 +232,9 @@ def _is_shared(quantized: Instruction) -> bool:
     return quantized.only_user is not None and len(quantized.inputs[0].users) == 2
 
 
-@rule(op("quantizelinear").when(_is_shared))
+@rule(op("quantizelinear").when(_is_shared), except_at=Edge)
 def find_reused_quantization(b: Rewriter) -> Instruction | Decline:
-    """f(x) beside quantizelinear(x) → f(dequantizelinear(quantizelinear(x))), up to rounding"""
+    """f(x) beside quantizelinear(x) → f(dequantizelinear(quantizelinear(x))), within the type's range"""
     quantized, (x, *parameters) = b.root, b.root.inputs
     other = next(u for u in x.users if u is not quantized)
     if not _reads_floats(other):
@@ -257,11 +291,16 @@ def find_concat_quantization(b: Rewriter) -> Instruction | Decline:
 
 @register
 class SimplifyQdq(RewritePass):
-    """Rewrite products of fake-quantized values as products of integers or fp8; remove remaining pairs.
+    """Rewrite products of fake-quantized values as products of integers or fp8; remove redundant pairs.
+
+    Other pairs stay: they round to a step of the scale and clip to the range of the type, which is how
+    quantized models hold their activations.
 
     Attributes:
-        remove_qdq_only: Only remove pairs, so that everything is computed in float.
+        remove_qdq_only: Only remove pairs, so that everything is computed in float, whatever they clip.
         use_mx_quant: Also multiply values with block scales, as devices with MX types do.
+        drop_fake_quantization: As MIGraphX does, remove all remaining pairs, whatever they round or clip,
+            and let other users of a quantized value read the quantized one.
     """
 
     name = "simplify_qdq"
@@ -271,6 +310,7 @@ class SimplifyQdq(RewritePass):
         find_int4_pair,
         find_quantizable,
         find_mx_quantizable,
+        find_exact_qdq_pair,
         find_lone_qdq_pair,
         find_reused_quantization,
         find_concat_quantization,
@@ -278,13 +318,17 @@ class SimplifyQdq(RewritePass):
     )
     remove_qdq_only: bool = False
     use_mx_quant: bool = False
+    drop_fake_quantization: bool = False
 
     @property
     def allowed(self) -> tuple[Rule, ...]:
         """The rules that the options select."""
         if self.remove_qdq_only:
             return (find_zero_scale, find_qdq_pair)
-        left_out = {find_qdq_pair} if self.use_mx_quant else {find_qdq_pair, find_mx_quantizable}
+        left_out = {find_qdq_pair}
+        left_out |= set() if self.use_mx_quant else {find_mx_quantizable}
+        dropping = {find_lone_qdq_pair, find_reused_quantization}
+        left_out |= {find_exact_qdq_pair} if self.drop_fake_quantization else dropping
         return tuple(r for r in self.rules if r not in left_out)
 
     def apply(self, program: Program) -> None:

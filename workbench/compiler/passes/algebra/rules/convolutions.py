@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import prod
 
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast
 from workbench.compiler.ops.convolve import Convolution
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.ops.windows import PaddingMode
+from workbench.compiler.passes.algebra.rules.linear import finite
 from workbench.compiler.passes.broadcasting import is_broadcast, laid, moving, varying_axes
 from workbench.compiler.passes.shapes.rules.slices import slice_of
 from workbench.compiler.rewrite import Decline, Rewriter, constant, op, rule, var
@@ -28,7 +30,8 @@ def _of_channels(factor: Instruction) -> bool:
         var("a")
         .when(is_broadcast)
         .where(_of_channels, "it varies along an axis other than the channels"),
-    )
+    ),
+    except_at={Edge.INFINITE},  # a factor that a run makes infinite meets terms of both signs
 )
 def find_mul_conv(
     b: Rewriter, x: Instruction, w: Instruction, conv: Instruction, a: Instruction
@@ -60,6 +63,8 @@ def find_mul_slice_conv(
     scale: Instruction,
 ) -> Instruction | Decline:
     """mul(slice(convolution(x, w)), a) → slice(convolution(x, concat(w…, mul(w, a), w…)))"""
+    if not finite(scale):
+        return Decline(f"{scale.name} #{scale.id} has infinite elements, or NaN")
     if reason := _not_per_channel(cut, a) or _slices_in_the_way(conv, cut):
         return Decline(reason)
     others = [u for u in conv.users if u is not cut]
@@ -129,7 +134,8 @@ def _whole(conv: Instruction) -> bool:
         op("broadcast|multibroadcast", var("x"), name="input"),
         constant("w"),
         name="conv",
-    ).where(_whole, "it is grouped, or padded automatically")
+    ).where(_whole, "it is grouped, or padded automatically"),
+    except_at={Edge.INFINITE},  # weights of both signs are added before they meet the input
 )
 def find_conv_broadcast_input(
     b: Rewriter, conv: Instruction, input: Instruction, x: Instruction, w: Instruction

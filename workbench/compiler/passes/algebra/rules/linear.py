@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.sampling import Edge
 from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ops.movement import Concat
 from workbench.compiler.ops.packing import UnpackInt4
@@ -18,10 +22,21 @@ from workbench.compiler.passes.broadcasting import (
     varying_axes,
 )
 from workbench.compiler.passes.shapes.rules.slices import slice_of
-from workbench.compiler.rewrite import Decline, Rewriter, constant, op, rule, var
+from workbench.compiler.rewrite import (
+    Decline,
+    Rewriter,
+    behind_broadcasts,
+    constant,
+    op,
+    rule,
+    var,
+)
+from workbench.compiler.run.constants import evaluate_constant
 
 _LARGE = 1 << 20
 _WHOLE = (Rearrangement.RELAID, Rearrangement.REPEATED)
+FEW = 1024
+"""Constants of more elements are not looked at."""
 
 
 def _too_large(weights: Instruction) -> str:
@@ -52,11 +67,16 @@ def _unfit(weights: Instruction) -> str:
     return _too_large(weights)
 
 
-@rule(op("mul", op("dot", var("x"), var("y"), name="dot").once, var("a").when(is_factor)))
+@rule(
+    op("mul", op("dot", var("x"), var("y"), name="dot").once, var("a").when(is_factor)),
+    except_at={Edge.INFINITE},  # a factor that a run makes infinite meets terms of both signs
+)
 def find_mul_dot(
     b: Rewriter, x: Instruction, y: Instruction, a: Instruction
 ) -> Instruction | Decline:
     """mul(dot(x, y), a) → dot(mul(x, a), y) or dot(x, mul(y, a)), on the constant side"""
+    if not b.root.shape.elements:
+        return Decline("its result is empty")
     rank, axes = b.root.shape.ndim, varying_axes(a)
     if axes not in ([], [rank - 1], [rank - 2]):
         return Decline("the factor varies along an axis other than the rows or the columns")
@@ -144,13 +164,32 @@ def _first(b: Rewriter, value: Instruction, axes: Sequence[int]) -> Instruction:
     return b("slice", value, axes=axes, starts=(0,) * len(axes), ends=(1,) * len(axes))
 
 
+def finite(constant: Instruction) -> bool:
+    """Whether a constant is finite everywhere; one of many elements is taken to be."""
+    value = behind_broadcasts(constant)
+    if not value.shape.type.is_float or value.shape.elements > FEW:
+        return True
+    try:
+        array = evaluate_constant(value)
+    except EvaluationError:
+        return False
+    return bool(np.isfinite(np.asarray(array).astype(np.float64)).all())
+
+
 @rule(
     op("convolution", op("add", moving("x"), constant("a")).once, constant("w")).where(
         used_once, "its value has other users"
     )
 )
-def find_conv_add(b: Rewriter, x: Instruction, a: Instruction, w: Instruction) -> Instruction:
+def find_conv_add(
+    b: Rewriter, x: Instruction, a: Instruction, w: Instruction
+) -> Instruction | Decline:
     """convolution(add(x, a), w) → add(convolution(a, w), convolution(x, w)), for constants a and w"""
+    for one in (a, w):
+        if not finite(one):
+            return Decline(
+                f"{one.name} #{one.id} has infinite elements, or NaN: two parts may be NaN"
+            )
     return b("add", b(b.root.op, a, w), b(b.root.op, x, w))
 
 
