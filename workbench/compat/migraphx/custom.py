@@ -73,7 +73,7 @@ def custom_op(
 
 
 def _axes_by_flags(op_attributes: dict[str, Any]) -> dict[str, Any]:
-    """The attributes that passes read; −rank is out of range for axes without ``include_min``."""
+    """The properties for passes, where −rank is out of range for axes without ``include_min``."""
     axes = op_attributes.get("normalize_axes")
     if axes is None:
         return op_attributes

@@ -86,7 +86,7 @@ class CommonSpace:
         if found is None:
             return None
         if no_broadcast:
-            dims = [[p if p.path else Part(1) for p in dim] for dim in found.dims]
+            dims = [[Part(1) if p.hidden or not p.path else p for p in dim] for dim in found.dims]
             found = Descriptor.made(found.rank, dims)
         return found.generate()
 
