@@ -82,6 +82,12 @@ class Instruction:
         return next(iter(self._users)) if len(self._users) == 1 else None
 
     @property
+    def has_one_use(self) -> bool:
+        """Whether one instruction takes this one, and takes it once: ``mul(x, x)`` uses x twice."""
+        user = self.only_user
+        return user is not None and user.inputs.count(self) == 1
+
+    @property
     def parameter(self) -> str | None:
         """The parameter's name, if this is a parameter."""
         return self.op.parameter if isinstance(self.op, Param) else None

@@ -74,6 +74,8 @@ class Program(ProgramFacts):
         """The next number of each series of module names; a pass that numbers modules clears it first."""
         self.evaluated: dict[Instruction, Array] = {}
         """Values of constants that the running pass has computed and that have not changed since."""
+        self.literal_bytes: tuple[int, int] = (0, 0)
+        """Bytes of literals that were not made by folding, and of all after the last folding."""
         self._instructions: dict[int, Instruction] = {}
         self._next_id = 0
         self._reached: tuple[int, tuple[Module, ...]] | None = None

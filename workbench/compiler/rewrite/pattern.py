@@ -59,8 +59,9 @@ class Pattern:
 
     @property
     def once(self) -> Pattern:
-        """This pattern for an instruction with one user, as its work would otherwise be done twice."""
-        return self.where(lambda i: i.only_user is not None, "its value has other users")
+        """This pattern for an instruction that is used once, as its work would otherwise be done twice."""
+        alone = self.where(lambda i: i.only_user is not None, "its value has other users")
+        return alone.where(lambda i: i.has_one_use, "its user takes its value twice")
 
     def suits(self, instruction: Instruction) -> bool:
         """Whether an instruction has the right operation and passes ``test``, regardless of its inputs."""

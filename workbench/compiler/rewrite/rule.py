@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from workbench.compiler.errors import RewriteError, WorkbenchError
+from workbench.compiler.errors import EvaluationError, RewriteError, WorkbenchError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
@@ -224,6 +224,8 @@ def _build(rule: Rule, root: Instruction, match: Match) -> Instruction | Decline
     with program.edit(rule, root, sources):
         try:
             answer = rule.function(Rewriter(root), **{n: match.bound[n] for n in rule.parameters})
+        except EvaluationError as error:  # the run reports it, if it gets there
+            answer = Decline(f"a constant is not computed before a run: {error}")
         except Exception as error:  # a rule may raise anything; the error names it and its location
             kind = "" if isinstance(error, WorkbenchError) else f"{type(error).__name__}: "
             raise RewriteError(f"{_place(rule)} at {root!r}: {kind}{error}") from error

@@ -82,24 +82,42 @@ class _Worklist:
         return instruction
 
 
-class _Fresh(Listener):
-    """A listener that collects the instructions that an edit touches."""
+MAX_GROWTH = 1 << 20
+"""Instructions and operands that the edits of one drive may add; networks unrolled over thousands of steps
+stay below."""
 
-    def __init__(self) -> None:
+
+class _Fresh(Listener):
+    """A listener that collects the instructions that an edit touches, and counts operands."""
+
+    def __init__(self, program: Program) -> None:
         self.instructions: dict[Instruction, None] = {}
+        self._sizes = {i: _size(i) for m in program.modules.values() for i in m}
+        self.size = sum(self._sizes.values())
+        self.limit = MAX_GROWTH + self.size
 
     def touched(self, instruction: Instruction) -> None:
         self.instructions[instruction] = None
+        size = _size(instruction)
+        self.size += size - self._sizes.get(instruction, 0)
+        self._sizes[instruction] = size
 
     def removed(self, instruction: Instruction) -> None:
         self.instructions.pop(instruction, None)
+        self.size -= self._sizes.pop(instruction, 0)
+
+
+def _size(instruction: Instruction) -> int:
+    """The operands of an instruction, and one for itself."""
+    return 1 + len(instruction.inputs)
 
 
 def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None) -> int:
     """Apply rules to every module that is not a fused body, until none applies.
 
     A worklist holds the instructions that may have become matches, so there are no sweeps. At each one
-    the rules are tried in order; the first that applies wins.
+    the rules are tried in order; the first that applies wins. When edits have made the program grow by
+    more than ``MAX_GROWTH``, the rest is left as it is, and near misses say so.
 
     Returns:
         The number of edits made.
@@ -112,26 +130,40 @@ def drive(program: Program, rules: Sequence[Rule], max_edits: int | None = None)
         return 0
     limit = max_edits or 1000 + 20 * sum(map(len, program.modules.values()))
     made: Counter[str] = Counter()
-    for module in reversed(program.reachable_modules()):
-        if not module.bypass:
-            _drive_module(_Worklist(module, among), made, limit)
+    fresh = _Fresh(program)
+    program.listeners.append(fresh)
+    try:
+        for module in reversed(program.reachable_modules()):
+            if not module.bypass:
+                _drive_module(_Worklist(module, among), made, limit, fresh)
+    finally:
+        program.listeners.remove(fresh)
     return made.total()
 
 
-def _drive_module(work: _Worklist, made: Counter[str], limit: int) -> None:
+def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh) -> None:
     module, program = work.module, work.module.program
-    fresh = _Fresh()
-    program.listeners.append(fresh)
-    try:
-        while work.queue:
-            root = work.pop()
-            if root.module is not module or program.find(root.id) is not root:
-                continue
-            rules = work.candidates.at(root)
-            if rules and _applied(rules, root, work, fresh, made):
-                _check_rest(module, made, limit)
-    finally:
-        program.listeners.remove(fresh)
+    while work.queue:
+        root = work.pop()
+        if root.module is not module or program.find(root.id) is not root:
+            continue
+        rules = work.candidates.at(root)
+        if rules and fresh.size > fresh.limit:
+            _leave(rules, root, fresh)
+        elif rules and _applied(rules, root, work, fresh, made):
+            _check_rest(module, made, limit)
+
+
+def _leave(rules: Sequence[Rule], root: Instruction, fresh: _Fresh) -> None:
+    """Say of the rules that would be tried at a root why none is: edits have added too much already."""
+    reason = (
+        f"edits have made the program grow to {fresh.size} instructions and operands, "
+        f"more than {fresh.limit}; what is left stays as it is"
+    )
+    for one in rules:
+        if one.match(root) is not None:
+            for listener in root.module.program.listeners:
+                listener.near_miss(one, root, reason)
 
 
 def _applied(

@@ -12,15 +12,21 @@ MAX_FOLDED_BYTES = 1 << 31
 
 
 def is_large(instruction: Instruction) -> bool:
-    """Whether a constant's value is too large to be computed before a run."""
+    """Whether the value of a constant takes too much memory to be computed before a run."""
+    return instruction.literal is None and _bytes(instruction) > MAX_FOLDED_BYTES
+
+
+def _bytes(instruction: Instruction) -> int:
+    """The memory that computing a value takes: none for a view, nor for what only a run knows the size of."""
     shape = instruction.shape
-    if instruction.literal is not None or instruction.op.alias is not None:
-        return False
-    return (
-        shape.dims is None
-        and shape.subs is None
-        and (shape.elements * shape.type.size > MAX_FOLDED_BYTES)
-    )
+    unknown = shape.dims is not None or shape.subs is not None
+    if unknown or instruction.op.alias is not None:
+        return 0
+    return shape.elements * shape.type.size
+
+
+_KEPT_BYTES = 1 << 20
+"""The most that a value and all on the way to it may take to be remembered for the next time."""
 
 
 def evaluate_constant(
@@ -30,31 +36,39 @@ def evaluate_constant(
 
     Args:
         instruction: The instruction.
-        known: Values computed before; new ones are added.
+        known: Values that were computed before; those computed now are added, unless they are large.
 
     Raises:
-        EvaluationError: The instruction depends on a parameter, or on a value too large to fold.
+        EvaluationError: The instruction depends on a parameter, or all that it depends on is too large to
+            compute here.
     """
-    known = {} if known is None else known
-    stack = [instruction]
+    before: dict[Instruction, Array] = {} if known is None else known
+    made: dict[Instruction, Array] = {}
+    stack, size = [instruction], 0
     while stack:
         current = stack[-1]
-        waiting = [i for i in current.inputs if i not in known]
-        if current in known:
+        waiting = [i for i in current.inputs if i not in made and i not in before]
+        if current in made or current in before:
             stack.pop()
         elif waiting:
             stack += waiting
         else:
-            known[stack.pop()] = _constant(current, [known[i] for i in current.inputs])
-    return known[instruction]
+            size += 0 if current.literal is not None else _bytes(current)
+            inputs = [made[i] if i in made else before[i] for i in current.inputs]
+            made[stack.pop()] = _constant(current, inputs, size)
+    value = made[instruction] if instruction in made else before[instruction]
+    if size <= _KEPT_BYTES:
+        before.update(made)
+    return value
 
 
-def _constant(instruction: Instruction, inputs: list[Array]) -> Array:
+def _constant(instruction: Instruction, inputs: list[Array], size: int) -> Array:
+    """One value; ``size`` is what it and all before it take."""
     if instruction.literal is not None:
         return instruction.literal.numpy()
     if not instruction.is_constant:
         raise EvaluationError(f"{place(instruction)}: not a constant")
-    if is_large(instruction):
+    if size > MAX_FOLDED_BYTES:
         raise EvaluationError(f"{place(instruction)}: over {MAX_FOLDED_BYTES:,} bytes")
     try:
         return instruction.op.compute(*inputs)

@@ -147,12 +147,8 @@ def _added(instruction: Instruction) -> bool:
     return (
         isinstance(instruction.op, Convolution)
         and instruction.inputs[1].constant
-        and _once(instruction)
+        and instruction.has_one_use
     )
-
-
-def _once(instruction: Instruction) -> bool:
-    return instruction.only_user is not None
 
 
 @rule(

@@ -19,6 +19,8 @@ _SEQUENCE, _BIAS, _LENS, _HIDDEN, _PEEPHOLE = 0, 3, 4, 5, 7
 
 _LAST = (RnnLastHsOutput, RnnLastCellOutput)
 """Operations that pick the last hidden and the last cell state."""
+MAX_STEPS = 1 << 14
+"""Steps that are unrolled; each takes a dozen instructions or more."""
 
 
 @rule(op("rnn|gru|lstm"))
@@ -38,6 +40,8 @@ def find_recurrent(b: Rewriter) -> Instruction | Decline:
     steps = _steps(b.root, lens)
     if steps == 0:
         return Decline("its sequences have no steps")
+    if (count := steps or _most(b.root)) > MAX_STEPS:
+        return Decline(f"its sequences have {count} steps, more than {MAX_STEPS} are not unrolled")
     return _Unrolled(b, network, lens if steps is None else None, steps or _most(b.root)).build()
 
 

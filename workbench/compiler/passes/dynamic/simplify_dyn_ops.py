@@ -164,6 +164,8 @@ def find_static_onehot(b: Rewriter) -> Instruction | Decline:
     lens, ones = list(index.shape.lens), list(index.shape.lens)
     lens.insert(axis, depth or 0)
     ones.insert(axis, 1)
+    if prod(lens) * type.size > MAX_FOLDED_BYTES:
+        return Decline(f"zeros of lens {lens} would be too large")
     zeros = b.literal(np.zeros(lens, type.numpy))
     at = b("unsqueeze", index, axes=(axis,))
     one = b("multibroadcast", b.scalar(1, type), out_lens=tuple(ones))
@@ -229,8 +231,11 @@ def find_static_pad_by(
 @rule(op("dynamic_range", constant("start"), constant("limit"), constant("delta")), dynamic=True)
 def find_static_dynamic_range(
     b: Rewriter, start: Instruction, limit: Instruction, delta: Instruction
-) -> Instruction:
+) -> Instruction | Decline:
     """dynamic_range(0, 3, 1) → the numbers"""
+    first, end, step = (evaluate_constant(i).reshape(-1)[0].item() for i in (start, limit, delta))
+    if step and (end - first) / step * start.shape.type.size > MAX_FOLDED_BYTES:
+        return Decline(f"the numbers from {first} to {end} by {step} would be too large")
     return b.literal(b.root.op.compute(*map(evaluate_constant, (start, limit, delta))))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,22 @@ from workbench.compiler.ops.packing import UnpackFp4, UnpackInt4
 from workbench.compiler.ops.quant import Dequantizelinear
 from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.passes.base import Pass, open_modules, register
-from workbench.compiler.rewrite import change
+from workbench.compiler.rewrite import Decline, change
 from workbench.compiler.run.constants import evaluate_constant, is_large
+
+FREE_BYTES = 1 << 28
+"""Bytes of literals that a program may have after folding, whatever it had before."""
+GROWTH = 8
+"""Bytes of literals for each byte of what a program had before its constants were folded."""
 
 
 @register
 class PropagateConstant(Pass):
-    """Fold instructions that depend only on literals; broadcasts stay, so that literals do not grow."""
+    """Fold instructions that depend only on literals; broadcasts stay, so that literals do not grow.
+
+    All folds of a program together keep its literals below a bound (``FREE_BYTES``, and ``GROWTH`` times what
+    it had); what would exceed it is left to the run, and near misses say so.
+    """
 
     name = "propagate_constant"
     rests = True
@@ -33,44 +42,145 @@ class PropagateConstant(Pass):
 
     def apply(self, program: Program) -> None:
         """Fold the outermost constants of every module; shared operands are evaluated once."""
+        room = _Room(program)
         for module in open_modules(program):
-            evaluator = _Evaluator()
-            for instruction in self._outermost(module):
-                fold(instruction, evaluator.value(instruction))
+            plan = _Plan(self, module, room)
+            for instruction, value in plan.values():
+                fold(instruction, value)
+            for instruction, reason in plan.left.items():
+                fold(instruction, Decline(reason))
+        room.settle(program)
 
-    def _outermost(self, module: Module) -> list[Instruction]:
-        known: dict[Instruction, bool] = {}
-        large: set[Instruction] = set()
-        found: dict[Instruction, None] = {}
+
+class _Room:
+    """The bytes of a program's literals, and how many they may become by folding."""
+
+    def __init__(self, program: Program) -> None:
+        base, before = program.literal_bytes
+        self.size = _literal_bytes(program)
+        self.base = base + max(0, self.size - before)
+        self.limit = FREE_BYTES + GROWTH * self.base
+
+    def takes(self, growth: int) -> bool:
+        """Count the growth by one fold, unless it is too much."""
+        fits = growth <= 0 or self.size + growth <= self.limit
+        self.size += growth if fits else 0
+        return fits
+
+    def settle(self, program: Program) -> None:
+        """Remember the bytes for the next folding: what is added until then is not its doing."""
+        program.literal_bytes = (self.base, _literal_bytes(program))
+
+
+def _literal_bytes(program: Program) -> int:
+    return sum(i.literal.shape.bytes for m in open_modules(program) for i in m if i.literal)
+
+
+class _Plan:
+    """The constants of a module that are to be folded, and those that are left, with the reasons."""
+
+    def __init__(self, pass_: PropagateConstant, module: Module, room: _Room) -> None:
+        self.skipped = pass_.skip_ops
+        self.module = module
+        self.room = room
+        self.left: dict[Instruction, str] = {}
+        self._folds: set[Instruction] = set()
+        self._large: set[Instruction] = set()
+        """Constants that are not computed, and those that depend on them."""
+        self._users: dict[Instruction, int] = {}
+        """Users that are not folded yet, for each operand of one that is."""
+        self._outermost: dict[Instruction, None] = {}
         for instruction in module:
-            if self._folds(instruction, known, large):
-                if instruction is module.last and not _is_settled(instruction):
-                    found[instruction] = None
-            else:
-                found |= dict.fromkeys(
-                    i for i in instruction.inputs if i.module is module and known.get(i)
-                )
-        return list(found)
+            self._see(instruction)
 
-    def _folds(
-        self, instruction: Instruction, known: dict[Instruction, bool], large: set[Instruction]
-    ) -> bool:
-        """Whether to fold an instruction; ``large`` collects the constants that are too large to fold."""
-        if instruction.is_constant and (
-            is_large(instruction) or large.intersection(instruction.inputs)
+    def _see(self, instruction: Instruction) -> None:
+        if self._is_folded(instruction):
+            self._folds.add(instruction)
+            if instruction is self.module.last and not _is_settled(instruction):
+                self._outermost[instruction] = None
+        else:
+            self._outermost |= dict.fromkeys(
+                i for i in instruction.inputs if i.module is self.module and i in self._folds
+            )
+
+    def _is_folded(self, instruction: Instruction) -> bool:
+        if not instruction.is_constant or instruction.literal is not None:
+            return False
+        if self._large.intersection(instruction.inputs):
+            self._large.add(instruction)
+            return False
+        if is_large(instruction):
+            return self._leave(
+                instruction, f"{instruction.shape.bytes:,} bytes are not computed here"
+            )
+        if (
+            instruction.name in self.skipped
+            or instruction.shape.dims is not None
+            or instruction.shape.subs is not None
+            or stays(instruction)
         ):
-            large.add(instruction)
-        folds = (
-            instruction.is_constant
-            and instruction.literal is None
-            and instruction.name not in self.skip_ops
-            and instruction.shape.dims is None
-            and instruction.shape.subs is None
-            and not stays(instruction)
-            and instruction not in large
+            return False
+        return self._has_room(instruction)
+
+    def _leave(self, instruction: Instruction, reason: str) -> bool:
+        self._large.add(instruction)
+        self.left[instruction] = reason
+        return False
+
+    def _has_room(self, instruction: Instruction) -> bool:
+        """Whether a value may become a literal; what it is made of goes with its last user."""
+        inputs = dict.fromkeys(instruction.inputs)
+        for one in inputs:
+            self._users.setdefault(one, len(one.users))
+        freed = sum(
+            one.shape.bytes
+            for one in inputs
+            if self._users[one] == 1 and (one.literal is not None or one in self._folds)
         )
-        known[instruction] = folds
-        return folds
+        if not self.room.takes(instruction.shape.bytes - freed):
+            return self._leave(
+                instruction,
+                f"its {instruction.shape.bytes:,} bytes would make literals of {self.room.size:,} bytes "
+                f"take more than {self.room.limit:,}; they had {self.room.base:,} before any were folded",
+            )
+        for one in inputs:
+            self._users[one] -= 1
+        return True
+
+    def values(self) -> list[tuple[Instruction, Argument]]:
+        """The outermost constants with their values; others are forgotten as soon as nothing needs them."""
+        needed = self._needed()
+        waiting = Counter(i for one in needed for i in dict.fromkeys(one.inputs))
+        known: dict[Instruction, Array] = {}
+        for one in needed:
+            known[one] = _computed(one, known)
+            for given in dict.fromkeys(one.inputs):
+                waiting[given] -= 1
+                if not waiting[given] and given not in self._outermost:
+                    known.pop(given, None)
+        return [(i, Argument(literal_shape(i.shape), known[i])) for i in self._outermost]
+
+    def _needed(self) -> dict[Instruction, None]:
+        """The outermost constants, each behind what it depends on; literals are left out."""
+        needed: dict[Instruction, None] = {}
+        stack = list(reversed(self._outermost))
+        while stack:
+            current = stack[-1]
+            waiting = [i for i in current.inputs if i.literal is None and i not in needed]
+            if waiting:
+                stack += waiting
+            else:
+                needed[stack.pop()] = None
+        return needed
+
+
+def _computed(instruction: Instruction, known: dict[Instruction, Array]) -> Array:
+    inputs = [known[i] if i.literal is None else i.literal.numpy() for i in instruction.inputs]
+    try:
+        value: Any = instruction.op.compute(*inputs)
+    except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
+        raise EvaluationError(f"{instruction!r}: {error}") from error
+    return value if instruction.shape.is_tuple else np.asarray(value)
 
 
 def _is_settled(last: Instruction) -> bool:
@@ -95,13 +205,16 @@ def stays(instruction: Instruction) -> bool:
 
 
 @change
-def fold(instruction: Instruction, value: Argument) -> None:
+def fold(instruction: Instruction, value: Argument | Decline) -> Decline | None:
     """f(c) → its value"""
+    if isinstance(value, Decline):
+        return value
     module = instruction.module
     new = module.add_literal(value)
     if instruction is module.last:  # a literal cannot be a module's result: an identity of it can
         new = module.insert(None, "identity", new)
     module.replace(instruction, new)
+    return None
 
 
 def value_of(instruction: Instruction) -> Argument | None:
@@ -118,36 +231,6 @@ def value_of(instruction: Instruction) -> Argument | None:
         return Argument(literal_shape(instruction.shape), evaluate_constant(instruction))
     except EvaluationError:
         return None
-
-
-@dataclass
-class _Evaluator:
-    """Values of constants; each instruction is evaluated once."""
-
-    known: dict[Instruction, Array] = field(default_factory=dict[Instruction, Array])
-
-    def value(self, instruction: Instruction) -> Argument:
-        stack = [instruction]
-        while stack:
-            current = stack[-1]
-            waiting = [i for i in current.inputs if i.literal is None and i not in self.known]
-            if waiting:
-                stack += waiting
-            else:
-                stack.pop()
-                if current not in self.known:
-                    self.known[current] = self._compute(current)
-        return Argument(literal_shape(instruction.shape), self.known[instruction])
-
-    def _compute(self, instruction: Instruction) -> Any:
-        inputs = [
-            self.known[i] if i.literal is None else i.literal.numpy() for i in instruction.inputs
-        ]
-        try:
-            value: Any = instruction.op.compute(*inputs)
-            return value if instruction.shape.is_tuple else np.asarray(value)
-        except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
-            raise EvaluationError(f"{instruction!r}: {error}") from error
 
 
 def literal_shape(shape: Shape) -> Shape:

@@ -61,6 +61,8 @@ def _joined(run: Sequence[Instruction], axis: int) -> tuple[Operation, int] | st
         return f"{shown} and its neighbour are the same operation, but not elementwise"
     if first.only_user is None:
         return f"{shown} has other users"
+    if len({*run}) < len(run) and any(i.inputs for one in run for i in one.inputs):
+        return f"{shown} is joined twice, and so would its operands be"  # and again, at every level
     moving = max(sum(not i.constant for i in one.inputs) for one in run)
     if not first.inputs or moving > 2:
         return f"{shown} or its neighbour has {moving} inputs that are not constant"

@@ -180,6 +180,8 @@ def find_concat_conv(b: Rewriter, root: Instruction) -> Instruction | Decline:
     for one in root.inputs:
         if one.only_user is None:
             return Decline(f"convolution #{one.id}: its value has other users")
+        if one.inputs[0].inputs and not one.has_one_use:  # in a chain, work doubles at every level
+            return Decline(f"convolution #{one.id}: it is joined twice, and so would its input be")
         if (one.op, _operands(one)) != (first.op, _operands(first)):
             return Decline(f"#{first.id} and #{one.id} differ in attributes or lens")
     inputs, weights = zip(*[i.inputs for i in root.inputs], strict=True)

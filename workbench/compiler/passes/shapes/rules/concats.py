@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 
@@ -113,10 +114,15 @@ def find_concat_multibroadcasts(b: Rewriter, root: Instruction) -> Instruction |
 
 
 def _flattened(root: Instruction, axis: int) -> list[Instruction]:
+    """The operands, each inner concat that nothing else needs replaced by its own.
+
+    One that is an operand twice stays: its operands would double at every level.
+    """
     found: list[Instruction] = []
+    uses = Counter(root.inputs)
     for value in root.inputs:
-        inner = isinstance(value.op, Concat) and value.only_user is root and axis_of(value) == axis
-        found += _flattened(value, axis) if inner else [value]
+        own = isinstance(value.op, Concat) and value.only_user is root and uses[value] == 1
+        found += _flattened(value, axis) if own and axis_of(value) == axis else [value]
     return found
 
 
@@ -132,5 +138,7 @@ def find_nested_concat(b: Rewriter, root: Instruction) -> Instruction | Decline:
     axis = axis_of(root)
     inputs = _flattened(root, axis)
     if inputs == list(root.inputs):
-        return Decline(f"the inner concat has other users, or is not along axis {axis}")
+        return Decline(
+            f"the inner concat has other users, is joined twice, or is not along axis {axis}"
+        )
     return b("concat", *inputs, axis=axis)
