@@ -51,6 +51,18 @@ def compiler(device: Device) -> Counting:
     return Counting(device.compiler)
 
 
+def test_a_folder_that_others_can_write_to_is_neither_read_nor_written(
+    tmp_path: Path, device: Device, compiler: Counting
+):
+    wanted = kernels(device)
+    with knobs.scope(cache=str(tmp_path)):
+        compiled(wanted, compiler)
+        (tmp_path / "kernels").chmod(0o777)
+        with pytest.warns(UserWarning, match="kernels are not kept in .*chmod 700"):
+            compiled(wanted, compiler)
+        assert len(compiler.names) == 2
+
+
 def test_a_kernel_is_compiled_once(tmp_path: Path, device: Device, compiler: Counting):
     wanted = kernels(device)
     with knobs.scope(cache=str(tmp_path)):

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import stat
 import tempfile
+import time
+import warnings
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from workbench.knobs import knobs
@@ -12,6 +18,8 @@ from workbench.knobs import knobs
 
 def cache_folder(part: str) -> Path | None:
     """A folder of the cache, created if it is missing; None if it cannot be created.
+
+    What is kept is native code, so a folder that others can write to is not used: a warning says so once.
 
     Args:
         part: The folder's name inside the cache, such as ``kernels``.
@@ -21,10 +29,35 @@ def cache_folder(part: str) -> Path | None:
         return None
     folder = root / part
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        root.parent.mkdir(parents=True, exist_ok=True)
+        for one in (root, folder):
+            one.mkdir(mode=0o700, exist_ok=True)
+            if reason := foreign(one.stat()):
+                _refuse(str(one), reason)
+                return None
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None
+
+
+def foreign(facts: os.stat_result) -> str:
+    """The reason why others may have written to a file or folder; empty if only its user can."""
+    if not hasattr(os, "getuid"):  # Windows: the user's folder has an access list of its own
+        return ""
+    if facts.st_uid != os.getuid():
+        return f"it belongs to user {facts.st_uid}, and this is user {os.getuid()}"
+    mode = stat.S_IMODE(facts.st_mode)
+    return f"its mode is {mode:o}, so others can write to it" if mode & 0o022 else ""
+
+
+@cache
+def _refuse(folder: str, reason: str) -> None:
+    warnings.warn(
+        f"kernels are not kept in {folder}: {reason}, and what is there would be run as native code. "
+        f"Remove what you do not know there and `chmod 700 {shlex.quote(folder)}`, or set WORKBENCH_CACHE "
+        "to a folder of your own; until then kernels are compiled anew in every process",
+        stacklevel=4,
+    )
 
 
 def _home() -> Path | None:
@@ -54,9 +87,15 @@ def keep(path: Path, contents: bytes) -> bool:
 
 
 def kept(path: Path) -> bytes | None:
-    """The contents of a file, which is marked as just used; None if it is missing or unreadable."""
+    """The contents of a file, which is marked as just used.
+
+    None if it is missing or unreadable, or if others may have written it.
+    """
     try:
-        contents = path.read_bytes()
+        with path.open("rb") as file:
+            if foreign(os.fstat(file.fileno())):
+                return None
+            contents = file.read()
     except OSError:
         return None
     with suppress(OSError):
@@ -64,27 +103,41 @@ def kept(path: Path) -> bytes | None:
     return contents
 
 
-def trim(folder: Path) -> None:
-    """Remove a folder's least recently used files until it is no larger than ``knobs.cache_bytes``."""
+def trim(folder: Path, pattern: str = "*", idle: float = 0) -> None:
+    """Remove a folder's least recently used files until it is no larger than ``knobs.cache_bytes``.
+
+    Args:
+        folder: Where to look.
+        pattern: Its files and folders that are removed, each whole.
+        idle: Seconds for which something must not have been used to be removed.
+    """
     if not knobs.cache_bytes:
         return
     try:
-        paths = list(folder.iterdir())
+        found = [(path, *_use(path)) for path in folder.glob(pattern)]
     except OSError:
         return
-    found = [(path, facts) for path in paths if (facts := _facts(path)) is not None]
-    excess = sum(facts.st_size for _, facts in found) - knobs.cache_bytes
-    for path, facts in sorted(found, key=lambda one: one[1].st_mtime_ns):
-        if excess <= 0:
+    excess = sum(size for _, size, _ in found) - knobs.cache_bytes
+    for path, size, used in sorted(found, key=lambda one: one[2]):
+        if excess <= 0 or (idle and used > time.time() - idle):
             return
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-        excess -= facts.st_size
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        excess -= size
 
 
-def _facts(path: Path) -> os.stat_result | None:
-    """The file's status; None if another process has removed the file."""
-    try:
-        return path.lstat()
-    except OSError:
-        return None
+def _use(path: Path) -> tuple[int, float]:
+    """The bytes of a file, or of all in a folder, and when any of it was written or renewed last."""
+    size, used = 0, 0.0
+    stack = [path]
+    while stack:
+        one = stack.pop()
+        with suppress(OSError):  # another process may have removed it
+            facts = one.lstat()
+            size, used = size + facts.st_size, max(used, facts.st_mtime)
+            if stat.S_ISDIR(facts.st_mode):
+                stack += one.iterdir()
+    return size, used

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import re
-import shutil
-import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -18,7 +15,6 @@ import numpy as np
 
 from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import Array
-from workbench.gpu.code.cache_folder import cache_folder
 from workbench.gpu.devices.base import (
     Code,
     Compiler,
@@ -32,10 +28,10 @@ from workbench.gpu.devices.base import (
     raw,
 )
 from workbench.gpu.devices.messages import compile_error
+from workbench.gpu.devices.pocl import settle
 from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
 from workbench.gpu.dialect import opencl_dialect
 from workbench.gpu.machine import CPU, Machine
-from workbench.knobs import suggest
 
 HOW_TO_INSTALL = (
     "pip install pocl-binary-distribution runs kernels on the CPU of a Linux x86-64 machine; "
@@ -66,21 +62,8 @@ def _pyopencl() -> Any:
         raise DeviceError(
             f"pyopencl is not installed ({error}): pip install pyopencl pocl-binary-distribution"
         ) from error
-    _settle_pocl()
+    settle()
     return pyopencl
-
-
-def _settle_pocl() -> None:
-    """Set PoCL's defaults: a writable folder, without which it has no device, and no specialization.
-
-    With specialization it compiles each kernel again for the size of its first launch, 0.1 s each.
-    """
-    folder = str(cache_folder("pocl") or "")
-    if not folder:
-        folder = tempfile.mkdtemp(prefix="graph-workbench-pocl-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    suggest("POCL_CACHE_DIR", folder)
-    suggest("POCL_WORK_GROUP_SPECIALIZATION", "0")
 
 
 @cache
