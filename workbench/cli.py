@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import typer
 
@@ -199,7 +199,7 @@ def run(
     double = precision == "float64"
     build = _build(model, target, None, None if double else precision)
     result = build.run(
-        _inputs(inputs),
+        _inputs(inputs, build.program),
         profile=True,
         repetitions=repetitions,
         precision="float64" if double else "float32",
@@ -343,18 +343,10 @@ def _build(
     return wb.compile(program, **options)
 
 
-def _inputs(path: Path | None) -> "dict[str, Array]":
-    import numpy as np
+def _inputs(path: Path | None, program: "Program") -> "dict[str, Array]":
+    from workbench.compiler.files.npz import read_npz
 
-    from workbench.compiler.errors import InputError
-
-    if path is None:
-        return {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive.items())
-    except (ValueError, AttributeError, TypeError, BadZipFile) as error:
-        raise InputError(f"{path}: expected an .npz file of arrays; {error}") from error
+    return {} if path is None else read_npz(path, program.parameters)
 
 
 def _described(program: "Program") -> list[dict[str, Any]]:

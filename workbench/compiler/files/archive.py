@@ -6,7 +6,9 @@ Nothing in a file is executed or unpickled; every size is checked before memory 
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import Enum
@@ -36,6 +38,19 @@ from workbench.compiler.record.recording import Recording
 FORMAT = "graph-workbench"
 VERSION = 1
 _DOCUMENT = "document.json"
+
+MAX_DOCUMENT_BYTES = 1 << 28
+MAX_VALUES = 1 << 24
+MAX_RATIO = 64
+"""Bytes of JSON for each byte in the file; what the workbench writes has 5 to 30."""
+_PLAIN_BYTES = 1 << 24
+"""A document of this size may be smaller yet in the file."""
+
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, ValueError, TypeError,
+    AttributeError, ArithmeticError, NotImplementedError, MemoryError, RuntimeError,
+)  # fmt: skip
+"""Errors of a file that is damaged, or that something else has written."""
 
 Json = Any
 
@@ -96,25 +111,21 @@ def load(path: str | Path) -> Program | Recording:
     if (form := SUFFIXES.get(Path(path).suffix)) is not None:
         return mxr.load(path, form)
     try:
+        _check_file(Path(path))
         with zipfile.ZipFile(path) as file:
-            document = json.loads(file.read(_DOCUMENT))
-            _check_header(path, document)
-            literals = [_literal(file, n, s) for n, s in enumerate(document["literals"])]
+            document = _document(file)
+            _check_header(document)
+            literals = _read_literals(file, document["literals"])
         if document["kind"] == "program":
             return build(_rows(document["body"], literals))
         return _read_recording(document["body"], literals)
-    except ModelError:
-        raise
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        ValueError,
-        TypeError,
-        IndexError,
-        AttributeError,
-    ) as error:
+    except RecursionError as error:
+        raise ModelError(f"{path}: damaged: what it says lies too deep in each other") from error
+    except _DAMAGE as error:
         raise ModelError(
             f"{path}: not a file that the workbench wrote, or damaged: {error}"
         ) from error
@@ -122,12 +133,31 @@ def load(path: str | Path) -> Program | Recording:
         raise ModelError(f"{path}: {error}") from error
 
 
-def _check_header(path: str | Path, document: Mapping[str, Json]) -> None:
+def _check_file(path: Path) -> None:
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ModelError("this is a pipe or a device; expected a file that the workbench wrote")
+
+
+def _document(file: zipfile.ZipFile) -> Json:
+    """The JSON document, unless it is much larger than what is stored, or has very many values."""
+    info = file.getinfo(_DOCUMENT)
+    most = min(MAX_DOCUMENT_BYTES, max(_PLAIN_BYTES, MAX_RATIO * info.compress_size))
+    if info.file_size > most:
+        raise ModelError(
+            f"{_DOCUMENT} has {info.file_size:,} bytes in {info.compress_size:,}; expected at most {most:,}"
+        )
+    text = file.read(info)
+    if (count := sum(map(text.count, (b",", b"[", b"{")))) > MAX_VALUES:
+        raise ModelError(f"{_DOCUMENT} has about {count:,} values; expected at most {MAX_VALUES:,}")
+    return json.loads(text)
+
+
+def _check_header(document: Mapping[str, Json]) -> None:
     if document.get("format") != FORMAT or document.get("kind") not in ("program", "recording"):
-        raise ModelError(f"{path}: expected a program or recording of the workbench")
+        raise ModelError("expected a program or recording of the workbench")
     if document.get("version") != VERSION:
         found = document.get("version")
-        raise ModelError(f"{path}: file version {found!r}; this workbench reads version {VERSION}")
+        raise ModelError(f"file version {found!r}; this workbench reads version {VERSION}")
 
 
 class _Literals:
@@ -153,11 +183,20 @@ def _member(number: int) -> str:
     return f"literals/{number}"
 
 
+def _read_literals(file: zipfile.ZipFile, described: Json) -> list[Argument]:
+    """The literals; parts of the file that overlap are not believed."""
+    stored, size = sum(i.compress_size for i in file.infolist()), file.start_dir
+    if stored > size:
+        raise ModelError(f"its members take {stored:,} bytes; there are {size:,} before their list")
+    return [_literal(file, n, s) for n, s in enumerate(described)]
+
+
 def _literal(file: zipfile.ZipFile, number: int, described: Json) -> Argument:
     shape = _read_shape(described)
     info = file.getinfo(_member(number))
     expected = shape.elements * shape.type.size
-    if info.file_size != expected or info.compress_type != zipfile.ZIP_STORED:
+    plain = info.compress_type == zipfile.ZIP_STORED and info.file_size == info.compress_size
+    if info.file_size != expected or not plain:
         raise ModelError(
             f"literal {number}: expected {expected} stored bytes, found {info.file_size}"
         )

@@ -56,11 +56,15 @@ def _escaped(found: re.Match[str]) -> str:
     return char if char.isprintable() else json.dumps(char)[1:-1]
 
 
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+
+
 def _unbalanced(name: str) -> bool:
-    """Whether the parentheses of a name do not match."""
-    depth = 0
+    """Whether the brackets of a name do not match."""
+    opened: list[str] = []
     for char in name:
-        depth += (char == "(") - (char == ")")
-        if depth < 0:
+        if char in "([{":
+            opened.append(char)
+        elif char in _PAIRS and (not opened or opened.pop() != _PAIRS[char]):
             return True
-    return depth > 0
+    return bool(opened)

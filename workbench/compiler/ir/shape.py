@@ -71,6 +71,11 @@ class Dim:
         return str(self.min) if self.is_fixed else f"[{self.min}..{self.max}]"
 
 
+def _expect_at_most(most: int, count: int, what: str) -> None:
+    if count > most:
+        raise ShapeError(f"{count} {what}; expected at most {most}")
+
+
 class Shape:
     """The shape of a value: a static tensor, one with dynamic dimensions, a tuple, or a sequence.
 
@@ -93,6 +98,7 @@ class Shape:
     """The one-length ranges that became the static lens. Neither compared nor printed."""
     is_absent: bool = False
     """Whether there is no value at all, and so no element, although there are no lens to say it."""
+    depth: int = 0
 
     def __init__(
         self,
@@ -103,9 +109,10 @@ class Shape:
         """A static shape; row-major strides unless given. Without lens it has rank 0: one element.
 
         Raises:
-            ShapeError: A length or stride is negative, or there are not as many strides as lens.
+            ShapeError: A length or stride is negative, there are not as many strides as lens, or too many.
         """
         lens = tuple(lens)
+        _expect_at_most(64, len(lens), "dimensions")  # as in NumPy
         self.type = type if isinstance(type, DType) else DType.of(type)
         self.lens = lens
         self.dims = self.subs = None
@@ -157,6 +164,7 @@ class Shape:
             ShapeError: Strides were given for dimensions that are not all symbolic, or too few.
         """
         dims = tuple(dims)
+        _expect_at_most(64, len(dims), "dimensions")
         if all(isinstance(d, int) for d in dims):
             return cls(type, [d for d in dims if isinstance(d, int)])
         shape = cls(type)
@@ -182,6 +190,8 @@ class Shape:
         """The shape of several results together."""
         shape = cls(DType.TUPLE)
         shape.subs = tuple(shapes)
+        shape.depth = 1 + max((s.depth for s in shape.subs), default=0)
+        _expect_at_most(32, shape.depth, "tuples in each other")
         shape._hash = hash((DType.TUPLE, shape.subs))
         return shape
 

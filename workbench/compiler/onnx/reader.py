@@ -66,6 +66,8 @@ def _existing(path: str | Path) -> Path:
         raise ModelError(f"{path}: there is no such file; expected a path to an ONNX model")
     if is_folder:
         raise ModelError(f"{path}: this is a folder; expected the ONNX file in it")
+    if not path.is_file():
+        raise ModelError(f"{path}: this is a pipe or a device; expected an ONNX file, or its bytes")
     return path
 
 

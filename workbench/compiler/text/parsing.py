@@ -34,6 +34,9 @@ _MODULE = re.compile(r'module: (?P<name>".*")$')
 _FIXED = re.compile(r"dynamic, \w+, \{\d+(, \d+)*\}")
 _SCALAR = re.compile(r" = @(param:|literal).* -> \w+, \{1\}, \{0\}")
 _OPEN, _CLOSE = "([{", ")]}"
+_SHOWN = 1000
+MAX_FILLED_BYTES = 1 << 33
+"""Bytes of all literals of a text that ``fill_seed`` fills."""
 
 
 def parse(
@@ -48,10 +51,15 @@ def parse(
         fill_seed: Fill the remaining elided literals with normal random numbers from this seed.
 
     Raises:
-        TextError: A line does not parse, or an elided literal has no data; the message names the line.
+        TextError: A line does not parse, or an elided literal has no data, or too much; the message names
+            the line.
     """
     with symbols_of_text(text):
-        return _Reader(text, dict(literals or {}), fill_seed).read()
+        reader = _Reader(text, dict(literals or {}), fill_seed)
+        try:
+            return reader.read()
+        except RecursionError:
+            reader.fail("what it says lies too deep in each other")
 
 
 class _Reader:
@@ -65,6 +73,7 @@ class _Reader:
         self.named: dict[str, Instruction] = {}
         self.literals = literals
         self.random = None if fill_seed is None else np.random.default_rng(fill_seed)
+        self.filled = 0
         self.at = (0, "")
 
     def read(self) -> Program:
@@ -86,10 +95,10 @@ class _Reader:
                 name = unquoted(shown) if "\\" in shown else shown[1:-1]
                 current = blocks.setdefault(name, [])
                 if current:
-                    self._fail(f"module {name!r} is defined twice")
+                    self.fail(f"module {name!r} is defined twice")
             elif line.strip():
                 if current is None:
-                    self._fail('expected a line module: "name" first')
+                    self.fail('expected a line module: "name" first')
                 current.append((number, line))
         return blocks
 
@@ -97,17 +106,17 @@ class _Reader:
         if name in self.done:
             return self.done[name]
         if name not in self.blocks:
-            self._fail(f"module {name!r} is not defined")
+            self.fail(f"module {name!r} is not defined")
         module = self.program.main if name == "main" else self.program.create_module(name)
         self.done[name] = module
         for at in self.blocks[name]:
             self.at = at
             try:
                 self._line(module, at[1])
-            except TextError:
-                raise
-            except (WorkbenchError, KeyError, ValueError, TypeError) as error:
-                raise TextError(f"line {at[0]}: {error}; in {at[1]!r}") from error
+            except (WorkbenchError, LookupError, ValueError, TypeError, ArithmeticError) as error:
+                if isinstance(error, TextError) and str(error).startswith("line "):
+                    raise  # of a module that this line calls, or with its place already
+                raise TextError(f"line {at[0]}: {error}; in {_shown(at[1])}") from error
         # Parameters are inserted at the front, so the last line is the first parameter.
         module.reverse_parameters()
         return module
@@ -115,7 +124,7 @@ class _Reader:
     def _line(self, module: Module, line: str) -> None:
         found = _LINE.match(line)
         if not found:
-            self._fail("expected `name = operation(inputs) -> shape`")
+            self.fail("expected `name = operation(inputs) -> shape`")
         body, arrow, shape_text = found["rest"].rpartition(" -> ")
         rest, _, symbols = (shape_text if arrow else found["rest"]).partition(" # ")
         body, shape_text = (body, rest) if arrow else (rest, "")
@@ -128,7 +137,7 @@ class _Reader:
         if shape_text and made.shape != shape and str(made.shape) != str(shape):
             strictly = strict_shape(made.op, [i.shape for i in made.inputs], made.modules)
             if strictly is None or str(strictly) != shape_text:
-                self._fail(f"the line says {shape}, but the operation gives {made.shape}")
+                self.fail(f"the line says {shape}, but the operation gives {made.shape}")
             self.program.follow_migraphx()
             module.set_shape(made, strictly)
         self.named[found["name"]] = made
@@ -158,7 +167,7 @@ class _Reader:
         wanted = text.split(",") if text else []
         for name in wanted:
             if name not in self.named:
-                self._fail(f"{name!r} is not defined before this line")
+                self.fail(f"{name!r} is not defined before this line")
         return [self.named[n] for n in wanted]
 
     def _literal(self, name: str, body: str, shape: Shape) -> Argument:
@@ -169,15 +178,26 @@ class _Reader:
             values = [v.strip() for v in inner.split(",")] if inner else []
             return literal_of(values, shape)
         if self.random is None:
-            self._fail(
+            self.fail(
                 f"the elements of literal {name} are elided; pass literals={{{name!r}: array}}, "
                 "or fill_seed=0 for random ones"
+            )
+        self.filled += shape.bytes
+        if self.filled > MAX_FILLED_BYTES:
+            self.fail(
+                f"random elements of literal {name} and those before take {self.filled:,} bytes; expected "
+                f"at most {MAX_FILLED_BYTES:,}; give them with literals={{{name!r}: array}}"
             )
         drawn = self.random.standard_normal(shape.elements).astype(shape.type.numpy)
         return Argument(shape, drawn.reshape(shape.lens))
 
-    def _fail(self, message: str) -> NoReturn:
-        raise TextError(f"line {self.at[0]}: {message}; in {self.at[1]!r}")
+    def fail(self, message: str) -> NoReturn:
+        """Say what is wrong with the line that is read."""
+        raise TextError(f"line {self.at[0]}: {message}; in {_shown(self.at[1])}")
+
+
+def _shown(line: str) -> str:
+    return repr(line if len(line) <= _SHOWN else f"{line[:_SHOWN]} …")
 
 
 BYPASSED = frozenset({"pointwise", "fused_reduce", "split_fused_reduce", "fused_concat", "group"})
@@ -208,6 +228,10 @@ def parse_shape(text: str) -> Shape:
         kind, _, inner = text[:-1].partition("(")
         return Shape.sequence_of(parse_shape(inner) if inner else None, kind)
     parts = split_top(text)
+    if len(parts) != 3:
+        raise TextError(
+            f"shape {text!r}: expected a type, lens and strides: float_type, {{2, 3}}, {{3, 1}}"
+        )
     if parts[0] == "dynamic":
         return Shape.dynamic(DType.of(parts[1]), [read_dim(d) for d in split_top(parts[2][1:-1])])
     if is_symbolic(dims := split_top(parts[1][1:-1])):

@@ -72,6 +72,8 @@ def _existing(path: str | Path) -> Path:
         is_saved = (path / "saved_model.pb").exists()
         what = f"a SavedModel; {_FROZEN}" if is_saved else "a folder; expected the file in it"
         raise ModelError(f"{path}: this is {what}")
+    if not path.is_file():
+        raise ModelError(f"{path}: this is a pipe or a device; expected a file, or its bytes")
     return path
 
 

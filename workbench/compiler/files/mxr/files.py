@@ -147,7 +147,11 @@ def read_whole(path: Path) -> bytes:
         ModelError: It cannot be read.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ModelError(f"{path}: this is a pipe or a device; expected a file")
         return path.read_bytes()
+    except ModelError:
+        raise
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or error
         shown = str(path).replace("\0", "\\0")

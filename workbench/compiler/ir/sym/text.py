@@ -12,7 +12,7 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.sym.expression import Expr, lit, parse, var
 
-_BOUNDED = re.compile(r"([A-Za-z0-9_+\-*/() ]*[A-Za-z0-9_)])\[(\d+)\.\.(\d+)\]")
+_BOUNDED = re.compile(r"([A-Za-z0-9_+\-*/() ]{0,500}[A-Za-z0-9_)])\[(\d+)\.\.(\d+)\]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST = 1 << 64
 
