@@ -287,3 +287,8 @@ def suggest(variable: str, value: str) -> None:
 
 knobs = Knobs()
 """The options, e.g. `knobs.validate`."""
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The variables that a child process gets: those of this one, with changes."""
+    return os.environ | changes

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.compiler.builds.targets import Target
+from workbench.compiler.builds.targets import Target, target_named
+from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes import pipelines
 from workbench.gpu.devices import registry
+from workbench.knobs import knobs
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
@@ -53,6 +56,9 @@ class _Gpu(Target):
     ) -> Runner:
         """Lower the program, or, if lengths are ranges, a variant of its source for each set of lengths.
 
+        Without a choice, it is prepared for ``cpu`` where the best device here would end the process; a
+        warning says what to do.
+
         Raises:
             DeviceError: There is no such device.
         """
@@ -60,9 +66,30 @@ class _Gpu(Target):
         from workbench.gpu.run.by_lengths import RunnerByLengths  # noqa: PLC0415
         from workbench.gpu.run.runner import DeviceRunner  # noqa: PLC0415
 
+        if device is None and not knobs.device and (reason := _unusable()):
+            warnings.warn(f"{reason}. It runs on `cpu` now", stacklevel=4)
+            return target_named("cpu").prepare(program, source=source, compile=compile)
         if source is not None and compile is not None and is_dynamic(source):
             return RunnerByLengths(program, device, source, compile)
         return DeviceRunner(program, device)
+
+
+def _unusable() -> str:
+    """The reason why the best device would end this process; empty if it can be used, or there is none."""
+    from workbench.gpu.devices.pocl import UnusableError, settle  # noqa: PLC0415
+
+    try:
+        try:
+            registry.device()
+        except UnusableError:
+            raise
+        except (
+            DeviceError
+        ):  # without a folder PoCL has no device; if that is not why, lowering says so
+            settle()
+    except UnusableError as error:
+        return str(error)
+    return ""
 
 
 GPU = _Gpu("gpu", "all passes, then kernels on a device", pipelines.gpu)

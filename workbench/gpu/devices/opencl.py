@@ -28,7 +28,7 @@ from workbench.gpu.devices.base import (
     raw,
 )
 from workbench.gpu.devices.messages import compile_error
-from workbench.gpu.devices.pocl import settle
+from workbench.gpu.devices.pocl import probe, settle
 from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
 from workbench.gpu.dialect import opencl_dialect
 from workbench.gpu.machine import CPU, Machine
@@ -39,6 +39,7 @@ HOW_TO_INSTALL = (
 )
 _ROUNDED_DIVISION = 1 << 7
 """CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT in a device's configuration."""
+_POCL = "Portable Computing Language"
 _LIKELY_WARP = 32
 """Work items in lockstep, for a GPU that does not report them."""
 _WIDE = np.zeros(16, np.uint8)
@@ -244,6 +245,8 @@ class OpenCLDevice(Device):
         self.index = index
         self.device = devices[index]
         self.facts = _facts(self.device)
+        if _POCL in self.device.platform.name:
+            probe(f"{self.device.platform.version} {self.device.driver_version}")
         self._name = f"opencl:{index} ({self.facts.name})"
         if self.device.mem_base_addr_align > 8 * ALIGNMENT:
             raise DeviceError(
