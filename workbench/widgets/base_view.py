@@ -9,6 +9,7 @@ from typing import Any
 import anywidget
 import traitlets
 
+from workbench.widgets.lifetime import loosen, pin
 from workbench.widgets.state import read_state, write_state
 
 THEMES = ("auto", "light", "dark")
@@ -38,11 +39,33 @@ class BaseView(anywidget.AnyWidget):
         """Set traits, then keep `state` in sync with them."""
         state = traits.pop("state", "")
         super().__init__(**traits)
+        loosen(self)
         self.observe(self._write_state, names=list(self._remembered))
         self.observe(self._read_state, names=["state"])
         self._write_state(None)
         if state:
             self.state = state
+
+    def close(self) -> None:
+        """Close the channel to the browser, also that of the layout."""
+        if (layout := self._trait_values.get("layout")) is not None:
+            layout.close()
+        super().close()
+
+    def retire(self) -> None:
+        """Close the view and let go of what it shows: its cell has run again."""
+        self.close()
+        for name in ("recording", "steps", "scene", "program", "table"):
+            if name in vars(self):
+                delattr(self, name)
+        self.data = b""
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget, which its cell keeps until it runs again."""
+        from IPython.core.getipython import get_ipython  # noqa: PLC0415
+
+        pin(self, get_ipython())
+        return super()._repr_mimebundle_(**kwargs)
 
     @traitlets.validate("state")
     def _check_state(self, proposal: Any) -> str:
