@@ -23,11 +23,11 @@ from workbench.compat.migraphx.offloading import (
     stream_of,
     trace,
 )
-from workbench.compat.migraphx.results import as_arguments, result_shapes
+from workbench.compat.migraphx.results import Views, as_arguments, result_shapes
 from workbench.compat.migraphx.shapes import from_core, shape
 from workbench.compat.migraphx.targets import target, warn_of_no_effect, warn_of_stand_in
 from workbench.compiler.builds.build import Build, compile
-from workbench.compiler.builds.precompiled import build_of, compiled_part, outputs_of, pipeline_for
+from workbench.compiler.builds.precompiled import build_of, compiled_part, pipeline_for
 from workbench.compiler.files.mxr.kernels import Compiled, SavedKernel
 from workbench.compiler.ir.instruction import Instruction, captured
 from workbench.compiler.ir.listener import Listener
@@ -232,7 +232,7 @@ class program:
         """
         if self._stays_on_device:
             return run_in_place(self.runs, self._given(params), None, wait=True)
-        return self._results(self._run(params))
+        return self._run(params)
 
     @bound
     def run_async(self, params: dict[str, Any], stream: Size, stream_name: str) -> list[argument]:
@@ -250,7 +250,7 @@ class program:
         """
         if not runs_on_device(self.runs):
             warn_of_stand_in(f"no device for stream {stream_name!r}: the host runs the program")
-            return self._results(self._run(params))
+            return self._run(params)
         queue = stream_of(on_device(self.runs).here(), stream, stream_name)
         if self._stays_on_device:
             return run_in_place(self.runs, self._given(params), queue, wait=False)
@@ -294,8 +294,10 @@ class program:
                 )
         return {name: given[name] for name in wanted}
 
-    def _run(self, params: dict[str, Any]) -> list[Any]:
-        return outputs_of(self.runs, self.inputs(params))
+    def _run(self, params: dict[str, Any]) -> list[argument]:
+        views = Views(self._core)
+        values = self.runs.evaluator().run(self.inputs(params), hook=views.hook)
+        return as_arguments(self._core, values, views.shapes)
 
     def _results(self, values: list[Any]) -> list[argument]:
         return as_arguments(self._core, values)
