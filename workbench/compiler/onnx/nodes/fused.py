@@ -42,17 +42,13 @@ def _activated(node: NodeContext, x: Instruction, given: Sequence[float]) -> Ins
     return node.add(_ACTIVATIONS[name], x, **dict(list(scales.items())[:taken]))
 
 
-@onnx_op("FusedConv", "NhwcFusedConv")
+@onnx_op("FusedConv")
 def fused_conv(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A convolution, plus a bias and another value, and an activation of the sum."""
     node.expect(inputs, 2, 4)
-    x, weights, rank = inputs[0], inputs[1], inputs[0].shape.ndim
-    is_last, other = node.op_type.startswith("Nhwc"), node.optional(inputs, 3)
-    if is_last:
-        x = node.transpose(x, 0, rank - 1, *range(1, rank - 1))
-    result = with_bias(node, convolve(node, x, weights), node.optional(inputs, 2))
-    if is_last:
-        result = node.transpose(result, 0, *range(2, rank), 1)
+    result = convolve(node, inputs[0], inputs[1])
+    result = with_bias(node, result, node.optional(inputs, 2))
+    other = node.optional(inputs, 3)
     if other is not None:
         result = node.common("add", result, other)
     return _activated(node, result, node.numbers("activation_params", ()))
