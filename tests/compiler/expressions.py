@@ -29,7 +29,7 @@ INFIX: dict[str, Callable[..., Any]] = {
     ">=": np.greater_equal, "+": np.add, "-": np.subtract, "*": np.multiply,
 }  # fmt: skip
 NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
-               "acosh": "arccosh", "atanh": "arctanh", "max": "maximum", "min": "minimum",
+               "acosh": "arccosh", "atan2": "arctan2", "atanh": "arctanh", "max": "maximum", "min": "minimum",
                "nearbyint": "rint", "pow": "power", "shift_left": "left_shift",
                "shift_right": "right_shift"}  # fmt: skip
 

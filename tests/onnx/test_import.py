@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+import workbench as wb
 from tests.onnx.models import CONTRIB, floats, imported, model, peer, same
-from workbench.compiler.errors import EvaluationError
+from workbench.compiler.errors import EvaluationError, ModelError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx import parse_onnx
@@ -113,14 +114,48 @@ def dims(**options):
 
 
 def test_open_dimensions():
-    assert dims().lens == (1, 1, 3)
+    assert str(dims()) == "dynamic, float_type, {[1..4096], [1..4096], 3}"
+    assert dims(strict=True).lens == (1, 1, 3)
     assert dims(default_dim_value=4).lens == (4, 4, 3)
     assert dims(map_input_dims={"x": [2, 5, 3]}).lens == (2, 5, 3)
-    assert dims(dim_params={"batch": 7}).lens == (7, 1, 3)
-    ranged = dims(dim_params={"batch": Dim(1, 4)})
+    assert dims(dim_params={"batch": 7}, default_dim_value=1).lens == (7, 1, 3)
+    ranged = dims(dim_params={"batch": Dim(1, 4)}, default_dim_value=1)
     assert str(ranged) == "dynamic, float_type, {[1..4], 1, 3}"
     assert dims(map_dyn_input_dims={"x": [Dim(1, 2), 4, 3]}).dims[0] == Dim(1, 2)
     assert dims(default_dyn_dim_value=Dim(1, 9)).dims[1] == Dim(1, 9)
+
+
+def test_open_lengths_of_one_name_are_equal_and_any_length_runs():
+    nodes = [node("Add", ["x", "y"], ["z"])]
+    inputs = [floats("x", "batch", "width", 3), floats("y", "batch", None, 3)]
+    program = parse_onnx(model(nodes, inputs, ["z"]))
+    x, y = (program.parameters[name].dims for name in "xy")
+    assert x[0].name == y[0].name == "batch"
+    assert len({d.name for d in (x[0], x[1], y[1])}) == 3
+    build = wb.compile(program, "cpu")
+    for lens in ((1, 1, 3), (2, 5, 3)):
+        given = {name: np.ones(lens, np.float32) for name in "xy"}
+        assert np.asarray(build.run(given)["z"]).shape == lens
+
+
+def test_open_lengths_of_any_number_are_no_claim_of_size():
+    made = model([node("Relu", ["x"], ["y"])], [floats("x", "a", "b", "c", "d", "e")], ["y"])
+    assert all(d.max == 4096 for d in parse_onnx(made).parameters["x"].dims)
+
+
+def test_an_error_about_an_open_length_says_how_to_give_it():
+    made = model([node("Squeeze", ["x"], ["y"])], [floats("x", "batch", None, 3)], ["y"])
+    with pytest.raises(ModelError) as caught:
+        parse_onnx(made)
+    for words in (
+        "batch (axis 0 of 'x')", "a length (axis 1 of 'x')", "from 1 to 4096",
+        "dim_params={'batch': 1}", "default_dim_value=1",
+    ):  # fmt: skip
+        assert words in str(caught.value)
+    assert parse_onnx(made, default_dim_value=1).main
+    with pytest.raises(ModelError) as caught:
+        parse_onnx(model([node("Conv", ["x"], ["y"])], [floats("x", "batch", 3)], ["y"]))
+    assert "leaves open" not in str(caught.value)
 
 
 # Provenance

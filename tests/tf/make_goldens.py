@@ -63,6 +63,34 @@ def binary() -> list[tf.Tensor]:
 
 
 @case
+def angles() -> list[tf.Tensor]:
+    edges = tf.constant([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan], shape=(1, 1, 1, 7))
+    x, y = given("x", 1, 3, 4, 2), given("y", 1, 3, 4, 2)
+    all_pairs = tf.math.atan2(tf.reshape(edges, [7, 1]), edges[0, 0])
+    return [tf.math.atan2(x, y), tf.where(tf.math.is_nan(all_pairs), 9.0, all_pairs)]
+
+
+@case
+def branches() -> list[tf.Tensor]:
+    """A dropout as Keras wrote it before TensorFlow 2, and two more kinds of conditions."""
+    v1.disable_control_flow_v2()
+    x = given("x", 1, 3, 4, 2)
+    phase = v1.placeholder_with_default(False, shape=(), name="keras_learning_phase")
+    dropped = v1.cond(phase, lambda: tf.nn.dropout(x * 1.0, 0.5), lambda: tf.identity(x))
+    either = [v1.cond(p, lambda: tf.constant([1.0, 2.0]), lambda: tf.constant([3.0, 4.0]))
+              for p in (tf.constant(True), tf.less(tf.rank(x), 3))]  # fmt: skip
+    inner = v1.cond(phase, lambda: x, lambda: v1.cond(phase, lambda: x - 1.0, lambda: x + 1.0))
+    data, number = raw.Merge(inputs=[*raw.Switch(data=x, pred=phase)])
+    return [dropped * 2.0, *either, inner, data, number]
+
+
+@case
+def defaults() -> list[tf.Tensor]:
+    x = given("x", 2, 3)
+    return [x + v1.placeholder_with_default(const(3), shape=[None], name="shift")]
+
+
+@case
 def binary_of_ranks() -> list[tf.Tensor]:
     x, row, one = given("x", 2, 3, 4, 3), given("row", 3), given("one")
     plane = given("plane", 4, 3)
@@ -129,6 +157,24 @@ def pooling() -> list[tf.Tensor]:
     x = given("x", 1, 7, 8, 3)
     pools = (tf.nn.avg_pool2d, tf.nn.max_pool2d)
     return [p(x, k, s, m) for p in pools for k, s in ((2, 2), (3, 1)) for m in ("SAME", "VALID")]
+
+
+@case
+def volumes() -> list[tf.Tensor]:
+    x, more = given("x", 1, 5, 6, 4, 3), (("SAME", 1), ("VALID", 2), ("SAME", 2))
+    found = [raw.Conv3D(input=x, filter=const(3, 2, 3, 3, 4), strides=[1, s, s, s, 1], padding=p)
+             for p, s in more]  # fmt: skip
+    found.append(tf.nn.relu(tf.nn.bias_add(found[0], const(4))))
+    window = {"ksize": [1, 2, 3, 2, 1], "input": x}
+    for p, s in more:
+        found += [op(strides=[1, s, s, s, 1], padding=p, **window)
+                  for op in (raw.MaxPool3D, raw.AvgPool3D)]  # fmt: skip
+    norms = {"scale": const(3), "offset": const(3, seed=1), "mean": const(3, seed=2)}
+    norms |= {"variance": const(3, low=0.5, high=2.0), "is_training": False}
+    found.append(raw.FusedBatchNormV3(x=x, data_format="NDHWC", **norms)[0])
+    back = [tf.nn.conv3d_transpose(x, const(3, 3, 2, 2, 3), [1, *lens, 2], s, p)
+            for p, s, lens in (("SAME", 2, (10, 12, 8)), ("VALID", 1, (7, 8, 5)))]  # fmt: skip
+    return [*found, *back]
 
 
 @case

@@ -208,6 +208,64 @@ def test_placeholders() -> None:
     refused(graph, "DT_STRING")
 
 
+def test_what_nothing_needs_may_be_of_any_type() -> None:
+    graph = small()
+    graph.given("path", type="string")
+    graph.node("pixels", "ReadFile", "path")
+    graph.node("of any rank", "Placeholder", dtype=Type("float32"))
+    graph.node("more", "Relu", "of any rank")
+    program = parse_tf(graph.bytes(), output_names=["made"])
+    assert list(program.main.parameters) == ["x"]
+    refused(graph, "'path'.*DT_STRING", output_names=["pixels"], skip_unknown_operators=True)
+    refused(graph, "'of any rank'.*dimensions is unknown", output_names=["more"])
+
+
+@pytest.mark.parametrize("length", [60, 123])
+def test_length_of_a_node_is_no_sign_of_another_format(length: int) -> None:
+    graph = Graph()
+    graph.node("a", "Placeholder", dtype=Type("float32"))
+    shape = graph.message.node[0].attr["shape"].shape
+    shape.dim.add(size=2)
+    graph.message.node[0].name = "a" * (1 + length - graph.message.node[0].ByteSize())
+    graph.node("made", "Relu", graph.message.node[0].name)
+    data = graph.bytes()
+    assert data[:2] == bytes([10, length])
+    assert parse_tf(data).output_names == ("made",)
+
+
+def switched(predicate: object) -> Graph:
+    """A graph with a branch for training, whose operators are unknown, and one for inference."""
+    graph = Graph()
+    given = graph.given("x", 2)
+    if isinstance(predicate, bool):
+        graph.const("phase", predicate, "bool")
+    else:
+        graph.given("phase", type="bool")
+    graph.node("switch", "Switch", given, "phase")
+    graph.node("noise", "RandomUniform", "switch:1")
+    graph.node("scaled", "Relu", "switch:0")
+    graph.node("merge", "Merge", "scaled", "noise")
+    graph.node("made", "Relu", "merge")
+    return graph
+
+
+def test_only_the_branch_that_is_taken_is_imported() -> None:
+    assert "Random" not in str(parse_tf(switched(predicate=False).bytes()))
+    refused(switched(predicate=True), r"unknown operators: RandomUniform .1×.*tf_op")
+    refused(switched(predicate=False), "'noise'.*not taken", output_names=["noise"])
+    refused(switched(predicate=None), "'switch' .Switch.: the predicate is computed at run time")
+
+
+def test_a_placeholder_with_a_default_is_fed_if_its_lens_are_given() -> None:
+    graph = Graph()
+    graph.node("x", "PlaceholderWithDefault", graph.filled("c", 2.0, 3), dtype=Type("float32"))
+    graph.node("made", "Neg", "x")
+    fixed, open_ = (parse_tf(graph.bytes(), map_input_dims=d) for d in ({}, {"x": [3]}))
+    assert np.asarray(wb.compile(fixed, "ref").run({})["made"]).tolist() == [-2.0] * 3
+    fed = {"x": np.ones(3, np.float32)}
+    assert np.asarray(wb.compile(open_, "ref").run(fed)["made"]).tolist() == [-1.0] * 3
+
+
 def test_memory_is_not_taken_for_what_a_file_only_claims() -> None:
     graph = Graph()
     graph.given("x", 2)

@@ -46,6 +46,8 @@ class Example:
     """Whether elements are sums, whose error is relative to the largest one."""
     slack: float = 1.0
     """What the tolerance is multiplied by."""
+    steps: int = 0
+    """By how much integers may differ, where onnxruntime's tables round a second time."""
     before: Sequence[Any] = ()
     """Nodes that make values of the inputs, which are ``x0``, ``x1`` and so on."""
     names: Sequence[str] | None = None

@@ -129,7 +129,7 @@ def _common(
     ranges = {k: [_plain(d.core) for d in dims] for k, dims in map_dyn_input_dims.items()}
     return {
         "default_dim_value": default_dim_value,
-        "default_dyn_dim_value": None if is_default else dim,
+        "default_dyn_dim_value": None if default_dim_value else dim,
         "map_input_dims": map_input_dims,
         "map_dyn_input_dims": ranges,
         "skip_unknown_operators": skip_unknown_operators,

@@ -14,6 +14,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.importer import Importer
+from workbench.compiler.onnx.inputs import open_note
 from workbench.compiler.onnx.options import ParseOptions
 from workbench.compiler.onnx.reader import broken_text, read
 from workbench.compiler.onnx.registry import onnx_op, operators
@@ -41,13 +42,18 @@ def parse_onnx(
 ) -> Program:
     """Import an ONNX model.
 
+    Lengths that the model leaves open stay open: ranges from 1 to 4096, equal where the model gives them
+    one name. One program then runs inputs of any such lengths, and a device compiles it for each set of
+    lengths that occurs. If the importer must know a length, the error names it and how to give it.
+
     Args:
         model: A path, the bytes of a model, or a ModelProto.
         map_input_dims: Static lengths of inputs, by the input's name.
         map_dyn_input_dims: Ranges of lengths of inputs, by the input's name.
         dim_params: Lengths or ranges of symbolic dimensions, by the dimension's name.
-        default_dim_value: The length of a dimension that the model leaves open; 1 unless given.
-        default_dyn_dim_value: The range of a dimension that the model leaves open.
+        default_dim_value: The length of a dimension that the model leaves open, instead of a range.
+        default_dyn_dim_value: The range of a dimension that the model leaves open; 1 to 4096 by default,
+            with ``strict`` the length 1.
         skip_unknown_operators: Keep unknown operators as ``unknown:Op`` instead of failing.
         max_loop_iterations: Iterations of a loop whose number is only known at run time.
         limit_max_iterations: The most iterations of any loop; further ones are cut off.
@@ -60,7 +66,8 @@ def parse_onnx(
         use_debug_symbols: Give every instruction the name of its node as a debug symbol. Nodes without a
             name are called ``migx_uid:<operator>_<place>``, outputs ``@output_0:<name>``.
         strict: Emit the instructions that MIGraphX's importer emits, even where ONNX or onnxruntime give
-            other numbers, and refuse the dynamic shapes and attention that it refuses.
+            other numbers, and refuse the dynamic shapes and attention that it refuses. As there, an
+            open length is 1 unless an option says otherwise.
         print_program_on_error: If the import fails, print the program so far on stderr.
 
     Raises:
@@ -92,7 +99,7 @@ def parse_onnx(
         if (broken := broken_text(source.model)) is not None:
             raise ModelError(f"{name}: {broken}; the file is damaged") from None
         if isinstance(error, ModelError):
-            error.args = (f"{name}: {error}",)
+            error.args = (f"{name}: {error}{open_note(source.model.graph, options, error)}",)
             raise
         found = f"{type(error).__name__}: {error}"
         raise ModelError(f"{name}: the model is damaged: {found}") from error

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import onnx
 
-from workbench.compiler.errors import ModelError
+from workbench.compiler.errors import ModelError, RuntimeValueError
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.shape import Dim, Shape
-from workbench.compiler.onnx.options import ParseOptions
+from workbench.compiler.onnx.options import OPEN, ParseOptions
 from workbench.compiler.onnx.tensors import checked_lens, element_type
 
 
@@ -105,11 +106,18 @@ def _tensor(
     dims = given
     if dims is None:
         dims = [_dim(d, options, where) for d in tensor.shape.dim]
-    checked_lens([d if isinstance(d, int) else d.max for d in dims], type.size, where)
+    checked_lens([_expected(d) for d in dims], type.size, where)
     if any(isinstance(d, Dim) and not d.is_fixed for d in dims):
         return Shape.dynamic(type, dims)
     lens = [d if isinstance(d, int) else d.max for d in dims]
     return Shape(type, lens)
+
+
+def _expected(dim: Dim | int) -> int:
+    """The length by which a size is judged: that of an open dimension is not the caller's intent."""
+    if isinstance(dim, int):
+        return dim
+    return dim.min if dim is OPEN else dim.max
 
 
 def _given(name: str, options: ParseOptions) -> Sequence[Dim | int] | None:
@@ -131,6 +139,44 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, options: ParseOptions, where: str
     ):
         return Dim(dim.dim_value, dim.dim_value)
     return options.default_dim
+
+
+_SHOWN = 6
+"""The most open dimensions that an error names."""
+
+
+def open_note(graph: onnx.GraphProto, options: ParseOptions, error: ModelError) -> str:
+    """The end of an error about an unknown length: the model's open dimensions, and how to give them.
+
+    Empty if none is open, or if the error does not concern the ranges of lengths.
+    """
+    is_range = re.search(r"\[\d+\.\.", str(error)) is not None
+    if not is_range and not isinstance(error, RuntimeValueError):
+        return ""
+    found = list(_assumed(graph, options))
+    if not found:
+        return ""
+    names = dict.fromkeys(name for name, _, _ in found if name)
+    keywords = ["default_dim_value=1"]
+    if names:
+        keywords.insert(0, f"dim_params={dict.fromkeys(list(names)[:_SHOWN], 1)}")
+    where = ", ".join(f"{n or 'a length'} (axis {a} of {i!r})" for n, i, a in found[:_SHOWN])
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return (
+        f"; the model leaves open {where}{more}, taken as any length from {OPEN.min} to {OPEN.max}; "
+        f"give the lengths of your inputs, for example by {' or '.join(keywords)}"
+    )
+
+
+def _assumed(graph: onnx.GraphProto, options: ParseOptions) -> Iterator[tuple[str, str, int]]:
+    """The dimensions that neither the model nor the caller gives: name, input and axis."""
+    known = {t.name for t in graph.initializer} | set(options.constant_inputs)
+    for value in graph.input:
+        if value.name in known or _given(value.name, options) is not None:
+            continue
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if _dim(dim, options, value.name) is OPEN:
+                yield dim.dim_param, value.name, axis
 
 
 def named(shape: Shape, value: onnx.ValueInfoProto, index: int, *, is_main: bool) -> Shape:

@@ -10,6 +10,9 @@ from typing import Any
 from workbench.compiler.errors import ModelError
 from workbench.compiler.ir.shape import Dim
 
+OPEN = Dim(1, 4096)
+"""The lengths of a dimension that a model leaves open, if the caller says nothing of it."""
+
 
 @dataclass(frozen=True)
 class ParseOptions:
@@ -26,7 +29,7 @@ class ParseOptions:
     default_dim_value: int = 0
     """The length of a dimension that the model leaves open; 0 means ``default_dyn_dim_value``."""
     default_dyn_dim_value: Dim | None = None
-    """The range of a dimension that the model leaves open; None means the length 1."""
+    """The range of a dimension that the model leaves open; None means ``OPEN``, in strict import 1."""
     skip_unknown_operators: bool = False
     """Keep unknown operators as ``unknown:Op`` instructions, which cannot run, instead of failing."""
     max_loop_iterations: int = 10
@@ -77,5 +80,7 @@ class ParseOptions:
     @property
     def default_dim(self) -> Dim:
         """The range of a dimension that the model leaves open."""
-        n = self.default_dim_value or 1
-        return self.default_dyn_dim_value or Dim(n, n)
+        if self.default_dyn_dim_value is not None:
+            return self.default_dyn_dim_value
+        n = self.default_dim_value or int(self.strict)
+        return Dim(n, n) if n else OPEN

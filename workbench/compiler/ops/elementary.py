@@ -6,7 +6,7 @@ import numpy as np
 
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import operation
-from workbench.compiler.ops.elementwise import FLOATS, Unary
+from workbench.compiler.ops.elementwise import FLOATS, Binary, Unary
 from workbench.compiler.ops.special import erf
 
 
@@ -134,6 +134,17 @@ class Atan(_Transcendental):
     name = "atan"
     expression = "atan({0})"
     function = np.arctan
+
+
+@operation
+class Atan2(Binary):
+    """The angle of the point (y, x), from -π to π; the first operand is y."""
+
+    name = "atan2"
+    expression = "atan2({0}, {1})"
+    cost = 8
+    types = FLOATS
+    function = np.arctan2
 
 
 @operation

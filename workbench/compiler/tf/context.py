@@ -26,6 +26,7 @@ D = TypeVar("D")
 
 NHWC_TO_NCHW = (0, 3, 1, 2)
 NCHW_TO_NHWC = (0, 2, 3, 1)
+_LAYOUTS = {"", "NHWC", "NCHW", "NDHWC", "NCDHW"}
 _KINDS = {"i": "an integer", "f": "a float", "b": "a bool", "s": "a text", "list": "a list"}
 
 
@@ -180,9 +181,9 @@ class NodeContext:
     def is_nhwc(self) -> bool:
         """Whether the channels come last for this node: its ``data_format``, or else the graph's."""
         given = self.text("data_format", "")
-        if given not in {"", "NHWC", "NCHW"}:
+        if given not in _LAYOUTS:
             raise self.fail(f"data_format={given!r}; expected NHWC or NCHW")
-        return given == "NHWC" if given else self.importer.options.is_nhwc
+        return given.endswith("C") if given else self.importer.options.is_nhwc
 
     def to_nchw(self, value: Instruction) -> Instruction:
         """A value of rank 4 with its channels before its spatial axes."""

@@ -29,6 +29,11 @@ def data_inputs(node: Message) -> list[str]:
     return [name for name in node.input if not name.startswith("^")]
 
 
+def control_inputs(node: Message) -> list[str]:
+    """The names of the nodes that this one only waits for."""
+    return [name[1:] for name in node.input if name.startswith("^")]
+
+
 def is_aside(node: Message) -> bool:
     """Whether the node computes nothing: an assertion, or a node that only orders others."""
     return node.op in _ASIDE or any(word in node.name for word in _ASIDE)
@@ -77,11 +82,24 @@ class Graph:
         stack = [source_of(name)[0] for name in self.output_names]
         found = set(stack)
         while stack:
-            fresh = {source_of(name)[0] for name in data_inputs(self.nodes[stack.pop()])} - found
+            node = self.nodes[stack.pop()]
+            fresh = {source_of(name)[0] for name in [*data_inputs(node), *self.gates(node)]} - found
             fresh &= self.nodes.keys()
             found |= fresh
             stack += fresh
         return found
+
+    def gates(self, node: Message) -> list[str]:
+        """The outputs of Switch nodes that a node waits for, by which it belongs to a branch."""
+        return [gate for name in control_inputs(node) if (gate := self._gate(name)) is not None]
+
+    def _gate(self, name: str) -> str | None:
+        """The output of a Switch that a node passes on: control inputs name an Identity of it."""
+        node = self.nodes.get(name)
+        if node is None or node.op != "Identity" or not data_inputs(node):
+            return None
+        maker = self.nodes.get(source_of(data_inputs(node)[0])[0])
+        return name if maker is not None and maker.op == "Switch" else None
 
     def ordered(self) -> Iterator[Message]:
         """The nodes sorted by name, but each after its inputs, depth first.
@@ -110,7 +128,7 @@ class Graph:
 
     def _makers(self, name: str) -> list[str]:
         node = self.nodes[name]
-        makers = [source_of(given)[0] for given in data_inputs(node)]
+        makers = [source_of(given)[0] for given in [*data_inputs(node), *self.gates(node)]]
         missing = next((m for m in makers if m not in self.nodes), None)
         if missing is not None:
             raise ModelError(

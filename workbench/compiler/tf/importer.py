@@ -14,6 +14,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx.constants import Constants
 from workbench.compiler.onnx.tensors import MAX_TENSOR_BYTES
 from workbench.compiler.tf import registry
+from workbench.compiler.tf.branches import Branches
 from workbench.compiler.tf.context import NCHW_TO_NHWC, NHWC_TO_NCHW, NodeContext
 from workbench.compiler.tf.graph import Graph, data_inputs, described, source_of
 from workbench.compiler.tf.options import ParseOptions
@@ -22,6 +23,7 @@ from workbench.compiler.tf.reader import Message
 from workbench.compiler.tf.tensors import MAX_RANK
 
 PLACEHOLDER = "Placeholder"
+DEFAULTED = "PlaceholderWithDefault"
 CALLS = {
     "PartitionedCall",
     "StatefulPartitionedCall",
@@ -55,7 +57,10 @@ class Importer:
         """
         self.types: dict[Instruction, DType] = {}
         """Values in a wider type than in the graph, by the graph's type, to which readers convert them."""
+        self.branches = Branches(self.graph)
         self._skipped: set[Instruction] = set()
+        self._refused: dict[str, ModelError] = {}
+        """Why a placeholder cannot be a parameter, raised when a value that is needed reads it."""
 
     def run(self) -> Program:
         """Import the graph.
@@ -67,50 +72,57 @@ class Importer:
         if not self.options.skip_unknown_operators:
             self._refuse_unknown()
         for node in self.graph.nodes.values():
-            if node.op == PLACEHOLDER:
+            if self._is_fed(node):
                 self._parameter(node)
         for node in self.graph.ordered():
-            if node.op != PLACEHOLDER:
+            if not self._is_fed(node):
                 self._import(node)
-        if len(self.module):
+        if len(self.module) or self._refused:
             outputs = [self._output(name) for name in self.graph.output_names]
             self.module.add_return(*outputs)
             self.program.output_names = self.graph.output_names
         return self.program
 
+    def _is_fed(self, node: Message) -> bool:
+        """Whether a node becomes a parameter; one with a default only if its lens are given."""
+        has_lens = node.name in self.options.map_input_dims
+        return node.op == PLACEHOLDER or (node.op == DEFAULTED and has_lens)
+
     def _expect_inputs(self) -> None:
-        known = [n.name for n in self.graph.nodes.values() if n.op == PLACEHOLDER]
+        known = [n.name for n in self.graph.nodes.values() if n.op in {PLACEHOLDER, DEFAULTED}]
         wrong = next((name for name in self.options.map_input_dims if name not in known), None)
         if wrong is not None:
             names = ", ".join(map(repr, known[:20])) or "none"
             raise ModelError(f"map_input_dims: no placeholder {wrong!r}; the graph has {names}")
 
     def _refuse_unknown(self) -> None:
-        unknown = Counter(
-            node.op
-            for name, node in self.graph.nodes.items()
-            if self.graph.is_needed(name)
-            and node.op != PLACEHOLDER
-            and registry.find(node.op) is None
-        )
+        needed = [n for name, n in self.graph.nodes.items() if self.graph.is_needed(name)]
+        if any(node.op == "Switch" for node in needed):
+            return  # only those on branches that are taken matter
+        unknown = Counter(n.op for n in needed if n.op != PLACEHOLDER and not registry.find(n.op))
         if unknown:
-            listed = ", ".join(f"{op[:80]} ({n}×)" for op, n in sorted(unknown.items()))
-            hint = (
-                "inline functions and loops when the graph is frozen; "
-                if CALLS & set(unknown)
-                else ""
-            )
-            raise ModelError(
-                f"unknown operators: {listed}; {hint}add handlers with tf_op, name nodes before them "
-                "in output_names, or pass skip_unknown_operators=True to look at the graph"
-            )
+            raise self._unknown_operators(unknown)
+
+    def _unknown_operators(self, unknown: Counter[str]) -> ModelError:
+        listed = ", ".join(f"{op[:80]} ({n}×)" for op, n in sorted(unknown.items()))
+        hint = (
+            "inline functions and loops when the graph is frozen; " if CALLS & set(unknown) else ""
+        )
+        return ModelError(
+            f"unknown operators: {listed}; {hint}add handlers with tf_op, name nodes before them "
+            "in output_names, or pass skip_unknown_operators=True to look at the graph"
+        )
 
     # Parameters and outputs
 
     def _parameter(self, node: Message) -> None:
         with self.program.source(self._source(node)):
             context = NodeContext(self, node, self.module)
-            shape = self._declared(node, context)
+            try:
+                shape = self._declared(node, context)
+            except ModelError as error:
+                self._refused[node.name] = error
+                return
             made = self.module.add_parameter(node.name, shape)
             if self.options.is_nhwc and shape.ndim == 4:
                 made = context.transpose(made, *NCHW_TO_NHWC)
@@ -148,12 +160,24 @@ class Importer:
         value = self.values.get(source_of(name))
         if value is None:
             node = self.graph.nodes[source_of(name)[0]]
+            self._expect_value(node)
             raise ModelError(
                 f"output name {name!r} not found in graph: no such output of {described(node)}"
             )
         if self.options.is_nhwc and value.shape.ndim == 4:
             return self.module.add("transpose", value, permutation=NHWC_TO_NCHW)
         return value
+
+    def _expect_value(self, node: Message) -> None:
+        """Refuse a node that has no value, for a reason that is known.
+
+        Raises:
+            ModelError: A placeholder is unsupported, or the node is on a branch that is not taken.
+        """
+        if node.name in self._refused:
+            raise self._refused[node.name]
+        if self.branches.is_idle(node.name):
+            raise ModelError(f"{described(node)} is on a branch that is not taken; it has no value")
 
     # Nodes
 
@@ -163,13 +187,18 @@ class Importer:
         return made.name
 
     def _import(self, node: Message) -> None:
-        is_needed = self.graph.is_needed(node.name)
-        inputs = [self.values.get(source_of(name)) for name in data_inputs(node)]
-        if None in inputs and not is_needed:
+        if not self.branches.runs(node):
+            return
+        is_needed, names, taken = (
+            self.graph.is_needed(node.name),
+            data_inputs(node),
+            self.branches.taken(node),
+        )
+        if not is_needed and any(source_of(names[i]) not in self.values for i in taken):
             return  # it reads a skipped value, and no output depends on it
         with self.program.source(self._source(node)):
             try:
-                found = self._handled(node, [self._input(node, i) for i in range(len(inputs))])
+                found = self._handled(node, [self._input(node, i) for i in taken])
             except ModelError:
                 if is_needed:
                     raise
@@ -182,6 +211,7 @@ class Importer:
         found = self.values.get(source_of(name))
         if found is None:
             maker = self.graph.nodes[source_of(name)[0]]
+            self._expect_value(maker)
             raise ModelError(
                 f"{described(node)} reads {name!r}, but no such output of {described(maker)} "
                 "is supported"
@@ -211,7 +241,7 @@ class Importer:
         handler = registry.find(node.op)
         if handler is None:
             if not self.options.skip_unknown_operators:
-                raise ModelError(f"unknown operator {node.op!r}")
+                raise self._unknown_operators(Counter([node.op]))
             return self._unknown(node, inputs)
         result = handler(NodeContext(self, node, self.module), inputs)
         results = [result] if isinstance(result, Instruction) else list(result)

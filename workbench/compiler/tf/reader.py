@@ -80,15 +80,25 @@ def _existing(path: str | Path) -> Path:
 def _parsed(data: bytes) -> Message:
     if not data:
         raise ModelError("the graph is empty; expected the bytes of a frozen GraphDef")
-    head = data[:32].lstrip()
-    for magic, meaning in _MAGIC.items():
-        if head.startswith(magic) and (len(magic) > 1 or head.isascii()):
-            raise ModelError(f"not a frozen graph but {meaning}")
     graph = messages().GraphDef()
     try:
         graph.ParseFromString(data)
     except Exception as error:  # protobuf's errors have no public class here
+        _refuse_other_formats(data)
         raise ModelError(f"not a GraphDef, or a damaged one: {error}") from error
     if not graph.node:
+        _refuse_other_formats(data)
         raise ModelError(f"not a GraphDef: it has no nodes; if it is a SavedModel, {_FROZEN}")
     return graph
+
+
+def _refuse_other_formats(data: bytes) -> None:
+    """Name the format of data that is not a GraphDef.
+
+    Only asked of what cannot be parsed: a graph whose first node has 60 bytes begins with a newline
+    and a ``<``, as a web page may.
+    """
+    head = data[:32].lstrip()
+    for magic, meaning in _MAGIC.items():
+        if head.startswith(magic) and (len(magic) > 1 or head.isascii()):
+            raise ModelError(f"not a frozen graph but {meaning}")

@@ -136,14 +136,31 @@ def attention(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]
         expect_projection(node, inputs)
         heads = node.integer("num_heads")
         return [self_attention(node, _projected(node, inputs), heads, node.optional(inputs, 3))]
-    made, past = _split(node, _projected(node, inputs)), node.optional(inputs, 4)
+    x, weights, bias, mask, past, added = (node.optional(inputs, i) for i in range(6))
+    assert x is not None
+    assert weights is not None
+    return attended_to_itself(node, x, weights, bias, mask, past, added)
+
+
+def attended_to_itself(
+    node: NodeContext,
+    x: Instruction,
+    weights: Instruction,
+    bias: Instruction | None,
+    mask: Instruction | None,
+    past: Instruction | None,
+    added: Instruction | None = None,
+) -> list[Instruction]:
+    """Self-attention, and the keys and values up to now if that output is used."""
+    projected = _projected(node, [x, weights, *([] if bias is None else [bias])])
+    made = _split(node, projected)
     if past is not None:
         old = [_part(node, past, i) for i in range(2)]
         made.key = node.add("concat", old[0], made.key, axis=2)
         made.value = node.add("concat", old[1], made.value, axis=2)
-    mask = _padding_bias(node, node.optional(inputs, 3), made.lens(node), made.query.shape.type)
+    hidden = _padding_bias(node, mask, made.lens(node), made.query.shape.type)
     before = 0 if past is None else node.lens(past)[3]
-    outputs = [_attended(node, made, [node.optional(inputs, 5), mask], before)]
+    outputs = [_attended(node, made, [added, hidden], before)]
     if node.uses_output(1):
         both = [node.unsqueeze(v, 0) for v in (made.key, made.value)]
         outputs.append(node.add("concat", *both, axis=0))

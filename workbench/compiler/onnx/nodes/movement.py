@@ -96,7 +96,8 @@ def squeeze(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     axes, x = axes_of(node, inputs), inputs[0]
     open_ = [d for d in x.shape.dims or () if d.min <= 1 <= d.max and not d.is_fixed]
     if open_ and not axes:
-        x = node.literal(node.required_constant(x, "a value to squeeze without axes"))
+        what = f"a value {x.shape} to squeeze without axes, of which any length may be 1,"
+        x = node.literal(node.required_constant(x, what))
     return node.squeeze(node.standard(x), *axes)
 
 

@@ -26,7 +26,11 @@ _DIRECTIONS = {"forward", "reverse", "bidirectional"}
 @onnx_op("RNN", "GRU", "LSTM")
 def recurrent(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     """One operation for the network, and operations that pick its last outputs."""
-    kind = node.op_type
+    return network(node, node.op_type, inputs)
+
+
+def network(node: NodeContext, kind: str, inputs: list[Instruction]) -> list[Instruction]:
+    """A network of this kind with a node's attributes."""
     count = 8 if kind == "LSTM" else 6
     node.expect(inputs, 3, count)
     direction = node.text("direction", "forward").lower()
@@ -44,7 +48,7 @@ def recurrent(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]
         attributes["linear_before_reset"] = node.integer("linear_before_reset", 0)
     if kind == "LSTM":
         attributes["input_forget"] = node.integer("input_forget", 0)
-    operands = _operands(node, inputs, count)
+    operands = _operands(node, kind, inputs, count)
     every = node.add(kind.lower(), *operands, **attributes)
     outputs = [every, node.add("rnn_last_hs_output", every)]
     if kind == "LSTM":
@@ -66,13 +70,15 @@ def _hidden_size(node: NodeContext, weights: Instruction) -> int:
     return hidden
 
 
-def _operands(node: NodeContext, inputs: list[Instruction], count: int) -> list[Instruction]:
+def _operands(
+    node: NodeContext, kind: str, inputs: list[Instruction], count: int
+) -> list[Instruction]:
     """All operands, omitted ones as ``undefined``, with the sequence axis first."""
     operands = list(inputs)
     if len(operands) < count:
         operands += [node.add("undefined")] * (count - len(operands))
     if node.flag("layout"):
-        for i in (0, 5, 6) if node.op_type == "LSTM" else (0, 5):
+        for i in (0, 5, 6) if kind == "LSTM" else (0, 5):
             if not is_absent(operands[i]):
                 operands[i] = node.transpose(operands[i], 1, 0, 2)
     return operands

@@ -138,7 +138,14 @@ def softmax(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     axis = node.integer("axis", -1 if node.version >= 13 else 1)
     if node.op_type == "Softmax" and _is_pinned(x):
         return _in_steps(node, x, axis)
-    if node.version >= 13:
+    return softmax_along(node, x, axis, op, flat=node.version < 13)
+
+
+def softmax_along(
+    node: NodeContext, x: Instruction, axis: int, op: str = "softmax", *, flat: bool
+) -> Instruction:
+    """Softmax along an axis, or with ``flat`` over that axis and all later ones together."""
+    if not flat:
         return node.add(op, x, axis=axis)
     lens, rank = node.lens(x), x.shape.ndim
     front = rank if axis == rank else node.axis(axis, rank)
@@ -146,8 +153,8 @@ def softmax(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         return node.add(op, x, axis=axis)
     if node.is_empty(x):
         return x
-    flat = node.reshape(x, math.prod(lens[:front]), math.prod(lens[front:]))
-    return node.reshape(node.add(op, flat, axis=1), *lens)
+    rows = node.reshape(x, math.prod(lens[:front]), math.prod(lens[front:]))
+    return node.reshape(node.add(op, rows, axis=1), *lens)
 
 
 def _is_pinned(x: Instruction) -> bool:

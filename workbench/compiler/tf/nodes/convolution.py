@@ -37,8 +37,8 @@ def padding(node: NodeContext, x: Instruction, kernel: Ints, stride: Ints, dilat
         raise node.fail(f"padding={mode!r}; expected SAME, VALID or EXPLICIT")
     if mode == "VALID":
         return (0, 0)
-    totals = _totals(node.lens(x)[2:], kernel, stride, dilation)
-    return (*(t // 2 for t in totals), *(t - t // 2 for t in totals))
+    sums = totals(node.lens(x)[2:], kernel, stride, dilation)
+    return (*(t // 2 for t in sums), *(t - t // 2 for t in sums))
 
 
 def _explicit(node: NodeContext) -> Ints:
@@ -133,7 +133,7 @@ def conv2d_backprop_input(node: NodeContext, inputs: list[Instruction]) -> Instr
     kernel = node.lens(weights)[2:]
     made = node.add("convolution_backwards", x, weights, stride=stride, dilation=dilation)
     full = _front(node, wanted, kernel, stride, dilation)
-    return node.to_nhwc(_cut(node, made, full, wanted))
+    return node.to_nhwc(cut(node, made, full, wanted))
 
 
 def _front(node: NodeContext, lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
@@ -142,10 +142,10 @@ def _front(node: NodeContext, lens: Ints, kernel: Ints, stride: Ints, dilation: 
         return _explicit(node)[:2]
     if node.text("padding", "VALID") == "VALID":
         return (0, 0)
-    return tuple(t // 2 for t in _totals(lens, kernel, stride, dilation))
+    return tuple(t // 2 for t in totals(lens, kernel, stride, dilation))
 
 
-def _totals(lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> list[int]:
+def totals(lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> list[int]:
     """The total padding that gives one window per started stride."""
     return [
         max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
@@ -153,16 +153,17 @@ def _totals(lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> list[int]
     ]
 
 
-def _cut(node: NodeContext, made: Instruction, begins: Ints, wanted: Ints) -> Instruction:
+def cut(node: NodeContext, made: Instruction, begins: Ints, wanted: Ints) -> Instruction:
     """The part of a full result that starts at ``begins``, padded with zeros if it is too short."""
     lens = node.lens(made)[2:]
     missing = [max(0, b + w - n) for b, w, n in zip(begins, wanted, lens, strict=True)]
     if any(missing):
-        made = node.add("pad", made, pads=(0, 0, 0, 0, 0, 0, *missing))
+        made = node.add("pad", made, pads=(0,) * (4 + len(missing)) + tuple(missing))
     ends = tuple(b + w for b, w in zip(begins, wanted, strict=True))
-    if begins == (0, 0) and ends == node.lens(made)[2:]:
+    if not any(begins) and ends == node.lens(made)[2:]:
         return made
-    return node.add("slice", made, axes=(2, 3), starts=begins, ends=ends)
+    axes = tuple(range(2, 2 + len(wanted)))
+    return node.add("slice", made, axes=axes, starts=begins, ends=ends)
 
 
 @tf_op("AvgPool", "MaxPool")
@@ -183,14 +184,20 @@ def batch_norm(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     node.expect(inputs, 5)
     if node.flag("is_training", default=False):
         raise node.fail("is_training is set; expected a graph frozen for inference")
-    x = image(node, inputs[0])
+    x = inputs[0] if inputs[0].shape.ndim == 5 else image(node, inputs[0])
     small = node.scalar(x.shape.type, node.number("epsilon", 1e-4))
-    scale, bias, mean, variance = (node.unsqueeze(v, 1, 2) for v in _vectors(node, inputs[1:]))
+    scale, bias, mean, variance = (_beside(node, v, x) for v in _vectors(node, inputs[1:]))
     centred = node.common("sub", x, mean)
     inverse = node.add("rsqrt", node.common("add", variance, small))
     weight = node.common("mul", scale, inverse)
     made = node.common("add", node.common("mul", centred, weight), bias)
     return node.typed(node.to_nhwc(made), inputs[0].shape.type)
+
+
+def _beside(node: NodeContext, vector: Instruction, x: Instruction) -> Instruction:
+    """A vector of one element per channel, with axes of length 1 for those after the channels."""
+    is_last = node.is_nhwc and x.shape.ndim != 4
+    return vector if is_last else node.unsqueeze(vector, *range(1, x.shape.ndim - 1))
 
 
 def _vectors(node: NodeContext, inputs: Sequence[Instruction]) -> Sequence[Instruction]:

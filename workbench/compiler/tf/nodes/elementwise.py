@@ -28,7 +28,7 @@ UNCHANGED = (
 BINARY = {
     "Add": "add", "AddV2": "add", "Mul": "mul", "Pow": "pow", "SquaredDifference": "sqdiff",
     "Sub": "sub", "Div": "div", "RealDiv": "div", "TruncateDiv": "div", "TruncateMod": "fmod",
-    "FloorMod": "mod", "Maximum": "max", "Minimum": "min",
+    "FloorMod": "mod", "Maximum": "max", "Minimum": "min", "Atan2": "atan2",
 }  # fmt: skip
 COMPARED = {"Equal": "equal", "Greater": "greater", "Less": "less"}
 MANY = 5
