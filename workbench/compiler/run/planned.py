@@ -86,8 +86,7 @@ class PlannedInterpreter:
             _scope.reset(outer)
             buffers.release()
             self.idle.append(buffers)
-        shapes = [o.shape for o in self.program.outputs]
-        return as_results(outputs, shapes, checked.values())
+        return as_results(outputs, self.program.outputs, checked.values())
 
     def evaluate(self, module: Module, values: Sequence[Value]) -> list[Value]:
         """Run a module with values for its parameters, in the order of ``Module.parameters``."""

@@ -86,8 +86,7 @@ class Interpreter:
         finally:
             bound.reset(symbols)
         outputs = main.outputs
-        values, shapes = [known[o.id] for o in outputs], [o.shape for o in outputs]
-        return as_results(values, shapes, checked.values())
+        return as_results([known[o.id] for o in outputs], outputs, checked.values())
 
     def _call(self, module: Module, values: Sequence[Value], around: Known) -> list[Value]:
         ids = [i.id for i in module.parameters.values()]

@@ -12,6 +12,7 @@ from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Family, Value
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.buffers import Written
 from workbench.compiler.ops.compare import Where
 from workbench.compiler.run.failures import described, listed, place
 
@@ -63,17 +64,31 @@ def _lens(value: Value) -> tuple[int, ...] | None:
 
 
 def as_results(
-    values: Sequence[Value], shapes: Iterable[Shape], inputs: Iterable[Value]
+    values: Sequence[Value], outputs: Iterable[Instruction], inputs: Iterable[Value]
 ) -> list[Any]:
     """Values as a caller gets them, each in memory of its own, so that a caller may write to it.
 
+    A result that the program writes into a buffer stays in that buffer, which the caller may have given.
+
     Args:
         values: The results of a run.
-        shapes: Their shapes.
+        outputs: The instructions that computed them.
         inputs: The values of the parameters, whose memory is the caller's already.
     """
     memory = _Memory(inputs)
-    return [as_result(memory.own(v), shape) for v, shape in zip(values, shapes, strict=True)]
+    return [
+        as_result(value if _is_written(output) else memory.own(value), output.shape)
+        for value, output in zip(values, outputs, strict=True)
+    ]
+
+
+def _is_written(output: Instruction) -> bool:
+    """Whether a value, or the value it is a view of, was written into a buffer."""
+    while output.op.alias is not None and output.inputs:
+        if isinstance(output.op, Written):
+            return True
+        output = output.inputs[output.op.alias]
+    return False
 
 
 class _Memory:
