@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, Transform, Transforms
 
 Ints = tuple[int, ...]
+Chain = list[Transform]
+Lens = list[list[int]]
+"""The lens of the parts of each dimension."""
 
 
 def reshape(*dims: int) -> Transform:
@@ -116,3 +119,7 @@ def chains(draw: st.DrawFn) -> tuple[np.ndarray, Transforms]:
         chain.append(draw(steps(value.shape)))
         value = apply(value, chain[-1])
     return x, tuple(chain)
+
+
+def lens_of(found: Descriptor) -> Lens:
+    return [[p.len for p in dim] for dim in found.dims]

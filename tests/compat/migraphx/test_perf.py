@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.compiler.written_programs import negated_or_clipped
 from workbench.compat.migraphx.perf import (
     PerfReport,
     common_average,
@@ -99,15 +100,7 @@ def test_groups() -> None:
 
 
 def test_branches_are_timed_and_bodies_of_kernels_are_not_listed() -> None:
-    program = wb.Program()
-    main = program.main
-    condition = main.add_parameter("condition", Shape("bool", [1]))
-    x = main.add_parameter("x", Shape("float", [2]))
-    branches = [program.create_module(name) for name in ("yes", "no")]
-    for module, op in zip(branches, ("neg", "relu"), strict=True):
-        module.add_return(module.add(op, x))
-    chosen = main.add("if", condition, modules=branches)
-    main.add_return(main.add("get_tuple_elem", chosen, index=0))
+    program = negated_or_clipped()
     inputs = {"condition": np.array([True]), "x": np.ones(2, np.float32)}
     report = perf_report(program, inputs, 3)
     timed = {i.name for i in program.instructions if report.ms(i) > 0}

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.compiler.written_programs import negated_or_clipped
 from workbench.compat.migraphx.narration import kinds_of, narrate, statistics
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.tracing import Traced, run_trace, trace
@@ -52,16 +53,7 @@ def test_what_a_callback_raises_ends_the_run() -> None:
 
 
 def test_branches_are_heard_of() -> None:
-    program = wb.Program()
-    main = program.main
-    condition = main.add_parameter("condition", Shape("bool", [1]))
-    x = main.add_parameter("x", Shape("float", [2]))
-    branches = [program.create_module(name) for name in ("yes", "no")]
-    for module, op in zip(branches, ("neg", "relu"), strict=True):
-        module.add_return(module.add(op, x))
-    main.add_return(
-        main.add("get_tuple_elem", main.add("if", condition, modules=branches), index=0)
-    )
+    program = negated_or_clipped()
     found = trace(program, {"condition": np.array([False]), "x": -np.ones(2, np.float32)})
     assert [t.name for t in found] == ["@param", "@param", "relu", "if", "get_tuple_elem"]
 

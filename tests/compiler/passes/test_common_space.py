@@ -5,6 +5,7 @@ import pytest
 from hypothesis import assume, given
 
 from tests.compiler.chains import (
+    Chain,
     Ints,
     apply,
     chains,
@@ -16,9 +17,7 @@ from tests.compiler.chains import (
     unsqueeze,
 )
 from workbench.compiler.passes.shapes.transform.common_space import CommonSpace
-from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, Transform, Transforms
-
-Chain = list[Transform]
+from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, Transforms
 
 SPACES: list[tuple[Ints, Chain, Ints, list[Ints], list[Ints]]] = [
     (

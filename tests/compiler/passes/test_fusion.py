@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.compiler.written_programs import FUSED
 from workbench.compiler.builds.build import compile
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.dtypes import DType
@@ -85,30 +86,11 @@ def b() -> Builder:
 # The printed form
 
 
-DOUBLE_ADD = """\
-module: "main"
-z = @param:z -> float_type, {2, 3}, {3, 1}
-y = @param:y -> float_type, {2, 3}, {3, 1}
-x = @param:x -> float_type, {2, 3}, {3, 1}
-@3 = pointwise(x,y,z), [main:pointwise0] -> float_type, {2, 3}, {3, 1}
-@4 = @return(@3)
-
-module: "main:pointwise0"
-main:pointwise0:x2 = @param:x2 -> float_type, {1}, {0}
-main:pointwise0:x1 = @param:x1 -> float_type, {1}, {0}
-main:pointwise0:x0 = @param:x0 -> float_type, {1}, {0}
-main:pointwise0:@3 = add(main:pointwise0:x0,main:pointwise0:x1) -> float_type, {1}, {0}
-main:pointwise0:@4 = add(main:pointwise0:@3,main:pointwise0:x2) -> float_type, {1}, {0}
-main:pointwise0:@5 = @return(main:pointwise0:@4)
-
-"""
-
-
 def test_it_prints_as_migraphx_does(b: Builder):
     x, y, z = (b.parameter(n, (2, 3)) for n in "xyz")
     program = b.finish(b("add", b("add", x, y), z))
     FusePointwise().apply(program)
-    assert str(program).rstrip() == DOUBLE_ADD.rstrip()
+    assert str(program).rstrip() == FUSED.rstrip()
 
 
 def test_names_of_reduce_bodies_join(b: Builder):

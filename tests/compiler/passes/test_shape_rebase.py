@@ -8,25 +8,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.compiler.chains import (
+    Chain,
     Ints,
+    Lens,
     apply,
     chains,
     descriptor,
+    lens_of,
     repeat,
     reshape,
     squeeze,
     transpose,
     unsqueeze,
 )
-from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, Transform
-
-Chain = list[Transform]
-Lens = list[list[int]]
-
-
-def lens_of(found: Descriptor) -> Lens:
-    return [[p.len for p in dim] for dim in found.dims]
-
+from workbench.compiler.passes.shapes.transform.descriptor import Descriptor
 
 REBASED: list[tuple[Ints, Chain, Ints, bool, Lens, Chain]] = [
     (

@@ -5,10 +5,13 @@ import pytest
 from hypothesis import assume, given
 
 from tests.compiler.chains import (
+    Chain,
     Ints,
+    Lens,
     apply,
     broadcast,
     chains,
+    lens_of,
     repeat,
     reshape,
     squeeze,
@@ -17,21 +20,12 @@ from tests.compiler.chains import (
 )
 from workbench.compiler.passes.shapes.transform.descriptor import (
     Descriptor,
-    Transform,
     Transforms,
     canonical,
     cost,
     simplified_chain,
 )
 from workbench.compiler.passes.shapes.transform.parts import Part, common_dims
-
-Chain = list[Transform]
-Lens = list[list[int]]
-
-
-def lens_of(found: Descriptor) -> Lens:
-    return [[p.len for p in dim] for dim in found.dims]
-
 
 # What is recorded of each operation
 

@@ -5,30 +5,13 @@ import pytest
 from hypothesis import given
 
 from tests.compiler.programs import programs
+from tests.compiler.written_programs import FUSED
 from workbench.compiler.errors import TextError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.text import printing as text
 from workbench.compiler.text.parsing import parse_shape
-
-FUSED = """\
-module: "main"
-z = @param:z -> float_type, {2, 3}, {3, 1}
-y = @param:y -> float_type, {2, 3}, {3, 1}
-x = @param:x -> float_type, {2, 3}, {3, 1}
-@3 = pointwise(x,y,z), [main:pointwise0] -> float_type, {2, 3}, {3, 1}
-@4 = @return(@3)
-
-module: "main:pointwise0"
-main:pointwise0:x2 = @param:x2 -> float_type, {1}, {0}
-main:pointwise0:x1 = @param:x1 -> float_type, {1}, {0}
-main:pointwise0:x0 = @param:x0 -> float_type, {1}, {0}
-main:pointwise0:@3 = add(main:pointwise0:x0,main:pointwise0:x1) -> float_type, {1}, {0}
-main:pointwise0:@4 = add(main:pointwise0:@3,main:pointwise0:x2) -> float_type, {1}, {0}
-main:pointwise0:@5 = @return(main:pointwise0:@4)
-
-"""
 
 
 def test_a_fused_program_reads_and_prints_the_same():
