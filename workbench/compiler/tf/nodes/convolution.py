@@ -14,13 +14,13 @@ KCXY = (3, 2, 0, 1)
 Ints = tuple[int, ...]
 
 
-def spatial(node: NodeContext, name: str) -> Ints:
-    """The entries for height and width of a list of four."""
-    values = node.integers(name, ()) or (1, 1, 1, 1)
-    if len(values) != 4:
-        raise node.fail(f"{name} has {len(values)} values; expected 4")
-    found = values[1:3] if node.is_nhwc else values[2:]
-    rest = (values[0], values[3] if node.is_nhwc else values[1])
+def spatial(node: NodeContext, name: str, axes: int = 2) -> Ints:
+    """The entries for the spatial axes of a list that has the batch and the channels too."""
+    values = node.integers(name, ()) or (1,) * (axes + 2)
+    if len(values) != axes + 2:
+        raise node.fail(f"{name} has {len(values)} values; expected {axes + 2}")
+    found = values[1:-1] if node.is_nhwc else values[2:]
+    rest = (values[0], values[-1] if node.is_nhwc else values[1])
     if rest != (1, 1) or min(found) < 1:
         raise node.fail(
             f"{name} {list(values)}; expected 1 for batch and channels, and positive values"
@@ -28,17 +28,29 @@ def spatial(node: NodeContext, name: str) -> Ints:
     return found
 
 
-def padding(node: NodeContext, x: Instruction, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
-    """Begins, then ends, of height and width; two zeros for none."""
+def padding(node: NodeContext, lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
+    """Begins, then ends, of the spatial axes of an input of these lens; one zero each for none."""
     mode = node.text("padding", "VALID")
-    if mode == "EXPLICIT":
+    explicit = len(lens) == 2  # TensorFlow has it for images only
+    if explicit and mode == "EXPLICIT":
         return _explicit(node)
     if mode not in {"SAME", "VALID"}:
-        raise node.fail(f"padding={mode!r}; expected SAME, VALID or EXPLICIT")
+        known = "SAME, VALID or EXPLICIT" if explicit else "SAME or VALID"
+        raise node.fail(f"padding={mode!r}; expected {known}")
     if mode == "VALID":
-        return (0, 0)
-    sums = totals(node.lens(x)[2:], kernel, stride, dilation)
+        return (0,) * len(lens)
+    sums = totals(lens, kernel, stride, dilation)
     return (*(t // 2 for t in sums), *(t - t // 2 for t in sums))
+
+
+def groups(node: NodeContext, x: Instruction, weights: Instruction) -> int:
+    """The groups of channels of an input with its channels first, each as wide as the kernel."""
+    channels, wanted = node.lens(x)[1], node.lens(weights)[1]
+    if wanted == 0 or channels % wanted:
+        raise node.fail(
+            f"{channels} channels and a kernel for {wanted}; expected a multiple of the kernel's"
+        )
+    return channels // wanted
 
 
 def _explicit(node: NodeContext) -> Ints:
@@ -75,19 +87,14 @@ def conv2d(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     stride, dilation = spatial(node, "strides"), spatial(node, "dilations")
     x = image(node, inputs[0])
     weights = _kernel(node, inputs[1], *KCXY)
-    channels, wanted = node.lens(x)[1], node.lens(weights)[1]
-    if wanted == 0 or channels % wanted:
-        raise node.fail(
-            f"{channels} channels and a kernel for {wanted}; expected a multiple of the kernel's"
-        )
     made = node.add(
         "convolution",
         x,
         weights,
-        padding=padding(node, x, node.lens(weights)[2:], stride, dilation),
+        padding=padding(node, node.lens(x)[2:], node.lens(weights)[2:], stride, dilation),
         stride=stride,
         dilation=dilation,
-        group=channels // wanted,
+        group=groups(node, x, weights),
     )
     return node.to_nhwc(made)
 
@@ -101,7 +108,7 @@ def depthwise(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     height, width, channels, multiplier = node.lens(inputs[1])
     # Results are ordered by channel; with a multiplier of 1, MIGraphX's axis order is equivalent.
     weights = _kernel(node, inputs[1], *(KCXY if multiplier == 1 else (2, 3, 0, 1)))
-    pads = padding(node, x, (height, width), stride, dilation)
+    pads = padding(node, node.lens(x)[2:], (height, width), stride, dilation)
     if pads[:2] == pads[2:]:
         pads = pads[:2]
     if len(pads) == 4:
@@ -173,7 +180,7 @@ def pool(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     stride, lengths = spatial(node, "strides"), spatial(node, "ksize")
     x = image(node, inputs[0])
     mode = "max" if node.op_type == "MaxPool" else "average"
-    pads = padding(node, x, lengths, stride, (1, 1))
+    pads = padding(node, node.lens(x)[2:], lengths, stride, (1, 1))
     made = node.add("pooling", x, mode=mode, padding=pads, stride=stride, lengths=lengths)
     return node.to_nhwc(made)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.tf.context import NodeContext
-from workbench.compiler.tf.nodes.convolution import Ints, cut, totals
+from workbench.compiler.tf.nodes.convolution import cut, groups, padding, spatial
 from workbench.compiler.tf.registry import tf_op
 
 TO_NCDHW = (0, 4, 1, 2, 3)
@@ -30,46 +30,20 @@ def _kernel(node: NodeContext, value: Instruction) -> Instruction:
     return node.transpose(value, *KERNEL)
 
 
-def _spatial(node: NodeContext, name: str) -> Ints:
-    """The entries for depth, height and width of a list of five."""
-    values = node.integers(name, ()) or (1,) * 5
-    if len(values) != 5:
-        raise node.fail(f"{name} has {len(values)} values; expected 5")
-    found = values[1:4] if node.is_nhwc else values[2:]
-    rest = (values[0], values[4] if node.is_nhwc else values[1])
-    if rest != (1, 1) or min(found) < 1:
-        raise node.fail(
-            f"{name} {list(values)}; expected 1 for batch and channels, and positive values"
-        )
-    return found
-
-
-def _padding(node: NodeContext, lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
-    """Begins, then ends, of the spatial axes of these lens."""
-    mode = node.text("padding", "VALID")
-    if mode not in {"SAME", "VALID"}:
-        raise node.fail(f"padding={mode!r}; expected SAME or VALID")
-    if mode == "VALID":
-        return (0,) * 6
-    sums = totals(lens, kernel, stride, dilation)
-    return (*(t // 2 for t in sums), *(t - t // 2 for t in sums))
-
-
 @tf_op("Conv3D")
 def conv3d(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A convolution, perhaps grouped."""
     node.expect(inputs, 2)
-    stride, dilation = _spatial(node, "strides"), _spatial(node, "dilations")
+    stride, dilation = spatial(node, "strides", 3), spatial(node, "dilations", 3)
     x, weights = _first(node, inputs[0]), _kernel(node, inputs[1])
-    channels, wanted = node.lens(x)[1], node.lens(weights)[1]
-    if wanted == 0 or channels % wanted:
-        raise node.fail(
-            f"{channels} channels and a kernel for {wanted}; expected a multiple of the kernel's"
-        )
-    pads = _padding(node, node.lens(x)[2:], node.lens(weights)[2:], stride, dilation)
-    group = channels // wanted
     made = node.add(
-        "convolution", x, weights, padding=pads, stride=stride, dilation=dilation, group=group
+        "convolution",
+        x,
+        weights,
+        padding=padding(node, node.lens(x)[2:], node.lens(weights)[2:], stride, dilation),
+        stride=stride,
+        dilation=dilation,
+        group=groups(node, x, weights),
     )
     return _back(node, made)
 
@@ -78,7 +52,7 @@ def conv3d(node: NodeContext, inputs: list[Instruction]) -> Instruction:
 def conv3d_backprop_input(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A transposed convolution, cut or padded to the given lens."""
     node.expect(inputs, 3)
-    stride, dilation = _spatial(node, "strides"), _spatial(node, "dilations")
+    stride, dilation = spatial(node, "strides", 3), spatial(node, "dilations", 3)
     sizes = node.constant_ints(inputs[0], "the lens of the result")
     if len(sizes) != 5:
         raise node.fail(f"lens {list(sizes)} of the result; expected 5")
@@ -87,7 +61,7 @@ def conv3d_backprop_input(node: NodeContext, inputs: list[Instruction]) -> Instr
     made = node.add(
         "convolution_backwards", x, weights, padding=(0,) * 3, stride=stride, dilation=dilation
     )
-    begins = _padding(node, wanted, node.lens(weights)[2:], stride, dilation)[:3]
+    begins = padding(node, wanted, node.lens(weights)[2:], stride, dilation)[:3]
     return _back(node, cut(node, made, begins, wanted))
 
 
@@ -95,13 +69,13 @@ def conv3d_backprop_input(node: NodeContext, inputs: list[Instruction]) -> Instr
 def pool3d(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """The mean or the maximum of windows."""
     node.expect(inputs, 1)
-    stride, lengths = _spatial(node, "strides"), _spatial(node, "ksize")
+    stride, lengths = spatial(node, "strides", 3), spatial(node, "ksize", 3)
     x = _first(node, inputs[0])
     made = node.add(
         "pooling",
         x,
         mode="max" if node.op_type == "MaxPool3D" else "average",
-        padding=_padding(node, node.lens(x)[2:], lengths, stride, (1,) * 3),
+        padding=padding(node, node.lens(x)[2:], lengths, stride, (1,) * 3),
         stride=stride,
         lengths=lengths,
         dilations=(1,) * 3,
