@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -88,11 +87,6 @@ class Lowered:
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.rows)
-
-    @cached_property
-    def by_id(self) -> dict[int, LoweredRow]:
-        """The rows by the instruction's id."""
-        return {row.id: row for row in self.rows}
 
     @property
     def summary(self) -> str:
