@@ -3,7 +3,6 @@
 import io
 import unittest
 import warnings
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -92,16 +91,18 @@ def test_cases(backend: type[Backend], **options: Any) -> dict[str, type[unittes
     return groups
 
 
-def cases(backend: type[Backend], **options: Any) -> Iterator[Case]:
-    """Every case that a CPU runs, none marked."""
+@cache
+def cases(backend: type[Backend], **options: Any) -> tuple[Case, ...]:
+    """Every case that a CPU runs, none marked. The suite asks the backend for its devices by each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         suite = onnx.backend.test.BackendTest(configured(backend, **options), __name__)
-    for kind, group in suite.test_cases.items():
-        short = kind.removeprefix("OnnxBackend").removesuffix("ModelTest")
-        for name in unittest.TestLoader().getTestCaseNames(group):
-            if name.endswith("_cpu"):
-                yield Case(short, name, group(name))
+    return tuple(
+        Case(kind.removeprefix("OnnxBackend").removesuffix("ModelTest"), name, group(name))
+        for kind, group in suite.test_cases.items()
+        for name in unittest.TestLoader().getTestCaseNames(group)
+        if name.endswith("_cpu")
+    )
 
 
 def outcome(case: Case) -> str | None:

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.gpu.harness import built, together
+from tests.gpu.harness import as_built, together
 from tests.models.registry import MODELS, Model
 from workbench.compiler.arrays.metrics import difference, program_tolerance
 from workbench.compiler.ir.program import Program
 from workbench.compiler.onnx import parse_onnx
 from workbench.gpu.code.objects import read_code_object
-from workbench.gpu.code.saved import saved_kernels
 from workbench.gpu.devices.base import Device
 from workbench.gpu.devices.registry import compiler_for
 from workbench.gpu.lowering.lower import lower
@@ -41,8 +40,7 @@ def test_a_model_gives_what_the_reference_gives(name: str, fused: bool, device: 
     disable = () if fused else ("fusion",)
     build = wb.compile(program, target="gpu", device=device.spec, disable=disable)
     if not (fused and name == AS_USERS):
-        plan = build.runner.plan()
-        build.runner.trust(saved_kernels(plan, device.compiler, built([plan], device)))
+        as_built(build, device)
     wanted = wb.compile(program, target="ref").run(inputs)
     found = build.run(inputs)
     limit = program_tolerance(program)

@@ -1,6 +1,7 @@
 """Reads a project's own files: what the rules of the house look at."""
 
 import ast
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -9,15 +10,13 @@ SKIPPED = {"build", "dist", "node_modules", "golden"}
 
 
 def files(root: Path, *suffixes: str, under: tuple[str, ...] = ("",)) -> list[Path]:
-    """The files with one of the suffixes, in order; hidden and built folders are left out."""
+    """The files with one of the suffixes, in order; hidden and built folders are not entered."""
     found: set[Path] = set()
-    for folder in under:
-        found.update(p for p in (root / folder).rglob("*") if p.suffix in suffixes and p.is_file())
-    return sorted(p for p in found if not _left_out(p.relative_to(root)))
-
-
-def _left_out(path: Path) -> bool:
-    return any(part in SKIPPED or part.startswith(".") for part in path.parts[:-1])
+    for place in under:
+        for folder, folders, names in os.walk(root / place):
+            folders[:] = [f for f in folders if f not in SKIPPED and not f.startswith(".")]
+            found.update(Path(folder, name) for name in names if name.endswith(suffixes))
+    return sorted(found)
 
 
 def text(path: Path) -> str:

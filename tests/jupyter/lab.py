@@ -27,6 +27,8 @@ QUIET = {
 START_SECONDS = 90
 OPEN_MS = 60_000
 RUN_MS = 180_000
+POLLING_MS = 100
+"""Instead of each frame, of which the page would then draw sixty a second, and serialize all cells."""
 PICTURES = Path(__file__).parents[2] / "build" / "pictures"
 RESTS = """() => {
   const app = window.jupyterapp, panel = app?.shell?.currentWidget;
@@ -67,13 +69,13 @@ class Notebook:
     def run_all(self) -> None:
         """Runs every cell and waits until the kernel rests."""
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(RAN, timeout=RUN_MS)
+        self.page.wait_for_function(RAN, timeout=RUN_MS, polling=POLLING_MS)
         self.rest()
 
     def rest(self, milliseconds: int = RUN_MS) -> None:
         """Waits until the kernel rests."""
         try:
-            self.page.wait_for_function(RESTS, timeout=milliseconds)
+            self.page.wait_for_function(RESTS, timeout=milliseconds, polling=POLLING_MS)
         except TimeoutError as error:
             PICTURES.mkdir(parents=True, exist_ok=True)
             self.page.screenshot(path=PICTURES / "not-at-rest.png")

@@ -1,5 +1,6 @@
 """Values without dimensions: a shape of their own, through text, files, every operation and every target."""
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.compiler.variants import (
     said,
     shapes,
 )
+from tests.gpu.harness import as_built
 from workbench.compiler.errors import ShapeError
 from workbench.compiler.files.mxr import files as mxr
 from workbench.compiler.ir.argument import Argument
@@ -26,6 +28,7 @@ from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.text.parsing import parse
+from workbench.gpu.devices.registry import device
 
 TARGETS = ["ref", "cpu", "gpu"]
 RANK_0 = Shape("float")
@@ -125,7 +128,10 @@ def test_operations_compute_it_alike_on_every_target(kind: str, target: str):
             program.main.add(op, *[program.main.add_parameter(n, x.shape) for n, x in pairs])
         )
     program.main.add_return(*made)
-    found = wb.compile(program, target).run(given).values()
+    build = wb.compile(program, target)
+    if target == "gpu":
+        as_built(build, device(os.environ.get("WORKBENCH_DEVICE")))
+    found = build.run(given).values()
     for value, instruction, (op, operands) in zip(found, made, uses, strict=True):
         (wanted,) = computed(op, operands, instruction.shape)
         assert value.shape == instruction.shape.lens, said(op, operands)

@@ -83,6 +83,17 @@ def test_windows_in_the_padding_alone_give_what_the_reference_does(device: Devic
     expect_agreement(device, MaxPoolIndices(**one), x)
 
 
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 7])
+def test_the_norm_of_a_whole_number_is_the_number(order: int, device: Device):
+    one = {"padding": (0,), "stride": (1,), "lengths": (1,), "dilations": (1,)}
+    op = Pooling(PoolingMode.LPNORM, **one, lp_order=order)
+    x = np.arange(-127, 128).astype(np.int8).reshape(1, 1, -1)
+    values, _ = run_one(op, [Operand(x, DType.INT8)], device)
+    wanted = abs(x)
+    np.testing.assert_array_equal(values[0], wanted)
+    np.testing.assert_array_equal(op.compute(x), wanted)
+
+
 @pytest.mark.parametrize("type", [DType.FLOAT, DType.HALF, DType.DOUBLE])
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_neighbouring_channels_normalise_as_in_the_reference(

@@ -137,13 +137,17 @@ class Pooling(Operation):
             total = _pooled(wide, window, np.add, 0)
             total /= self._counts(window).astype(total.dtype)
             return rounded(total, x.dtype)
-        return rounded(self._norm(wide, window), x.dtype)
+        return rounded(self._norm(wide, window, x.dtype.kind in "biu"), x.dtype)
 
-    def _norm(self, x: Array, window: Window) -> Array:
+    def _norm(self, x: Array, window: Window, whole: bool) -> Array:
+        """The norm of each window; of whole numbers, one that is whole is exact, for it is truncated."""
         if self.lp_order == 0:
             return np.ones((*x.shape[:2], *window.output), x.dtype)
         power = x.dtype.type(self.lp_order)
-        return _pooled(np.abs(x) ** power, window, np.add, 0) ** (1 / power)
+        total: Array = _pooled(np.abs(x) ** power, window, np.add, 0)
+        norm: Array = total ** (1 / power)
+        near = np.rint(norm)
+        return np.where(near**power == total, near, norm) if whole else norm
 
     def _counts(self, window: Window) -> Array:
         """The number of elements in each mean; 1 for an empty window, as its sum is 0."""

@@ -87,9 +87,14 @@ def possible_changes(pass_: Pass, program: Program) -> DataFrame:
     """Every edit that a pass could begin with, as a table; the program is not changed."""
     import pandas as pd  # noqa: PLC0415
 
-    rows = [row for one in _passes(pass_) for row in _changes(one, program)]
+    rows = changes(pass_, program)
     columns = ["pass", "instruction", "text", "rule", "law", "place"]
     return pd.DataFrame(rows, columns=pd.Index(columns))
+
+
+def changes(pass_: Pass, program: Program) -> list[tuple[Any, ...]]:
+    """The rows of ``possible_changes``."""
+    return [row for one in _passes(pass_) for row in _changes(one, program)]
 
 
 def _passes(pass_: Pass) -> list[Pass]:

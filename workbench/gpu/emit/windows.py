@@ -126,17 +126,24 @@ def _count(t: Tensors, op: Pooling, window: Window, index: Indices) -> str:
 
 
 def _norm(t: Tensors, i: Instruction, order: int, window: Window, index: Indices) -> Scalar:
+    """The norm of a window; of whole numbers, one that is whole is exact, for it is truncated."""
     type = i.shape.type
     if order == 0:
         return number(1, type)
-    work = real_type(type)
-    power, root = number(order, work).text, number(1 / order, work).text
-    terms = {1: "fabs({0})", 2: "{0} * {0}"}
-    term = terms.get(order, f"pow(fabs({{0}}), {power})")
+    work, whole = real_type(type), type.is_integral
+    term = {1: "fabs({0})", 2: "{0} * {0}"}.get(order, _power("fabs({0})", order, work, whole))
     total = _total(t, i, window, index, term).text
-    roots = {1: total, 2: f"sqrt({total})"}
-    norm = t.w.let(c_type(work), roots.get(order, f"pow({total}, {root})"))
+    root = f"pow({total}, {number(1 / order, work).text})"
+    norm = t.w.let(c_type(work), {1: total, 2: f"sqrt({total})"}.get(order, root))
+    if whole and order > 2:
+        near = t.w.let(c_type(work), f"rint({norm})")
+        norm = f"({_power(near, order, work, whole)} == {total} ? {near} : {norm})"
     return finished(t.w, Scalar(norm, work), type)
+
+
+def _power(base: str, order: int, work: DType, whole: bool) -> str:
+    raised = f"pow({base}, {number(order, work).text})"
+    return f"rint({raised})" if whole else raised
 
 
 @value_of(MaxPoolIndices)
