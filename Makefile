@@ -71,7 +71,7 @@ format: $(VENV)/.dev ## format the code and fix what the linter can
 golden: $(VENV)/.dev ## rewrite the golden transcripts from what the code prints now
 	$(PYTEST) -q -n $(WORKERS) -m 'not models and not gpu and not tensorflow and not browser and not jupyter' --update-golden $(ARGS)
 
-nightly: $(VENV)/.dev ## property tests with many more examples
+nightly: $(VENV)/.dev ## property tests and random models with many more examples
 	$(PYTEST) -n $(WORKERS) -m 'not models and not gpu and not tensorflow' --hypothesis-profile=deep $(ARGS)
 
 newest: ## run all tests on the newest Python that is installed, in build/newest

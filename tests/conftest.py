@@ -1,5 +1,6 @@
 """Fixtures of all tests: golden transcripts, hypothesis profiles, a seed, and the ban on silent skips."""
 
+import gc
 import os
 import secrets
 import shutil
@@ -56,6 +57,14 @@ def pytest_configure() -> None:
     """One seed and one folder of compiled kernels for all processes of a run."""
     os.environ.setdefault("WORKBENCH_CACHE", str(ROOT / "build" / "cache"))
     os.environ.setdefault("WORKBENCH_TEST_SEED", str(secrets.randbelow(1 << 32)))
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what collection made, which all lives on, out of garbage collections: an eighth of the time."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_report_header() -> str:

@@ -40,6 +40,16 @@ LIST = [*LENGTHS, node("Unsqueeze", ["n", "axis"], ["u"])]
 
 # Nodes, inputs, initializers, outputs, ranges of inputs.
 CASES = {
+    "a vector of one reduced to a value, and a vector again": (
+        [
+            node("ArgMin", ["x"], ["a"], keepdims=0), node("Add", ["a", "a"], ["b"]),
+            node("Reshape", ["b", "d"], ["y"]),
+        ],
+        {"x": V[:1]}, {"d": np.array([1])}, "y", {},
+    ),
+    "a row of what has no element": (
+        [node("Gather", ["x", "i"], ["y"])], {"x": np.zeros((3, 1, 0), F)}, {"i": INDEX}, "y", {},
+    ),
     "an input and an output": ([node("Exp", ["x"], ["y"])], {"x": ONE}, {}, "y", {}),
     "the shape of an expanded value": (
         [node("Expand", ["x", "d"], ["y"]), node("Shape", ["y"], ["s"])],

@@ -20,6 +20,7 @@ from tests.compiler.chains import (
 )
 from workbench.compiler.passes.shapes.transform.descriptor import (
     Descriptor,
+    Transform,
     Transforms,
     canonical,
     cost,
@@ -101,6 +102,15 @@ def test_what_is_recorded(lens: Ints, chain: Chain, sizes: Lens, axes: list[list
 def test_lens_that_do_not_factor_have_no_descriptor():
     assert Descriptor.of((2, 3, 5), (reshape(10, 3),)) is None
     assert Descriptor.of((0, 3), (transpose(1, 0),)) is None
+
+
+def test_axes_that_are_all_squeezed_have_no_descriptor_until_one_is_back():
+    squeeze = Transform("squeeze", (0, 1))
+    assert Descriptor.of((1, 1), (squeeze,)) is None
+    found = Descriptor.of((1, 1), (squeeze, Transform("multibroadcast", (3,))))
+    assert found is not None
+    assert found.lens == (3,)
+    assert Descriptor.of((), ()) is not None
 
 
 def test_parts_of_a_dimension_are_joined_or_dropped():

@@ -52,6 +52,14 @@ class Rewriter:
         """Insert an instruction before the root."""
         return self.module.insert(self.before, op, *inputs, modules=modules, **attributes)
 
+    def reshape(self, x: Instruction, lens: Sequence[int]) -> Instruction:
+        """A value with these lens; one without elements is a literal, for to ``reshape`` a 0 is a copy."""
+        if 0 in lens and x.shape.dims is None:
+            return self.literal(
+                Argument(Shape(x.shape.type, lens), np.empty(0, x.shape.type.numpy))
+            )
+        return self("reshape", x, dims=tuple(lens))
+
     def literal(self, value: Any) -> Instruction:
         """Add a literal to the module."""
         return self.module.add_literal(value)

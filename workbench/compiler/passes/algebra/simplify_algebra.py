@@ -232,7 +232,7 @@ def find_zero_ops(b: Rewriter) -> Instruction | Decline:
             "the result is NaN where the other operand is NaN, infinite or a zero divisor"
         )
     zero = b.root.inputs[_zero_operand(b.root) or 0]
-    return b("reshape", zero, dims=b.root.shape.lens) if zero.shape.is_scalar else zero
+    return b.reshape(zero, b.root.shape.lens) if zero.shape.is_scalar else zero
 
 
 @rule(op("div", moving("x"), constant("c")).when(_is_float))

@@ -22,8 +22,8 @@ def find_1x1_convolution(b: Rewriter, x: Instruction, w: Instruction) -> Instruc
     lens = b.root.shape.lens
     batch, outputs, inputs = lens[0], lens[1], x.shape.lens[1]
     weights = spread(b, flat, (batch, outputs, inputs))
-    columns = b("reshape", x, dims=(batch, inputs, prod(x.shape.lens[2:])))
-    return b("reshape", b("dot", weights, columns), dims=lens)
+    columns = b.reshape(x, (batch, inputs, prod(x.shape.lens[2:])))
+    return b.reshape(b("dot", weights, columns), lens)
 
 
 def _not_product(root: Instruction, w: Instruction) -> str:

@@ -75,14 +75,14 @@ def find_resize(b: Rewriter, x: Instruction) -> Instruction | Decline:
 def _nearest(b: Rewriter, x: Instruction, resize: Resize) -> Instruction:
     """A gather at the indices that resizing the element numbers gives."""
     places = resize.compute(np.arange(x.shape.elements, dtype=np.int32).reshape(x.shape.lens))
-    flat = b("reshape", x, dims=(x.shape.elements,))
+    flat = b.reshape(x, (x.shape.elements,))
     return b("gather", flat, b.literal(places), axis=0)
 
 
 def _linear(b: Rewriter, x: Instruction, where: dict[int, Array]) -> Instruction:
     """Gather both neighbours along every resized axis, then interpolate axis by axis."""
     lens, kind = b.root.shape.lens, x.shape.type.numpy
-    flat = b("reshape", x, dims=(x.shape.elements,))
+    flat = b.reshape(x, (x.shape.elements,))
     data = b("gather", flat, b.literal(_neighbours(x.shape.lens, lens, where)), axis=0)
     first = lens[0] << len(where)
     for axis, at in reversed(where.items()):

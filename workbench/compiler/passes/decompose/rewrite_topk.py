@@ -60,9 +60,9 @@ def _in_parts(b: Rewriter, x: Instruction, topk: TopK, groups: int) -> Instructi
     grouped = (*lens[:axis], groups, n // groups, *lens[axis + 1 :])
     joined = (*lens[:axis], topk.k * groups, *lens[axis + 1 :])
     places = b.literal(np.arange(n, dtype=np.uint16 if n < 65536 else np.uint32))
-    places = b("reshape", b("broadcast", places, axis=axis, out_lens=lens), dims=grouped)
-    parts = b(replace(topk, axis=axis + 1), b("reshape", x, dims=grouped), places)
-    found = [b("reshape", b("get_tuple_elem", parts, index=i), dims=joined) for i in (0, 1)]
+    places = b.reshape(b("broadcast", places, axis=axis, out_lens=lens), grouped)
+    parts = b(replace(topk, axis=axis + 1), b.reshape(x, grouped), places)
+    found = [b.reshape(b("get_tuple_elem", parts, index=i), joined) for i in (0, 1)]
     return b(topk, *found)
 
 

@@ -221,9 +221,9 @@ def _repeated(b: Rewriter, value: Instruction, lens: Sequence[int], axis: int) -
     """A broadcast of one value to all elements, or of several along an axis."""
     shape = value.shape
     if shape.elements == 1:
-        value = value if shape.ndim <= len(lens) else b("reshape", value, dims=(1,))
+        value = value if shape.ndim <= len(lens) else b.reshape(value, (1,))
         return b("multibroadcast", value, out_lens=tuple(lens))
-    value = value if shape.ndim == 1 else b("reshape", value, dims=(shape.elements,))
+    value = value if shape.ndim == 1 else b.reshape(value, (shape.elements,))
     return b("broadcast", value, axis=axis, out_lens=tuple(lens))
 
 

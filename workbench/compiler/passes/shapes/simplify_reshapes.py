@@ -68,7 +68,7 @@ def find_flatten(b: Rewriter, root: Instruction, x: Instruction) -> Instruction 
     """flatten(x) → reshape(x)"""
     if 0 in root.shape.lens:
         return Decline("a length is 0, which in a reshape means the input's own length")
-    return b("reshape", x, dims=root.shape.lens)
+    return b.reshape(x, root.shape.lens)
 
 
 @register

@@ -150,12 +150,10 @@ def find_conv_broadcast_input(
     if any(map(sum, pads)):
         return _bordered(b, conv, input, w, pads)
     spatial = tuple(range(2, w.shape.ndim))
-    sums = b("reshape", b("reduce_sum", w, axes=spatial), dims=w.shape.lens[:2])
+    sums = b.reshape(b("reduce_sum", w, axes=spatial), w.shape.lens[:2])
     turned = b("transpose", sums, permutation=(1, 0))
-    if x.shape.ndim == 1 and n == 1:
-        flat = b("unsqueeze", x, axes=(0,))
-    else:
-        flat = b("reshape", x, dims=(n, channels))
+    lone = x.shape.ndim == 1 and n == 1
+    flat = b("unsqueeze", x, axes=(0,)) if lone else b.reshape(x, (n, channels))
     values = b("unsqueeze", b("dot", flat, turned), axes=spatial)
     return b(Multibroadcast(out_lens=conv.shape.lens), values)
 

@@ -334,7 +334,7 @@ def find_split_reshape(
         return Decline(plan)
     lens, axis, bounds = plan
     b.before = x.following
-    whole = b("reshape", x, dims=lens)
+    whole = b.reshape(x, lens)
     come_from(whole, alike)
     for one, (start, end) in zip(alike, bounds, strict=True):
         b.before = one

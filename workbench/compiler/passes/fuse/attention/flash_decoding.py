@@ -169,12 +169,12 @@ def _split_inputs(
     queries, keys, values_ = values
     rank = queries.shape.ndim
     lens = shapes[1].lens
-    apart = b("reshape", keys, dims=(*lens[:-3], lens[-2], lens[-3], lens[-1]))
+    apart = b.reshape(keys, (*lens[:-3], lens[-2], lens[-3], lens[-1]))
     turned = (*range(rank - 2), rank - 1, rank - 2, rank)
     return [
         spread(b, b("unsqueeze", queries, axes=(rank - 2,)), shapes[0].lens),
         b("transpose", apart, permutation=turned),
-        b("reshape", values_, dims=shapes[2].lens),
+        b.reshape(values_, shapes[2].lens),
     ]
 
 

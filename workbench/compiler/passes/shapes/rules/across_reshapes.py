@@ -152,10 +152,8 @@ def find_reshape_cont(b: Rewriter, root: Instruction) -> Instruction | Decline:
         return Decline(
             f"{view.name} #{view.id} repeats elements: reshaping it would copy every repetition"
         )
-    inputs = [
-        source if i is reshape else b("reshape", i, dims=source.shape.lens) for i in root.inputs
-    ]
-    return b("reshape", b(root.op, *inputs), dims=root.shape.lens)
+    inputs = [source if i is reshape else b.reshape(i, source.shape.lens) for i in root.inputs]
+    return b.reshape(b(root.op, *inputs), root.shape.lens)
 
 
 def _feeds_dot(instruction: Instruction) -> bool:
@@ -206,7 +204,7 @@ def find_reshape_dot(b: Rewriter, root: Instruction) -> Instruction | Decline:
     if isinstance(answer, Decline):
         return answer
     inputs = (x, answer) if side == 0 else (answer, x)
-    return b("reshape", b(root.op, *inputs), dims=root.shape.lens)
+    return b.reshape(b(root.op, *inputs), root.shape.lens)
 
 
 def _matching(root: Instruction, side: int) -> Instruction | Decline:

@@ -83,7 +83,7 @@ def find_concat_reshape(b: Rewriter, root: Instruction) -> Instruction | Decline
         )
     ):
         return Decline(f"no axis of {list(lens)} becomes axis {at} of {list(wanted)}")
-    return b("reshape", b("concat", *sources, axis=axis), dims=wanted)
+    return b.reshape(b("concat", *sources, axis=axis), wanted)
 
 
 def _along(broadcast: Instruction, axis: int) -> int | None:

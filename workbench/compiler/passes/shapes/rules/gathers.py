@@ -31,7 +31,7 @@ def auto_reshape(b: Rewriter, x: Instruction, lens: Sequence[int]) -> Instructio
         return b("squeeze", x, axes=ones)
     if len(old) < len(new) and long_new == old:
         return b("unsqueeze", x, axes=fresh)
-    return b("reshape", x, dims=new)
+    return b.reshape(x, new)
 
 
 def _moving(instruction: Instruction) -> bool:
@@ -146,7 +146,7 @@ class Steps:
         value, n = flat, flat.shape.elements
         if self.repeated:
             value = b("broadcast", value, axis=1, out_lens=(2, n))
-            value = b("reshape", value, dims=(2 * n,))
+            value = b.reshape(value, (2 * n,))
         if self.part:
             value = b("slice", value, axes=(0,), starts=self.part[:1], ends=self.part[1:])
         for transform in self.chain:

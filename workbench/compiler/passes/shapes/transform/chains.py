@@ -93,7 +93,9 @@ def build(b: Rewriter, source: Instruction, transform: Transform) -> Instruction
     kind, values, axis = transform
     if kind == "broadcast":
         return b(kind, source, axis=axis, out_lens=values)
-    keys = {"transpose": "permutation", "multibroadcast": "out_lens", "reshape": "dims"}
+    if kind == "reshape":
+        return b.reshape(source, values)
+    keys = {"transpose": "permutation", "multibroadcast": "out_lens"}
     return b(make(kind, **{keys.get(kind, "axes"): values}), source)
 
 

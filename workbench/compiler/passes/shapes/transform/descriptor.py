@@ -55,14 +55,17 @@ class Descriptor:
 
     @staticmethod
     def recorded(lens: Ints, transforms: Iterable[Transform]) -> Descriptor | None:
-        """The descriptor recorded from a chain, not in normal form; None if there is none."""
+        """The descriptor recorded from a chain, not in normal form; None if there is none.
+
+        A value of rank 0 has no dimension that could hold the source's axes of length 1.
+        """
         if 0 in lens:
             return None
         dims: Dims | None = [[Part(n, (i,))] for i, n in enumerate(lens)]
         for transform in transforms:
             if (dims := after(dims, transform)) is None:
                 return None
-        return Descriptor.made(len(lens), dims)
+        return Descriptor.made(len(lens), dims) if dims or not lens else None
 
     @staticmethod
     def made(rank: int, dims: Iterable[Iterable[Part]]) -> Descriptor:

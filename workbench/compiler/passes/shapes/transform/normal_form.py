@@ -87,7 +87,8 @@ def _of_one_element(rank: int, dims: Dims) -> Dims:
             lens[d] *= part.len
     repeats = any(n != 1 for n in lens)  # a broadcast adds its own new axes
     found = [[Part(n, (d,) if d < rank or repeats else (), n != 1)] for d, n in enumerate(lens)]
-    found[-1] += [Part(1, (a,)) for a in range(len(dims), rank)]
+    for axis in range(len(dims), rank):
+        found[-1].append(Part(1, (axis,)))
     return found
 
 

@@ -1,0 +1,1 @@
+"""Random valid models of many operators, compared with onnxruntime."""
