@@ -37,13 +37,18 @@ def run(program: Program, inputs: dict[str, np.ndarray], device: Device, warp: i
 
 
 def expect_agreement(
-    op: Operation, operands: list[Operand], device: Device, warp: int = 0, kernels: int = 1
+    op: Operation, operands: list[Operand], device: Device, warp: int = 0, kernels: int | None = 1
 ) -> Ran:
-    """So many kernels, no host step, and what the reference gives in the order of sums that it has."""
+    """So many kernels, no host step, and what the reference gives in the order of sums that it has.
+
+    None stands for one kernel, or two where a sum is long enough to be shared.
+    """
     arrays = {f"x{k}": np.asarray(x.array) for k, x in enumerate(operands)}
     ran = run(program_of(op, operands), arrays, device, warp)
     (wanted,) = computed(op, operands)
-    assert (len(ran.plan.kernels), ran.plan.host) == (kernels if wanted.size else 0, [])
+    may_be = (1, 2) if kernels is None else (kernels,)
+    assert len(ran.plan.kernels) in (may_be if wanted.size else (0,))
+    assert not ran.plan.host
     found = ran.values[0]
     if found.dtype in (np.float32, np.float64):
         scale = np.abs(wanted).max(initial=0) * np.finfo(found.dtype).eps * 64
@@ -94,7 +99,7 @@ def test_products_of_any_size_type_and_layout_agree(
     m, n, k = lens
     a, b = matrix(type, *batch, m, k), matrix(type, *batch, k, n, seed=1)
     laid = [LAYOUTS[how](x) for how, x in zip(layouts, (a, b), strict=True)]
-    expect_agreement(DOT(), [operand(x) for x in laid], device, warp)
+    expect_agreement(DOT(), [operand(x) for x in laid], device, warp, kernels=None)
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 700), (3, 515), (515, 1), (130, 200)])
