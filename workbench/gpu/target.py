@@ -78,17 +78,14 @@ def _unusable() -> str:
     """The reason why the best device would end this process; empty if it can be used, or there is none."""
     from workbench.gpu.devices.pocl import UnusableError, settle  # noqa: PLC0415
 
-    try:
+    for ready in (registry.device, settle):
         try:
-            registry.device()
-        except UnusableError:
-            raise
-        except (
-            DeviceError
-        ):  # without a folder PoCL has no device; if that is not why, lowering says so
-            settle()
-    except UnusableError as error:
-        return str(error)
+            ready()
+        except UnusableError as error:
+            return str(error)
+        except DeviceError:  # PoCL has none without a folder; if that is not why, lowering says so
+            continue
+        break
     return ""
 
 

@@ -130,7 +130,7 @@ def divides(model: Model) -> None:
 
 @step
 def keeps_the_grid(model: Model) -> None:
-    if x := model.value(lambda v: v.type in NUMBERS):
+    if x := model.value(is_number):
         op = model.one_of(["Neg", "Abs", "Relu", "Identity"])
         known = {
             "Neg": {"low": -x.high, "high": -x.low},

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
@@ -46,15 +46,14 @@ def step(rule: Rule) -> Rule:
 
 
 @dataclass(frozen=True)
-class Value:
-    """A tensor of the model."""
+class Known:
+    """The facts of a result: a value before it has a name."""
 
-    name: str
     type: np.dtype
     lens: Lens
     low: float
     high: float
-    grid: float
+    grid: float = 0
     """All elements are multiples of this power of two; 0 if they are rounded."""
     error: float = 0
     """The largest difference between two right results; 0 where there is a grid."""
@@ -73,27 +72,21 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Known:
-    """The facts of a result: a value before it has a name."""
+class Value(Known):
+    """A tensor of the model."""
 
-    type: np.dtype
-    lens: Lens
-    low: float
-    high: float
-    grid: float = 0
-    error: float = 0
+    name: str = ""
 
 
 def like(x: Value, **changes: Any) -> Known:
     """The facts of a result that has some of a value's properties."""
-    known = {"type": x.type, "lens": x.lens, "low": x.low, "high": x.high, "grid": x.grid}
-    return Known(**(known | {"error": x.error} | changes))
+    return Known(**{f.name: changes.get(f.name, getattr(x, f.name)) for f in fields(Known)})
 
 
 def rounded(known: Known, times: int = 1) -> Known | None:
     """The result with the roundings that its type makes; None if it is too large or too inexact."""
-    bound = max(abs(known.low), abs(known.high))
-    if math.prod(known.lens) > MOST_ELEMENTS or len(known.lens) > 5:
+    bound = known.bound
+    if known.size > MOST_ELEMENTS or known.rank > 5:
         return None
     if known.type.kind in "iu":
         info = np.iinfo(known.type)
@@ -203,15 +196,14 @@ class Model:
         else:
             name = self.constant(array, type)
         low = 0 if type == BOOL or type.kind == "u" else low
-        return Value(
-            name, type, lens, low, 1 if type == BOOL else high, 0.5 if type.kind == "f" else 1
-        )
+        high = 1 if type == BOOL else high
+        return Value(type, lens, low, high, 0.5 if type.kind == "f" else 1, name=name)
 
     def add(
         self,
         op: str,
         inputs: Sequence[Value | str],
-        *results: Known | None,
+        *results: Known,
         times: int = 1,
         **attributes: Any,
     ) -> None:
@@ -224,13 +216,11 @@ class Model:
             times: How many roundings an element of the results takes.
             attributes: Of the node.
         """
-        known = [rounded(r, times) if r else None for r in results]
+        known = [rounded(r, times) for r in results]
         types = tuple(None if isinstance(x, str) else x.type.name for x in inputs)
         if None in known or not has_kernel(op, types):
             return
-        made = [
-            Value(self.name(), k.type, k.lens, k.low, k.high, k.grid, k.error) for k in known if k
-        ]
+        made = [Value(**vars(k), name=self.name()) for k in known if k]
         names = [x if isinstance(x, str) else x.name for x in inputs]
         self.nodes.append(helper.make_node(op, names, [v.name for v in made], **attributes))
         self.values += made

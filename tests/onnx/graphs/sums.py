@@ -44,7 +44,7 @@ def reduces(model: Model) -> None:
 
 def _reduced(op: str, x: Value, count: int) -> dict[str, float] | None:
     if op in ("Max", "Min"):
-        return {} if count else None
+        return {}
     if op == "Sum":
         return {"low": -count * x.bound, "high": count * x.bound, "error": count * x.error}
     if op == "L1":
@@ -58,7 +58,7 @@ def _reduced(op: str, x: Value, count: int) -> dict[str, float] | None:
             if small
             else None
         )
-    if x.type not in FLOATS or not count:
+    if x.type not in FLOATS:
         return None
     if op == "Mean":
         return {"grid": 0}

@@ -43,7 +43,7 @@ def padding(node: NodeContext, lens: Ints, kernel: Ints, stride: Ints, dilation:
     return (*(t // 2 for t in sums), *(t - t // 2 for t in sums))
 
 
-def groups(node: NodeContext, x: Instruction, weights: Instruction) -> int:
+def _groups(node: NodeContext, x: Instruction, weights: Instruction) -> int:
     """The groups of channels of an input with its channels first, each as wide as the kernel."""
     channels, wanted = node.lens(x)[1], node.lens(weights)[1]
     if wanted == 0 or channels % wanted:
@@ -84,19 +84,23 @@ def _kernel(node: NodeContext, value: Instruction, *permutation: int) -> Instruc
 def conv2d(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A convolution, perhaps grouped."""
     node.expect(inputs, 2)
-    stride, dilation = spatial(node, "strides"), spatial(node, "dilations")
     x = image(node, inputs[0])
-    weights = _kernel(node, inputs[1], *KCXY)
-    made = node.add(
+    return node.to_nhwc(convolved(node, x, _kernel(node, inputs[1], *KCXY)))
+
+
+def convolved(node: NodeContext, x: Instruction, weights: Instruction) -> Instruction:
+    """The convolution of an input with a kernel, both with their channels first, as the node says."""
+    lens, kernel = node.lens(x)[2:], node.lens(weights)[2:]
+    stride, dilation = (spatial(node, name, len(lens)) for name in ("strides", "dilations"))
+    return node.add(
         "convolution",
         x,
         weights,
-        padding=padding(node, node.lens(x)[2:], node.lens(weights)[2:], stride, dilation),
+        padding=padding(node, lens, kernel, stride, dilation),
         stride=stride,
         dilation=dilation,
-        group=groups(node, x, weights),
+        group=_groups(node, x, weights),
     )
-    return node.to_nhwc(made)
 
 
 @tf_op("DepthwiseConv2dNative")
@@ -139,17 +143,8 @@ def conv2d_backprop_input(node: NodeContext, inputs: list[Instruction]) -> Instr
     x = image(node, inputs[2])
     kernel = node.lens(weights)[2:]
     made = node.add("convolution_backwards", x, weights, stride=stride, dilation=dilation)
-    full = _front(node, wanted, kernel, stride, dilation)
-    return node.to_nhwc(cut(node, made, full, wanted))
-
-
-def _front(node: NodeContext, lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
-    """The front padding of the convolution that is inverted, for an input of these lens."""
-    if node.text("padding", "VALID") == "EXPLICIT":
-        return _explicit(node)[:2]
-    if node.text("padding", "VALID") == "VALID":
-        return (0, 0)
-    return tuple(t // 2 for t in totals(lens, kernel, stride, dilation))
+    begins = padding(node, wanted, kernel, stride, dilation)[:2]
+    return node.to_nhwc(cut(node, made, begins, wanted))
 
 
 def totals(lens: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> list[int]:

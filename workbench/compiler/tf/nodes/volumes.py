@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.tf.context import NodeContext
-from workbench.compiler.tf.nodes.convolution import cut, groups, padding, spatial
+from workbench.compiler.tf.nodes.convolution import convolved, cut, padding, spatial
 from workbench.compiler.tf.registry import tf_op
 
 TO_NCDHW = (0, 4, 1, 2, 3)
@@ -34,18 +34,8 @@ def _kernel(node: NodeContext, value: Instruction) -> Instruction:
 def conv3d(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     """A convolution, perhaps grouped."""
     node.expect(inputs, 2)
-    stride, dilation = spatial(node, "strides", 3), spatial(node, "dilations", 3)
     x, weights = _first(node, inputs[0]), _kernel(node, inputs[1])
-    made = node.add(
-        "convolution",
-        x,
-        weights,
-        padding=padding(node, node.lens(x)[2:], node.lens(weights)[2:], stride, dilation),
-        stride=stride,
-        dilation=dilation,
-        group=groups(node, x, weights),
-    )
-    return _back(node, made)
+    return _back(node, convolved(node, x, weights))
 
 
 @tf_op("Conv3DBackpropInputV2")
