@@ -18,7 +18,7 @@ from workbench.compiler.ir.program import Program
 from workbench.gpu.code.cache import compiled
 from workbench.gpu.code.saved import saved_kernels
 from workbench.gpu.devices.base import Code, Compiler, Device
-from workbench.gpu.devices.opencl import OpenCLDevice
+from workbench.gpu.devices.opencl import OpenCLCompiler, OpenCLDevice
 from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.lower import lower
 from workbench.gpu.lowering.plan import Plan
@@ -28,8 +28,8 @@ samples = cases
 """The samples of an operation, by its name."""
 OPTIMIZED, MORE = 32, 64
 """One kernel in 32 is compiled for OpenCL as users have it, and one in 64 more by the seed of the run."""
-TOGETHER = 12
-"""The most kernels of one source: PoCL reads its headers once for them, but loads them all for each."""
+TOGETHER = 5
+"""The most kernels of one source: PoCL parses the prologue once for them, but loads them all for each."""
 
 
 class Ran(NamedTuple):
@@ -105,7 +105,9 @@ def built(plans: Iterable[Plan], device: Device) -> dict[str, Code]:
         return compiled(kernels.values(), device.compiler, progress=False)
     others = [k for k in kernels.values() if not _is_optimized(k)]
     as_users = [k for k in kernels.values() if _is_optimized(k) or _is_drawn(k)]
-    quick = together(others, _quick(device.index))
+    compiler = _quick(device.index)
+    quick = together(others, compiler)
+    assert not compiler.with_header  # all that kernels call is declared
     return quick | compiled(as_users, device.compiler, progress=False)
 
 
@@ -121,8 +123,10 @@ def _is_drawn(kernel: Kernel) -> bool:
 
 
 @cache
-def _quick(index: int) -> Compiler:
-    return OpenCLDevice(index, optimize=False).compiler
+def _quick(index: int) -> OpenCLCompiler:
+    compiler = OpenCLDevice(index, optimize=False).compiler
+    assert isinstance(compiler, OpenCLCompiler)
+    return compiler
 
 
 _DEFINITION = re.compile(r"^[^\s}].*\n(?:[\s}].*\n)*", re.MULTILINE)

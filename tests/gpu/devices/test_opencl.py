@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.gpu.devices.kernels import ADD, built, memory, scalars
@@ -53,6 +54,20 @@ def test_code_that_is_not_optimized_is_other_code(opencl):
     quick = type(opencl)(opencl.index, optimize=False)
     assert quick.compiler.key != opencl.compiler.key
     assert opencl.load(quick.compiler.compile(opencl.dialect.prologue + ADD, "add"), "add")
+
+
+def test_a_kernel_may_call_what_is_not_declared_for_pocl(opencl):
+    """It is compiled with PoCL's header then."""
+    clamped = ADD.replace("a[i] + c", "clamp(a[i], 0.0f, c)").replace(" add(", " clamped(")
+    array = np.array([-1, 0.5, 9], np.float32)
+    with memory(opencl, array.nbytes) as buffer:
+        p = opencl.pointer(buffer, 0, array.nbytes)
+        opencl.upload(p, array)
+        function = built(opencl, clamped, "clamped")
+        opencl.launch(function, (1, 1, 1), (64, 1, 1), 0, [p, p, *scalars(3, 2)])
+        opencl.download(array, p)
+    assert array.tolist() == [0, 0.5, 2]
+    assert opencl.compiler.with_header in (["clamped"], [])  # no other OpenCL has such a header
 
 
 def test_a_device_is_there_when_no_cache_can_be_written(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from threading import Lock
@@ -29,6 +29,7 @@ from workbench.gpu.devices.base import (
 )
 from workbench.gpu.devices.messages import compile_error
 from workbench.gpu.devices.pocl import probe, settle
+from workbench.gpu.devices.pocl_builtins import DECLARATIONS, NO_HEADER
 from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
 from workbench.gpu.dialect import opencl_dialect
 from workbench.gpu.machine import CPU, Machine
@@ -135,6 +136,10 @@ def _facts(device: Any) -> DeviceFacts:
     )
 
 
+def _is_pocl(device: Any) -> bool:
+    return _POCL in device.platform.name
+
+
 def _machine(device: Any, facts: DeviceFacts) -> Machine:
     """The machine description of a device: a GPU's sizes, and its warp size from the vendor's extension."""
     if facts.processor == "CPU":
@@ -168,6 +173,9 @@ class OpenCLCompiler(Compiler):
             self._options += " -cl-fp32-correctly-rounded-divide-sqrt"
         if not optimize:
             self._options += " -cl-opt-disable"
+        self._is_pocl = _is_pocl(device)
+        self.with_header: list[str] = []
+        """Kernels that PoCL compiled with its own header, because they call what is not declared."""
 
     @property
     def key(self) -> str:
@@ -179,13 +187,25 @@ class OpenCLCompiler(Compiler):
     def compile(self, source: str, name: str) -> Code:
         """The code of a source with one kernel."""
         cl = _pyopencl()
-        program = cl._cl._Program(self._context, source)
+        if self._is_pocl:
+            with suppress(cl.Error):  # if it calls what is not declared, or is wrong
+                return self._code(self._program(DECLARATIONS + source), NO_HEADER)
+        program = self._program(source)
         try:
-            _build(program, self._device, self._options)
+            code = self._code(program)
         except cl.Error as error:
             log = self._log(program) or str(error)
             raise compile_error(f"OpenCL for {self._facts.name}", name, source, log) from error
-        binary = program.get_info(cl.program_info.BINARIES)[0]
+        if self._is_pocl:
+            self.with_header.append(name)
+        return code
+
+    def _program(self, source: str) -> Any:
+        return _pyopencl()._cl._Program(self._context, source)
+
+    def _code(self, program: Any, options: str = "") -> Code:
+        _build(program, self._device, self._options + options)
+        binary = program.get_info(_pyopencl().program_info.BINARIES)[0]
         return Code(bytes(binary), self._log(program))
 
     def _log(self, program: Any) -> str:
@@ -245,7 +265,7 @@ class OpenCLDevice(Device):
         self.index = index
         self.device = devices[index]
         self.facts = _facts(self.device)
-        if _POCL in self.device.platform.name:
+        if _is_pocl(self.device):
             probe(f"{self.device.platform.version} {self.device.driver_version}")
         self._name = f"opencl:{index} ({self.facts.name})"
         if self.device.mem_base_addr_align > 8 * ALIGNMENT:
