@@ -26,8 +26,8 @@ from workbench.gpu.run.executable import Executable
 
 samples = cases
 """The samples of an operation, by its name."""
-OPTIMIZED, MORE = 32, 64
-"""One kernel in 32 is compiled for OpenCL as users have it, and one in 64 more by the seed of the run."""
+OPTIMIZED, MORE = 64, 64
+"""One kernel in 64 is compiled for OpenCL as users have it, and one in 64 more by the seed of the run."""
 TOGETHER = 5
 """The most kernels of one source: PoCL parses the prologue once for them, but loads them all for each."""
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
 import workbench
@@ -96,5 +95,5 @@ def test_wrong_options_are_refused(monkeypatch):
 def test_a_notebook_and_its_paired_text_are_the_same(path: Path):
     jupytext = pytest.importorskip("jupytext")
     paired = jupytext.read(path.with_suffix(".py"))
-    cells = [(c.cell_type, c.source) for c in nbformat.read(path, 4).cells]
+    cells = [(c.cell_type, c.source) for c in jupytext.read(path).cells]
     assert [(c.cell_type, c.source) for c in paired.cells] == cells

@@ -1,18 +1,26 @@
 """Random programs of many operations and types: what is optimised computes what was written."""
 
+import os
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 
 from tests.compiler.mixed_programs import mixed_inputs, mixed_programs
+from tests.compiler.variants import parts
+from tests.gpu.harness import as_built
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.errors import EvaluationError
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.gpu.devices.registry import device
+
+KERNELS = 300 if settings.default and settings.default.max_examples > 100 else 10
+"""Programs whose kernels are compiled."""
 
 
 def outputs(build: Build, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | None:
@@ -47,6 +55,44 @@ def agrees(program: Program) -> None:
 @given(mixed_programs())
 def test_the_optimised_program_computes_the_same(program: Program):
     agrees(program)
+
+
+def typed_outputs(build: Build, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | None:
+    """The results of a build in the types as written; None where an operation refuses the values."""
+    try:
+        return [p for v in build.run(inputs).outputs for p in parts(v)]
+    except EvaluationError:
+        return None
+
+
+def expect_as_precise(found: np.ndarray, typed: np.ndarray, exact: np.ndarray, limit: float):
+    """Equal, or for floats about as near to the exact result as what NumPy computes as typed."""
+    assert (found.dtype, found.shape) == (typed.dtype, typed.shape)
+    if not DType.of(found.dtype).is_float:
+        np.testing.assert_array_equal(found, typed)
+        return
+    a, b, c = (x.astype(np.float64) for x in (found, typed, exact))
+    known = np.isfinite(b) & np.isfinite(c)  # beyond its type, a value may be anything
+    scale = np.abs(c[known]).max(initial=1)
+    error = np.abs(b - c)[known].max(initial=0)
+    np.testing.assert_allclose(a[known], c[known], limit, limit * float(scale) + 16 * float(error))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@settings(max_examples=KERNELS, suppress_health_check=list(HealthCheck))
+@given(mixed_programs())
+def test_kernels_compute_the_same(program: Program):
+    inputs = mixed_inputs(program)
+    with np.errstate(all="ignore"):
+        plain = compile(program, target="ref")
+        exact, typed = outputs(plain, inputs), typed_outputs(plain, inputs)
+        assume(exact is not None and typed is not None)
+        build = compile(program, target="gpu")
+        found = typed_outputs(as_built(build, device(os.environ.get("WORKBENCH_DEVICE"))), inputs)
+    assert found is not None
+    limit = 8 * folding_tolerance(program)
+    for a, b, c in zip(found, typed, exact, strict=True):
+        expect_as_precise(a, b, c, limit)
 
 
 def of(*shapes: Shape) -> tuple[Program, list[Instruction]]:
