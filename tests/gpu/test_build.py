@@ -257,6 +257,34 @@ def test_a_plan_says_all_that_a_run_does(spec: str):
     assert "2 × upload, 1 × kernel, 3 × download" in repr(plan)
 
 
+def test_sequences_and_optionals_are_inputs_and_results_that_stay_on_the_host(spec: str, device: Device):
+    program = Program()
+    main = program.main
+    element = Shape("float", (4,))
+    many = main.add_parameter("many", Shape.sequence_of(element))
+    one = main.add_parameter("one", Shape.sequence_of(element, "optional"))
+    x = main.add_parameter("x", element)
+    at = main.add("sequence_at", many, main.add_literal(np.int64(1)))
+    summed = main.add("tanh", main.add("add", at, x))
+    main.add_return(summed, main.add("sequence_insert", many, summed), one)
+    arrays = [np.full(4, k, np.float32) for k in range(3)]
+    executable = Executable(lower(program, device.dialect), device)
+    try:
+        for inputs in (
+            {"many": arrays, "one": arrays[0], "x": arrays[2]},
+            {"many": arrays[1:], "one": None, "x": arrays[0]},
+        ):
+            found, wanted = executable.run(inputs), wb.compile(program, "ref").run(inputs).outputs
+            assert np.allclose(found[0], wanted[0], 1e-6)
+            assert np.allclose(found[1], wanted[1], 1e-6)
+            assert (found[2] is None) == (wanted[2] is None)
+    finally:
+        executable.close()
+    build = wb.compile(program, target="gpu", device=spec)
+    assert [r.what for r in build.plan() if r.kind == "upload"] == ["x"]
+    assert build.run(inputs, profile=True, repetitions=2)[2] is None
+
+
 def test_other_targets_have_no_plan_and_no_device():
     with pytest.raises(OperationError, match="target='gpu'"):
         wb.compile(two_results(), target="cpu").plan()

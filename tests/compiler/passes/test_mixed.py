@@ -19,7 +19,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.gpu.devices.registry import device
 
-KERNELS = 300 if settings.default and settings.default.max_examples > 100 else 10
+KERNELS = 1000 if settings.default and settings.default.max_examples > 100 else 10
 """Programs whose kernels are compiled."""
 
 

@@ -113,7 +113,8 @@ class Lowering:
         results = list(dict.fromkeys(p.root for parts in outputs for p in parts))
         own = tuple(r for r in results if r.kind == "value")
         offsets, arena = self._arena(set(own))
-        named = {n: self.places[i.id, 0] for n, i in self.program.main.parameters.items()}
+        parameters = self.program.main.parameters.items()
+        named = {n: p for n, i in parameters if (p := self.places.get((i.id, 0))) is not None}
         read = self._read(outputs)
         literals = {r: a for r, a in self.literals.items() if r in read}
         return Plan(
@@ -139,7 +140,8 @@ class Lowering:
                 self._on_host(instruction, "a marker has no value")
             return
         if instruction.parameter is not None:
-            self._own(instruction, "parameter")
+            if _is_known(instruction.shape):
+                self._own(instruction, "parameter")
         elif instruction.literal is not None:
             self._literal(instruction)
         elif (places := viewed(instruction, self.places)) is not None:

@@ -60,6 +60,7 @@ class Plan:
     literals: Mapping[Root, Array]
     """Constants in flat memory, to be uploaded."""
     parameters: Mapping[str, Place]
+    """The places of parameters; those that are not tensors stay on the host."""
     outputs: tuple[tuple[Place, ...], ...]
     """For each output of the program, the places of its parts; empty if it is on the host."""
     values: Mapping[int, tuple[Place, ...]]

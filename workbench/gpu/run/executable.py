@@ -149,7 +149,7 @@ class Executable:
         checked = check_inputs(self.plan.program, inputs or {})
         stream = stream or self.stream
         with self._turn(stream):
-            self._hosted = {}
+            self._hosted = self._kept(checked)
             self._upload(checked, stream)
             if hook is None and self.replays:
                 self._replay(stream)
@@ -226,7 +226,6 @@ class Executable:
         """
         given = dict(inputs or {})
         with self._turn(stream):
-            self._hosted = {}
             lent = self._borrowed(given, stream)
             bound = self._lent = {root: array.pointer for root, array in lent.items()}
             try:
@@ -253,6 +252,7 @@ class Executable:
                     place.shape.lens, place.shape.type.numpy
                 )  # only checks the input
         checked = check_inputs(self.plan.program, given)
+        self._hosted = self._kept(checked)
         for name, place in self.plan.parameters.items():
             if place.root not in bound and place.shape.elements:
                 flat = laid_out(np.asarray(checked[name]), place.shape)
@@ -292,6 +292,11 @@ class Executable:
             return ready
         pointers = tuple(bound.get(r, self._pointers[r]) for r in step.launch.arguments)
         return replace(ready, arguments=pointers)
+
+    def _kept(self, inputs: Mapping[str, Any]) -> dict[int, Any]:
+        """The inputs that stay on the host, by the parameter's id: sequences and optionals."""
+        parameters = self.plan.program.main.parameters.items()
+        return {i.id: inputs[n] for n, i in parameters if n not in self.plan.parameters}
 
     def _upload(self, inputs: Mapping[str, Any], stream: Stream) -> None:
         for name in self.plan.parameters:

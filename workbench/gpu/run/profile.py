@@ -50,12 +50,11 @@ def profiled(
         InputError: An input is missing, unknown, or has the wrong type or shape.
         DeviceError: A kernel failed.
     """
-    given = check_inputs(executable.plan.program, inputs)
-    outputs = executable.run(given, progress=progress)
+    outputs = executable.run(inputs, progress=progress)
     device = executable.device
     stream = device.stream() if device.has_graphs else None
     with executable.alone(), gate_of(device) as gate:
-        profile = _Profile(executable, given, gate, stream)
+        profile = _Profile(executable, inputs, gate, stream)
         profile.warm_up()
         often = repetitions if profile.is_quick else min(_FEW, repetitions)
         apart = {k * repetitions // often for k in range(often)}
@@ -121,6 +120,7 @@ class _Profile:
         self.executable = executable
         self.device = executable.device
         self.inputs = inputs
+        self.checked = check_inputs(executable.plan.program, inputs)
         self.gate = gate
         self.stream = stream
         pairs = list(executable.launches())
@@ -222,7 +222,8 @@ class _Profile:
 
     def _narrated(self) -> _Live:
         live, taken, executable = _Live(), self.taken, self.executable
-        for name, array in self.inputs.items():
+        for name in executable.plan.parameters:
+            array = self.checked[name]
             seconds = live.timed(COPY, f"upload {name}", -1, self._uploaded, name, array)
             taken.uploads.setdefault(name, []).append(seconds)
         live.mark(self.device.record(self.stream))
