@@ -1,7 +1,7 @@
 """Counts the cases of onnx's backend test suite that pass: ``python -m tests.conformance.count``.
 
 ``--only resize,pool`` runs the cases whose names hold one of these texts and prints what fails;
-``--write PATH`` counts all, on both targets and with onnx's ReferenceEvaluator, into a page.
+``--write PATH`` counts all, on three targets and with onnx's ReferenceEvaluator, into a page.
 """
 
 import argparse
@@ -29,6 +29,7 @@ REASONS = {
     "training": "operators of the training domain",
     "reference": "fails with onnx's own ReferenceEvaluator, too",
 }
+COLUMNS = ("all", "ref", "cpu", "gpu", "reference")
 Outcomes = dict[str, dict[str, str | None]]
 """What became of each case, by kind and name; None passed."""
 
@@ -65,21 +66,22 @@ def page() -> str:
     """The counts of all cases, as Markdown."""
     ref, made = run(WatchedBackend)
     cpu, _ = run(WatchedBackend, target="cpu")
+    gpu, _ = run(WatchedBackend, target="gpu")
     reference, _ = run(ReferenceBackend)
     lines = [
         f"# Conformance\n\nonnx's backend test suite, as it comes with onnx {onnx.__version__}, run by",
         "`make conformance` through `workbench.compat.onnx_backend`. Each row is a kind of case.\n",
-        "| cases | all | pass on `ref` | pass on `cpu` | pass with onnx's ReferenceEvaluator |",
-        "|---|---|---|---|---|",
+        "| cases | all | pass on `ref` | on `cpu` | on `gpu` (OpenCL) | with onnx's ReferenceEvaluator |",
+        "|---|---|---|---|---|---|",
     ]
     total: Counter[str] = Counter()
     for kind, found in ref.items():
-        counts = [len(found), passed(found), passed(cpu[kind]), passed(reference[kind])]
-        total.update(dict(zip(("all", "ref", "cpu", "reference"), counts, strict=True)))
+        counts = [len(found), *(passed(o[kind]) for o in (ref, cpu, gpu, reference))]
+        total.update(dict(zip(COLUMNS, counts, strict=True)))
         total["numeric"] += sum(map(is_numeric, found))
         total["numeric ref"] += passed(found, numeric=True)
         lines.append(f"| {kind} | {' | '.join(map(str, counts))} |")
-    shown = (f"**{total[key]}**" for key in ("all", "ref", "cpu", "reference"))
+    shown = (f"**{total[key]}**" for key in COLUMNS)
     lines.append(f"| **together** | {' | '.join(shown)} |")
     share = 100 * total["numeric ref"] / total["numeric"]
     summary = (
@@ -97,6 +99,7 @@ def page() -> str:
         programs,
         "## What does not pass\n",
         *_failures(ref),
+        *_failures_of_kernels(gpu),
         *_ranges(),
     ]
     return "\n".join(lines) + "\n"
@@ -109,6 +112,15 @@ def _failures(found: Outcomes) -> list[str]:
     unknown = sorted(failed - set(known_failures()))
     lines += [f"- `{name}`: not on the list." for name in unknown]
     return [*lines, "\nEach stands with its reason in `tests/conformance/known_failures.txt`."]
+
+
+def _failures_of_kernels(gpu: Outcomes) -> list[str]:
+    failed = {n for group in gpu.values() for n, r in group.items() if r is not None}
+    known = known_failures("gpu")
+    lines = [
+        f"- `{n}`: {known.get(n, 'not on the list')}." for n in sorted(failed - {*known_failures()})
+    ]
+    return ["\nBesides these, on `gpu`:\n", *lines] if lines else []
 
 
 def _ranges() -> list[str]:
@@ -142,7 +154,7 @@ def main() -> int:
     unexpected = 0
     for kind, results in found.items():
         for name, result in sorted(results.items()):
-            if (result is None) == (name in known_failures()):
+            if (result is None) == (name in known_failures(options.target)):
                 unexpected += 1
                 print(f"{name}: {result or 'passes, and is listed as failing'}"[: options.width])
         print(f"{kind}: {passed(results)} of {len(results)} pass")

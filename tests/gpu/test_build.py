@@ -257,7 +257,9 @@ def test_a_plan_says_all_that_a_run_does(spec: str):
     assert "2 × upload, 1 × kernel, 3 × download" in repr(plan)
 
 
-def test_sequences_and_optionals_are_inputs_and_results_that_stay_on_the_host(spec: str, device: Device):
+def test_sequences_and_optionals_are_inputs_and_results_that_stay_on_the_host(
+    spec: str, device: Device
+):
     program = Program()
     main = program.main
     element = Shape("float", (4,))

@@ -122,3 +122,11 @@ def test_frequencies_agree_with_the_reference(
     type = np.float64 if length == 5 else np.float32
     x = noise(2, 40, parts, type=np.dtype(type))
     expect_agreement(device, Dft(1, length, inverse, onesided), x)
+
+
+def test_frequencies_that_cancel_are_zero(device: Device):
+    """Turns of halves and quarters are exact, so real signals have no imaginary part at half their length."""
+    x = np.arange(8, dtype=np.float32).reshape(1, 8, 1)
+    found = run_one(Dft(1), operands(x), device).values[0]
+    assert found[0, [0, 4], 1].tolist() == [0, 0]
+    assert found[0, 2].tolist() == [-4, 4]

@@ -43,6 +43,14 @@ _BODIES = {
     "sticky": "f64 sticky_{T}({T} x) {{ f64 d = (f64)x; if (fabs(d) < 9007199254740992.0) return d;"
     " return (f64)((x & ~({T})0xfff) | (({T})((x & 0xfff) != 0) << 11)); }}",
     "settled": "f64 settled_f64(f64 x) {{ f64 r = rint(x); return fabs(x - r) <= 1e-12 * fabs(r) ? r : x; }}",
+    # Cosine and sine of n / d turns, at most half a turn, by an angle of at most an eighth: whole and half
+    # turns are exact, and so are quarters.
+    "cos_turn": "{T} cos_turn_{T}(i64 n, i64 d) {{ i64 p = n < 0 ? -2 * n : 2 * n; {T} s = 1;"
+    " if (2 * p > d) {{ p = d - p; s = -1; }} const {T} pi = ({T})3.14159265358979323846;"
+    " return s * (4 * p > d ? sin(pi * (({T})(d - 2 * p) / ({T})(2 * d))) : cos(pi * (({T})p / ({T})d))); }}",
+    "sin_turn": "{T} sin_turn_{T}(i64 n, i64 d) {{ i64 p = n < 0 ? -2 * n : 2 * n; {T} s = n < 0 ? -1 : 1;"
+    " if (2 * p > d) p = d - p; const {T} pi = ({T})3.14159265358979323846;"
+    " return s * (4 * p > d ? cos(pi * (({T})(d - 2 * p) / ({T})(2 * d))) : sin(pi * (({T})p / ({T})d))); }}",
     "bf16_f32": "f32 bf16_f32(u16 x) {{ return BITS_F32((u32)x << 16); }}",
     "f32_bf16": "u16 f32_bf16(f32 x) {{ u32 b = F32_BITS(x); if (x != x) return (u16)((b >> 16) | 0x40);"
     " return (u16)((b + 0x7fffu + ((b >> 16) & 1u)) >> 16); }}",

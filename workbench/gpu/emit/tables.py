@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import pi
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from workbench.compiler.ops.spectral import Dft
 from workbench.compiler.ops.tables import Lookup
 from workbench.compiler.ops.view import DimensionsOf
 from workbench.gpu.emit.choices import axis_of
+from workbench.gpu.emit.functions import definition
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import Scalar, c_type, number, rounded
 from workbench.gpu.emit.scalar import cast as converted
@@ -158,11 +158,12 @@ class _Turn:
 def _turned(t: Tensors, x: Instruction, at: Indices, turn: _Turn) -> str:
     """One part of a rotated complex number, or of a rotated real number."""
     w, kind = t.w, c_type(turn.work)
-    # from minus half a turn to half a turn, where cosine and sine are most accurate
     parts = f"({turn.angle} * 2 > {turn.length} ? {turn.angle} - {turn.length} : {turn.angle})"
-    whole = number(2 * pi / turn.length * (1 if turn.inverse else -1), turn.work).text
-    angle = w.define(kind, f"({kind}){parts} * {whole}")
-    cosine, sine = w.define(kind, f"cos({angle})"), w.define(kind, f"sin({angle})")
+    angle = f"{'' if turn.inverse else '-'}{parts}, {turn.length}"
+    for name in ("cos_turn", "sin_turn"):
+        w.need(definition(name, kind))
+    cosine = w.define(kind, f"cos_turn_{kind}({angle})")
+    sine = w.define(kind, f"sin_turn_{kind}({angle})")
     real = converted(w, t.at(x, (*at, Index())), turn.work).text
     is_real = _either(turn.part, f"{real} * {cosine}", f"{real} * {sine}")
     if x.shape.lens[-1] == 1:
