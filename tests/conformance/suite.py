@@ -20,7 +20,7 @@ from workbench.compat.onnx_backend import PreparedModel, WorkbenchBackend
 
 KNOWN_FAILURES = Path(__file__).with_name("known_failures.txt")
 MORE_PRECISE = {
-    "test_attention_4d_causal_fp16_cpu": "the fused kernel keeps in float what is rounded there",
+    "test_attention_4d_causal_fp16_cpu": "the fused kernel keeps in float what the expected values round",
     "test_attention_4d_causal_fp16_expanded_cpu": "the same",
     "test_dft_inverse_cpu": "0, where the expected values have a rounding error",
     "test_dft_inverse_opset19_cpu": "the same",

@@ -93,6 +93,29 @@ def matmul_n_bits(pick: Pick) -> Example:
     return Example(inputs, attributes, fixed=(1, 2, 3), summed=True)
 
 
+@covers("com.microsoft.GatherBlockQuantized")
+def gather_block_quantized(pick: Pick) -> Example:
+    kind, number, index = pick.types("T1", "T2", "Tind")
+    block, bits = pick.one_of([16, 32]), pick.one_of([2, 4, 4, 8]) if kind == "uint8" else 4
+    rank = pick.integer(2, 3)
+    across, along = (
+        (0, rank - 1) if kind == "uint8" else (pick.integer(0, rank - 1), pick.integer(0, rank - 1))
+    )
+    lens = [pick.integer(1, 4) for _ in range(rank)]
+    lens[along] = pick.one_of([1, 2, 3]) * 16
+    blocks = [-(-n // block) if k == along else n for k, n in enumerate(lens)]
+    packed = 8 // bits if kind == "uint8" else 1
+    stored = [*lens[:-1], lens[-1] // packed]
+    points = [*blocks[:-1], -(-blocks[-1] // packed)]
+    data = pick.array(kind, stored, -300, 300)
+    zeros = pick.array(kind, points, -300, 300) if pick.flag() and not is_float(kind) else None
+    most = lens[across]
+    indices = pick.array(index, pick.lens(0, 2), -most, most - 1)
+    inputs = [data, indices, pick.array(number, blocks, 0.1, 1), zeros]
+    attributes = {"block_size": block, "gather_axis": across, "quantize_axis": along, "bits": bits}
+    return Example(inputs, attributes, fixed=(0, 2, 3))
+
+
 @covers("com.microsoft.MatMulBnb4")
 def matmul_bnb4(pick: Pick) -> Example:
     rows, inner, columns, block = (

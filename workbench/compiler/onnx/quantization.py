@@ -40,7 +40,9 @@ def _blocked(
     node: NodeContext, x: Instruction, value: Instruction, axis: int, block: int
 ) -> Instruction:
     lens, own = node.lens(x), node.lens(value)
-    if len(own) != len(lens) or not all(own):
+    if own == lens and not lens[axis]:
+        return value
+    if len(own) != len(lens) or not own[axis]:
         raise node.fail(f"scales {list(own)} for {list(lens)}; expected one or more per axis")
     differs = [i for i, (n, m) in enumerate(zip(lens, own, strict=True)) if n != m]
     if differs not in ([], [axis]):

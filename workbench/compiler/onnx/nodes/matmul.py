@@ -162,7 +162,7 @@ def matmul_n_bits(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         raise node.fail("input g_idx is not supported; expected blocks in order")
     count = -(-inner // block)
     _check_packed(node, inputs, (rows, count, block * bits // 8), bits)
-    weights = _codes(node, node.reshape(packed, rows, -1), bits, inner)
+    weights = codes_of(node, node.reshape(packed, rows, -1), bits, inner)
     spread = _blocks(node, node.reshape(scales, rows, -1), block, inner)
     zero = node.optional(inputs, 3)
     if zero is not None and zero.shape.type.is_float:
@@ -174,7 +174,7 @@ def matmul_n_bits(node: NodeContext, inputs: list[Instruction]) -> Instruction:
             middle = node.vector(DType.UINT8, [1 << (bits - 1)])
             zeros = node.multibroadcast(middle, node.lens(weights))
         else:
-            points = _codes(node, node.reshape(zero, rows, -1), bits, count)
+            points = codes_of(node, node.reshape(zero, rows, -1), bits, count)
             zeros = _blocks(node, points, block, inner)
         matrix = node.add("dequantizelinear", weights, spread, zeros)
     result, bias = times_transposed(node, a, matrix), node.optional(inputs, 5)
@@ -198,7 +198,7 @@ def _check_packed(
         raise node.fail(f"zero points {zero.shape}; expected {wanted} elements")
 
 
-def _codes(node: NodeContext, packed: Instruction, bits: int, columns: int) -> Instruction:
+def codes_of(node: NodeContext, packed: Instruction, bits: int, columns: int) -> Instruction:
     """The codes of few bits in the bytes of a matrix, cut to ``columns`` columns."""
     if bits == 8:
         return _columns(node, packed, columns)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import onnx
+
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.macros import compositions
 from workbench.compiler.onnx.context import NodeContext
 from workbench.compiler.onnx.nodes.attention import attended_to_itself
 from workbench.compiler.onnx.nodes.fused import embedded
-from workbench.compiler.onnx.nodes.matmul import product
+from workbench.compiler.onnx.nodes.matmul import codes_of, product
 from workbench.compiler.onnx.nodes.quantize import dynamic_quantize_linear, requantized
 from workbench.compiler.onnx.nodes.recurrent import network
 from workbench.compiler.onnx.nodes.reduction import softmax_along
@@ -21,6 +23,52 @@ def _floats(
 ) -> Instruction:
     """The input of this number, dequantised by those that hold its scale and zero point."""
     return dequantized(node, inputs[value], inputs[scale], node.optional(inputs, zero), axis)
+
+
+@onnx_op("GatherBlockQuantized")
+def gather_block_quantized(node: NodeContext, inputs: list[Instruction]) -> Instruction:
+    """The slices of a quantised table that the indices select, dequantised with a scale per block."""
+    node.expect(inputs, 3, 4)
+    data, indices, scales = inputs[:3]
+    rank, bits = data.shape.ndim, node.integer("bits", 4)
+    across = node.axis(node.integer("gather_axis", 0), rank)
+    along = node.axis(node.integer("quantize_axis", 1), rank)
+    is_packed = node.code(data) == onnx.TensorProto.UINT8
+    if is_packed and (bits not in {2, 4, 8} or (across, along) != (0, rank - 1) or rank < 2):
+        raise node.fail(
+            f"bits={bits}, gather_axis={across}, quantize_axis={along} of uint8 values {data.shape}; "
+            "expected 2, 4 or 8 bits, the first axis and the last"
+        )
+    zero = node.optional(inputs, 3)
+    if zero is None and is_packed:
+        middle = node.scalar(DType.UINT8, 1 << (bits - 1))
+        zero = node.multibroadcast(middle, node.lens(scales))
+    elif zero is not None and is_packed:
+        (count,) = node.fixed(node.lens(scales)[-1:], "the number of scales of a row")
+        zero = _unpacked(node, zero, bits, count)
+    lens = list(node.lens(data))
+    lens[along] = node.lens(scales)[along]
+    scales = node.multibroadcast(scales, lens)
+    block = node.integer("block_size", 128)
+    if across == along:
+        values = dequantized(node, data, scales, zero, along, block)
+        return node.add("gather", values, indices, axis=across)
+    parts = [data, scales] if zero is None else [data, scales, zero]
+    data, scales, *zeros = (node.add("gather", part, indices, axis=across) for part in parts)
+    if is_packed:
+        data = _unpacked(node, data, bits)
+    along += (indices.shape.ndim - 1) * (along > across)
+    return dequantized(node, data, scales, zeros[0] if zeros else None, along, block)
+
+
+def _unpacked(
+    node: NodeContext, packed: Instruction, bits: int, count: int | None = None
+) -> Instruction:
+    """The codes of few bits in bytes, along the last axis, cut to the first ``count`` of them."""
+    *lens, last = node.lens(packed)
+    (bytes,) = node.fixed([last], "the bytes of a row")
+    count = bytes * (8 // bits) if count is None else count
+    return node.reshape(codes_of(node, node.reshape(packed, -1, bytes), bits, count), *lens, count)
 
 
 @onnx_op("MatMulInteger16")
