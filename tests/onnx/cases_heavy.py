@@ -60,6 +60,9 @@ MULTIPLIED = [
     *[Case("MatMulNBits", [f(3, 40), u8(6, 3, 2 * bits), f(18), zero, None, f(6)],
            {"K": 40, "N": 6, "block_size": 16, "bits": bits}, fixed=(1, 2, 3), domain=CONTRIB)
       for bits, zero in ((2, u8(6)), (4, u8(12)), (4, f(18)), (8, u8(18)))],
+    *[Case("GatherBlockQuantized", [u8(5, 3, 8 * bits), np.array([[4, 0], [-1, 2]]), f(5, 3, 2), zero],
+           {"block_size": 32, "quantize_axis": 2, "bits": bits}, fixed=(0, 2, 3), domain=CONTRIB)
+      for bits, zero in ((2, u8(5, 3, 1)), (4, None), (8, u8(5, 3, 2)))],
     *[Case("Einsum", inputs, {"equation": equation}) for equation, *inputs in (
         ("ij,jk->ik", f(2, 3), f(3, 4)), ("bij,bjk->bik", f(2, 3, 4), f(2, 4, 5)), ("ij->ji", f(2, 3)),
         ("ij->", f(2, 3)), ("ij->j", f(2, 3)), ("ii->i", f(3, 3)), ("i,j->ij", f(2), f(3)),
