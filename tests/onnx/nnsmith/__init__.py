@@ -1,0 +1,1 @@
+"""Models that NNSmith draws, computed by the workbench and by onnxruntime."""
