@@ -219,3 +219,52 @@ def test_large_weights_are_turned_and_widened():
     program.main.add_return(program.main.add("dot", x, program.main.add("neg", turned)))
     PIPELINES["optimize"].apply(program)
     assert [i.name for i in program.main] == ["@literal", "@param", "dot", "@return"]
+
+
+# Work that meets itself again through chains of transforms
+
+
+def outer_product(m: Module, x: Instruction) -> list[Instruction]:
+    """The products of each pair of sums; both operands lead to the same reduction."""
+    total = m.add("reduce_sum", m.add("tanh", x), axes=(2,))
+    sides = [
+        m.add("multibroadcast", m.add("transpose", total, permutation=order), out_lens=(3, 3, 2))
+        for order in ((2, 0, 1), (0, 2, 1))
+    ]
+    product = m.add("mul", *sides)
+    return [
+        m.add("reduce_sum", product, axes=(1,)),
+        m.add("transpose", product, permutation=(2, 1, 0)),
+    ]
+
+
+def sums_of_places(m: Module, x: Instruction) -> list[Instruction]:
+    """Elementwise work between a vector and sums of it, each a scalar that is broadcast."""
+    place = m.add(
+        "squeeze", m.add("argmin", m.add("reduce_max", x, axes=(2,)), axis=0), axes=(0, 2)
+    )
+
+    def total(y: Instruction) -> Instruction:
+        scalar = m.add("squeeze", m.add("reduce_sum", y, axes=(0,)), axes=(0,))
+        return m.add("multibroadcast", scalar, out_lens=place.shape.lens)
+
+    first = total(place)
+    second = total(m.add("min", first, m.add("mul", first, place)))
+    return [m.add("max", second, place)]
+
+
+@pytest.mark.parametrize("made", [outer_product, sums_of_places])
+def test_work_that_meets_itself_comes_to_rest(
+    made: Callable[[Module, Instruction], list[Instruction]],
+):
+    program = Program()
+    x = program.main.add_parameter("x", Shape("float", (3, 2, 3)))
+    program.main.add_return(*made(program.main, x))
+    work = program.clone()
+    with Recording(work) as recording:
+        PIPELINES["gpu"].apply(work)
+    assert sum(len(s.edits) for s in recording) < 60
+    assert max(i.shape.ndim for i in work.instructions) <= 9
+    array = np.linspace(-1, 1, 18, dtype=np.float32).reshape(3, 2, 3)
+    for one, other in zip(run(program, {"x": array}), run(work, {"x": array}), strict=True):
+        np.testing.assert_allclose(one, other, 1e-5)

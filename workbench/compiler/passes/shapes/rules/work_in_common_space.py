@@ -30,6 +30,9 @@ from workbench.compiler.passes.shapes.transform.descriptor import Descriptor, eq
 from workbench.compiler.passes.shapes.transform.parts import Ints, Transform, Transforms
 from workbench.compiler.rewrite import Decline, Pattern, Rewriter, rule
 
+_FEW_AXES = 8
+"""Beyond so many common dimensions none of length 1 are added: pairs that meet again would add ever more."""
+
 
 def _works(instruction: Instruction) -> bool:
     """Whether an instruction is elementwise work or a reduction of static tensors."""
@@ -127,10 +130,17 @@ def _obstacle(pair: _Pair, space: CommonSpace) -> str:
         near = _near(x)
         if near is not None:
             return f"{who(near)} reads {who(x)} directly, and would be separated from it instead"
+    if any(
+        is_link(i) and chain_to(i)[0].inputs[0] is x for i in root.inputs if i is not pair.value
+    ):
+        return f"{who(root)} reads {who(x)} along another chain, too, which would separate them in turn"
     lens = (x.shape.lens, pair.value.shape.lens, space.dims)
     same = len({tuple(n for n in v if n != 1) for v in lens}) == 1
     if same and len(space.dims) > max(map(len, lens[:2])):
         return f"the chain from {who(x)} only moves axes of length 1"
+    ends = max(v.shape.lens.count(1) for v in (x, pair.value, *x.inputs))
+    if len(space.dims) > _FEW_AXES and space.dims.count(1) > ends:
+        return f"there would be more axes of length 1 than {who(x)} and {who(root)} have"
     if is_reduction(root) and len(x.inputs) == 1 and x.inputs[0].literal is not None:
         return f"{who(x)} is constant, and stays next to its literal"
     for value in x.inputs:
