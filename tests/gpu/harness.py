@@ -133,9 +133,11 @@ _DEFINITION = re.compile(r"^[^\s}].*\n(?:[\s}].*\n)*", re.MULTILINE)
 """A line at the margin, and those that go on with it."""
 
 
-def together(kernels: Sequence[Kernel], compiler: Compiler) -> dict[str, Code]:
-    """The code of each kernel, by name: several have one, from a source with all of them."""
-    groups = [kernels[k : k + TOGETHER] for k in range(0, len(kernels), TOGETHER)]
+def together(
+    kernels: Sequence[Kernel], compiler: Compiler, count: int = TOGETHER
+) -> dict[str, Code]:
+    """The code of each kernel, by name: up to ``count`` have one, from a source with all of them."""
+    groups = [kernels[k : k + count] for k in range(0, len(kernels), count)]
     wholes = [merged(group) for group in groups]
     codes = compiled(wholes, compiler, progress=False)
     return {

@@ -73,7 +73,7 @@ def test_every_kernel_of_the_models_compiles_for_amd(arch: str):
         for step in lower(_compiled(name), compiler.dialect).kernels
     }
     assert len(kernels) > 100
-    codes = together(list(kernels.values()), compiler)
+    codes = together(list(kernels.values()), compiler, 60)
     for name in kernels:
         binary = codes[name].binary
         assert binary.startswith(b"\x7fELF")
