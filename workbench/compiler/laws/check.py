@@ -29,6 +29,8 @@ from workbench.compiler.run.inputs import repeated
 from workbench.compiler.run.reference import Interpreter, Known, run
 
 _TRIES = 4000
+_VAIN_TRIES = 1000
+"""Tries after which a rule that applied to given programs, and to none that was made, has no more made."""
 _MOST_EDITS = 200
 
 
@@ -108,8 +110,9 @@ def check_rule(
     trial = _Trial(RuleReport(rule), Random(seed), tolerance)
     if all(trial.holds(p.clone(), None) for p in programs):
         given = trial.report.fired
-        for _ in range(_TRIES):
-            if trial.report.fired >= given + count:
+        for tried in range(_TRIES):
+            made = trial.report.fired - given
+            if made >= count or (given and not made and tried >= _VAIN_TRIES):
                 break
             if not trial.holds_on_a_made_program(usual=given + count // 2):
                 break
