@@ -285,6 +285,23 @@ def test_a_predicate_may_be_fed() -> None:
             assert int(found["number"]) == phase
 
 
+def test_a_branch_that_is_not_taken_is_left_out_of_a_choice() -> None:
+    graph = Graph()
+    graph.given("phase", type="bool")
+    graph.const("never", False, "bool")
+    graph.node("idle", "Switch", graph.given("x", 2), "never")
+    graph.node("switch", "Switch", "x", "phase")
+    graph.node("twice", "Add", "switch:1", "switch:1")
+    graph.node("merge", "Merge", "idle:1", "switch:0", "twice")
+    graph.node("made", "Identity", "merge")
+    graph.node("number", "Identity", "merge:1")
+    build = wb.compile(parse_tf(graph.bytes(), output_names=["made", "number"]), "ref")
+    for phase in (False, True):
+        found = build.run({"x": np.ones(2, np.float32), "phase": np.asarray(phase)})
+        assert np.asarray(found["made"]).tolist() == [1.0 + phase] * 2
+        assert int(found["number"]) == 1 + phase
+
+
 def test_branches_that_cannot_be_chosen_from_are_refused() -> None:
     graph = Graph()
     graph.given("phase", type="bool")

@@ -27,11 +27,12 @@ class Branches:
         self._predicates[name] = predicate
 
     def deciding(self, node: Message) -> tuple[Instruction, bool] | None:
-        """The predicate by which a Merge of two values chooses, and whether it is true for the first.
+        """The predicate by which a Merge chooses from two inputs, and whether it is true for the first.
 
         None if no predicate has one of them on one branch only, and the other on the other.
         """
-        first, second = (self._sides(name) for name in data_inputs(node))
+        names = data_inputs(node)
+        first, second = (self._sides(names[i]) for i in self.taken(node))
         for predicate, sides in first.items():
             if len(sides) == 1 and second.get(predicate) == {1 - k for k in sides}:
                 return predicate, sides == {1}

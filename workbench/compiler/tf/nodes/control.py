@@ -29,17 +29,15 @@ def merge(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     """The value of the branch that is taken, and the number of the input that it came by."""
     node.expect(inputs, 1, 2)
     branches = node.importer.branches
+    numbers = [node.scalar(DType.INT32, k) for k in branches.taken(node.node)]
     if len(inputs) == 1:
-        return [inputs[0], node.scalar(DType.INT32, branches.taken(node.node)[0])]
+        return [inputs[0], numbers[0]]
     found = branches.deciding(node.node)
     if found is None:
         raise node.fail("its inputs are not the two branches of one predicate")
-    if inputs[0].shape.type is not inputs[1].shape.type or node.lens(inputs[0]) != node.lens(
-        inputs[1]
-    ):
+    if len({(i.shape.type, node.lens(i)) for i in inputs}) > 1:
         shapes = " and ".join(str(i.shape) for i in inputs)
         raise node.fail(f"branches {shapes}; expected equal types and lens")
-    numbers = [node.scalar(DType.INT32, k) for k in range(2)]
     predicate, first_if_true = found
     return [_chosen(node, predicate, pair, first_if_true) for pair in (inputs, numbers)]
 
