@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from tests.compiler.mixed_programs import mixed_inputs, mixed_programs
 from tests.compiler.variants import parts
 from tests.gpu.harness import as_built
+from tests.profiles import IS_DEEP
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.dtypes import DType
@@ -19,7 +20,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.gpu.devices.registry import device
 
-KERNELS = 1000 if settings.default and settings.default.max_examples > 100 else 10
+KERNELS = 1000 if IS_DEEP else 10
 """Programs whose kernels are compiled."""
 
 

@@ -13,6 +13,7 @@ from tests.onnx import against_onnxruntime as room
 from tests.onnx.against_onnxruntime.agreement import Unsupported, check
 from tests.onnx.against_onnxruntime.kernels import in_both
 from tests.onnx.against_onnxruntime.pick import GENERATORS, Pick
+from tests.profiles import IS_DEEP
 
 for _file in pkgutil.iter_modules(room.__path__):
     if not _file.name.startswith("test_"):
@@ -29,7 +30,6 @@ TEXT = {
 LEFT_OUT = RANDOM | TEXT
 """Each side has random numbers of its own; there are no strings and no maps in programs."""
 
-IS_DEEP = settings.default is not None and settings.default.max_examples > 100
 EXAMPLES = {"ref": 200, "cpu": 40} if IS_DEEP else {"ref": 15, "cpu": 5}
 SOURCES = st.randoms(use_true_random=False)
 

@@ -12,12 +12,12 @@ from tests.gpu.harness import as_built
 from tests.onnx.against_onnxruntime.agreement import Unsupported, peer
 from tests.onnx.graphs import arithmetic, control, movement, sums
 from tests.onnx.graphs.growing import STEPS, Value, models
+from tests.profiles import IS_DEEP
 from workbench.gpu.devices.registry import device
 
 ROOMS = (arithmetic, control, movement, sums)
 SLACK = 4
 """How much larger a difference may be than the bound of the roundings."""
-IS_DEEP = settings.default is not None and settings.default.max_examples > 100
 EXAMPLES = {"ref": 3000, "cpu": 3000, "gpu": 500} if IS_DEEP else {"ref": 25, "cpu": 75, "gpu": 10}
 
 

@@ -155,18 +155,25 @@ def compared(path: Path, targets: list[str]) -> dict[str, str]:
         wanted = peer(model, inputs)
     except Unsupported:
         return dict.fromkeys(targets, UNSUPPORTED)
-    known, eps = sure(model, inputs), _epsilon(wb.parse_onnx(model))
-    values = [k.value for k in known]
-    if first_problem(values, wanted, known, eps) and is_rounding(model, inputs, eps):
-        wanted = values
+    try:
+        known, eps = sure(model, inputs), _epsilon(wb.parse_onnx(model))
+        values = [k.value for k in known]
+        if first_problem(values, wanted, known, eps) and is_rounding(model, inputs, eps):
+            wanted = values
+    except Exception as error:  # whatever it is, it is a problem
+        return dict.fromkeys(targets, f"on the reference, {_in_words(error)}")
     found: dict[str, str] = {}
     for target in targets:
         try:
             build = wb.compile(wb.parse_onnx(model), target, record=False)
             found[target] = first_problem(build.run(inputs).outputs, wanted, known, eps)
-        except Exception as error:  # whatever it is, it is a problem
-            found[target] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        except Exception as error:
+            found[target] = _in_words(error)
     return found
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def main() -> int:

@@ -42,3 +42,13 @@ def test_the_other_side_of_a_comparison_is_a_rounding(model: Path, monkeypatch: 
 
     monkeypatch.setattr(compare, "peer", peer)
     assert compare.compared(model, ["ref"]) == {"ref": ""}
+
+
+def test_a_reference_that_fails_is_a_problem_of_every_target(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(*_: object) -> None:
+        raise LookupError("planted")
+
+    monkeypatch.setattr(compare, "sure", fails)
+    assert compare.compared(model, ["cpu"]) == {"cpu": "on the reference, LookupError: planted"}
