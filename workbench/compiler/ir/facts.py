@@ -19,6 +19,10 @@ class ProgramFacts:
     """Names of the targets that the program is compiled for; empty before it is compiled."""
     source_nodes: dict[str, SourceNode] = field(default_factory=dict[str, SourceNode])
     """The nodes of the source model, by name."""
+    tensors: dict[str, int] = field(default_factory=dict[str, int])
+    """The model's tensors by name, as ids of the instructions that the importer made to compute them.
+
+    Tensors of subgraphs and functions are left out. Empty if the program was not imported."""
     keeps_fixed: bool = False
     """Whether shapes whose ranges are all of one length stay dynamic, as in MIGraphX."""
     strict: bool = False

@@ -106,6 +106,8 @@ class Importer:
         if self.options.skip_unknown_operators:
             self._drop_unused_modules()
         self.program.output_names = tuple(names)
+        known = scope.values.items()
+        self.program.tensors = {name: i.id for name, i in known if not is_absent(i)}
         return self.program
 
     def _drop_unused_modules(self) -> None:

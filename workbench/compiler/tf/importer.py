@@ -81,6 +81,7 @@ class Importer:
             outputs = [self._output(name) for name in self.graph.output_names]
             self.module.add_return(*outputs)
             self.program.output_names = self.graph.output_names
+        self.program.tensors = {f"{name}:{k}": i.id for (name, k), i in self.values.items()}
         return self.program
 
     def _is_fed(self, node: Message) -> bool:
