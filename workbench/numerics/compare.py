@@ -1,140 +1,82 @@
-"""Compares two builds value by value: runs both on the same inputs and aligns them by lineage."""
+"""Compares builds, programs and dumps value by value: aligned by lineage, by names or by structure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
 from workbench.compiler.arrays.metrics import program_tolerance, type_tolerance
 from workbench.compiler.builds.build import PRECISIONS, Build, compile
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.errors import OperationError
-from workbench.compiler.ir.builtin import Literal, Param, Return
 from workbench.compiler.ir.dtypes import DType
-from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
-from workbench.compiler.report.result import kernel_sources, kernel_text
-from workbench.compiler.text.printing import names
-from workbench.numerics.metrics import INCOMPARABLE, compare_arrays
-from workbench.numerics.report import Report, Row
+from workbench.numerics.comparison import Comparison
+from workbench.numerics.report import Report
+from workbench.numerics.sides import as_program, side_of
+from workbench.numerics.store import BUDGET
 
-Aligned = dict[int, Instruction]
-"""Instructions of a build's program, by the id in the source program of the value that they compute."""
+Comparable: TypeAlias = Build | Program | str | Path
+"""A build, a program, or the path of a model's file."""
 
 
 def compare(
-    build: Build,
-    inputs: Mapping[str, Any] | None = None,
-    reference: str | Build = "ref",
+    build: Comparable,
+    inputs: Mapping[str, Any] | Comparable | None = None,
+    reference: Any = "ref",
     *,
     reference_precision: str = "float64",
     tolerance: float | None = None,
     seed: int = 0,
+    budget: int = BUDGET,
     progress: bool | None = None,
 ) -> Report:
-    """Compare each value of a build with the reference.
+    """Compare each value of a build with a reference, and find where the error comes from.
 
     The build runs unchanged: nothing is unfused or marked as an output, so the measured values are those of
-    a normal run. Values inside a fused kernel are therefore not compared; its result is.
+    a normal run. A second run measures each kernel alone, on the reference's inputs.
+
+    ``compare(a, b, inputs)`` is the same as ``compare(a, inputs, reference=b)``.
 
     Args:
-        build: The build to check.
-        inputs: An array for each parameter; omitted ones are generated from ``seed``.
-        reference: The name of a target to build the same source for, or another build of it.
+        build: What to check: a build, or a program or a model's file, which runs on the target ``ref``.
+        inputs: An array for each parameter, by name; omitted ones are generated from ``seed``.
+        reference: The name of a target to build the same source for; another build or program, of the same
+            source or of another one; a model's file; or arrays by the names of the model's tensors, also
+            as a path to an ``.npz`` file.
         reference_precision: ``float64`` computes the reference's floats in float64; or ``float32``.
         tolerance: Relative RMS beyond which a value counts as wrong; the default depends on the narrowest
             type that the build rounds to (docs/numbers.md).
         seed: Seed of the generated inputs.
+        budget: Bytes of reference values that are kept in memory; others are in a temporary folder.
         progress: Show a progress bar; by default if the comparison takes longer than a second.
 
     Raises:
-        OperationError: The builds have different sources, or one was not recorded.
-        InputError: An input does not fit its parameter.
+        OperationError: A build was not recorded, or the reference is nothing of the above.
+        InputError: An input does not fit its parameter; a named array does not fit its tensor.
+        ModelError: A file cannot be read.
     """
     if reference_precision not in PRECISIONS:
         raise OperationError(
             f"unknown reference precision {reference_precision!r}; expected {' or '.join(PRECISIONS)}"
         )
-    given = completed_inputs(build.program, inputs, seed)
-    build = build.specialised(given)
-    other = compile(build.source, target=reference) if isinstance(reference, str) else reference
-    if other.source is not build.source:
-        raise OperationError(
-            "the two builds were compiled from different programs; compare needs one source"
-        )
-    wanted, expected = aligned(build), aligned(other)
-    common = {id: expected[id] for id in wanted if id in expected}
-    captured = _capture(other, given, common, reference_precision == "float64", progress)
-    rows = _measure(build, given, wanted, captured, names(other.program), common, progress)
-    return Report(
-        build.program, rows, rounding_tolerance(build.program) if tolerance is None else tolerance
-    )
+    if isinstance(inputs, Build | Program | str | Path):
+        inputs, reference = (None if reference == "ref" else reference), inputs
+    subject = as_build(build)
+    given = completed_inputs(subject.program, cast("Mapping[str, Any] | None", inputs), seed)
+    subject = subject.specialised(given)
+    float64 = PRECISIONS[reference_precision]
+    side = side_of(reference, subject, given, float64)
+    limit = rounding_tolerance(subject.program) if tolerance is None else tolerance
+    return Comparison(subject, given, side, limit, budget, progress).report()
 
 
-def aligned(build: Build) -> Aligned:
-    """The instructions of the build's main module that compute a value of the source program."""
-    relations = build.recording.relations
-    found: Aligned = {}
-    for instruction in build.program.main:
-        if isinstance(instruction.op, Return | Literal | Param):
-            continue
-        for id in relations.equals(instruction.id):
-            if id in relations.first:
-                found[id] = instruction
-    return found
-
-
-def _capture(
-    build: Build, inputs: Mapping[str, Any], wanted: Aligned, float64: bool, progress: bool | None
-) -> dict[int, Any]:
-    ids = {i.id: key for key, i in wanted.items()}
-    values: dict[int, Any] = {}
-
-    def keep(instruction: Instruction, value: Any, _: object) -> None:
-        if instruction.id in ids:
-            values[ids[instruction.id]] = value
-
-    build.evaluator(float64).run(inputs, hook=keep, progress=progress)
-    return values
-
-
-def _measure(
-    build: Build,
-    inputs: Mapping[str, Any],
-    wanted: Aligned,
-    captured: dict[int, Any],
-    reference_names: dict[int, str],
-    common: Aligned,
-    progress: bool | None,
-) -> list[Row]:
-    keys = {wanted[key].id: key for key in captured}
-    named = names(build.program)
-    rows: list[Row] = []
-
-    def measure(instruction: Instruction, value: Any, _: object) -> None:
-        key = keys.get(instruction.id)
-        if key is not None and not isinstance(value, tuple) and value.size:
-            reference = captured[key]
-            where = reference_names[common[key].id]
-            fits = value.shape == reference.shape
-            metrics = compare_arrays(value, reference) if fits else INCOMPARABLE
-            rows.append(_row(instruction, named[instruction.id], where, metrics))
-
-    build.evaluator().run(inputs, hook=measure, progress=progress)
-    return rows
-
-
-def _row(instruction: Instruction, name: str, reference: str, metrics: Any) -> Row:
-    shape = instruction.shape
-    return Row(
-        instruction.id,
-        name,
-        kernel_text(instruction),
-        str(shape),
-        reference,
-        metrics,
-        kernel_sources(instruction),
-    )
+def as_build(given: Comparable) -> Build:
+    """A build as it is; a program or a model's file compiled for the reference."""
+    if isinstance(given, Build):
+        return given
+    return compile(as_program(given), target="ref")
 
 
 def rounding_tolerance(program: Program) -> float:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 
 import numpy as np
 
 from workbench.compiler.arrays.metrics import Metric
-from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.dtypes import Array, DType
+
+_BLOCK = 1 << 15
+"""Elements of a block: a few arrays of that many float64 stay in a cache of 2 MiB."""
+_LEAST = 1e-50
+"""Sums of squares from here to its inverse: no square under- or overflowed, and none is negligible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +33,18 @@ class Metrics:
     """The number of infinities in the value where the reference does not have the same one."""
     reference_nan: int
     reference_inf: int
+    overflow: int = 0
+    """The infinities among ``inf`` where the reference is beyond the range of the value's type."""
 
     @property
     def is_sane(self) -> bool:
         """Whether every NaN and infinity of the value is in the reference, too."""
         return self.nan == 0 and self.inf == 0
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether nothing is wrong but overflows: a mask of -1e9 that becomes -inf in half does no harm."""
+        return self.nan == 0 and 0 < self.inf == self.overflow
 
 
 INCOMPARABLE = Metrics(inf, inf, inf, inf, 0.0, 0, 0, 0, 0)
@@ -41,14 +53,47 @@ INCOMPARABLE = Metrics(inf, inf, inf, inf, 0.0, 0, 0, 0, 0)
 
 def compare_arrays(value: Array, reference: Array) -> Metrics:
     """The metrics between two arrays of equal lens, computed in float64."""
-    a = np.asarray(value, np.float64).ravel()
-    b = np.asarray(reference, np.float64).ravel()
+    a, b = np.asarray(value).reshape(-1), np.asarray(reference).reshape(-1)
+    return _in_blocks(a, b) or _carefully(a, b)
+
+
+def _in_blocks(a: Array, b: Array) -> Metrics | None:
+    """The metrics from sums over blocks that stay in the cache; None if these sums would not do.
+
+    They do not if elements are not finite, or so large or small that their squares are not.
+    """
+    dd = aa = bb = ab = max_abs = max_rel = largest = 0.0
+    with np.errstate(all="ignore"):
+        for at in range(0, a.size, _BLOCK):
+            x = np.asarray(a[at : at + _BLOCK], np.float64)
+            y = np.asarray(b[at : at + _BLOCK], np.float64)
+            d, size = np.abs(x - y), np.abs(y)
+            dd, ab = dd + float(d @ d), ab + float(x @ y)
+            aa, bb = aa + float(x @ x), bb + float(y @ y)
+            max_abs = max(max_abs, float(d.max()))
+            largest = max(largest, float(size.max()), float(np.abs(x).max()))
+            np.divide(d, size, out=d, where=size != 0)
+            max_rel = max(max_rel, float(np.max(d, where=size != 0, initial=0.0)))
+    if not all(total == 0.0 or _LEAST < total < 1 / _LEAST for total in (dd, aa, bb)):
+        return None
+    if (max_abs > 0.0) > (dd > 0.0) or (largest > 0.0) > (aa + bb > 0.0) or bb == 0.0 < aa:
+        return None
+    relative = sqrt(dd / bb) if bb else 0.0
+    cosine = min(1.0, max(-1.0, ab / sqrt(aa) / sqrt(bb))) if aa and bb else float(aa == bb)
+    rms = sqrt(dd / a.size) / largest if largest else 0.0
+    return Metrics(max_abs, max_rel, relative, rms, cosine, 0, 0, 0, 0)
+
+
+def _carefully(value: Array, reference: Array) -> Metrics:
+    """The metrics over the elements that are finite, and counts of the others."""
+    a, b = np.asarray(value, np.float64), np.asarray(reference, np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
     nan = int(np.count_nonzero(np.isnan(a) & ~np.isnan(b)))
     inf = int(np.count_nonzero(np.isinf(a) & (a != b)))
+    beyond = np.isinf(a) & np.isfinite(b) & (np.abs(b) > _largest(value))
+    overflow = int(np.count_nonzero(beyond & (np.sign(a) == np.sign(b))))
     seen = int(np.count_nonzero(np.isnan(b))), int(np.count_nonzero(np.isinf(b)))
-    if not finite.all():
-        a, b = a[finite], b[finite]
+    a, b = a[finite], b[finite]
     return Metrics(
         Metric.MAX_ABS.of(a, b),
         Metric.MAX_REL.of(a, b),
@@ -58,4 +103,11 @@ def compare_arrays(value: Array, reference: Array) -> Metrics:
         nan,
         inf,
         *seen,
+        overflow,
     )
+
+
+def _largest(array: Array) -> float:
+    """The largest finite value of an array's type; infinite for float64 and integers."""
+    type = DType.of(array.dtype)
+    return type.format.limits[1] if type.is_float else np.inf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.compiler import showing
 from workbench.compiler.ir.program import Program
+from workbench.numerics.culprit import Culprit
 from workbench.numerics.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -26,22 +27,75 @@ class Row:
     kernel: str
     shape: str
     reference: str
+    """The counterpart's printed name; empty if the value is expected by float64 on expected inputs."""
     metrics: Metrics
+    """The inherited error: of this kernel and of all before it, as it ran."""
     sources: tuple[str, ...]
+    local: Metrics | None = None
+    """The error of this kernel alone, on the reference's inputs; None if it was not measured."""
+    bound: float = 0.0
+    """The local relative RMS that rounding accounts for."""
+    since: tuple[str, ...] = ()
+    """What ran since the last values that the reference has, if that is more than this instruction."""
+    how: str = "lineage"
+    """The counterpart was found by ``lineage``, ``node``, ``tensor`` or ``structure``; or ``float64``."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotCompared:
+    """A value without a row."""
+
+    id: int
+    name: str
+    kernel: str
+    reason: str
 
 
 class Report:
     """The error of each value of a build against its reference, in the order of the run."""
 
-    def __init__(self, program: Program, rows: Sequence[Row], tolerance: float) -> None:
+    def __init__(
+        self,
+        program: Program,
+        rows: Sequence[Row],
+        tolerance: float,
+        culprits: Sequence[Culprit] = (),
+        not_compared: Sequence[NotCompared] = (),
+        outputs: Collection[int] | None = None,
+    ) -> None:
         """Keep the rows; ``tolerance`` is the relative RMS beyond which a value counts as wrong."""
         self.program = program
         self.rows = list(rows)
         self.tolerance = tolerance
+        self.not_compared = list(not_compared)
+        """Values without a row, each with the reason."""
+        self._outputs = {r.id for r in rows[-1:]} if outputs is None else set(outputs)
+        """Ids of the values that the program returns."""
+        self._spreads = any(self._is_beyond(r) for r in rows if not r.metrics.is_saturated)
+        self._culprits = (
+            list(culprits) if self._is_hurt else [c for c in culprits if not c.is_harmless]
+        )
+
+    def culprits(self) -> list[Culprit]:
+        """The instructions that an error comes from, the most likely first; empty if there are none."""
+        return list(self._culprits)
 
     def is_wrong(self, row: Row) -> bool:
-        """Whether a value is beyond the tolerance, or has a NaN or infinity that the reference lacks."""
+        """Whether a value is beyond the tolerance, or has a NaN or infinity that the reference lacks.
+
+        An overflow counts if it does harm: if it is in a result, or some other value is wrong.
+        """
+        if row.metrics.is_saturated and row.id not in self._outputs and not self._spreads:
+            return False
+        return self._is_beyond(row)
+
+    def _is_beyond(self, row: Row) -> bool:
         return not row.metrics.is_sane or not row.metrics.relative_rms <= self.tolerance
+
+    @property
+    def _is_hurt(self) -> bool:
+        """Whether a result is wrong."""
+        return any(self.is_wrong(r) for r in self.rows if r.id in self._outputs)
 
     def first_divergence(self) -> Row | None:
         """The first wrong value in the order of the run; None if all are within tolerance."""
@@ -49,8 +103,11 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether every compared value is within tolerance."""
-        return self.first_divergence() is None
+        """Whether every result is within tolerance, and no instruction has an error of its own.
+
+        A value between that cancels may be beyond the tolerance although nothing is wrong.
+        """
+        return not self._is_hurt and not self._culprits
 
     def table(self) -> DataFrame:
         """One row per value: names here and in the reference, kernel, metrics, sources."""

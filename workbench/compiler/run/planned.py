@@ -23,7 +23,7 @@ from workbench.compiler.ir.sym.bindings import bindings, bound
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.failures import RAISED, failure
 from workbench.compiler.run.inputs import check_inputs
-from workbench.compiler.run.results import Hook, as_results, check_lens, in_lens
+from workbench.compiler.run.results import Hook, as_results, check_lens, in_lens, told
 from workbench.compiler.run.steps import Plan, Step, lasting, read_by, step_of, steps_of
 
 _scope: ContextVar[tuple[Mapping[int, Value], ...]] = ContextVar("scope", default=())
@@ -73,7 +73,7 @@ class PlannedInterpreter:
             EvaluationError: An instruction failed.
         """
         checked = check_inputs(self.program, inputs or {})
-        values = [self._widened(checked[name]) for name in self.program.parameters]
+        values = [self.widened(checked[name]) for name in self.program.parameters]
         plan = self._plan(self.program.main, whole=hook is not None)
         buffers = self.idle.pop() if self.idle else memory.Buffers()
         outer = _scope.set(())
@@ -145,9 +145,7 @@ class PlannedInterpreter:
         value = in_lens(value, instruction.shape)
         if step.is_dynamic:
             check_lens(instruction, value, inputs)
-        if hook is not None:
-            hook(instruction, value, inputs)
-        return value
+        return value if hook is None else told(hook, instruction, value, inputs)
 
     def _read(self, id: int) -> Value:
         for env in reversed(_scope.get()):
@@ -162,9 +160,10 @@ class PlannedInterpreter:
             known = self._literals[instruction.id] = self._widen(instruction.literal.numpy())
         return known
 
-    def _widened(self, value: Value) -> Value:
+    def widened(self, value: Value) -> Value:
+        """A value as this interpreter computes with it: floats in float64, if it computes in float64."""
         if isinstance(value, tuple):
-            return tuple(map(self._widened, value))
+            return tuple(map(self.widened, value))
         return self._widen(value)
 
     def _widen(self, array: Array) -> Array:

@@ -25,7 +25,7 @@ from workbench.compiler.ir.sym.bindings import bindings, bound
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.failures import RAISED, failure
 from workbench.compiler.run.inputs import check_inputs
-from workbench.compiler.run.results import Hook, as_results, check_lens, in_lens
+from workbench.compiler.run.results import Hook, as_results, check_lens, in_lens, told
 
 
 class Known(ChainMap[int, Value]):
@@ -70,7 +70,7 @@ class Interpreter:
         """
         main, parameters = self.program.main, self.program.parameters
         checked = check_inputs(self.program, inputs or {})
-        known = Known({i.id: self._widened(checked[n]) for n, i in main.parameters.items()})
+        known = Known({i.id: self.widened(checked[n]) for n, i in main.parameters.items()})
         dead = _dead_after(main)
         symbols = bound.set(bindings((name, s, checked[name]) for name, s in parameters.items()))
         try:
@@ -105,7 +105,7 @@ class Interpreter:
         if isinstance(instruction.op, Param | Return):
             return
         if instruction.literal is not None:
-            known[instruction.id] = self._widened(instruction.literal.numpy())
+            known[instruction.id] = self.widened(instruction.literal.numpy())
             return
         inputs = [known[i.id] for i in instruction.inputs]
         started = perf_counter()
@@ -113,7 +113,7 @@ class Interpreter:
         if times is not None:
             times[instruction.id] = perf_counter() - started
         if hook is not None:
-            hook(instruction, value, inputs)
+            known[instruction.id] = told(hook, instruction, value, inputs)
 
     def _value(self, instruction: Instruction, inputs: list[Value], known: Known) -> Value:
         try:
@@ -133,9 +133,9 @@ class Interpreter:
             check_lens(instruction, value, inputs)
         return value
 
-    def _widened(self, value: Value) -> Value:
+    def widened(self, value: Value) -> Value:
         if isinstance(value, tuple):
-            return tuple(map(self._widened, value))
+            return tuple(map(self.widened, value))
         return (
             value.astype(np.float64) if self.float64 and DType.of(value.dtype).is_float else value
         )

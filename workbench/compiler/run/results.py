@@ -16,8 +16,17 @@ from workbench.compiler.ops.buffers import Written
 from workbench.compiler.ops.compare import Where
 from workbench.compiler.run.failures import described, listed, place
 
-Hook = Callable[[Instruction, Value, Sequence[Value]], None]
-"""Called after an instruction of the main module with the instruction, its value and its inputs' values."""
+Hook = Callable[[Instruction, Value, Sequence[Value]], "Value | None"]
+"""Called after an instruction of the main module with the instruction, its value and its inputs' values.
+
+The run continues with the value that it returns instead, if it returns one.
+"""
+
+
+def told(hook: Hook, instruction: Instruction, value: Value, inputs: Sequence[Value]) -> Value:
+    """The value that a run continues with after a hook was called."""
+    replaced = hook(instruction, value, inputs)
+    return value if replaced is None else replaced
 
 
 def in_lens(value: Any, shape: Shape) -> Value:

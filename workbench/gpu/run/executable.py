@@ -25,8 +25,11 @@ from workbench.gpu.lowering.layout import laid_out, seen_as
 from workbench.gpu.lowering.plan import BranchStep, HostStep, KernelStep, Plan, Step, padded
 from workbench.gpu.run.device_array import DeviceArray, borrowed
 
-Hook = Callable[[Instruction, Any], None]
-"""A function called after each instruction that computes something, with its value."""
+Hook = Callable[[Instruction, Any], Any]
+"""A function called after each instruction that computes something, with its value.
+
+The run continues with the value that it returns instead, if it returns one.
+"""
 _IDLE = object()
 """Stands for the stream of the last run if there was no run."""
 
@@ -334,7 +337,19 @@ class Executable:
         """Call the hook with the value, if the step is the last one of its instruction."""
         places = self.plan.values.get(step.instruction.id)
         if places and step is self._last[step.instruction.id]:
-            hook(step.instruction, self._whole(places, stream))
+            replaced = hook(step.instruction, self._whole(places, stream))
+            if replaced is not None:
+                self._overwrite(places, replaced, stream)
+
+    def _overwrite(self, places: Sequence[Place], value: Any, stream: Stream) -> None:
+        """Put another value into memory; what else lies between its elements stays."""
+        parts: Sequence[Any] = (value,) if len(places) == 1 else value
+        for part, place in zip(parts, places, strict=True):
+            if place.shape.elements:
+                flat = np.empty(place.offset + place.shape.element_space, place.shape.type.numpy)
+                self.device.download(flat, self._at(place.root), stream)
+                seen_as(flat, place.shape, place.offset)[...] = part
+                self.device.upload(self._at(place.root), flat, stream)
 
     def _on_host(self, step: HostStep, stream: Stream) -> None:
         env = {i.id: self._fetched(i, ps, stream) for i, ps in step.reads}

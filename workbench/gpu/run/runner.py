@@ -143,8 +143,8 @@ class DeviceRunner(Runner):
         if hook is None:
             return executable.run(inputs, progress=progress)
 
-        def tell(instruction: Instruction, value: Any) -> None:
-            hook(instruction, value, ())
+        def tell(instruction: Instruction, value: Any) -> Any:
+            return hook(instruction, value, ())
 
         return executable.run(inputs, hook=tell, progress=progress)
 

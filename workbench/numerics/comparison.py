@@ -1,0 +1,174 @@
+"""A comparison: the runs that it makes, and the report of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from workbench.compiler.builds.build import Build
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Value
+from workbench.compiler.report.result import kernel_sources, kernel_text
+from workbench.compiler.run.inputs import check_inputs
+from workbench.compiler.text.printing import names
+from workbench.numerics.alignment import from_source
+from workbench.numerics.culprit import Culprit, ranked
+from workbench.numerics.diagnosis import Diagnosis
+from workbench.numerics.differences import Difference, Differences
+from workbench.numerics.expected import Expected, is_computed
+from workbench.numerics.measure import inherited, local
+from workbench.numerics.metrics import Metrics
+from workbench.numerics.report import NotCompared, Report, Row
+from workbench.numerics.rounding import rounding_bound
+from workbench.numerics.sides import Counterpart, Same, Side
+from workbench.numerics.store import ValueStore
+
+Counterparts = Mapping[int, Counterpart]
+
+
+class Comparison:
+    """The values of a build beside those of a reference.
+
+    First the source of the build is compared with the reference's, if they are two: each instruction on the
+    reference's values. Then the build is compared with its own source: each kernel on the source's values.
+    So a difference of the models is not taken for one of the compiler.
+
+    Args:
+        subject: The build.
+        inputs: An array for each parameter.
+        side: The reference.
+        tolerance: Relative RMS beyond which a value counts as wrong.
+        budget: Bytes of expected values that are kept in memory; others are in a temporary folder.
+        progress: Show progress bars.
+    """
+
+    def __init__(
+        self,
+        subject: Build,
+        inputs: Mapping[str, Any],
+        side: Side,
+        tolerance: float,
+        budget: int,
+        progress: bool | None,
+    ) -> None:
+        """Check the inputs."""
+        self.subject = subject
+        self.side = side
+        self.tolerance = tolerance
+        self.budget = budget
+        self.progress = progress
+        self.inputs = check_inputs(subject.program, inputs)
+        self._named = names(subject.program)
+        self._source = from_source(subject)
+        """The source's instruction whose value each compiled one computes, by id."""
+
+    def report(self) -> Report:
+        """Runs everything, and reports it."""
+        with ExitStack() as stack:
+            values = stack.enter_context(ValueStore(self.budget))
+            theirs = self.side.capture(self.inputs, values, self.progress)
+            if self.side.is_same_source:
+                return self._report(theirs, values, theirs, values, [])
+            apart = Differences(self.subject.source, self.inputs, theirs, values).found()
+            own = stack.enter_context(ValueStore(self.budget))
+            source = Same(self.subject, None, float64=True)
+            return self._report(
+                source.capture(self.inputs, own, self.progress), own, theirs, values, apart
+            )
+
+    def _report(
+        self,
+        own: Counterparts,
+        own_values: ValueStore,
+        theirs: Counterparts,
+        values: ValueStore,
+        apart: list[Difference],
+    ) -> Report:
+        pinned = {i: own[id].key for i, id in self._source.items() if id in own}
+        expected = Expected(self.subject.program, self.inputs, pinned, own_values)
+        expected.fill(self.progress)
+
+        def wanted(instruction: Instruction) -> Value | None:
+            if self.side.is_same_source and instruction.id not in expected.misfits:
+                return expected[instruction]
+            found = self._counterpart(instruction, theirs)
+            return None if found is None else values[found.key]
+
+        alone = local(self.subject, self.inputs, expected, self.progress)
+        ran = inherited(self.subject, self.inputs, wanted, self.progress)
+        main = self.subject.program.main
+        rows = [self._row(i, ran, alone, expected, theirs) for i in main if i.id in ran]
+        every = [self._row(i, alone, alone, expected, theirs) for i in main if i.id in alone]
+        culprits = [*self._models(apart), *Diagnosis(expected).culprits(every)]
+        missing = [*self._missing(ran, theirs)]
+        return Report(
+            self.subject.program, rows, self.tolerance, ranked(culprits), missing, self._results()
+        )
+
+    def _results(self) -> set[int]:
+        """Ids of the instructions that compute the results; views are seen through."""
+        found: set[int] = set()
+        for output in self.subject.program.outputs:
+            current = output
+            while current.op.alias is not None and current.inputs:
+                found.add(current.id)
+                current = current.inputs[current.op.alias]
+            found.add(current.id)
+        return found
+
+    def _counterpart(self, instruction: Instruction, theirs: Counterparts) -> Counterpart | None:
+        return theirs.get(self._source.get(instruction.id, -1))
+
+    # Rows
+
+    def _row(
+        self,
+        instruction: Instruction,
+        ran: Mapping[int, Metrics],
+        alone: Mapping[int, Metrics],
+        expected: Expected,
+        theirs: Counterparts,
+    ) -> Row:
+        found = self._counterpart(instruction, theirs)
+        since = expected.since(instruction)
+        return Row(
+            instruction.id,
+            self._named[instruction.id],
+            kernel_text(instruction),
+            str(instruction.shape),
+            "" if found is None else found.name,
+            ran[instruction.id],
+            kernel_sources(instruction),
+            alone.get(instruction.id),
+            max(rounding_bound(i) for i in since),
+            tuple(self._named[i.id] for i in since if i is not instruction),
+            "float64" if found is None else found.how,
+        )
+
+    def _missing(self, ran: Mapping[int, Metrics], theirs: Counterparts) -> Iterator[NotCompared]:
+        """The values that were computed without a row, and why."""
+        for i in self.subject.program.main:
+            if is_computed(i) and not any(x.id in ran for x in (i, *i.users)):
+                has = self.side.is_same_source or self._counterpart(i, theirs) is not None
+                reason = "the target does not compute it by itself" if has else "no counterpart"
+                yield NotCompared(i.id, self._named[i.id], kernel_text(i), reason)
+
+    # Causes
+
+    def _models(self, apart: Iterable[Difference]) -> Iterator[Culprit]:
+        """A culprit for each difference of the source programs."""
+        for d in apart:
+            id = self._compiled(d.id)
+            instruction = self.subject.program.find(id)
+            kernel = kernel_text(instruction) if instruction is not None else ""
+            name = self._named.get(id, "")
+            yield Culprit(id, name, kernel, d.cause, d.error, d.bound, d.sources, d.reason)
+
+    def _compiled(self, id: int) -> int:
+        """The compiled instruction that a source instruction became, or became a part of; else itself."""
+        if id in self._named:
+            return id
+        became = self.subject.recording.lineage(id).descendants
+        main = [k for k in became if k in self._named]
+        return main[0] if main else id

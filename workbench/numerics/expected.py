@@ -1,0 +1,146 @@
+"""The values that the instructions of a compiled program should have, by a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from workbench.compiler.ir.builtin import Literal, Param, Return
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Value
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.movement import Allocate
+from workbench.compiler.ops.recurrent import Recurrent
+from workbench.compiler.progress import progress_bar
+from workbench.compiler.run.steps import uses
+from workbench.numerics.evaluator import Evaluator, as_typed
+
+
+class Expected:
+    """Expected values of a program's main module by instruction id, in float64.
+
+    An instruction that computes a value of the reference is expected to have that value. Any other, such as
+    a weight that a pass folded or a padding that it inserted, is expected to have what its operation gives
+    in float64 on the expected values of its inputs. So every instruction has an expected value, and none
+    has the rounding errors of the target.
+
+    Args:
+        program: The program, usually a compiled one.
+        inputs: The inputs of the run.
+        pinned: The key in ``values`` of each instruction that computes a value of the reference.
+        values: The reference's values by key; values of other instructions are added under ``("own", id)``.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: Mapping[str, Any],
+        pinned: Mapping[int, Any],
+        values: MutableMapping[Any, Value],
+    ) -> None:
+        """Keep the reference's values that fit the instructions."""
+        self.exact = Evaluator(program, inputs, float64=True)
+        self.typed = Evaluator(program, inputs, float64=False)
+        self._inputs = inputs
+        self._values = values
+        self._main = {i.id: i for i in program.main}
+        known = {i: k for i, k in pinned.items() if k in values and _can_be_kept(self._main[i])}
+        self.pinned = {i: k for i, k in known.items() if fits(values[k], self._main[i].shape)}
+        """The keys of the instructions that the reference has a value for."""
+        self.misfits = {i: k for i, k in known.items() if i not in self.pinned}
+        """The keys of the instructions whose value in the reference has other lens."""
+
+    def fill(self, progress: bool | None = False) -> None:
+        """Compute the values that the reference does not have, in order."""
+        with progress_bar(list(self._main.values()), progress, "expect") as instructions:
+            for instruction in instructions:
+                if self._is_own(instruction):
+                    key = ("own", instruction.id)
+                    self._values[key] = self.recomputed(instruction)
+
+    def _is_own(self, instruction: Instruction) -> bool:
+        """Whether a value is to be computed and kept that the reference does not have."""
+        return (
+            is_computed(instruction)
+            and _can_be_kept(instruction)
+            and instruction.id not in self.pinned
+        )
+
+    def __getitem__(self, instruction: Instruction) -> Value:
+        """The expected value of an instruction."""
+        known: dict[int, Value] = {}
+        stack = [instruction]
+        while stack:
+            current = stack[-1]
+            waiting = []
+            if (value := self._kept(current)) is None:
+                waiting = [i for i in self.reads(current) if i.id not in known]
+                value = None if waiting else self.exact.value(current, known)
+            if value is None:
+                stack += waiting
+            else:
+                known[stack.pop().id] = value
+        return known[instruction.id]
+
+    def _kept(self, instruction: Instruction) -> Value | None:
+        """The value without a computation; None for views and others that are not stored."""
+        id = instruction.id
+        if id in self.pinned:
+            return self._values[self.pinned[id]]
+        if isinstance(instruction.op, Param):
+            return self.exact.widened(self._inputs[instruction.parameter or ""])
+        return self._values.get(("own", id))
+
+    def at(self, id: int) -> Instruction:
+        """The instruction of the main module with an id."""
+        return self._main[id]
+
+    def recomputed(self, instruction: Instruction) -> Value:
+        """What the instruction's operation gives in float64 on the expected values of its inputs."""
+        return self.exact.value(instruction, self.operands(instruction))
+
+    def operands(self, instruction: Instruction) -> dict[int, Value]:
+        """The expected values that an instruction reads, by id."""
+        return {i.id: self[i] for i in self.reads(instruction)}
+
+    def rounded(self, instruction: Instruction) -> dict[int, Value]:
+        """The expected values that an instruction reads, rounded to the types that it reads them in."""
+        return {i.id: as_typed(self[i], i.shape) for i in self.reads(instruction)}
+
+    def reads(self, instruction: Instruction) -> list[Instruction]:
+        """The instructions of the main module whose values an instruction reads, each once."""
+        return [self._main[id] for id in dict.fromkeys(uses(instruction)) if id in self._main]
+
+    def since(self, instruction: Instruction) -> list[Instruction]:
+        """The instructions that ran since the last values of the reference, up to this one, in order."""
+        found = {instruction.id: instruction}
+        stack = [instruction]
+        while stack:
+            for read in self.reads(stack.pop()):
+                if read.id not in self.pinned and read.id not in found:
+                    found[read.id] = read
+                    stack.append(read)
+        ran = [i for i in found.values() if not isinstance(i.op, Param)]
+        return sorted(ran, key=lambda i: i.order)
+
+
+def is_computed(instruction: Instruction) -> bool:
+    """Whether an instruction computes a value of its own: it is no view, no constant as such, no input."""
+    op = instruction.op
+    return op.alias is None and not isinstance(op, Param | Return | Literal | Allocate)
+
+
+def _can_be_kept(instruction: Instruction) -> bool:
+    """Whether a copy of the value is as good: the last states of a network are read from the value itself."""
+    return not isinstance(instruction.op, Recurrent)
+
+
+def fits(value: Value, shape: Shape) -> bool:
+    """Whether a value has the lens of a shape; lens that are ranges fit any of equal rank."""
+    if isinstance(value, tuple):
+        subs = shape.subs or ()
+        return len(value) == len(subs) and all(map(fits, value, subs))
+    if shape.subs is not None:
+        return False
+    return value.ndim == shape.ndim if shape.is_dynamic else value.shape == shape.array_lens

@@ -1,0 +1,258 @@
+"""The reference side of a comparison: a run of a program, or named arrays."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.compiler.builds.build import Build, compile
+from workbench.compiler.builds.inputs import completed_inputs
+from workbench.compiler.builds.targets import all_targets
+from workbench.compiler.errors import InputError, OperationError
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Value
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.run.reference import Interpreter
+from workbench.compiler.text.printing import names
+from workbench.numerics.alignment import How, from_source, matched
+
+Values = MutableMapping[Any, Value]
+_LAYOUTS = ((0, 3, 1, 2), (0, 2, 3, 1))
+"""Permutations of four axes between channels last and channels first."""
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """The reference's value of an instruction of the subject's source."""
+
+    key: Any
+    """Its key among the captured values."""
+    name: str
+    how: How
+
+
+class Side(ABC):
+    """A reference."""
+
+    is_same_source: bool
+    """Whether its values are those of the subject's own source program."""
+
+    @abstractmethod
+    def capture(
+        self, inputs: Mapping[str, Any], values: Values, progress: bool | None
+    ) -> dict[int, Counterpart]:
+        """Runs the reference, and keeps its values.
+
+        Args:
+            inputs: The subject's inputs.
+            values: Receives the values by the counterparts' keys.
+            progress: Show a progress bar.
+
+        Returns:
+            Counterparts of the instructions of the subject's source, by id.
+        """
+
+
+class Same(Side):
+    """The subject's own source program, run by the reference or as another build of it."""
+
+    is_same_source = True
+
+    def __init__(self, subject: Build, other: Build | None, float64: bool) -> None:
+        """Keep the sides; without another build, the source itself runs."""
+        self.source: Program = subject.source
+        self._other = other
+        self._float64 = float64
+        self._wanted = set(from_source(subject).values())
+
+    def capture(
+        self, inputs: Mapping[str, Any], values: Values, progress: bool | None
+    ) -> dict[int, Counterpart]:
+        """Keeps what the subject still computes."""
+        ids, named = _run(
+            self._other, self.source, inputs, self._float64, values, progress, self._wanted
+        )
+        return {id: Counterpart(id, named[at], "lineage") for id, at in ids.items()}
+
+
+class Another(Side):
+    """Another program, or a build of it."""
+
+    is_same_source = False
+
+    def __init__(self, subject: Build, other: Build | Program, float64: bool) -> None:
+        """Match the two source programs."""
+        self._build = other if isinstance(other, Build) else None
+        self.source: Program = other.source if isinstance(other, Build) else other
+        self._subject = subject.source
+        self._float64 = float64
+        self.matches = matched(subject.source, self.source)
+        """The counterparts of the subject's source instructions, by id."""
+
+    def capture(
+        self, inputs: Mapping[str, Any], values: Values, progress: bool | None
+    ) -> dict[int, Counterpart]:
+        """Keeps what has a counterpart; constants too."""
+        wanted = {m.id for m in self.matches.values()}
+        given = self._inputs(inputs)
+        ids, named = _run(self._build, self.source, given, self._float64, values, progress, wanted)
+        for id in wanted:
+            literal = self.source.instruction(id).literal
+            if literal is not None:
+                values[id] = Interpreter(self.source, True).widened(literal.numpy())
+        return {
+            mine: Counterpart(m.id, named.get(ids.get(m.id, m.id), ""), m.how)
+            for mine, m in self.matches.items()
+            if m.id in values
+        }
+
+    def _inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs by the other program's names, and in its layout."""
+        wanted = self.source.parameters
+        found: dict[str, Any] = {}
+        for mine in self._subject.main.parameters.values():
+            match = self.matches.get(mine.id)
+            name = self.source.instruction(match.id).parameter if match else None
+            if name is not None and (own := mine.parameter or "") in inputs:
+                found[name] = _in_layout(inputs[own], wanted[name])
+        return completed_inputs(self.source, found)
+
+
+class Named(Side):
+    """Arrays by the names of the model's tensors, such as another tool's dump."""
+
+    is_same_source = False
+
+    def __init__(self, subject: Build, arrays: Mapping[str, Any]) -> None:
+        """Find the tensors.
+
+        Raises:
+            InputError: No name is one of the model's tensors, or an array does not fit its tensor.
+        """
+        from workbench.numerics.tensor_names import similar, tensors  # noqa: PLC0415
+
+        known = tensors(subject.source)
+        self.unknown = tuple(name for name in arrays if name not in known)
+        """Names that the model does not have."""
+        if len(self.unknown) == len(arrays):
+            first = next(iter(arrays), "")
+            raise InputError(
+                f"reference: none of {len(arrays)} names is a tensor of the model"
+                + (f"; {first!r} is not{similar(first, known)}" if arrays else ""),
+            )
+        self._arrays = {name: arrays[name] for name in arrays if name in known}
+        self._at = {name: known[name] for name in self._arrays}
+
+    def capture(
+        self, inputs: Mapping[str, Any], values: Values, progress: bool | None
+    ) -> dict[int, Counterpart]:
+        """Keeps the arrays."""
+        for name, array in self._arrays.items():
+            values["named", name] = array
+        return {i.id: Counterpart(("named", n), n, "tensor") for n, i in self._at.items()}
+
+
+def side_of(reference: Any, subject: Build, inputs: Mapping[str, Any], float64: bool) -> Side:
+    """The reference side for what a caller gave as the reference.
+
+    Raises:
+        OperationError: It is nothing that can be compared with.
+        InputError: Named arrays do not fit the model.
+    """
+    if isinstance(reference, str) and (reference == "auto" or reference in all_targets()):
+        other = None if reference == "ref" else compile(subject.source, target=reference)
+        return Same(subject, other, float64)
+    if isinstance(reference, Mapping):
+        return Named(subject, reference)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(reference, str | Path) and Path(reference).suffix == ".npz":
+        return Named(subject, _arrays(Path(reference)))
+    if isinstance(reference, str | Path):
+        reference = as_program(reference)
+    if not isinstance(reference, Build | Program):
+        raise OperationError(
+            "compare: expected as the reference a target, a build, a program, a model's file, or arrays "
+            f"by the names of tensors; found {type(reference).__name__}"
+        )
+    source = reference.source if isinstance(reference, Build) else reference
+    if source is subject.source:
+        other = reference if isinstance(reference, Build) else None
+        return Same(subject, other and other.specialised(inputs), float64)
+    return Another(subject, reference, float64)
+
+
+def as_program(given: Program | str | Path) -> Program:
+    """A program as it is, or the one of a model's file: ONNX, TensorFlow, or one of the workbench's own.
+
+    Raises:
+        OperationError: It is neither.
+        ModelError: The file cannot be read.
+    """
+    if isinstance(given, Program):
+        return given
+    if not isinstance(given, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OperationError(
+            f"compare: expected a build, a program or a model's file; found {type(given).__name__}"
+        )
+    path = Path(given)
+    if path.suffix == ".onnx":
+        from workbench.compiler.onnx import parse_onnx  # noqa: PLC0415
+
+        return parse_onnx(path)
+    if path.suffix == ".pb" or path.is_dir():
+        from workbench.compiler.tf import parse_tf  # noqa: PLC0415
+
+        return parse_tf(path)
+    from workbench.compiler.files.archive import load  # noqa: PLC0415
+
+    found = load(path)
+    return found if isinstance(found, Program) else found.last
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    from workbench.numerics.references import named_arrays  # noqa: PLC0415
+
+    return named_arrays(path)
+
+
+def _run(
+    build: Build | None,
+    source: Program,
+    inputs: Mapping[str, Any],
+    float64: bool,
+    values: Values,
+    progress: bool | None,
+    wanted: set[int],
+) -> tuple[dict[int, int], dict[int, str]]:
+    """Keeps the values of the source's instructions that are wanted.
+
+    Returns:
+        The instruction that computed each, by the source's id; and the printed names of all.
+    """
+    at = {id: id for id in wanted}
+    program = source
+    if build is not None:
+        program = build.program
+        at = {id: i for i, id in from_source(build).items() if id in wanted}
+    ids = {i: id for id, i in at.items()}
+
+    def keep(instruction: Instruction, value: Value, _: Sequence[Value]) -> None:
+        if instruction.id in ids:
+            values[ids[instruction.id]] = value
+
+    if build is None:
+        Interpreter(source, float64).run(inputs, hook=keep, progress=progress)
+    else:
+        build.evaluator(float64).run(inputs, hook=keep, progress=progress)
+    return {id: i for id, i in at.items() if id in values}, names(program)
+
+
+def _in_layout(array: Any, shape: Shape) -> Any:
+    """An array with its axes in the order of a shape: channels first or last."""
+    if not shape.is_tensor or shape.is_dynamic or array.shape == shape.lens or array.ndim != 4:
+        return array
+    turned = [array.transpose(p) for p in _LAYOUTS]
+    return next((x for x in turned if x.shape == shape.lens), array)
