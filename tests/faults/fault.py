@@ -18,6 +18,8 @@ from workbench.numerics.compare import rounding_tolerance
 
 NARROW = 16
 """The most nodes that a culprit may name: an attention kernel is made of fourteen."""
+INSIDE = 4
+"""The most where the fault is inside a fused kernel, and the culprit has to be, too."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Planted:
         inputs: an array for each parameter.
         reference: what it is compared with.
         clean: the same model without the fault; the effect of the fault is the difference between the two.
+            None if the reference is wrong, not the suspect.
     """
 
     suspect: Build | Program | Path
@@ -55,11 +58,13 @@ class Wanted:
             each of them, or between two, as a rounding that a subtraction brings to light.
         causes: the causes that are right.
         rule: the name of the wrong rule, which the culprit's edit has to have.
+        most: the most nodes that the culprit may name.
     """
 
     nodes: tuple[str, ...]
     causes: tuple[str, ...]
     rule: str = ""
+    most: int = NARROW
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class Fault:
         wanted: what the first culprit has to say.
         call: compares.
         slow: whether only `make nightly` plants it.
+        not_yet: why the culprit is not named first yet; empty if it is.
     """
 
     name: str
@@ -83,6 +89,7 @@ class Fault:
     wanted: Wanted
     call: Callable[[Planted], Any] = field(default=compared)
     slow: bool = False
+    not_yet: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,7 @@ class Verdict:
     Attributes:
         rank: the place of the first culprit that concerns the wanted nodes, from 1; 0 if none does.
         nodes: how many nodes the first culprit names.
+        narrow: whether they are few enough.
         cause: whether the first culprit's cause is right.
         edit: whether its edit is of the wrong rule, if there is one.
         passed: whether the report says that all is well.
@@ -112,6 +120,7 @@ class Verdict:
 
     rank: int
     nodes: int
+    narrow: bool
     cause: bool
     edit: bool
     passed: bool
@@ -121,7 +130,7 @@ class Verdict:
     @property
     def is_named_first(self) -> bool:
         """Whether the first culprit concerns the right nodes, and few others."""
-        return self.rank == 1 and 0 < self.nodes <= NARROW
+        return self.rank == 1 and self.narrow
 
     @property
     def is_right(self) -> bool:
@@ -138,12 +147,12 @@ def judged(fault: Fault, planted: Planted) -> Verdict:
     wanted = frozenset(fault.wanted.nodes)
     ranks = (k for k, c in enumerate(culprits, 1) if wanted & set(c.sources))
     if not culprits:
-        return Verdict(0, 0, False, False, report.passed, "no culprit", seconds)
+        return Verdict(0, 0, False, False, False, report.passed, "no culprit", seconds)
     first = culprits[0]
     is_cause = first.cause in fault.wanted.causes
     return Verdict(
-        next(ranks, 0), len(first.sources), is_cause, _is_of(first.edit, fault.wanted.rule),
-        report.passed, str(first), seconds,
+        next(ranks, 0), len(first.sources), len(first.sources) <= fault.wanted.most, is_cause,
+        _is_of(first.edit, fault.wanted.rule), report.passed, str(first), seconds,
     )  # fmt: skip
 
 
@@ -157,9 +166,11 @@ def _is_of(edit: Any, rule: str) -> bool:
 def effect(planted: Planted) -> float:
     """The largest relative RMS by which an output of the suspect differs from the clean one's.
 
-    Infinite if only one of the two has a NaN or an infinity somewhere, or another shape.
+    Infinite if only one of the two has a NaN or an infinity somewhere or another shape, and if the
+    reference is what is wrong.
     """
-    assert planted.clean is not None
+    if planted.clean is None:
+        return np.inf
     got, want = (b.run(planted.inputs).outputs for b in (built(planted.suspect), planted.clean))
     return max(_distance(a, b) for a, b in zip(got, want, strict=True))
 

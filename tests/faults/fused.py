@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import workbench as wb
-from tests.faults.fault import Fault, Plant, Planted, Wanted
+from tests.faults.fault import INSIDE, Fault, Plant, Planted, Wanted
 from tests.faults.rules import Wrong
 from tests.models.registry import MODELS
 from workbench.compiler.ir.instruction import Instruction
@@ -70,16 +70,16 @@ def replaced_after(model: str, node: str, old: str, new: str, target: str) -> Pl
 FAULTS = [
     Fault(
         "erf_is_tanh", KIND, "small_encoder", _by_a_rule,
-        Wanted((f"{FEED}/Erf_49",), ("rewrite",), "erf_is_tanh"),
+        Wanted((f"{FEED}/Erf_49",), ("rewrite",), "erf_is_tanh", INSIDE),
     ),
     Fault(
         "add_for_mul_after_compilation", KIND, "small_encoder",
         replaced_after("small_encoder", f"{FEED}/Mul_51", "mul", "add", "cpu"),
-        Wanted((f"{FEED}/Mul_51",), ("kernel", "rewrite")),
+        Wanted((f"{FEED}/Mul_51",), ("kernel", "rewrite"), most=INSIDE),
     ),
     Fault(
         "sub_for_add_after_compilation", KIND, "silero_16k_static",
         replaced_after("silero_16k_static", f"{STFT}/Add", "add", "sub", "gpu"),
-        Wanted((f"{STFT}/Add",), ("kernel", "rewrite")),
+        Wanted((f"{STFT}/Add",), ("kernel", "rewrite"), most=INSIDE),
     ),
 ]  # fmt: skip

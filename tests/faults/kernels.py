@@ -26,6 +26,7 @@ def under(
     wrong: Callable[[], AbstractContextManager[Any]],
     *both: Edit,
     inputs: Callable[[], Inputs] | None = None,
+    reference: str = "ref",
 ) -> Plant:
     """A build made while something of the target is wrong, against the reference.
 
@@ -34,6 +35,7 @@ def under(
         wrong: makes the target wrong while it is open.
         both: edits of the model.
         inputs: makes the inputs, if they are not the model's.
+        reference: the target of the reference; a build for it, unless it is `ref`.
     """
 
     @contextmanager
@@ -46,7 +48,8 @@ def under(
             suspect = wb.compile(program, target="gpu", device=DEVICE)
             suspect.specialised(given)
             assert names is None or names, "no kernel was changed"
-            yield Planted(suspect, given, "ref", clean)
+            other = "ref" if reference == "ref" else wb.compile(program, target=reference)
+            yield Planted(suspect, given, other, clean)
 
     return plant
 
@@ -76,7 +79,7 @@ _NORM = "/embeddings/ReduceMean_6"
 EXPRESSIONS: dict[str, tuple[str, tuple[str, ...], Plant]] = {
     "tanh": (
         "small_encoder", ("/pooler/Tanh_118",),
-        under("small_encoder", _expression(Tanh, "({} * 0.99f)")),
+        under("small_encoder", _expression(Tanh, "({} * 0.99f)"), reference="cpu"),
     ),
     "erf": (
         "small_encoder", (f"{FEED}/Erf_49", "/encoder/layer.1/feed_forward/Erf_99"),
@@ -112,7 +115,8 @@ LOOPS: dict[str, tuple[str, str, Plant]] = {
         under("small_cnn", _kernel("/Gemm_29", (r"k < (\d+); \+\+k", r"k < \1 - 1; ++k"))),
     ),
     "window_one_short": (
-        "small_cnn", "/MaxPool_3", under("small_cnn", _kernel("/MaxPool_3", ("l0 < 3;", "l0 < 2;"))),
+        "small_cnn", "/MaxPool_3",
+        under("small_cnn", _kernel("/MaxPool_3", ("l0 < 3;", "l0 < 2;")), reference="cpu"),
     ),
     "attention_tempered": (
         "small_encoder", f"{ATTENTION}/Softmax_30",

@@ -32,6 +32,7 @@ def programs(
     *both: Edit,
     target: str = "cpu",
     inputs: Callable[[], Inputs] | None = None,
+    uncompiled: bool = False,
 ) -> Plant:
     """A build of the changed model against the original program.
 
@@ -41,6 +42,7 @@ def programs(
         both: edits of both models, made first.
         target: what the changed model is compiled for.
         inputs: makes the inputs, if they are not the model's.
+        uncompiled: whether the changed program is compared, not a build of it.
     """
 
     @contextmanager
@@ -49,7 +51,7 @@ def programs(
         with files(original=changed(model, *both), changed=changed(model, *both, edit)) as paths:
             original, other = (wb.parse_onnx(paths[k]) for k in ("original", "changed"))
             suspect, clean = (wb.compile(p, target=target) for p in (other, original))
-            yield Planted(suspect, given, original, clean)
+            yield Planted(other if uncompiled else suspect, given, original, clean)
 
     return plant
 
@@ -144,18 +146,18 @@ TABLE: dict[str, tuple[str, str, Plant]] = {
     ),
     "sub_swapped": (
         "small_encoder", f"{ATTENTION}/Sub_38",
-        programs("small_encoder", swapped(f"{ATTENTION}/Sub_38")),
+        programs("small_encoder", swapped(f"{ATTENTION}/Sub_38"), uncompiled=True),
     ),
     "slope_of_a_prelu": (
         "mtcnn_p", "p_re_lu_1",
         programs("mtcnn_p", weight("p_re_lu_1_initializer_6", _scaled(1.5)), target="gpu"),
     ),
     "concat_swapped": (
-        "light_squeezenet", "n9", programs("light_squeezenet", swapped("n9")),
+        "light_squeezenet", "n9", programs("light_squeezenet", swapped("n9"), uncompiled=True),
     ),
     "dilation": (
         "pplcnet_orient", "Conv.5",
-        programs("pplcnet_orient", attribute("Conv.5", dilations=[2, 2], pads=[2, 2, 2, 2])),
+        programs("pplcnet_orient", attribute("Conv.5", dilations=[2, 2], pads=[2, 2, 2, 2]), target="ref"),
     ),
     "alpha_of_a_hard_sigmoid": (
         "pplcnet_orient", "HardSigmoid.0",
@@ -168,7 +170,17 @@ TABLE: dict[str, tuple[str, str, Plant]] = {
 }  # fmt: skip
 """For each fault its model, the changed node, and its planting."""
 
+WEIGHTS = {
+    "weight_scaled": ("layer.0.down.weight",),
+    "channel_zeroed": (f"{FACE}/conv2d_5/Conv2D/ReadVariableOp:0",),
+    "rows_of_an_embedding_swapped": ("embeddings.word",),
+    "clip_max": ("/block1/Relu_13_constant_1",),
+    "slope_of_a_prelu": ("p_re_lu_1_initializer_6",),
+    "scores_divided_twice": (f"{ATTENTION}/constant_18",),
+}
+"""The tensor that was changed: naming it is as good as naming the node that reads it."""
+
 FAULTS = [
-    Fault(name, KIND, model, plant, Wanted((node,), ("model",)))
+    Fault(name, KIND, model, plant, Wanted((node, *WEIGHTS.get(name, ())), ("model",)))
     for name, (model, node, plant) in TABLE.items()
 ]

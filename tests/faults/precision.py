@@ -8,7 +8,7 @@ import onnx
 
 import workbench as wb
 from tests.faults.changed import Edit, changed, files, inserted, weight
-from tests.faults.fault import Fault, Plant, Planted, Wanted
+from tests.faults.fault import INSIDE, NARROW, Fault, Plant, Planted, Wanted
 from tests.models.graph import Graph
 from tests.models.registry import MODELS
 
@@ -118,20 +118,25 @@ def product_overflows(g: Graph, x: str) -> str:
     return g.add("Div", once, g.add("Add", g.add("Abs", x), 1e4))
 
 
-LAYERS: dict[str, tuple[Layer, str, str, tuple[str, ...]]] = {
-    "norm_of_squares": (norm_of_squares, "fp16", "cpu", ("Mul_1", "ReduceSum_2")),
-    "big_and_small": (big_and_small, "fp16", "cpu", ("Add_2", "Sub_3")),
-    "many_terms": (many_terms, "fp16", "cpu", ("ReduceSum_4",)),
-    "epsilon_lost": (epsilon_lost, "fp16", "cpu", ("Add_6", "Sqrt_7", "Div_8")),
-    "log_of_nothing": (log_of_nothing, "fp16", "cpu", ("Softmax_1", "Log_2")),
-    "exp_before_division": (exp_before_division, "fp16", "cpu", ("Exp_1",)),
-    "variance_of_two_means": (variance_of_two_means, "bf16", "cpu", ("Mul_2", "Mul_4", "Sub_5")),
-    "position_lost": (position_lost, "bf16", "cpu", ("Add_0", "Sin_1")),
-    "power_overflows_in_a_fused_kernel": (power_overflows, "fp16", "cpu", ("Pow_2",)),
-    "exp_overflows_in_a_fused_kernel": (ratio_of_powers, "fp16", "cpu", ("Exp_2",)),
-    "product_overflows_in_a_fused_kernel": (product_overflows, "fp16", "cpu", ("Mul_3",)),
+LAYERS: dict[str, tuple[Layer, str, tuple[str, ...]]] = {
+    "norm_of_squares": (norm_of_squares, "fp16", ("Mul_1", "ReduceSum_2")),
+    "big_and_small": (big_and_small, "fp16", ("Add_2", "Sub_3")),
+    "many_terms": (many_terms, "fp16", ("ReduceSum_4",)),
+    "epsilon_lost": (epsilon_lost, "fp16", ("constant_0", "Add_6", "Sqrt_7", "Div_8")),
+    "log_of_nothing": (log_of_nothing, "fp16", ("Softmax_1", "Log_2")),
+    "exp_before_division": (exp_before_division, "fp16", ("Exp_1",)),
+    "variance_of_two_means": (variance_of_two_means, "bf16", ("Mul_2", "Mul_4", "Sub_5")),
+    "position_lost": (position_lost, "bf16", ("Add_0", "Sin_1")),
 }  # fmt: skip
-"""For each layer its type, its target, and the nodes of the layer that are to be named."""
+"""For each layer its type, and the nodes of the layer that are to be named."""
+
+
+FUSED: dict[str, tuple[Layer, str, tuple[str, ...]]] = {
+    "power_overflows_inside": (power_overflows, "fp16", ("Pow_2",)),
+    "exp_overflows_inside": (ratio_of_powers, "fp16", ("Exp_2",)),
+    "product_overflows_inside": (product_overflows, "fp16", ("Mul_3",)),
+}
+"""Likewise, where the overflow is between the instructions of one fused kernel."""
 
 
 def _by(factor: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -144,19 +149,25 @@ def _moved_scale(model: onnx.ModelProto) -> None:
         weight(f"layer.0.{name}", _by(factor))(model)
 
 
-FAULTS = [
-    *(
+def _faults(
+    kind: str, layers: dict[str, tuple[Layer, str, tuple[str, ...]]], most: int
+) -> list[Fault]:
+    return [
         Fault(
-            name, KIND, "small_encoder",
-            narrowed("small_encoder", inserted(EMBEDDED, layer), precision, target),
-            Wanted(tuple(f"/planted/{n}" for n in nodes), ("precision",)),
+            name, kind, "small_encoder", narrowed("small_encoder", inserted(EMBEDDED, layer), precision),
+            Wanted(tuple(f"/planted/{n}" for n in nodes), ("precision",), most=most),
         )
-        for name, (layer, precision, target, nodes) in LAYERS.items()
-    ),
+        for name, (layer, precision, nodes) in layers.items()
+    ]  # fmt: skip
+
+
+FAULTS = [
+    *_faults(KIND, LAYERS, NARROW),
+    *_faults("fused", FUSED, INSIDE),
     Fault(
         "mask_of_minus_a_billion", KIND, "small_encoder",
         narrowed("small_encoder", weight("/constant_2", _by(1e5))),
-        Wanted(("/Mul_3",), ("precision",)),
+        Wanted(("/Mul_3", "/constant_2"), ("precision",)),
     ),
     Fault(
         "scale_moved_between_weights", KIND, "small_encoder",

@@ -147,12 +147,14 @@ def undistributed(
     return b("add", b("mul", x, y), z) if _is_at(b, f"{FEED}/Mul_51") else Decline("elsewhere")
 
 
-@rule(op("sub", var("x"), var("y")))
-def sub_of_half(b: Rewriter, x: Instruction, y: Instruction) -> Instruction | Decline:
-    """sub(x, y) → sub(x, mul(y, 0.5))"""
-    if not _is_at(b, f"{FEED}/Sub_57"):
+@rule(op("mul", op("sub", var("x"), var("m")), var("s")), dynamic=True)
+def mean_not_scaled(
+    b: Rewriter, x: Instruction, m: Instruction, s: Instruction
+) -> Instruction | Decline:
+    """mul(sub(x, m), s) → sub(mul(x, s), m)"""
+    if not _is_at(b, "/block2/BatchNormalization_21"):
         return Decline("elsewhere")
-    return b("sub", x, _by(b, "mul", y, 0.5))
+    return b("sub", b("mul", x, s), m)
 
 
 OPTIMIZE, DEVICE = ("optimize",), ("gpu",)
@@ -175,8 +177,8 @@ TABLE: list[tuple[Rule, str, tuple[str, ...], Plant]] = [
      build_with("small_encoder", nearly_one, OPTIMIZE)),
     (undistributed, "small_encoder", (f"{FEED}/Mul_51", f"{FEED}/Add_50"),
      build_with("small_encoder", undistributed, OPTIMIZE)),
-    (sub_of_half, "small_encoder", (f"{FEED}/Sub_57",),
-     build_with("small_encoder", sub_of_half, DEVICE, "gpu")),
+    (mean_not_scaled, "small_cnn", ("/block2/BatchNormalization_21", "/block2/Conv_20"),
+     build_with("small_cnn", mean_not_scaled, DEVICE, "gpu")),
 ]  # fmt: skip
 """For each wrong rule its model, the nodes that it rewrites, and its planting."""
 
