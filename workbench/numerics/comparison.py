@@ -22,6 +22,7 @@ from workbench.numerics.metrics import Metrics
 from workbench.numerics.report import NotCompared, Report, Row
 from workbench.numerics.rounding import rounding_bound
 from workbench.numerics.sides import Counterpart, Same, Side
+from workbench.numerics.source_values import SourceValues
 from workbench.numerics.store import ValueStore
 
 Counterparts = Mapping[int, Counterpart]
@@ -100,11 +101,14 @@ class Comparison:
         main = self.subject.program.main
         rows = [self._row(i, ran, alone, expected, theirs) for i in main if i.id in ran]
         every = [self._row(i, alone, alone, expected, theirs) for i in main if i.id in alone]
-        culprits = [*self._models(apart), *Diagnosis(expected).culprits(every)]
+        culprits = [*self._models(apart), *self._diagnosis(expected).culprits(every)]
         missing = [*self._missing(ran, theirs)]
         return Report(
             self.subject.program, rows, self.tolerance, ranked(culprits), missing, self._results()
         )
+
+    def _diagnosis(self, expected: Expected) -> Diagnosis:
+        return Diagnosis(expected, SourceValues(self.subject, self.inputs), self._named)
 
     def _results(self) -> set[int]:
         """Ids of the instructions that compute the results; views are seen through."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 from workbench.compiler.errors import EvaluationError
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Value
 from workbench.compiler.report.result import kernel_sources
 from workbench.numerics.culprit import Cause, Culprit
-from workbench.numerics.expected import Expected
+from workbench.numerics.expected import Expected, lens_of
 from workbench.numerics.inside import Part, parts_of
 from workbench.numerics.measure import distance
 from workbench.numerics.metrics import Metrics
 from workbench.numerics.report import Row
-from workbench.numerics.rounding import precision_bound, rounding_bound
+from workbench.numerics.rounding import is_narrow, precision_bound, rounding_bound
+from workbench.numerics.source_values import SourceValues
 
 _WORSE = 8
 """How many times a kernel's error must be that of the same types in NumPy before the kernel is blamed."""
@@ -27,18 +30,48 @@ class Diagnosis:
 
     Attributes:
         expected: The expected values of the compiled program.
+        source: The values of the source program.
+        names: Printed names by instruction id.
     """
 
     expected: Expected
+    source: SourceValues
+    names: Mapping[int, str]
 
     def culprits(self, rows: Iterable[Row]) -> Iterator[Culprit]:
-        """A culprit for each row that has an error of its own."""
+        """A culprit for each row that has an error of its own, and for each wrong view."""
+        views = list(self._views())
+        yield from views
         for row in rows:
             misfits = row.id in self.expected.misfits
             if misfits or (row.local is not None and beyond(row.local, row.bound)):
-                found = self._blame(row)
+                found = None if self._reads_through(row, views) else self._blame(row)
                 if found is not None:
                     yield found
+
+    def _views(self) -> Iterator[Culprit]:
+        """Views whose value is not the reference's, although what they show is."""
+        for instruction, wanted in self.expected.views():
+            apart = distance(self.expected[instruction], wanted)
+            ran = self.expected.since(instruction)
+            bound = self._bound_of_views(ran)
+            if beyond(apart, bound):
+                nodes = self._first_unlike(ran, bound) or kernel_sources(instruction)
+                reason = f"it shows something else than the reference's value, by {_shown(apart)}"
+                yield Culprit(
+                    instruction.id, self.names[instruction.id], instruction.name, Cause.REWRITE,
+                    _error(apart), bound, nodes, reason,
+                )  # fmt: skip
+
+    def _bound_of_views(self, ran: list[Instruction]) -> float:
+        if self.is_narrow:
+            return max(map(precision_bound, self.expected.program.instructions))
+        return max(map(_rewrite_bound, ran))
+
+    def _reads_through(self, row: Row, views: list[Culprit]) -> bool:
+        """Whether a row only has the error of a view that it reads."""
+        wrong = {v.id for v in views}
+        return any(i.id in wrong for i in self.expected.since(self.expected.at(row.id)))
 
     def _blame(self, row: Row) -> Culprit | None:
         instruction = self.expected.at(row.id)
@@ -46,7 +79,18 @@ class Diagnosis:
             reason = f"a value of {row.shape}, unlike the reference's"
             return _culprit(row, Cause.REWRITE, inf, 0.0, reason)
         ran = self.expected.since(instruction)
-        return self._rewrite(row, instruction, ran) or self._kernel_or_type(row, instruction)
+        if self.is_narrow:
+            return self._kernel(row, instruction) or self._precision(row, instruction, ran)
+        return (
+            self._rewrite(row, instruction, ran)
+            or self._kernel(row, instruction)
+            or self._precision(row, instruction, ran)
+        )
+
+    @cached_property
+    def is_narrow(self) -> bool:
+        """Whether the program computes in less than float anywhere; its constants are rounded, then."""
+        return any(map(is_narrow, self.expected.program.instructions))
 
     def _rewrite(
         self, row: Row, instruction: Instruction, ran: list[Instruction]
@@ -56,43 +100,78 @@ class Diagnosis:
         bound = max(map(_rewrite_bound, ran))
         if not beyond(again, bound):
             return None
-        sources = tuple(dict.fromkeys(s for i in reversed(ran) for s in kernel_sources(i)))
         reason = (
             f"in float64, too, it differs from the reference by {_shown(again)}, so a rewrite changed "
             "what it computes"
         )
-        return _culprit(row, Cause.REWRITE, _error(again), bound, reason, sources)
+        all_nodes = tuple(dict.fromkeys(s for i in reversed(ran) for s in kernel_sources(i)))
+        nodes = self._first_unlike(ran, bound) or all_nodes
+        return _culprit(row, Cause.REWRITE, _error(again), bound, reason, nodes)
 
-    def _kernel_or_type(self, row: Row, instruction: Instruction) -> Culprit | None:
-        """The kernel, if it is worse than NumPy with the same types; else the types, if that is too much."""
+    def _first_unlike(self, ran: list[Instruction], bound: float) -> tuple[str, ...]:
+        """Nodes of the first value, of those read and computed, that differs from the source's value.
+
+        An instruction may stand for several of the source: rewrites said that they are equal. So each is
+        compared, those inside fused instructions, too. Nodes between the last right values and the first
+        wrong one are named as well: nothing of them may be left.
+        """
+        right: set[int] = set()
+        for instruction, value in self._values(ran):
+            ids = self.source.ids(instruction.id)
+            for id, wanted in self.source.values(ids).items():
+                if lens_of(wanted) == lens_of(value) and beyond(distance(value, wanted), bound):
+                    nodes = [*self.source.nodes_since(id, right), *kernel_sources(instruction)]
+                    return tuple(dict.fromkeys(nodes))
+            right.update(ids)
+        return ()
+
+    def _values(self, ran: list[Instruction]) -> Iterator[tuple[Instruction, Value]]:
+        """What the instructions read and compute in float64, in order; first what is inside of each."""
+        e, own = self.expected, {i.id for i in ran}
+        read = {r.id: r for i in ran for r in e.reads(i) if r.id not in own}
+        for instruction in read.values():
+            yield instruction, e[instruction]
+        for instruction in ran:
+            inner: list[tuple[Instruction, Value]] = []
+            watch = lambda i, value, _, inner=inner: inner.append((i, value))  # noqa: E731
+            value = e.exact.value(instruction, e.operands(instruction), watch)
+            yield from inner
+            yield instruction, value
+
+    def _kernel(self, row: Row, instruction: Instruction) -> Culprit | None:
+        """The kernel, if it is worse than NumPy with the same types."""
         assert row.local is not None
         known = self.expected.rounded(instruction)
-        wanted = self.expected[instruction]
         try:
-            typed = distance(self.expected.typed.value(instruction, known), wanted)
+            value = self.expected.typed.value(instruction, known)
         except EvaluationError:
-            typed = row.local
-        if _is_worse(row.local, typed, row.bound):
-            reason = (
-                f"the kernel is off by {_shown(row.local)}; NumPy with the same types on the same inputs "
-                f"by {_shown(typed)}"
-            )
-            return _culprit(row, Cause.KERNEL, _error(row.local), row.bound, reason)
-        if not beyond(row.local, precision_bound(instruction)):
             return None
-        return self._precision(row, instruction)
+        typed = distance(value, self.expected[instruction])
+        if not _is_worse(row.local, typed, row.bound):
+            return None
+        reason = (
+            f"the kernel is off by {_shown(row.local)}; NumPy with the same types on the same inputs "
+            f"by {_shown(typed)}"
+        )
+        return _culprit(row, Cause.KERNEL, _error(row.local), row.bound, reason)
 
-    def _precision(self, row: Row, instruction: Instruction) -> Culprit:
+    def _precision(
+        self, row: Row, instruction: Instruction, ran: list[Instruction]
+    ) -> Culprit | None:
+        """The types, if what they cost is too much."""
         assert row.local is not None
-        inner = self.parts(instruction)
-        first = next((p for p in inner if p.is_beyond), None)
+        bound = max(map(precision_bound, ran))
+        if not beyond(row.local, bound):
+            return None
+        error, inner = _error(row.local), self.parts(instruction)
+        own = (p for p in inner if p.is_beyond)
+        if (part := next(own, None) or next((p for p in inner if p.strays), None)) is not None:
+            reason = f"{part.name} inside it: {part.reason or f'off by {_shown(part.inherited)}'}"
+            nodes = part.sources or row.sources
+            return _culprit(row, Cause.PRECISION, error, bound, reason, nodes, part)
+        nodes = self._first_unlike(ran, bound) if self.is_narrow else ()
         reason = f"rounding to its types costs {_shown(row.local)}"
-        sources = row.sources
-        if first is not None:
-            sources = first.sources or row.sources
-            reason = f"{first.name} inside it: {first.reason or f'off by {_shown(first.local)}'}"
-        bound = precision_bound(instruction)
-        return _culprit(row, Cause.PRECISION, _error(row.local), bound, reason, sources, first)
+        return _culprit(row, Cause.PRECISION, error, bound, reason, nodes or row.sources)
 
     def parts(self, instruction: Instruction) -> list[Part]:
         """The instructions inside a fused one, on the expected inputs rounded to its types."""

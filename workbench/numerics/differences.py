@@ -16,7 +16,7 @@ from workbench.numerics.culprit import Cause
 from workbench.numerics.expected import Expected, is_computed
 from workbench.numerics.measure import arrays_of, distance
 from workbench.numerics.metrics import Metrics
-from workbench.numerics.rounding import float_types, precision_bound, rounding_bound
+from workbench.numerics.rounding import is_narrow, precision_bound, rounding_bound
 from workbench.numerics.sides import Counterpart, Values
 
 _EQUAL = 1e-7
@@ -61,7 +61,7 @@ class Differences:
         self._theirs = theirs
         self._values = values
         pinned = {id: c.key for id, c in theirs.items()}
-        self._expected = Expected(source, inputs, pinned, values)
+        self._expected = Expected(source, inputs, pinned, values, pin_views=True)
 
     def found(self) -> list[Difference]:
         """All differences, in the order of the program."""
@@ -88,7 +88,7 @@ class Differences:
         narrow = max(map(precision_bound, ran), default=0.0)
         bound = max(_EQUAL, self._their_bound(instruction))
         cause = Cause.MODEL
-        if narrow > bound and any(_is_narrow(i) for i in ran):
+        if narrow > bound and any(is_narrow(i) for i in ran):
             bound, cause = narrow, Cause.PRECISION
         if apart.is_sane and apart.relative_rms <= bound:
             return None
@@ -106,7 +106,7 @@ class Differences:
             )
             return self._difference(literal, inf, 0.0, reason)
         apart = distance(mine, wanted)
-        bound = max(_EQUAL, _SLACK * rounding_bound(literal) if _is_narrow(literal) else 0.0)
+        bound = max(_EQUAL, _SLACK * rounding_bound(literal) if is_narrow(literal) else 0.0)
         if apart.is_sane and apart.relative_rms <= bound:
             return None
         error = apart.relative_rms if apart.is_sane else inf
@@ -116,7 +116,7 @@ class Differences:
     def _shape(self, instruction: Instruction) -> Difference | None:
         """A counterpart of another shape, if it was found by name."""
         other = self._theirs[instruction.id]
-        if other.how == "structure":
+        if instruction.id not in self._expected.misfits or not other.is_same_operation:
             return None
         found = _described(self._values[other.key])
         reason = f"a value of {instruction.shape}; the reference's is {found}"
@@ -144,15 +144,6 @@ class Differences:
         if any(x.dtype.itemsize < 8 and x.dtype.kind not in "iub" for x in arrays_of(value)):
             return _SLACK * rounding_bound(instruction)
         return 0.0
-
-
-def _is_narrow(instruction: Instruction) -> bool:
-    """Whether an instruction computes in less than float: in a narrower float, or 8 bits."""
-    shapes = [instruction.shape, *(i.shape for i in instruction.inputs)]
-    quantized = any(s.type.is_integral and s.type.size == 1 for s in shapes if s.subs is None)
-    return any(t.size < 4 for t in float_types(instruction)) or (
-        quantized and any(True for _ in float_types(instruction))
-    )
 
 
 def _described(value: Value) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from workbench.compiler.ir.builtin import Literal, Param, Return
@@ -30,6 +30,7 @@ class Expected:
         inputs: The inputs of the run.
         pinned: The key in ``values`` of each instruction that computes a value of the reference.
         values: The reference's values by key; values of other instructions are added under ``("own", id)``.
+        pin_views: Expect the reference's values of views, too, not what they show of the expected values.
     """
 
     def __init__(
@@ -38,18 +39,30 @@ class Expected:
         inputs: Mapping[str, Any],
         pinned: Mapping[int, Any],
         values: MutableMapping[Any, Value],
+        pin_views: bool = False,
     ) -> None:
         """Keep the reference's values that fit the instructions."""
+        self.program = program
         self.exact = Evaluator(program, inputs, float64=True)
         self.typed = Evaluator(program, inputs, float64=False)
         self._inputs = inputs
         self._values = values
         self._main = {i.id: i for i in program.main}
         known = {i: k for i, k in pinned.items() if k in values and _can_be_kept(self._main[i])}
-        self.pinned = {i: k for i, k in known.items() if fits(values[k], self._main[i].shape)}
+        fitting = {i: k for i, k in known.items() if fits(values[k], self._main[i].shape)}
+        self._views = {
+            i: k for i, k in fitting.items() if not (pin_views or is_computed(self._main[i]))
+        }
+        self.pinned = {i: k for i, k in fitting.items() if i not in self._views}
         """The keys of the instructions that the reference has a value for."""
-        self.misfits = {i: k for i, k in known.items() if i not in self.pinned}
+        self.misfits = {i: k for i, k in known.items() if i not in fitting}
         """The keys of the instructions whose value in the reference has other lens."""
+
+    def views(self) -> Iterator[tuple[Instruction, Value]]:
+        """Views of values of the reference's, each with the value that the reference has there."""
+        for id, key in self._views.items():
+            if not isinstance(self._main[id].op, Param):
+                yield self._main[id], self._values[key]
 
     def fill(self, progress: bool | None = False) -> None:
         """Compute the values that the reference does not have, in order."""
@@ -144,3 +157,8 @@ def fits(value: Value, shape: Shape) -> bool:
     if shape.subs is not None:
         return False
     return value.ndim == shape.ndim if shape.is_dynamic else value.shape == shape.array_lens
+
+
+def lens_of(value: Value) -> tuple[Any, ...]:
+    """The lens of an array, or those of the arrays of a tuple."""
+    return tuple(map(lens_of, value)) if isinstance(value, tuple) else value.shape

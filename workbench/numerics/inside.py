@@ -63,6 +63,11 @@ class Part:
         """Whether its own error is beyond what its types account for."""
         return not self.local.is_sane or self.local.relative_rms > self.bound
 
+    @property
+    def strays(self) -> bool:
+        """Whether its error is beyond that, those before it in the kernel included."""
+        return not self.inherited.is_sane or self.inherited.relative_rms > self.bound
+
 
 @dataclass
 class _Watch:

@@ -50,6 +50,16 @@ def unit_roundoff(type: DType) -> float:
     return type.format.epsilon / 2
 
 
+def is_narrow(instruction: Instruction) -> bool:
+    """Whether an instruction computes in less than float: in a narrower one, or in 8 bits."""
+    types = set(float_types(instruction))
+    quantized = any(
+        s.type.is_integral and s.type.size == 1 and s.type is not DType.BOOL
+        for s in _shapes(instruction)
+    )
+    return any(t.size < DType.FLOAT.size for t in types) or (quantized and bool(types))
+
+
 def float_types(instruction: Instruction) -> Iterator[DType]:
     """The float types that an instruction reads, writes or computes in."""
     for shape in _shapes(instruction):

@@ -33,6 +33,8 @@ class Counterpart:
     """Its key among the captured values."""
     name: str
     how: How
+    is_same_operation: bool = False
+    """Whether the reference computes it by the same operation, so that its lens are to be the same."""
 
 
 class Side(ABC):
@@ -105,10 +107,15 @@ class Another(Side):
             if literal is not None:
                 values[id] = Interpreter(self.source, True).widened(literal.numpy())
         return {
-            mine: Counterpart(m.id, named.get(ids.get(m.id, m.id), ""), m.how)
+            mine: Counterpart(
+                m.id, named.get(ids.get(m.id, m.id), ""), m.how, self._is_same(mine, m.id)
+            )
             for mine, m in self.matches.items()
             if m.id in values
         }
+
+    def _is_same(self, mine: int, other: int) -> bool:
+        return self._subject.instruction(mine).name == self.source.instruction(other).name
 
     def _inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by the other program's names, and in its layout."""
@@ -153,7 +160,7 @@ class Named(Side):
         """Keeps the arrays."""
         for name, array in self._arrays.items():
             values["named", name] = array
-        return {i.id: Counterpart(("named", n), n, "tensor") for n, i in self._at.items()}
+        return {i.id: Counterpart(("named", n), n, "tensor", True) for n, i in self._at.items()}
 
 
 def side_of(reference: Any, subject: Build, inputs: Mapping[str, Any], float64: bool) -> Side:
