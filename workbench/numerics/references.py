@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from workbench.compiler.builds.build import VALUE_BYTES
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.errors import EvaluationError, InputError, OperationError, WorkbenchError
 from workbench.compiler.files.npz import arrays_of, names_in
@@ -17,7 +18,7 @@ from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
-from workbench.numerics.store import BUDGET, ValueStore
+from workbench.numerics.store import ValueStore
 from workbench.numerics.tensor_names import node_values, similar, tensors
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def named_values(
     *,
     model: Any = None,
     skip_unknown: bool = False,
-    budget: int = BUDGET,
+    budget: int = VALUE_BYTES,
     seed: int = 0,
 ) -> Mapping[str, Array]:
     """Reference values of tensors of the model, each checked against the program's shape.

@@ -39,12 +39,22 @@ def tensors(program: Program) -> dict[str, Instruction]:
 def node_values(program: Program) -> dict[str, Instruction]:
     """The instruction that computes the first output of each node of the model, by the node's name.
 
+    A node of which only the name is known, as in a program written by hand, has the one value that leaves its
+    instructions.
+
     Args:
         program: A program as it was imported, not a compiled one.
     """
     known, end = tensors(program), _ending(program)
     named = {n.name: known.get(n.outputs[0] + end) for n in _outermost(program) if n.outputs}
-    return {name: i for name, i in named.items() if i is not None}
+    return _unlisted(program) | {name: i for name, i in named.items() if i is not None}
+
+
+def _unlisted(program: Program) -> dict[str, Instruction]:
+    """The values of nodes that the program's list of nodes lacks."""
+    groups = {k: g for k, g in _groups(program).items() if k not in program.source_nodes}
+    found = {name: _leaving(group) for name, group in groups.items()}
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 
 def tensor(program: Program, name: str) -> Instruction:
@@ -142,14 +152,18 @@ def _outputs(
 ) -> dict[str, Instruction]:
     """The values of some outputs of a node, as far as they are certain."""
     group = groups[node.name]
-    leaving = [i for i in group if not set(i.users) <= set(group)]
+    leaving = _leaving(group)
     if len(node.outputs) == 1:
-        single = leaving or group[-1:]
-        return {name: single[0] for name in names if len(single) == 1}
+        return {name: leaving[0] for name in names if len(leaving) == 1}
     fits = {name: _read_by(leaving, [groups[r] for r in readers.get(name, ())]) for name in names}
     certain = {name: fit[0] for name, fit in fits.items() if len(fit) == 1}
     claims = Counter(certain.values())
     return {name: i for name, i in certain.items() if claims[i] == 1}
+
+
+def _leaving(group: list[Instruction]) -> list[Instruction]:
+    """The instructions of a group that others use; the last one, if there are none."""
+    return [i for i in group if not set(i.users) <= set(group)] or group[-1:]
 
 
 def _read_by(
