@@ -46,8 +46,14 @@ def test_arrays_are_known_by_tensor_and_by_node(name: str):
     assert named_values({name: VALUE.tolist()}, network())[name].tolist() == VALUE.tolist()
 
 
+def test_arrays_are_known_by_module():
+    program = program_of(MODELS["small_encoder"])
+    value = np.zeros((1, 12, 32))
+    assert named_values({"encoder.layer.0": value}, program).keys() == {"encoder.layer.0"}
+
+
 def test_an_unknown_name_has_near_ones():
-    with pytest.raises(InputError, match=r"no node 'acts'; did you mean 'act'\?$"):
+    with pytest.raises(InputError, match=r"node or module 'acts'; did you mean 'act'\?$"):
         named_values({"acts": VALUE}, network())
     with pytest.raises(InputError, match=r"'a' \(and 3 more such\); there are .*; skip_unknown"):
         named_values({**dict.fromkeys("abcd", VALUE), "y": VALUE}, network())

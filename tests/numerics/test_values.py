@@ -140,7 +140,7 @@ def test_only_what_is_asked_for_is_kept():
 
 def test_what_names_no_value_is_refused():
     build = compile(network(), "cpu")
-    with pytest.raises(GraphError, match=r"no node 'layer_0'; did you mean 'layer0'"):
+    with pytest.raises(GraphError, match=r"node or module 'layer_0'; did you mean 'layer0'"):
         build.values(which="layer_0")
     with pytest.raises(GraphError, match="99"):
         build.values(which=99)

@@ -19,7 +19,7 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.numerics.store import ValueStore
-from workbench.numerics.tensor_names import node_values, similar, tensors
+from workbench.numerics.tensor_names import named_instructions, similar, tensors
 
 if TYPE_CHECKING:
     from workbench.compiler.onnx.exposed import Exposed
@@ -54,9 +54,9 @@ def named_values(
         seed: Seed of the generated inputs.
 
     Returns:
-        The values by the given names, which are those of tensors or of nodes; ``tensor_names.tensor`` has
-        the instruction of each. Read-only; values from a file or from onnxruntime beyond the budget lie
-        in a temporary folder.
+        The values by the given names: of tensors, of nodes, or of modules as PyTorch names them;
+        ``tensor_names.tensor`` has the instruction of each. Values from a file or from onnxruntime are
+        read-only, and beyond the budget they lie in a temporary folder.
 
     Raises:
         InputError: An array has an unknown name, the wrong lens or no numbers; a file is missing or damaged.
@@ -64,7 +64,7 @@ def named_values(
         ModelError: The model is missing, or is no ONNX model.
         EvaluationError: onnxruntime cannot run the model.
     """
-    places = {**node_values(source), **tensors(source)}
+    places = named_instructions(source)
     if isinstance(reference, Mapping):
         names = _known(list(reference), places, skip_unknown, "the reference")
         pairs = ((name, _array(name, reference[name])) for name in names)
@@ -89,7 +89,7 @@ def _known(
         more = f" (and {len(unknown) - 1} more such)" if len(unknown) > 1 else ""
         hint = "" if len(unknown) == len(names) else "; skip_unknown=True leaves them out"
         raise InputError(
-            f"{where}: the model has no tensor and no node {unknown[0]!r}{more}"
+            f"{where}: the model has no tensor, node or module {unknown[0]!r}{more}"
             f"{similar(str(unknown[0]), places)}{hint}"
         )
     return [name for name in names if name in places]

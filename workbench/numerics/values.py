@@ -11,13 +11,16 @@ import numpy as np
 
 from workbench.compiler.builds.build import VALUE_BYTES, Build
 from workbench.compiler.builds.inputs import completed_inputs
+from workbench.compiler.builds.runner import NumPyRunner
 from workbench.compiler.builds.why_not import Named, kernels_of
 from workbench.compiler.errors import GraphError, InputError, OperationError, WorkbenchError
 from workbench.compiler.ir.builtin import Literal, Param, Return
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.passes.fuse.kernels.pairs import behind_views, is_view
 from workbench.compiler.report.result import kernel_sources, kernel_text
 from workbench.compiler.run.inputs import check_inputs
+from workbench.compiler.run.planned import PlannedInterpreter
 from workbench.compiler.text.printing import names
 from workbench.numerics.statistics import histogram_of, statistics_of
 from workbench.numerics.store import ValueStore, read_only
@@ -131,8 +134,8 @@ class Values(Mapping[Any, Any]):
         known = [i for i in found if self._has(i)]
         if not known:
             raise GraphError(
-                f"no value of {found[-1].name} #{found[-1].id} was kept: it was not asked for, or on "
-                f"{self.places.build.runner.name} it is a view of another value"
+                f"no value of {found[-1].name} #{found[-1].id} was kept: it was not asked for, or it has no "
+                f"memory on {self.places.build.runner.name}"
             )
         return self._value(known[-1])
 
@@ -302,18 +305,41 @@ def _run(
     places = Places(build)
     wanted = _wanted(places, which)
     checked: dict[str, Any] = check_inputs(build.program, given)
-    for instruction in wanted.values():
-        if instruction.literal is not None:
-            keep(instruction, instruction.literal.numpy())
-        elif instruction.parameter is not None:
-            keep(instruction, checked[instruction.parameter])
+    views = _views(build, wanted)
 
-    def hook(instruction: Instruction, value: Any, _: object) -> None:
+    def tell(instruction: Instruction, value: Any, _: object = None) -> None:
         if instruction.id in wanted:
             keep(instruction, value)
+        for view in views.get(instruction, ()):
+            keep(view, _seen(view, instruction, value))
 
-    build.evaluator().run(given, hook=hook, progress=progress)
+    for instruction in build.program.main:
+        if instruction.literal is not None:
+            tell(instruction, instruction.literal.numpy())
+        elif instruction.parameter is not None:
+            tell(instruction, checked[instruction.parameter])
+    build.evaluator().run(given, hook=tell, progress=progress)
     return places, checked
+
+
+def _views(build: Build, wanted: Mapping[int, Instruction]) -> dict[Instruction, list[Instruction]]:
+    """The wanted views by the value behind them; a device has no step for these, which NumPy computes."""
+    found: dict[Instruction, list[Instruction]] = {}
+    if not isinstance(build.evaluator(), NumPyRunner):
+        for view in filter(is_view, wanted.values()):
+            found.setdefault(behind_views(view), []).append(view)
+    return found
+
+
+def _seen(view: Instruction, behind: Instruction, value: Any) -> Any:
+    """The value of a view, given the value behind it."""
+    chain = [view]
+    while chain[-1].inputs[0] is not behind:
+        chain.append(chain[-1].inputs[0])
+    interpreter = PlannedInterpreter(view.module.program)
+    for one in reversed(chain):
+        value = interpreter.step(one, {one.inputs[0].id: value})
+    return value
 
 
 def _wanted(places: Places, which: Named | Iterable[Named] | None) -> dict[int, Instruction]:

@@ -205,7 +205,7 @@ class Build:
 
         Args:
             inputs: As for ``run``.
-            which: Instructions, their ids, names of the model's tensors or of its nodes; by default all
+            which: Instructions, their ids, names of the model's tensors, nodes or modules; by default all
                 that the main module computes.
             statistics: Return a table instead, and keep no value: a row per value with count, min, max,
                 mean and std of the finite elements, the numbers of NaNs, infinities, subnormals and zeros,
