@@ -100,6 +100,7 @@ provide(
         "notebook kernels": "workbench.widgets.display:kernels_bundle",
         "notebook program": "workbench.widgets.display:mimebundle",
         "text": "workbench.compiler.text.printing:to_text",
+        "values": "workbench.numerics.values:show",
     }
 )
 

@@ -302,6 +302,31 @@ def test_values_inside_a_run_are_compared_with_the_reference(spec: str):
     assert report.first_divergence() is None
 
 
+def test_values_of_a_run_are_found_by_the_ids_of_the_source(spec: str):
+    for program in (two_results(), dynamic(), split()):
+        lens = {n: s.lens if s.dims is None else (3, 8) for n, s in program.parameters.items()}
+        given = {
+            n: np.random.default_rng(0).standard_normal(v, np.float32) for n, v in lens.items()
+        }
+        values = wb.compile(program, target="gpu", device=spec).values(given)
+        wanted = wb.compile(program, target="ref").values(given)
+        assert len(values) >= 1
+        for output in program.outputs:  # of which views have no step on the device
+            np.testing.assert_allclose(values[output], wanted[output], rtol=1e-4, atol=1e-6)
+
+
+def split() -> Program:
+    """The values and the indices of the largest two of each row, transposed, and a view of x."""
+    program = Program()
+    main = program.main
+    x = main.add_parameter("x", Shape("float", (3, 5)))
+    top = main.add("topk", main.add("tanh", x), k=2, axis=1)
+    parts = [main.add("get_tuple_elem", top, index=k) for k in range(2)]
+    turned = [main.add("transpose", one, permutation=(1, 0)) for one in (*parts, x)]
+    main.add_return(*turned)
+    return program
+
+
 def test_programs_without_work_run(spec: str):
     program = Program()
     x = program.main.add_parameter("x", Shape("float", (0, 4)))

@@ -16,7 +16,7 @@ from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.run.reference import Interpreter
-from workbench.numerics.tensor_names import node_values, tensor, tensors
+from workbench.numerics.tensor_names import module_values, node_values, tensor, tensors
 
 CHECKED = [m for m in MODELS.values() if m.kind in ("small", "wheel") and not m.heavy]
 
@@ -190,7 +190,34 @@ def test_an_unknown_name_has_near_ones():
     assert tensor(program, "image") is program.main.parameters["image"]
     name = next(n.name for n in program.source_nodes.values() if n.op_type == "MaxPool")
     assert tensor(program, name).name == "pooling"
-    with pytest.raises(GraphError, match=r"no node 'logit'; did you mean 'logits'"):
+    with pytest.raises(GraphError, match=r"node or module 'logit'; did you mean 'logits'"):
         tensor(program, "logit")
-    with pytest.raises(GraphError, match=r"no tensor and no node 'z'$"):
+    with pytest.raises(GraphError, match=r"no tensor, node or module 'z'$"):
         tensor(Program(), "z")
+
+
+def test_the_result_of_a_module_is_that_of_its_last_node():
+    program = program_of(MODELS["small_encoder"])
+    found, names = module_values(program), tensors(program)
+    modules = {"encoder.layer.0.feed_forward", "encoder.layer.1.attention", "encoder", "pooler"}
+    assert modules <= found.keys()
+    for module in modules:
+        nodes = [n for n in program.source_nodes.values() if n.op_type != "Initializer"]
+        inside = [n for n in nodes if f"{'.'.join(n.scope)}.".startswith(f"{module}.")]
+        last = [names[n.outputs[0]] for n in inside][-1]
+        assert found[module] in (last, *last.inputs)  # an output of the program is copied
+    assert tensor(program, "pooler") is found["pooler"]
+
+
+def test_scopes_of_sequences_are_those_of_pytorch():
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="/layer1/layer1.0/act/Relu"),
+        helper.make_node("Neg", ["a"], ["b"], name="/layer1/layer1.0/Neg"),
+        helper.make_node("Exp", ["b"], ["c"], name="/layer1/layer1.1/act/Exp"),
+        helper.make_node("Add", ["a", "c"], ["y"], name="/end/Add"),
+    ]
+    program = program_with(nodes, ["y"])
+    found, names = module_values(program), tensors(program)
+    wanted = {"layer1.0.act": "a", "layer1.1": "c", "layer1.1.act": "c", "end": "y"}
+    assert found == {module: names[name] for module, name in wanted.items()}
+    # two values leave layer1.0, and layer1: a and b, a and c

@@ -10,6 +10,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 BINS = 512
 """Equal bins from the lower bound to the upper one; a multiple of 4."""
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_BLOCKS_SHOWN = 16
 _LEAST = 2.0**-126
 _MOST = 2.0**1022
 
@@ -36,6 +38,12 @@ class Histogram:
         places = np.floor(np.asarray(values, np.float64) * (BINS / 2 / self.bound)) + BINS // 2
         bins = np.clip(places, 0, BINS - 1).astype(np.intp).ravel()
         self.counts += np.bincount(bins, minlength=BINS)
+
+    def __repr__(self) -> str:
+        """The bound, and the counts in sixteen groups of bins as blocks of that height."""
+        groups = self.counts.reshape(_BLOCKS_SHOWN, -1).sum(axis=1)
+        heights = np.ceil(groups * (len(_BLOCKS) - 1) / max(groups.max(), 1)).astype(int)
+        return f"±{self.bound:.3g} {''.join(_BLOCKS[h] for h in heights)}"
 
     def _widen(self) -> None:
         inner = self.counts.reshape(-1, 2).sum(axis=1)

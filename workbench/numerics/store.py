@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
+from workbench.compiler.builds.build import VALUE_BYTES
 from workbench.compiler.errors import InputError, OperationError
 from workbench.compiler.ir.dtypes import Array
 
-BUDGET = 512 << 20
-"""Bytes of values that are kept in memory, if the caller gives no other number."""
 _USER_DEFINED = 2
 """The code of ``dtype.isbuiltin`` of a type that NumPy does not know, such as bfloat16."""
 
@@ -42,7 +41,7 @@ class ValueStore(MutableMapping[Any, Any]):
     first needed, and removed with the store, by ``close`` or at the end of a ``with`` block.
     """
 
-    def __init__(self, budget: int = BUDGET, folder: str | Path | None = None) -> None:
+    def __init__(self, budget: int = VALUE_BYTES, folder: str | Path | None = None) -> None:
         """An empty store.
 
         Args:
@@ -204,9 +203,16 @@ def _own(value: Any, key: Hashable) -> Value:
             f"value {key!r} is {_described(value)}; expected an array of numbers, or a tuple of arrays"
         )
     array: Array = np.asarray(value)
-    own = array.view() if array.flags.owndata else array.copy(order="K")
-    own.flags.writeable = False
-    return own
+    return read_only(array if array.flags.owndata else array.copy(order="K"))
+
+
+def read_only(value: Value) -> Value:
+    """The same memory, as arrays through which it cannot be changed."""
+    if isinstance(value, tuple):
+        return tuple(map(read_only, value))
+    view = value.view()
+    view.flags.writeable = False
+    return view
 
 
 def _is_plain(value: Any) -> bool:

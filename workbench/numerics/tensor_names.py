@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from workbench.compiler.errors import GraphError
@@ -39,30 +39,75 @@ def tensors(program: Program) -> dict[str, Instruction]:
 def node_values(program: Program) -> dict[str, Instruction]:
     """The instruction that computes the first output of each node of the model, by the node's name.
 
+    A node of which only the name is known, as in a program written by hand, has the one value that leaves its
+    instructions.
+
     Args:
         program: A program as it was imported, not a compiled one.
     """
     known, end = tensors(program), _ending(program)
     named = {n.name: known.get(n.outputs[0] + end) for n in _outermost(program) if n.outputs}
-    return {name: i for name, i in named.items() if i is not None}
+    return _unlisted(program) | {name: i for name, i in named.items() if i is not None}
 
 
-def tensor(program: Program, name: str) -> Instruction:
-    """The instruction that computes the tensor of this name, or else the first output of that node.
+def _unlisted(program: Program) -> dict[str, Instruction]:
+    """The values of nodes that the program's list of nodes lacks."""
+    groups = {k: g for k, g in _groups(program).items() if k not in program.source_nodes}
+    found = {name: _leaving(group) for name, group in groups.items()}
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def module_values(program: Program) -> dict[str, Instruction]:
+    """The instruction that computes the result of each module, by the name that PyTorch gives the module.
+
+    The name is read from the scopes of the nodes, ``encoder.layer.0``. The result is the one value that
+    leaves the instructions of the module; a module from which several values leave is left out, such as one
+    that is called twice.
 
     Args:
         program: A program as it was imported, not a compiled one.
-        name: The name of a tensor, or of a node.
+    """
+    groups: dict[str, list[Instruction]] = {}
+    for source, instructions in _groups(program).items():
+        node = program.source_nodes.get(source)
+        if node is not None and node.op_type != "Initializer":
+            for depth in range(1, len(node.scope) + 1):
+                groups.setdefault(_module(node.scope[:depth]), []).extend(instructions)
+    found = {name: _leaving(group) for name, group in groups.items()}
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def _module(scope: Sequence[str]) -> str:
+    """The name of the module with these enclosing scopes: after ``layer1``, ``layer1.0`` is not repeated."""
+    pairs = zip(scope, [*scope[1:], ""], strict=True)
+    return ".".join(part for part, following in pairs if not following.startswith(f"{part}."))
+
+
+def tensor(program: Program, name: str) -> Instruction:
+    """The instruction that computes the tensor of this name, or else the result of that node or module.
+
+    Args:
+        program: A program as it was imported, not a compiled one.
+        name: The name of a tensor, a node, or a module.
 
     Raises:
-        GraphError: The model has neither; the message lists similar names.
+        GraphError: The model has none of these; the message lists similar names.
     """
     known = tensors(program)
     if name not in known:
-        known = node_values(program) | known
+        known = named_instructions(program)
     if name not in known:
-        raise GraphError(f"the model has no tensor and no node {name!r}{similar(name, known)}")
+        raise GraphError(f"the model has no tensor, node or module {name!r}{similar(name, known)}")
     return known[name]
+
+
+def named_instructions(program: Program) -> dict[str, Instruction]:
+    """The instructions by all names: those of tensors, or else of nodes, or else of modules.
+
+    Args:
+        program: A program as it was imported, not a compiled one.
+    """
+    return module_values(program) | node_values(program) | tensors(program)
 
 
 def similar(name: str, known: Iterable[str]) -> str:
@@ -142,14 +187,19 @@ def _outputs(
 ) -> dict[str, Instruction]:
     """The values of some outputs of a node, as far as they are certain."""
     group = groups[node.name]
-    leaving = [i for i in group if not set(i.users) <= set(group)]
+    leaving = _leaving(group)
     if len(node.outputs) == 1:
-        single = leaving or group[-1:]
-        return {name: single[0] for name in names if len(single) == 1}
+        return {name: leaving[0] for name in names if len(leaving) == 1}
     fits = {name: _read_by(leaving, [groups[r] for r in readers.get(name, ())]) for name in names}
     certain = {name: fit[0] for name, fit in fits.items() if len(fit) == 1}
     claims = Counter(certain.values())
     return {name: i for name, i in certain.items() if claims[i] == 1}
+
+
+def _leaving(group: list[Instruction]) -> list[Instruction]:
+    """The instructions of a group that others use; the last one, if there are none."""
+    inside = set(group)
+    return [i for i in group if not inside.issuperset(i.users)] or group[-1:]
 
 
 def _read_by(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from workbench.compiler import showing
 from workbench.compiler.builds.garbage import rarely_collected
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.builds.runner import Runner
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from workbench.compiler.report.memory_plan import MemoryPlan
     from workbench.compiler.report.run_plan import RunPlan
 
+VALUE_BYTES = 512 << 20
+"""Bytes of captured values that are kept in memory, if the caller gives no other number."""
 PRECISIONS = {"float32": False, "float64": True}
 
 
@@ -83,6 +86,11 @@ class Build:
         if self._recording is None:
             raise OperationError("this build has no recording; compile with record=True")
         return self._recording
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the passes were recorded."""
+        return self._recording is not None
 
     def near_misses(self) -> list[NearMiss]:
         """The places where a rule matched but declined, with the condition that failed."""
@@ -181,6 +189,46 @@ class Build:
         else:
             outputs, times = runner.timed(given, progress)
         return Result(build.program, tuple(outputs), times, perf_counter() - started, given)
+
+    def values(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        which: Named | Iterable[Named] | None = None,
+        *,
+        statistics: bool = False,
+        per_channel: int | None = None,
+        budget: int = VALUE_BYTES,
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> Any:
+        """The values of instructions in a normal run of the compiled program, or their statistics.
+
+        Args:
+            inputs: As for ``run``.
+            which: Instructions, their ids, names of the model's tensors, nodes or modules; by default all
+                that the main module computes.
+            statistics: Return a table instead, and keep no value: a row per value with count, min, max,
+                mean and std of the finite elements, the numbers of NaNs, infinities, subnormals and zeros,
+                the shares that half would round to infinity or to zero, and a histogram.
+            per_channel: For statistics: a row per index along this axis.
+            budget: Bytes of values to keep in memory; the rest goes to a temporary folder.
+            seed: Seed of the generated inputs.
+            progress: Show a progress bar; by default if the run takes longer than a second.
+
+        Returns:
+            A mapping of read-only arrays by id, tensor name or node name; or a DataFrame by id.
+
+        Raises:
+            GraphError: The compiled program does not compute such a value; the message says why, and in which
+                kernel it is.
+            InputError: An input does not fit its parameter.
+            OperationError: A name was given, but the build has no recording; or ``per_channel`` without
+                ``statistics``.
+        """
+        return showing.view("values")(
+            self, inputs, which, statistics=statistics, per_channel=per_channel, budget=budget,
+            seed=seed, progress=progress,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         """Target and sizes."""

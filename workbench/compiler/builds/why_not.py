@@ -43,6 +43,16 @@ def why_not(build: Build, a: Named, b: Named) -> str:
     return _apart(build, ours.kernels, theirs.kernels)
 
 
+def kernels_of(build: Build, given: Named) -> tuple[list[Instruction], str]:
+    """The instructions in open modules that compute an instruction, or the reason why there are none.
+
+    Raises:
+        GraphError: No step had such an instruction, or the model has no such node.
+    """
+    place = _Place(build, given)
+    return place.kernels, place.absence
+
+
 class _Place:
     """The instructions in open modules that compute an instruction, or the reason why there are none."""
 

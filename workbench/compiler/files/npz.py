@@ -1,11 +1,12 @@
-"""Inputs of a run from an .npz file: every size is checked against the program before memory is taken."""
+"""Arrays from an .npz file: every size is checked against the program before memory is taken."""
 
 from __future__ import annotations
 
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Container, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +24,7 @@ _WIDEST = 16
 
 
 def read_npz(path: str | Path, wanted: Mapping[str, Shape]) -> dict[str, Array]:
-    """The arrays of a file.
+    """The inputs of a run in a file.
 
     Args:
         path: The file.
@@ -32,6 +33,45 @@ def read_npz(path: str | Path, wanted: Mapping[str, Shape]) -> dict[str, Array]:
     Raises:
         InputError: It is no .npz file, is damaged, or has an array that no parameter can take.
     """
+    return dict(arrays_of(path, wanted))
+
+
+def arrays_of(
+    path: str | Path,
+    wanted: Mapping[str, Shape],
+    what: tuple[str, str] = ("input", "parameter"),
+    skip: Container[str] = (),
+) -> Iterator[tuple[str, Array]]:
+    """The arrays of a file with their names, one at a time.
+
+    Args:
+        path: The file.
+        wanted: The shapes that arrays of these names must fit; there must be no others in the file.
+        what: The terms for an array and for its place in the program, in messages.
+        skip: Names of arrays that are not read.
+
+    Raises:
+        InputError: It is no .npz file, is damaged, or has an array that does not fit.
+    """
+    with _opened(path) as archive:
+        for info in archive.infolist():
+            if _name(info) not in skip:
+                yield _name(info), _array(archive, info, wanted, what)
+
+
+def names_in(path: str | Path) -> list[str]:
+    """The names of the arrays of a file.
+
+    Raises:
+        InputError: It is no .npz file.
+    """
+    with _opened(path) as archive:
+        return [_name(info) for info in archive.infolist()]
+
+
+@contextmanager
+def _opened(path: str | Path) -> Generator[zipfile.ZipFile]:
+    """An open file; all errors name it."""
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
@@ -39,11 +79,7 @@ def read_npz(path: str | Path, wanted: Mapping[str, Shape]) -> dict[str, Array]:
                 "this is a folder, a pipe or a device; expected an .npz file of arrays"
             )
         with zipfile.ZipFile(path) as archive:
-            return {
-                name: _array(archive, info, wanted)
-                for info in archive.infolist()
-                for name in [_name(info)]
-            }
+            yield archive
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except OSError as error:
@@ -60,22 +96,27 @@ def _name(info: zipfile.ZipInfo) -> str:
     return info.filename.removesuffix(".npy")
 
 
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, wanted: Mapping[str, Shape]) -> Array:
+def _array(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    wanted: Mapping[str, Shape],
+    what: tuple[str, str],
+) -> Array:
     """One array, if its header says that it has the size of a parameter, and it is that long."""
-    name = _name(info)
+    name, (given, place) = _name(info), what
     if name not in wanted:
-        raise InputError(f"no parameter is called {name!r}; parameters are {', '.join(wanted)}")
+        raise InputError(f"no {place} is called {name!r}; {place}s are {', '.join(wanted)}")
     with archive.open(info) as file:
         lens, dtype = _header(file)
         size, most = prod(lens) * dtype.itemsize, _most(wanted[name])
         if size > most:
             raise InputError(
-                f"input {name!r} of {list(lens)} {dtype} takes {size:,} bytes; parameter {wanted[name]} has "
+                f"{given} {name!r} of {list(lens)} {dtype} takes {size:,} bytes; {place} {wanted[name]} has "
                 f"at most {most:,}"
             )
         if size != (there := info.file_size - file.tell()):
             raise InputError(
-                f"input {name!r} of {list(lens)} {dtype} takes {size:,} bytes; {there:,} are there: the "
+                f"{given} {name!r} of {list(lens)} {dtype} takes {size:,} bytes; {there:,} are there: the "
                 "file is damaged"
             )
     with archive.open(info) as file:

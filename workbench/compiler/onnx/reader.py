@@ -51,12 +51,17 @@ def read(model: str | Path | bytes | onnx.ModelProto) -> Source:
     elif isinstance(model, bytes | bytearray | memoryview):
         source = _from_bytes(bytes(model))
     else:
-        source = _from_file(_existing(model))
+        source = _from_file(existing(model))
     _check(source)
     return source
 
 
-def _existing(path: str | Path) -> Path:
+def existing(path: str | Path) -> Path:
+    """The path of a file.
+
+    Raises:
+        ModelError: It is no path, or not that of a file.
+    """
     try:
         path = Path(path)
         found, is_folder = path.exists(), path.is_dir()
