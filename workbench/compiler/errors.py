@@ -50,6 +50,9 @@ class InputError(WorkbenchError, ValueError):
 class EvaluationError(WorkbenchError, RuntimeError):
     """An instruction that failed during evaluation."""
 
+    instruction: Any = None
+    """The `Instruction` that failed, if an interpreter ran it; one of the main module as far as possible."""
+
 
 class DeviceError(WorkbenchError, RuntimeError):
     """A device that is missing or full, or a kernel that does not compile or failed; with a remedy."""
@@ -66,3 +69,5 @@ class MeaningError(RewriteError):
     """The `Step` of the recording that caused the difference."""
     edit: Any = None
     """The `Edit` of that step after which results differ."""
+    instruction: Any = None
+    """The `Instruction` with the first wrong value after that edit, if values could be compared."""
