@@ -70,8 +70,8 @@ class MeaningCheck(Validation):
         """Run, compare, and find the first edit after which the results differ.
 
         Raises:
-            MeaningError: A result differs by more than the tolerance; the message names the pass, the rule, the
-                instruction and its nodes of the model.
+            MeaningError: A result differs by more than the tolerance; the message names the pass, rule,
+                instruction and nodes of the model.
         """
         problem = self._problem(self.program)
         if problem:
