@@ -21,7 +21,7 @@ from workbench.compiler.run.failures import place
 from workbench.compiler.run.results import as_result
 from workbench.numerics.bisection import Bisection, Check, Culprit
 from workbench.numerics.evaluations import Evaluation, Evaluations
-from workbench.numerics.limits import Distance, Limits, limits_of, worst
+from workbench.numerics.limits import Distance, Limits, expect_tolerance, limits_of, worst
 
 _INCOMPARABLE = Distance(float("inf"), 0.0)
 
@@ -55,8 +55,8 @@ def bisect(
         inputs: An array for each parameter, by name; omitted ones are generated from ``seed``.
         target: The target to compile for and to run on.
         metric: The metric that is compared with the tolerance.
-        tolerance: The largest error of a right value; by default that of the narrowest type that the
-            compiled program rounds to (docs/numbers.md), and integers have to be equal.
+        tolerance: The largest error of a right value; by default that of the narrowest type that a
+            step of the compilation rounds to (docs/numbers.md), and integers have to be equal.
         passes: As for ``compile``.
         disable: As for ``compile``.
         precision: As for ``compile``.
@@ -77,7 +77,7 @@ def bisect(
         found = type(program).__name__
         raise InputError(f"bisect: expected a program that is not compiled, found {found}")
     given = completed_inputs(program, inputs, seed)
-    limits_of(metric, tolerance, program)  # refuses bad ones before anything is compiled
+    expect_tolerance(metric, tolerance)
     try:
         build = compile(
             program, target, passes=passes, disable=disable, precision=precision, device=device
@@ -85,8 +85,8 @@ def bisect(
     except WorkbenchError as error:
         if not (error.recording and error.recording.steps):
             raise
-        return _failed(error, target, limits_of(metric, tolerance, program))
-    limits = limits_of(metric, tolerance, build.source, build.program)
+        return _failed(error, target, limits_of(metric, tolerance, error.recording))
+    limits = limits_of(metric, tolerance, build.recording)
     with progress_bar(range(_most_checks(build.recording)), progress, "bisect") as bar:
         return _Search(build, given, limits, iter(bar)).found()
 
@@ -173,7 +173,7 @@ class _Search:
         return worst([self.limits.between(a, b) for a, b in pairs])
 
     def _unlike(self, found: Evaluation) -> str:
-        """How the outputs differ before their elements are compared; empty if they do not."""
+        """A difference of outputs that needs no look at elements: their number or type; empty without."""
         ours, theirs = ([o.shape for o in e.program.outputs] for e in (found, self.source))
         if len(ours) != len(theirs):
             return f"{len(ours)} outputs; the source has {len(theirs)}"

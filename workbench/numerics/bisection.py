@@ -57,7 +57,7 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Bisection:
-    """Where a compilation goes wrong."""
+    """The place where a compilation goes wrong, if it does."""
 
     kind: str
     """``pass``: a pass changed what the program computes, or failed. ``kernel``: all programs agree, but the
@@ -103,7 +103,7 @@ class Bisection:
 
     @property
     def law(self) -> str:
-        """What the rule or the pass at fault claims."""
+        """The claim of the rule or the pass at fault."""
         return "" if self.edit is None else self.edit.law
 
     @property
@@ -116,9 +116,13 @@ class Bisection:
 
     def _right(self) -> str:
         count = sum(s.changed for s in self.recording)
-        made = f"{count} pass{'' if count == 1 else 'es'} changed"
+        made = (
+            f"that {count} pass{'' if count == 1 else 'es'} changed"
+            if count
+            else "that no pass changed"
+        )
         limit = f"{self.limits.metric.value} {self.limits.tolerance:.3g}"
-        return f"nothing wrong: the program that {made} and its run on {self.target} are within {limit}"
+        return f"nothing wrong: the program {made} and its run on {self.target} are within {limit}"
 
     def _pass(self) -> str:
         assert self.step is not None
@@ -201,7 +205,9 @@ class Bisection:
     def _repr_html_(self) -> str:
         from html import escape  # noqa: PLC0415
 
-        return f"<p>{escape(self.summary)}</p>{self.table().to_html(border=0)}"
+        table = self.table().astype({"edit": object})
+        shown = table.fillna({"edit": ""}).to_html(border=0)
+        return f"<p>{escape(self.summary)}</p>{shown}"
 
 
 def _told(limits: Limits, distance: Distance) -> str:

@@ -296,7 +296,7 @@ class Evaluation:
         return (*_told(i.op), i.shape, operands, bodies)
 
     def _body(self, module: Module, around: Mapping[int, Hashable]) -> Hashable:
-        """What a called module does: like the text of its instructions, with digests of what it captures."""
+        """A key for a called module: its instructions, with digests of the values that it captures."""
         names: dict[int, Hashable] = dict(around)
         rows: list[Hashable] = []
         for i in module:

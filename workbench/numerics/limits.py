@@ -1,8 +1,8 @@
-"""How far a value is from its reference, and how far it may be."""
+"""The distance of a value from its reference, and the largest that is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isnan
 from typing import Any, NamedTuple, cast
@@ -12,8 +12,8 @@ import numpy as np
 from workbench.compiler.arrays.metrics import Metric, type_tolerance
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import Array, DType
-from workbench.compiler.ir.program import Program
-from workbench.numerics.compare import rounding_tolerance
+from workbench.compiler.ir.rows import Row
+from workbench.compiler.record.recording import Recording
 
 RELATIVE = (Metric.RELATIVE_RMS, Metric.RMS, Metric.MAX_REL)
 """The metrics that the tolerances of types are for."""
@@ -69,23 +69,57 @@ class Limits:
         return max(self.tolerance, type_tolerance(type)) if type in ROUNDED else 0.0
 
 
-def limits_of(metric: Metric, tolerance: float | None, *programs: Program) -> Limits:
-    """The limits with this tolerance; by default that of the narrowest type that the programs round to.
+def limits_of(metric: Metric, tolerance: float | None, recording: Recording) -> Limits:
+    """The limits with this tolerance; by default that of the narrowest type that a step rounded to.
 
     Raises:
         OperationError: The tolerance is not a number from 0, or is missing for a metric that depends on the
             unit of a value.
     """
+    expect_tolerance(metric, tolerance)
     if tolerance is None:
-        if metric not in RELATIVE:
-            raise OperationError(
-                f"metric {metric.value!r} has no tolerance by default: those of types are for relative "
-                "errors; give one with tolerance="
-            )
-        return Limits(metric, max(map(rounding_tolerance, programs)))
-    if not tolerance >= 0:
-        raise OperationError(f"tolerance {tolerance}; expected a number from 0")
+        return Limits(metric, recorded_tolerance(recording))
     return Limits(metric, float(tolerance), given=True)
+
+
+def expect_tolerance(metric: Metric, tolerance: float | None) -> None:
+    """Check a tolerance, or that the metric has one by default.
+
+    Raises:
+        OperationError: The tolerance is not a number from 0, or is missing for a metric that depends on the
+            unit of a value.
+    """
+    if tolerance is None and metric not in RELATIVE:
+        raise OperationError(
+            f"metric {metric.value!r} has no tolerance by default: those of types are for relative "
+            "errors; give one with tolerance="
+        )
+    if tolerance is not None and not tolerance >= 0:
+        raise OperationError(f"tolerance {tolerance}; expected a number from 0")
+
+
+def recorded_tolerance(recording: Recording) -> float:
+    """The tolerance of the narrowest type that any program of a recording rounds to, integers included.
+
+    A constant that was rounded to half stays so when later passes compute in float again.
+    """
+    rows: dict[int, Row] = dict(recording.start.instructions)
+    most = max((_rounded(row, rows) for row in rows.values()), default=0.0)
+    for edit in (e for step in recording for e in step.edits):
+        new = [row for row in edit.rows.values() if row is not None]
+        rows.update({row.id: row for row in new})
+        most = max([most, *(_rounded(row, rows) for row in new)])
+    return most
+
+
+def _rounded(row: Row, rows: Mapping[int, Row]) -> float:
+    """The tolerance of the type that an instruction rounds to; 0 if it does not round."""
+    floats = [s.type for s in row.shape.subs or (row.shape,) if s.subs is None and s.type.is_float]
+    type = row.shape.type
+    reads = [rows[x].shape.type for x in row.inputs if x in rows]
+    if type.is_integral and type is not DType.BOOL and any(x.is_float for x in reads):
+        floats.append(type)
+    return max(map(type_tolerance, floats), default=0.0)
 
 
 def worst(distances: Iterable[Distance]) -> Distance:
