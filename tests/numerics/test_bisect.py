@@ -11,6 +11,7 @@ import workbench as wb
 from tests.models.registry import MODELS
 from tests.numerics.test_compare import network
 from workbench.compiler.arrays.metrics import Metric
+from workbench.compiler.builds.runner import Runner
 from workbench.compiler.errors import (
     EvaluationError,
     GraphError,
@@ -289,6 +290,50 @@ def test_a_pass_after_which_a_run_fails_is_found():
     assert (found.kind, found.step.name, found.sources) == ("pass", "far", ("far",))
     assert "a run fails: gather" in found.summary
     assert found.error == np.inf
+
+
+@pytest.mark.parametrize("what", ["2 outputs; the source has 1", "output 0 is half_type"])
+def test_other_outputs_are_found_without_a_look_at_elements(what: str):
+    class Outputs(Pass):
+        """Return twice as many results, or half the precision."""
+
+        name: ClassVar[str] = "outputs"
+
+        def apply(self, program: Program) -> None:
+            (y,) = program.outputs
+            last = program.main.last
+            half = program.main.insert(last, "convert", y, target_type="half")
+            program.main.set_inputs(last, [y, y] if what.startswith("2") else [half])
+
+    found = bisect(_single("neg", (2,)), passes=[Outputs()], target="cpu")
+    assert (found.kind, found.step.name) == ("pass", "outputs")
+    assert what in found.summary
+
+
+def test_a_run_that_fails_on_the_target_is_found(monkeypatch: pytest.MonkeyPatch):
+    right = Tanh.compute
+
+    def compute(self: Tanh, x: np.ndarray) -> np.ndarray:
+        if x.dtype != np.float64:
+            raise ValueError("out of registers")
+        return right(self, x)
+
+    monkeypatch.setattr(Tanh, "compute", compute)
+    monkeypatch.setattr(Tanh, "compute_into", lambda self, _, x: compute(self, x))
+    found = bisect(network(), passes=[], target="cpu")
+    assert (found.kind, found.sources, found.error) == ("kernel", ("layer0",), np.inf)
+    assert "out of registers" in found.problem
+    assert repr(found).count("tanh (#") == 1
+
+
+def test_a_lowering_that_fails_is_found(monkeypatch: pytest.MonkeyPatch):
+    def lowered(_: Runner) -> None:
+        raise OperationError("no such instruction set")
+
+    monkeypatch.setattr(Runner, "lowered", lowered)
+    found = bisect(network(), target="cpu")
+    assert (found.kind, found.step.name) == ("kernel", "lowering")
+    assert "lowering for cpu: no such instruction set" in repr(found)
 
 
 def test_integers_have_to_be_equal_unless_a_tolerance_is_given():

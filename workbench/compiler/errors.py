@@ -55,7 +55,14 @@ class EvaluationError(WorkbenchError, RuntimeError):
 
 
 class DeviceError(WorkbenchError, RuntimeError):
-    """A device that is missing or full, or a kernel that does not compile or failed; with a remedy."""
+    """A device that is missing or full, or a kernel that does not compile or failed; with a remedy.
+
+    ``instruction`` is the `Instruction` of the kernel, or None if the device itself is the problem.
+    """
+
+    def __init__(self, message: str = "", instruction: Any = None) -> None:
+        super().__init__(message)
+        self.instruction = instruction
 
 
 class RewriteError(WorkbenchError, RuntimeError):

@@ -8,7 +8,8 @@ from typing import Any
 from workbench.compiler.arrays.metrics import Metric
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.inputs import completed_inputs
-from workbench.compiler.errors import EvaluationError, InputError, WorkbenchError
+from workbench.compiler.builds.targets import target_named
+from workbench.compiler.errors import DeviceError, EvaluationError, InputError, WorkbenchError
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
 from workbench.compiler.laws.claims import Claim, claims, unchanged
@@ -78,6 +79,7 @@ def bisect(
         raise InputError(f"bisect: expected a program that is not compiled, found {found}")
     given = completed_inputs(program, inputs, seed)
     expect_tolerance(metric, tolerance)
+    chosen = target_named(target)
     try:
         build = compile(
             program, target, passes=passes, disable=disable, precision=precision, device=device
@@ -85,7 +87,7 @@ def bisect(
     except WorkbenchError as error:
         if not (error.recording and error.recording.steps):
             raise
-        return _failed(error, target, limits_of(metric, tolerance, error.recording))
+        return _failed(error, chosen.name, limits_of(metric, tolerance, error.recording))
     limits = limits_of(metric, tolerance, build.recording)
     with progress_bar(range(_most_checks(build.recording)), progress, "bisect") as bar:
         return _Search(build, given, limits, iter(bar)).found()
@@ -216,7 +218,9 @@ class _Search:
         given = completed_inputs(self.build.program, self.given)
         try:
             outputs = self.build.evaluator().run(given)
-        except EvaluationError as error:
+        except (EvaluationError, DeviceError) as error:
+            if isinstance(error, DeviceError) and error.instruction is None:
+                raise  # no fault of the compilation
             self.checks.append(Check(at, name, None, _INCOMPARABLE, 0, str(error)))
             return self._answer("kernel", problem=str(error), culprit=_failing(error.instruction))
         distance = worst(self._as_run(outputs))

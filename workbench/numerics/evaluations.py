@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -84,19 +85,11 @@ class Evaluations:
             return value
         return value.astype(shape.type.numpy)
 
-    def literal(self, argument: Argument) -> Value:
-        """A literal in float64, if it is of floats."""
-        known = self._literals.get(id(argument))
-        kept = None if known is None else self.kept(known[1])
-        return widened(argument.numpy()) if kept is None else kept
-
     def literal_digest(self, argument: Argument) -> bytes:
         """The digest of a literal in float64."""
         known = self._literals.get(id(argument))
         if known is None:
-            value = widened(argument.numpy())
-            known = self._literals[id(argument)] = argument, digest_of(value)
-            self._keep(known[1], value)
+            known = self._literals[id(argument)] = argument, digest_of(widened(argument.numpy()))
         return known[1]
 
     def digest(self, work: Hashable) -> bytes | None:
@@ -136,6 +129,14 @@ class _DroppedError(Exception):
     """A value is needed that is not kept any more."""
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """Instructions to compute although their digests may be known, and kept values that they read."""
+
+    computed: Collection[int] = ()
+    pinned: Mapping[int, Value] = field(default_factory=dict[int, Value])
+
+
 class Evaluation:
     """The values of one program."""
 
@@ -151,6 +152,7 @@ class Evaluation:
         self._main = {i.id: i for i in program.main}
         self._reads = {i.id: [x for x in uses(i) if x in self._main] for i in program.main}
         self._inputs = shared.fitted(program)
+        self._parameters = {k: digest_of(widened(v)) for k, v in self._inputs.items()}
         self._digests: dict[int, bytes] = {}
         self.outputs = self._outputs()
         """The values of the outputs, in order."""
@@ -178,9 +180,9 @@ class Evaluation:
         order = self._order(ids)
         with self._symbols():
             try:
-                return self._run(order, ids, whole=False)
+                return self._run(order, ids, _Plan())
             except _DroppedError:
-                return self._run(order, ids, whole=True)
+                return self._run(order, ids, self._plan(order, ids))
 
     def computed_from(self, i: Instruction, known: Mapping[int, Value]) -> Value:
         """The value of an instruction in float64, on operands as another run computed them.
@@ -200,8 +202,7 @@ class Evaluation:
         def operand(one: Instruction) -> Value:
             if one.id in known:
                 return widened(known[one.id])
-            given = one.literal is not None or isinstance(one.op, Param)
-            return self._value(one, {}) if given else computed(one)
+            return self._value(one, {}) if _is_given(one) else computed(one)
 
         with self._symbols():
             return computed(i)
@@ -226,26 +227,56 @@ class Evaluation:
                 stack += self._reads[id]
         return [i for id, i in self._main.items() if id in needed]
 
+    def _plan(self, order: Sequence[Instruction], ids: Collection[int]) -> _Plan:
+        """A plan by which every operand is at hand when its turn comes, though some were dropped."""
+        unknown = self._unknown(order)
+        wanted = set(ids).union(*(self._reads[id] for id in unknown))
+        again: set[int] = set()
+        pinned: dict[int, Value] = {}
+        for i in reversed(order):
+            if i.id not in wanted or i.id in unknown or _is_given(i):
+                continue
+            kept = self._shared.kept(self._digests[i.id])
+            if kept is not None:
+                pinned[i.id] = kept
+            else:
+                again.add(i.id)
+                wanted.update(self._reads[i.id])
+        return _Plan(unknown | again, pinned)
+
+    def _unknown(self, order: Sequence[Instruction]) -> set[int]:
+        """The instructions whose work was never done, and those that read them; the others get digests."""
+        unknown: set[int] = set()
+        for i in order:
+            digest = None
+            if unknown.isdisjoint(self._reads[i.id]):
+                digest = self._given_digest(i) or self._shared.digest(self._work(i))
+            if digest is None:
+                unknown.add(i.id)
+            else:
+                self._digests[i.id] = digest
+        return unknown
+
     def _run(
-        self, order: Sequence[Instruction], ids: Collection[int], whole: bool
+        self, order: Sequence[Instruction], ids: Collection[int], plan: _Plan
     ) -> dict[int, Value]:
         """The wanted values.
 
         Args:
             order: The instructions to go through.
             ids: The wanted ones.
-            whole: Have every value at hand when its turn comes. Otherwise known work is skipped, and
-                ``_DroppedError`` raised if its value turns out to be needed but is not kept.
+            plan: What to compute though it is known. Without one, ``_DroppedError`` is raised if a value
+                turns out to be needed that is not kept.
         """
         interpreter = PlannedInterpreter(self.program, float64=True)
         last = {x: i.id for i in order for x in self._reads[i.id]}
         ends: dict[int, list[int]] = {}
         for read, reader in last.items():
             ends.setdefault(reader, []).append(read)
-        at_hand: dict[int, Value] = {}
+        at_hand = dict(plan.pinned)
         found: dict[int, Value] = {}
         for i in order:
-            self._step(interpreter, i, at_hand, whole)
+            self._step(interpreter, i, at_hand, i.id in plan.computed)
             if i.id in ids:
                 found[i.id] = self._value(i, at_hand)
             for gone in ends.get(i.id, ()):
@@ -257,32 +288,36 @@ class Evaluation:
         interpreter: PlannedInterpreter,
         i: Instruction,
         at_hand: dict[int, Value],
-        whole: bool,
+        needed: bool,
     ) -> None:
-        """Give an instruction its digest, and compute it where that is not known or its value is needed."""
-        if i.literal is not None:
-            self._digests[i.id] = self._shared.literal_digest(i.literal)
-            return
-        if isinstance(i.op, Param):
-            at_hand[i.id] = value = widened(self._inputs[_name(i)])
-            self._digests[i.id] = digest_of(value)
+        """Give an instruction its digest; compute its value if that is unknown, or needed but dropped."""
+        if (given := self._given_digest(i)) is not None:
+            self._digests[i.id] = given
             return
         work = self._work(i)
         digest = self._shared.digest(work)
-        kept = self._shared.kept(digest) if whole and digest is not None else None
-        if digest is None or (whole and kept is None):
+        value = self._shared.kept(digest) if needed and digest is not None else None
+        if digest is None or (needed and value is None):
             operands = {x: self._value(self._main[x], at_hand) for x in self._reads[i.id]}
-            kept = _frozen(interpreter.step(i, operands))
-            digest = self._shared.done(work, kept, i.op.alias is not None)
-        if kept is not None:
-            at_hand[i.id] = kept
+            value = _frozen(interpreter.step(i, operands))
+            digest = self._shared.done(work, value, i.op.alias is not None)
+        if value is not None:
+            at_hand[i.id] = value
         self._digests[i.id] = digest
+
+    def _given_digest(self, i: Instruction) -> bytes | None:
+        """The digest of a literal or a parameter; None if the instruction is neither."""
+        if i.literal is not None:
+            return self._shared.literal_digest(i.literal)
+        if isinstance(i.op, Param):
+            return self._parameters[_name(i)]
+        return None
 
     def _value(self, i: Instruction, at_hand: Mapping[int, Value]) -> Value:
         if i.id in at_hand:
             return at_hand[i.id]
         if i.literal is not None:
-            return self._shared.literal(i.literal)
+            return widened(i.literal.numpy())
         if isinstance(i.op, Param):
             return widened(self._inputs[_name(i)])
         kept = self._shared.kept(self._digests[i.id])
@@ -329,7 +364,7 @@ def widened(value: Value) -> Value:
 
 def digest_of(value: Value) -> bytes:
     """A digest of types, lens and elements: equal for values that are the same to the bit."""
-    hashed = blake2b(digest_size=16)
+    hashed = sha256()
     if isinstance(value, tuple):
         hashed.update(b"(%d)" % len(value))
         for part in value:
@@ -347,6 +382,10 @@ def _told(op: Operation) -> tuple[Hashable, str]:
     except TypeError:
         return id(op), repr(op)
     return op, repr(op)
+
+
+def _is_given(i: Instruction) -> bool:
+    return i.literal is not None or isinstance(i.op, Param)
 
 
 def _name(parameter: Instruction) -> str:
