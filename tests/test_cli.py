@@ -147,6 +147,21 @@ def test_run_in_another_precision(model, capsys, precision):
     assert printed(capsys, "run", model, "--precision", precision, "--repetitions", "1")
 
 
+def test_bisect_says_where_it_goes_wrong_by_text_and_exit_code(model, capsys):
+    text = printed(capsys, "bisect", model, "--target", "cpu")
+    assert "nothing wrong" in text.splitlines()[-1]
+    exact = ("bisect", model, "--target", "cpu", "--precision", "fp16", "--tolerance", "0")
+    assert call(*exact) == 1
+    assert "first/MatMul" in capsys.readouterr().out.splitlines()[-1]
+    assert call(*exact, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["kind"] == "kernel"
+    assert found["checks"][0]["pass"] == "source"
+    assert call("bisect", model, "--tolerance", "-1") == 2
+    assert "tolerance -1.0; expected a number from 0" in capsys.readouterr().err
+    assert call("bisect", "nowhere.onnx") == 2
+
+
 def test_passes_and_targets_are_listed(capsys):
     rows = json.loads(printed(capsys, "passes", "--json"))
     assert all(row["does"] for row in rows)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from workbench.front import passes as passes
     from workbench.front import pipelines as pipelines
     from workbench.gpu.devices.registry import devices as devices
+    from workbench.numerics.bisect import bisect as bisect
     from workbench.numerics.calibration import Calibration as Calibration
     from workbench.numerics.compare import compare as compare
     from workbench.numerics.quantize import quantize as quantize
@@ -72,6 +73,7 @@ _HOME = {
     "Result": "compiler.report.result",
     "Shape": "compiler.ir.shape",
     "WorkbenchError": "compiler.errors",
+    "bisect": "numerics.bisect",
     "check_rule": "compiler.laws.check",
     "compare": "numerics.compare",
     "compare_timings": "compiler.report.timing_comparison",

@@ -220,6 +220,53 @@ def run(
     _print_table(result.timings())
 
 
+@app.command()
+def bisect(
+    model: Model,
+    inputs: Annotated[
+        Path | None,
+        typer.Argument(
+            help="An .npz file; inputs it leaves out come from the seed.", show_default=False
+        ),
+    ] = None,
+    target: Target = "auto",
+    tolerance: Annotated[
+        float | None, typer.Option(help="The largest relative RMS of a right value.")
+    ] = None,
+    passes: Passes = None,
+    disable: Disable = None,
+    precision: Precision = None,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs that are left out.")] = 0,
+    json: Json = False,
+) -> None:
+    """Finds where compiling goes wrong: pass, rewrite, node. Exit code 0: nowhere; 1: found; 2: bad input."""
+    import workbench as wb
+    from workbench.compiler.errors import WorkbenchError
+
+    try:
+        program = _program(model)
+        found = wb.bisect(
+            program,
+            _inputs(inputs, program),
+            target=target,
+            tolerance=tolerance,
+            passes=None if passes is None else _names(passes),
+            disable=_names(disable),
+            precision=precision,
+            seed=seed,
+            progress=False if json else None,
+        )
+    except (WorkbenchError, OSError) as error:
+        typer.echo(f"workbench: {error}", err=True)
+        raise typer.Exit(2) from error
+    if json:
+        _print_json(found.to_json() | {"checks": _rows(found.table())})
+    else:
+        _print_table(found.table())
+        typer.echo(found.summary)
+    raise typer.Exit(1 if found.found else 0)
+
+
 @app.command(
     context_settings={
         "allow_extra_args": True,

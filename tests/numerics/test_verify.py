@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.models.registry import MODELS
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.shape import Dim, Shape
@@ -64,6 +65,7 @@ def test_a_wrong_target_fails() -> None:
 def test_the_wrong_instruction_is_named() -> None:
     found = _broken("instructions")
     assert [c.name for c in found.failures] == ["@6 = tanh"]
+    assert repr(found).endswith("first failure @6 = tanh>")
     assert found.checks[0].name == "@3 = dot"
 
 
@@ -83,6 +85,7 @@ def test_the_place_where_it_goes_wrong_is_found(mode: str) -> None:
     assert start is not None
     assert (start.trimmed, start.id) == (2, tanh.id)
     assert found.to_json()["failure starts at"] == 2
+    assert repr(found).endswith(f"; failure starts at #{tanh.id}, with 2 instructions trimmed>")
     assert ("Failure starts at: 2" in said) == (mode == "bisect")
 
 
@@ -104,6 +107,13 @@ def test_a_failing_part_is_a_failure_and_the_rest_goes_on() -> None:
     errors = [bool(c.error) for c in found.checks]
     assert errors == [True, True, False]
     assert "gather" in found.checks[0].error
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_generated_ids_are_in_range(mode: str) -> None:
+    found = verify(wb.parse_onnx(MODELS["small_encoder"].path), "cpu", mode=mode)
+    assert [c.error for c in found.checks if c.error] == []
+    assert found.passed
 
 
 def test_quantized_against_what_it_was() -> None:

@@ -50,9 +50,19 @@ class InputError(WorkbenchError, ValueError):
 class EvaluationError(WorkbenchError, RuntimeError):
     """An instruction that failed during evaluation."""
 
+    instruction: Any = None
+    """The `Instruction` that failed, if an interpreter ran it; one of the main module as far as possible."""
+
 
 class DeviceError(WorkbenchError, RuntimeError):
-    """A device that is missing or full, or a kernel that does not compile or failed; with a remedy."""
+    """A device that is missing or full, or a kernel that does not compile or failed; with a remedy.
+
+    ``instruction`` is the `Instruction` of the kernel, or None if the device itself is the problem.
+    """
+
+    def __init__(self, message: str = "", instruction: Any = None) -> None:
+        super().__init__(message)
+        self.instruction = instruction
 
 
 class RewriteError(WorkbenchError, RuntimeError):
@@ -66,3 +76,5 @@ class MeaningError(RewriteError):
     """The `Step` of the recording that caused the difference."""
     edit: Any = None
     """The `Edit` of that step after which results differ."""
+    instruction: Any = None
+    """The `Instruction` with the first wrong value after that edit, if values could be compared."""

@@ -15,6 +15,7 @@ from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.numerics.index_ranges import indexed_lengths, remainders
 
 MAX_BYTES = 1 << 34
 """The largest value that is generated."""
@@ -93,6 +94,7 @@ def driver_inputs(
     fill1: Collection[str] = (),
     given: Mapping[str, Any] | None = None,
     batch: int = 1,
+    in_range: bool = False,
 ) -> dict[str, Any]:
     """Inputs as MIGraphX's driver generates them, by name.
 
@@ -106,12 +108,15 @@ def driver_inputs(
         fill1: Names of parameters that are all 1.
         given: Values for some of the parameters, which override the other options.
         batch: The length of dynamic dimensions.
+        in_range: Replace generated integers that are out of range where the program gathers or scatters by
+            them; MIGraphX's driver keeps them.
 
     Raises:
         InputError: A name is not a parameter's, or a value cannot be generated.
     """
     shapes = {name: static(shape, batch) for name, shape in program.parameters.items()}
     _expect_known(shapes, [*fill0, *fill1, *(given or {})])
+    lengths = indexed_lengths(program, batch) if in_range else {}
     made: dict[str, Any] = {}
     for name, shape in shapes.items():
         if name in (given or {}):
@@ -119,7 +124,8 @@ def driver_inputs(
         elif name in fill0 or name in fill1:
             made[name] = filled(shape, 1 if name in fill1 else 0)
         else:
-            made[name] = generate(shape, std_hash(name), "random")
+            value = generate(shape, std_hash(name), "random")
+            made[name] = remainders(value, lengths[name]) if name in lengths else value
     return made
 
 

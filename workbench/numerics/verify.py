@@ -123,10 +123,18 @@ class Verification:
         }
 
     def __repr__(self) -> str:
-        """The number of checks that passed, and the first that did not."""
+        """The number of checks that passed, and where it goes wrong."""
         counted = f"{len(self.checks) - len(self.failures)} of {len(self.checks)} checks passed"
-        first = f"; first failure {self.failures[0].name}" if self.failures else ""
-        return f"<Verification ({self.mode}): {counted}{first}>"
+        return f"<Verification ({self.mode}): {counted}{self._failure()}>"
+
+    def _failure(self) -> str:
+        """The failing check of ``failure_starts_at``."""
+        start = self.failure_starts_at
+        if start is None:
+            return ""
+        if self.mode in ("reduce", "bisect"):
+            return f"; failure starts at #{start.id}, with {start.trimmed} instructions trimmed"
+        return f"; first failure {start.name}"
 
     def _repr_html_(self) -> str:
         from html import escape  # noqa: PLC0415
@@ -219,13 +227,13 @@ class Verifier:
                 found[one.instruction.id] = Shape(shape.type, result.shape)
 
         with suppress(WorkbenchError):
-            run_trace(program, driver_inputs(program, given=inputs, batch=self.batch), note)
+            run_trace(program, self._inputs(program, inputs), note)
         return found
 
     def reduced(self, program: Program, inputs: Mapping[str, Any] | None = None) -> Verification:
         """Compare the program without its last instruction, without the last two, and so on."""
         limits, main = self._limits(program), list(program.main)
-        given = driver_inputs(program, given=inputs, batch=self.batch)
+        given = self._inputs(program, inputs)
         self.say("info", f"Verify steps: {len(main)}")
         checks: list[Check] = []
         with progress_bar(range(1, len(main)), self.progress, "verify") as steps:
@@ -243,7 +251,7 @@ class Verifier:
         Once a prefix is wrong, longer ones are assumed wrong, too. ``failure_starts_at`` is the shortest.
         """
         limits = self._limits(program)
-        given = driver_inputs(program, given=inputs, batch=self.batch)
+        given = self._inputs(program, inputs)
         chain, count = heaviest_chain(program), len(program.main)
         place = {i.id: at for at, i in enumerate(program.main)}
         checks: list[Check] = []
@@ -287,7 +295,7 @@ class Verifier:
     def _check(
         self, name: str, program: Program, inputs: Mapping[str, Any] | None, limits: Tolerance
     ) -> Check:
-        given = driver_inputs(program, given=_known(inputs, program), batch=self.batch)
+        given = self._inputs(program, _known(inputs, program))
         reference = self._reference(program)
         wanted = self._run(reference, given, self.ref_use_double)
         compiled = self._target(program)
@@ -351,6 +359,10 @@ class Verifier:
             )
         return compile(program, self.target, **options)
 
+    def _inputs(self, program: Program, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Inputs as the driver generates them, with indices in range: out of range, there is no result."""
+        return driver_inputs(program, given=given, batch=self.batch, in_range=True)
+
     def _limits(self, program: Program) -> Tolerance:
         return self.tolerance or tolerance_for(program, self.quantize)
 
@@ -368,7 +380,7 @@ def verify(
         program: The program, not compiled.
         target: The target to check.
         inputs: An array for each parameter, by name; omitted ones are generated as by MIGraphX's driver
-            (``driver_inputs``).
+            (``driver_inputs``), with indices in range.
         mode: ``outputs`` compares the program's results; ``instructions`` each instruction by itself;
             ``reduce`` the program with more and more of its last instructions trimmed; ``bisect`` finds the
             place where it goes wrong by bisection.

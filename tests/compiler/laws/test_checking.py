@@ -1,5 +1,6 @@
 """compile(check=…): the first pass that breaks a program or changes what it computes is named."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from tests.models.registry import MODELS
 from workbench.compiler.arrays.metrics import difference
 from workbench.compiler.errors import MeaningError
 from workbench.compiler.ir.program import Program
-from workbench.compiler.passes.base import RewritePass
+from workbench.compiler.passes.base import Pass, RewritePass
 from workbench.compiler.rewrite import Rewriter, Rule, op, var
 
 
@@ -35,11 +36,14 @@ class Mistaken(RewritePass):
 
 @pytest.fixture
 def program() -> Program:
-    return wb.parse(
+    program = wb.parse(
         'module: "main"\nx = @param:x -> float_type, {2, 3}, {3, 1}\n'
         + "".join(f"n{i} = neg({'x' if not i else f'n{i - 1}'})\n" for i in range(6))
         + "e = exp(n5)\nr = @return(e)\n"
     )
+    exp = next(i for i in program.main if i.name == "exp")
+    program.main.set_sources(exp, ["loud"])
+    return program
 
 
 def test_the_first_wrong_edit_is_named(program: Program):
@@ -54,6 +58,29 @@ def test_the_first_wrong_edit_is_named(program: Program):
     assert error.step is not None
     assert error.step.name == "mistaken"
     assert error.recording is not None
+    assert error.instruction is not None
+    assert error.instruction.name == "add"
+    assert f"; add (#{error.instruction.id}, from 'loud') in place of exp (#" in str(error)
+
+
+def test_an_edit_that_no_value_shows_is_named_without_one():
+    @dataclass(frozen=True)
+    class Swap(Pass):
+        """Swap the results."""
+
+        name: ClassVar[str] = "swap"
+
+        def apply(self, program: Program) -> None:
+            """Swap them."""
+            program.main.set_inputs(program.main.last, program.outputs[::-1])
+
+    program = Program()
+    x = program.main.add_parameter("x", wb.Shape("float", (3,)))
+    program.main.add_return(program.main.add("neg", x), program.main.add("exp", x))
+    with pytest.raises(MeaningError, match="swap") as caught:
+        wb.compile(program, target="cpu", passes=[Swap()], check={})
+    assert caught.value.edit is not None
+    assert caught.value.instruction is None
 
 
 def test_without_a_recording_too(program: Program):

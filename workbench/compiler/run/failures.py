@@ -14,9 +14,10 @@ RAISED = (WorkbenchError, ArithmeticError, ValueError, TypeError, IndexError, Me
 
 def failure(instruction: Instruction, inputs: Sequence[Value], error: Exception) -> EvaluationError:
     """The error to raise in place of an operation's own."""
-    if isinstance(error, WorkbenchError):
-        return EvaluationError(f"{place(instruction)}: {error}")
-    return EvaluationError(f"{place(instruction)}: {error}; inputs were {listed(inputs)}")
+    were = "" if isinstance(error, WorkbenchError) else f"; inputs were {listed(inputs)}"
+    made = EvaluationError(f"{place(instruction)}: {error}{were}")
+    made.instruction = instruction
+    return made
 
 
 def place(instruction: Instruction) -> str:

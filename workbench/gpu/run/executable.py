@@ -325,7 +325,8 @@ class Executable:
                     stream,
                 )
             except DeviceError as error:
-                raise DeviceError(f"{step.instruction!r}: kernel {kernel.name}: {error}") from error
+                named = f"{step.instruction!r}: kernel {kernel.name}: {error}"
+                raise DeviceError(named, step.instruction) from error
         elif isinstance(step, BranchStep):
             chosen = 0 if self._value(step.condition, stream).reshape(-1)[0] else 1
             for inner in ready.branches[chosen]:

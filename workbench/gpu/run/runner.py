@@ -169,5 +169,5 @@ def _compiled(
     except DeviceError as error:
         for step in plan.kernels:
             if step.launch.kernel.name in str(error):
-                raise DeviceError(f"{step.instruction!r}: {error}") from error
+                raise DeviceError(f"{step.instruction!r}: {error}", step.instruction) from error
         raise

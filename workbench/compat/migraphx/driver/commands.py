@@ -263,7 +263,7 @@ def _verified(program: Program, options: argparse.Namespace, messages: Messages)
     return verify(
         program,
         target.name,
-        inputs_of(program, options),
+        inputs_of(program, options, in_range=True),
         _mode(options),
         tolerance=tolerance,
         ref_use_double=options.ref_use_double,

@@ -134,8 +134,15 @@ def _say_what_does_nothing(options: argparse.Namespace, target: Target, messages
 # Inputs
 
 
-def inputs_of(program: Program, options: argparse.Namespace) -> dict[str, Any]:
+def inputs_of(
+    program: Program, options: argparse.Namespace, in_range: bool = False
+) -> dict[str, Any]:
     """An input for each parameter: from a file, filled, or generated from the parameter's name.
+
+    Args:
+        program: The program.
+        options: The command's options.
+        in_range: Keep generated indices in range, as ``driver_inputs`` says.
 
     Raises:
         WorkbenchError: An option names an unknown parameter, or a file is not an argument.
@@ -143,7 +150,9 @@ def inputs_of(program: Program, options: argparse.Namespace) -> dict[str, Any]:
     given = _with_lens(program, options)
     for name, files in by_name("--load-arg", options.load_arg).items():
         given[name] = _loaded(single("--load-arg", name, files))
-    return driver_inputs(program, options.fill0, options.fill1, given, options.batch)
+    return driver_inputs(
+        program, options.fill0, options.fill1, given, options.batch, in_range=in_range
+    )
 
 
 def _with_lens(program: Program, options: argparse.Namespace) -> dict[str, Any]:
