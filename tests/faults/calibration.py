@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import workbench as wb
-from tests.faults.fault import Fault, Plant, Planted, Wanted
+from tests.faults.fault import Fault, Plant, Planted, Wanted, effect, tolerance
 from tests.models.registry import MODELS
 from workbench.numerics import quantize as rounding
 from workbench.numerics.calibration import Calibration
 
 KIND = "calibration"
-FEED, FACE = "/encoder/layer.0/feed_forward", "StatefulPartitionedCall/functional_1"
+MAGIKA = "jax2tf_get_logits_/pjit_get_logits_/MagikaV2"
 
 
 def miscalibrated(model: str, node: str, operand: int, factor: float) -> Plant:
@@ -43,6 +43,9 @@ def miscalibrated(model: str, node: str, operand: int, factor: float) -> Plant:
         clean = wb.compile(rounding.quantize(program, "int8", inputs), target="cpu")
         with patch.object(rounding, "Calibration", Wrong):
             quantized = rounding.quantize(program, "int8", inputs)
+        right = wb.compile(program, target="ref")
+        well = Planted(clean, inputs, program, right)
+        assert effect(well) <= tolerance(well), "the calibration is bad without the fault, too"
         yield Planted(wb.compile(quantized, target="cpu"), inputs, program, clean)
 
     return plant
@@ -51,11 +54,9 @@ def miscalibrated(model: str, node: str, operand: int, factor: float) -> Plant:
 TABLE: dict[str, tuple[str, str, tuple[str, ...], int, float]] = {
     "range_too_small": ("small_cnn", "/block1/Conv_14", ("/block1/Relu_13",), 0, 1 / 20),
     "range_of_weights_too_large": ("small_cnn", "/block0/Conv_7", (), 1, 20),
-    "range_of_a_product_too_small": (
-        "small_encoder", f"{FEED}/MatMul_53", (f"{FEED}/Mul_52",), 0, 1 / 20,
-    ),
-    "range_in_a_trained_model_too_large": (
-        "blazeface128", f"{FACE}/conv2d_4/BiasAdd", (f"{FACE}/depthwise_conv2d_3/depthwise",), 0, 20,
+    "range_of_a_product_too_small": ("small_decoder", "/h.0/MatMul_60", ("/h.0/Gelu_59",), 0, 1 / 20),
+    "range_in_a_trained_model_too_small": (
+        "magika", f"{MAGIKA}/Dense_1/MatMul", (f"{MAGIKA}/LayerNorm_1/AddV2_1",), 0, 1 / 20,
     ),
 }  # fmt: skip
 """For each model the node with a wrong range, the node that makes the value, the operand, the factor."""

@@ -14,8 +14,14 @@ from tests.faults.dumps import dump
 from tests.faults.fault import Control, Plant, Planted
 from tests.faults.twins import Twin, convolutions, perceptron
 from tests.models.registry import MODELS
+from workbench.compiler.builds.build import Build
 from workbench.compiler.ir.program import Program
 from workbench.numerics.quantize import quantize
+
+
+def _plain(program: Program) -> Build:
+    """The build that defines what a program means."""
+    return wb.compile(program, target="ref")
 
 
 def built(model: str, target: str = "cpu", **options: Any) -> Control:
@@ -24,7 +30,8 @@ def built(model: str, target: str = "cpu", **options: Any) -> Control:
     @contextmanager
     def plant() -> Iterator[Planted]:
         program = wb.parse_onnx(MODELS[model].path)
-        yield Planted(wb.compile(program, target=target, **options), MODELS[model].inputs())
+        suspect = wb.compile(program, target=target, **options)
+        yield Planted(suspect, MODELS[model].inputs(), clean=_plain(program))
 
     what = "_".join([target, *map(str, options.values())])
     return Control(f"{model}_on_{what}", model, plant)
@@ -37,7 +44,7 @@ def _two(model: str, other: Callable[[str], Any], **options: Any) -> Plant:
     def plant() -> Iterator[Planted]:
         program = wb.parse_onnx(MODELS[model].path)
         suspect = wb.compile(program, target="cpu", **options)
-        yield Planted(suspect, MODELS[model].inputs(), other(model))
+        yield Planted(suspect, MODELS[model].inputs(), other(model), _plain(program))
 
     return plant
 
@@ -77,7 +84,7 @@ def _quantized(model: str) -> Plant:
     def plant() -> Iterator[Planted]:
         program, inputs = _program(model), MODELS[model].inputs()
         suspect = wb.compile(quantize(program, "int8", inputs), target="cpu")
-        yield Planted(suspect, inputs, program)
+        yield Planted(suspect, inputs, program, _plain(program))
 
     return plant
 
@@ -86,7 +93,7 @@ def _quantized(model: str) -> Plant:
 def _two_pipelines() -> Iterator[Planted]:
     program, inputs = _program("small_encoder"), MODELS["small_encoder"].inputs()
     one, other = (wb.compile(program, target="cpu", passes=p) for p in ("optimize", "gpu"))
-    yield Planted(one, inputs, other)
+    yield Planted(one, inputs, other, _plain(program))
 
 
 @contextmanager
@@ -95,14 +102,16 @@ def _two_files() -> Iterator[Planted]:
     same = onnx.ModelProto.FromString(model.SerializeToString())
     same.doc_string = "the same"
     with files(one=model, other=same) as paths:
-        yield Planted(paths["one"], MODELS["mtcnn_p"].inputs(), paths["other"])
+        clean = _plain(_program("mtcnn_p"))
+        yield Planted(paths["one"], MODELS["mtcnn_p"].inputs(), paths["other"], clean)
 
 
 def _twins(make: Callable[..., Twin]) -> Plant:
     @contextmanager
     def plant() -> Iterator[Planted]:
         program, reference = make().programs()
-        yield Planted(wb.compile(program, target="cpu"), make().inputs, reference)
+        suspect = wb.compile(program, target="cpu")
+        yield Planted(suspect, make().inputs, reference, _plain(reference))
 
     return plant
 
@@ -124,7 +133,8 @@ CONTROLS = [
     built("small_cnn", precision="bf16"),
     built("small_cnn", "gpu", precision="fp16"),
     Control("small_cnn_in_int8", "small_cnn", _quantized("small_cnn")),
-    Control("blazeface128_in_int8", "blazeface128", _quantized("blazeface128")),
+    Control("small_decoder_in_int8", "small_decoder", _quantized("small_decoder")),
+    Control("magika_in_int8", "magika", _quantized("magika")),
     Control("two_pipelines", "small_encoder", _two_pipelines),
     Control("two_equal_files", "mtcnn_p", _two_files),
     Control("saved_and_loaded", "small_decoder", _two("small_decoder", _saved_and_loaded)),

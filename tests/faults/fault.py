@@ -51,7 +51,7 @@ def compared(planted: Planted) -> Any:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the first culprit has to say.
+    """The demands on the first culprit.
 
     Attributes:
         nodes: the culprit has to concern one of these nodes of the model. Several where the fault is at
@@ -105,7 +105,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a report says of a fault.
+    """The answer of a report to a fault.
 
     Attributes:
         rank: the place of the first culprit that concerns the wanted nodes, from 1; 0 if none does.

@@ -13,7 +13,6 @@ from tests.models.graph import Graph
 from tests.models.registry import MODELS
 
 KIND = "precision"
-FEED = "/encoder/layer.0/feed_forward"
 EMBEDDED = "/embeddings/Add_14"
 """The node of small_encoder whose result, of mean 0 and variance 1, the layers read."""
 
@@ -65,7 +64,7 @@ def many_terms(g: Graph, x: str) -> str:
     """The mean of 5,000 equal terms of about 30, as their sum over their number: the sum overflows."""
     term = g.add("Unsqueeze", g.add("Add", _row(g, "ReduceMax", x), 30.0), np.array([-1]))
     total = _row(g, "ReduceSum", g.add("Expand", term, np.array([1, 1, 1, 5000])))
-    return g.add("Mul", x, g.add("Div", g.add("Squeeze", total, np.array([-1])), 150000.0))
+    return g.add("Mul", x, g.add("Div", g.add("Squeeze", total, np.array([-1])), 5000.0))
 
 
 def epsilon_lost(g: Graph, x: str) -> str:
@@ -101,9 +100,9 @@ def position_lost(g: Graph, x: str) -> str:
 
 
 def power_overflows(g: Graph, x: str) -> str:
-    """The cube of 50 x over 50³: the cube overflows in half."""
+    """The cube of 50 |x| over 10⁴ + |x|: the cube overflows in half."""
     cube = g.add("Pow", g.add("Mul", g.add("Abs", x), 50.0), 3.0)
-    return g.add("Div", cube, g.add("Add", g.add("Abs", x), 125000.0))
+    return g.add("Div", cube, g.add("Add", g.add("Abs", x), 1e4))
 
 
 def ratio_of_powers(g: Graph, x: str) -> str:
@@ -113,7 +112,7 @@ def ratio_of_powers(g: Graph, x: str) -> str:
 
 
 def product_overflows(g: Graph, x: str) -> str:
-    """x · 300² · |x| over 10⁵ + |x|: the product overflows in half, and nothing is left for the quotient."""
+    """x · 300² · |x| over 10⁴ + |x|: the product overflows in half, and nothing is left for the quotient."""
     once = g.add("Mul", g.add("Mul", x, 300.0), g.add("Mul", g.add("Abs", x), 300.0))
     return g.add("Div", once, g.add("Add", g.add("Abs", x), 1e4))
 
@@ -144,9 +143,9 @@ def _by(factor: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _moved_scale(model: onnx.ModelProto) -> None:
-    """Make the weights of one product 20,000 times as large, and those of the next as much smaller."""
-    for name, factor in (("up.weight", 2e4), ("up.bias", 2e4), ("down.weight", 5e-5)):
-        weight(f"layer.0.{name}", _by(factor))(model)
+    """Make what a batch norm scales to 50,000 times as large, and the next weights as much smaller."""
+    for name, factor in (("conv1.scale", 5e4), ("conv1.shift", 5e4), ("conv2.weight", 2e-5)):
+        weight(f"block1.{name}", _by(factor))(model)
 
 
 def _faults(
@@ -170,8 +169,8 @@ FAULTS = [
         Wanted(("/Mul_3", "/constant_2"), ("precision",)),
     ),
     Fault(
-        "scale_moved_between_weights", KIND, "small_encoder",
-        narrowed("small_encoder", _moved_scale, target="gpu"),
-        Wanted(tuple(f"{FEED}/{n}" for n in ("MatMul_46", "Add_47", "Mul_51")), ("precision",)),
+        "scale_moved_between_weights", KIND, "small_cnn",
+        narrowed("small_cnn", _moved_scale, target="gpu"),
+        Wanted(("/block1/BatchNormalization_12", "/block1/Relu_13"), ("precision",)),
     ),
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,10 +54,10 @@ def build_with(
     @contextmanager
     def plant() -> Iterator[Planted]:
         program = wb.parse_onnx(MODELS[model].path)
-        passes: list[Any] = list(pipeline)
-        clean = wb.compile(program, target=target, passes=passes)
-        passes.insert(at, Wrong(wrong))
-        suspect = wb.compile(program, target=target, passes=passes)
+        passes = (*pipeline[:at], Wrong(wrong), *pipeline[at:])
+        clean, suspect = (wb.compile(program, target=target, passes=p) for p in (pipeline, passes))
+        edits = [e for step in suspect.recording.steps for e in step.edits if e.rule == wrong.name]
+        assert len(edits) == 1, f"{wrong.name} applied {len(edits)} times"
         yield Planted(suspect, MODELS[model].inputs(), "ref", clean)
 
     return plant

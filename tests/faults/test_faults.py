@@ -32,6 +32,7 @@ def test_the_culprit_is_named_first(fault: Fault) -> None:
 @pytest.mark.parametrize("control", _chosen(CONTROLS))
 def test_a_control_raises_no_alarm(control: Control) -> None:
     with control.plant() as planted:
+        assert effect(planted) <= tolerance(planted), "the two sides differ"
         report = control.call(planted)
     assert report.passed, report
     assert not report.culprits(), [str(c) for c in report.culprits()]
