@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from workbench.gpu.devices.registry import devices as devices
     from workbench.numerics.calibration import Calibration as Calibration
     from workbench.numerics.compare import compare as compare
+    from workbench.numerics.precision_search import search_precision as search_precision
     from workbench.numerics.quantize import quantize as quantize
     from workbench.numerics.report import Report as Report
+    from workbench.numerics.sensitivity import sensitivity as sensitivity
 
 _HOME = {
     "Argument": "compiler.ir.argument",
@@ -88,6 +90,8 @@ _HOME = {
     "quantize": "numerics.quantize",
     "rule": "compiler.rewrite",
     "save": "compiler.files.archive",
+    "search_precision": "numerics.precision_search",
+    "sensitivity": "numerics.sensitivity",
     "targets": "compiler.builds.targets",
 }
 

@@ -66,3 +66,10 @@ class MeaningError(RewriteError):
     """The `Step` of the recording that caused the difference."""
     edit: Any = None
     """The `Edit` of that step after which results differ."""
+
+
+class PrecisionError(WorkbenchError, RuntimeError):
+    """A tolerance that no choice of types meets."""
+
+    result: Any = None
+    """The `MixedPrecision` with the smallest error that was found."""

@@ -46,7 +46,7 @@ Inputs: TypeAlias = Mapping[str, Any]
 
 _FLOATS = {"fp16": "half", "bf16": "bf16"}
 _BITS = {"int8": "int8", "fp8": "fp8e4m3fn"}
-_INT8 = ("convolution", "dot")
+INT8 = ("convolution", "dot")
 _QDQ = ("quantizelinear", "dequantizelinear")
 
 
@@ -147,8 +147,8 @@ def _names(precision: str, ins_names: str | Iterable[str] | None) -> tuple[str, 
             f"quantize: int4 is only for weights of {' and '.join(OPERATIONS)}; omit ins_names"
         )
     for name in named:
-        if precision == "int8" and name not in _INT8:
-            raise OperationError(f"quantize: int8 is only for {' and '.join(_INT8)}, not {name!r}")
+        if precision == "int8" and name not in INT8:
+            raise OperationError(f"quantize: int8 is only for {' and '.join(INT8)}, not {name!r}")
         if name != "all":
             find(name)
     return named
@@ -205,7 +205,7 @@ def _quantize(
         _truncate(program, precision, ("all",) if ins_names is None else ins_names, kept)
         return Calibration(precision)
     _expect_no_captures(program)
-    names = ins_names if ins_names is not None else (_INT8 if precision == "int8" else ("all",))
+    names = ins_names if ins_names is not None else (INT8 if precision == "int8" else ("all",))
     names = _all_operations(program) if "all" in names else names
     _run(program, Pipeline("prepare", (NormalizeOps(), optimize_module())))
     if precision == "int4":

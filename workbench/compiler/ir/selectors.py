@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TypeAlias
 
 from workbench.compiler.errors import OperationError
@@ -73,37 +74,51 @@ def select(program: Program, selectors: Selectors) -> frozenset[int]:
         OperationError: A selector is malformed, or chooses nothing; the message has near names.
     """
     chosen = selectors_of(selectors)
-    index = _Index(program) if chosen else None
-    return frozenset(id for one in chosen if index for id in index.find(one))
+    return Selectable(program).select(chosen) if chosen else frozenset()
 
 
-class _Index:
+class Selectable:
     """The instructions of a program that can be selected, and the names by which they are."""
 
     def __init__(self, program: Program) -> None:
+        """Index the program as it is now."""
         self.program = program
         modules = [m for m in program.reachable_modules() if not m.bypass]
         self.instructions = [i for m in modules for i in m if not i.name.startswith("@")]
         self.by_id = {i.id: i for i in self.instructions}
-        self.names = dict.fromkeys(n for i in self.instructions for n in i.sources)
+        self.names: dict[str, list[Instruction]] = {}
+        for instruction in self.instructions:
+            for name in instruction.sources:
+                self.names.setdefault(name, []).append(instruction)
         self._spelled: dict[str, frozenset[str]] = {}
 
-    def find(self, selector: Selector) -> Iterator[int]:
-        """The ids of the instructions that a selector chooses."""
+    def select(self, selectors: Iterable[Selector]) -> frozenset[int]:
+        """The ids of the instructions that at least one selector chooses.
+
+        Raises:
+            OperationError: A selector chooses nothing.
+        """
+        return frozenset(id for s in selectors for i in self._find(s) for id in _within(i))
+
+    @cached_property
+    def scopes(self) -> frozenset[str]:
+        """All scopes, in all spellings."""
+        return frozenset(s for name in self.names for s in self._scopes(name))
+
+    def _find(self, selector: Selector) -> list[Instruction]:
         if isinstance(selector, int):
             found = [self.by_id[selector]] if selector in self.by_id else []
+        elif isinstance(selector, str) and selector in self.names:
+            return self.names[selector]
         else:
             found = list(filter(self._test(selector), self.instructions))
         if not found:
             raise OperationError(self._complaint(selector))
-        for instruction in found:
-            yield from _within(instruction)
+        return found
 
     def _test(self, selector: str | re.Pattern[str]) -> Callable[[Instruction], bool]:
         if isinstance(selector, re.Pattern):
             return lambda i: any(selector.search(n) for n in i.sources)
-        if selector in self.names:
-            return lambda i: selector in i.sources
         if selector.startswith("re:"):
             return self._test(_pattern(selector))
         if selector.startswith("op:"):
@@ -147,8 +162,7 @@ class _Index:
             return list(
                 dict.fromkeys(prefix + n for i in self.instructions for n in self._operations(i))
             )
-        scopes = (s for n in self.names for s in sorted(self._scopes(n)))
-        return list(dict.fromkeys([*self.names, *scopes]))
+        return list(dict.fromkeys([*self.names, *sorted(self.scopes)]))
 
 
 def _is_named(instruction: Instruction, selector: Selector) -> bool:
