@@ -177,6 +177,15 @@ def test_the_search_keeps_just_the_layer_that_overflows():
     assert len(result.trials) <= 2 + 3 + 3
 
 
+def test_the_search_finds_the_layer_of_a_trained_model_that_overflows():
+    model = MODELS["magika"]
+    program = wb.parse_onnx(model.path)
+    result = wb.search_precision(program, model.inputs(), 1e-2, by="scope")
+    assert result.keep == ("jax2tf_get_logits_/pjit_get_logits_/MagikaV2/LayerNorm_1",)
+    assert result.share > 0.9999
+    assert result.error < 1e-3
+
+
 def test_what_is_within_tolerance_needs_no_search():
     result = wb.search_precision(network(1), inputs(), 1e-2)
     assert (result.keep, result.share, len(result.trials)) == ((), 1.0, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.module import Instruction
@@ -37,6 +37,18 @@ class Layer:
     """Selectors that keep the layer, and no other, in its own type."""
 
 
+def expect_choice(precision: str, by: str) -> None:
+    """Refuse a type that layers cannot have, and anything that they cannot be made by.
+
+    Raises:
+        OperationError: ``precision`` or ``by`` is something else.
+    """
+    if precision not in PRECISIONS:
+        raise OperationError(f"precision {precision!r}; expected one of {', '.join(PRECISIONS)}")
+    if by not in get_args(By):
+        raise OperationError(f"layers by {by!r}; expected 'node' or 'scope'")
+
+
 def layers_of(
     program: Program, precision: str, by: str, flops: Mapping[int, int]
 ) -> tuple[Layer, ...]:
@@ -48,14 +60,7 @@ def layers_of(
         by: ``node`` or ``scope``. A node outside of all scopes is a layer of its own in both cases, as is
             an instruction that comes from no node.
         flops: Floating-point operations by instruction id.
-
-    Raises:
-        OperationError: ``precision`` or ``by`` is something else.
     """
-    if precision not in PRECISIONS:
-        raise OperationError(f"precision {precision!r}; expected one of {', '.join(PRECISIONS)}")
-    if by not in ("node", "scope"):
-        raise OperationError(f"layers by {by!r}; expected 'node' or 'scope'")
     found: dict[str, list[Instruction]] = {}
     for instruction in _narrowable(program, precision):
         found.setdefault(_name(program, instruction, by), []).append(instruction)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.report.result import work_of
 from workbench.compiler.run.reference import Interpreter
-from workbench.numerics.layers import layers_of
+from workbench.numerics.layers import expect_choice, layers_of
 from workbench.numerics.quantize import Precision, quantize
 
 Inputs = Mapping[str, Any]
@@ -154,7 +155,7 @@ class Trials:
         self._executor = executor
         self._progress = progress
         target_named(target)
-        layers_of(program, precision, by, {})  # raises before anything runs
+        expect_choice(precision, by)
         sets = _sets(program, inputs)
         flops: dict[int, int] = {}
         references = tuple(tuple(_reference(program, given, flops)) for given in sets)
@@ -208,22 +209,24 @@ class Trials:
 def _submitted(
     executor: Executor, program: Program, setting: Setting, keeps: list[tuple[Selector, ...]]
 ) -> Generator[float]:
+    """The errors in order; when it ends early, what has not begun is cancelled."""
     data = to_bytes(program) if keeps else b""
-    futures = [executor.submit(measure, data, setting, keep) for keep in keeps]
+    waiting = deque(executor.submit(measure, data, setting, keep) for keep in keeps)
     try:
-        for future in futures:
-            yield future.result()
+        while waiting:
+            yield waiting[0].result()
+            waiting.popleft()
     finally:
-        for future in futures:
+        for future in waiting:
             getattr(future, "cancel", lambda: None)()
 
 
 @contextmanager
 def partial_result(make: Callable[[], Any]) -> Generator[None]:
-    """Attach what is known so far to a KeyboardInterrupt, as its ``result``."""
+    """Attach what is known so far to an exception, such as KeyboardInterrupt, as its ``result``."""
     try:
         yield
-    except KeyboardInterrupt as error:
+    except BaseException as error:
         vars(error)["result"] = make()
         raise
 
