@@ -53,8 +53,10 @@ if TYPE_CHECKING:
     from workbench.numerics.bisect import bisect as bisect
     from workbench.numerics.calibration import Calibration as Calibration
     from workbench.numerics.compare import compare as compare
+    from workbench.numerics.precision_search import search_precision as search_precision
     from workbench.numerics.quantize import quantize as quantize
     from workbench.numerics.report import Report as Report
+    from workbench.numerics.sensitivity import sensitivity as sensitivity
 
 _HOME = {
     "Argument": "compiler.ir.argument",
@@ -90,6 +92,8 @@ _HOME = {
     "quantize": "numerics.quantize",
     "rule": "compiler.rewrite",
     "save": "compiler.files.archive",
+    "search_precision": "numerics.precision_search",
+    "sensitivity": "numerics.sensitivity",
     "targets": "compiler.builds.targets",
 }
 

@@ -78,3 +78,10 @@ class MeaningError(RewriteError):
     """The `Edit` of that step after which results differ."""
     instruction: Any = None
     """The `Instruction` with the first wrong value after that edit, if values could be compared."""
+
+
+class PrecisionError(WorkbenchError, RuntimeError):
+    """A tolerance that no choice of types meets."""
+
+    result: Any = None
+    """The `MixedPrecision` with the smallest error that was found."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, cast, get_args
 
@@ -12,10 +12,12 @@ import numpy as np
 from workbench.compiler.builds.build import compile
 from workbench.compiler.errors import InputError, OperationError
 from workbench.compiler.ir.builtin import Capture, watcher
+from workbench.compiler.ir.followed import Followed, following
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import find, float_text
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import build, rows_of
+from workbench.compiler.ir.selectors import Selectors, select
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.tracing import traced
 from workbench.compiler.ops.convert import Convert
@@ -44,7 +46,7 @@ Inputs: TypeAlias = Mapping[str, Any]
 
 _FLOATS = {"fp16": "half", "bf16": "bf16"}
 _BITS = {"int8": "int8", "fp8": "fp8e4m3fn"}
-_INT8 = ("convolution", "dot")
+INT8 = ("convolution", "dot")
 _QDQ = ("quantizelinear", "dequantizelinear")
 
 
@@ -67,6 +69,7 @@ def quantize(
     ins_names: str | Iterable[str] | None = None,
     target: str = "ref",
     progress: bool | None = None,
+    keep: Selectors = (),
 ) -> Quantized:
     """A copy of a program in a narrower type; the given program is not changed.
 
@@ -80,18 +83,22 @@ def quantize(
             ``convolution`` and ``dot`` for ``int8``.
         target: The target that runs the program on the calibration inputs.
         progress: Show a progress bar; None shows one after the first second.
+        keep: Selectors of the instructions of ``program`` that stay in their type, as in ``wb.compile``.
+            So does an instruction that simplification makes of a kept one and others.
 
     Raises:
-        OperationError: The precision or an operation's name is unknown, or the two do not match.
+        OperationError: The precision or an operation's name is unknown, the two do not match, or a
+            selector chooses nothing.
         InputError: Required calibration inputs are missing, or do not fit the parameters.
     """
     sets = _expected(program, precision, calibration)
     named = _names(precision, ins_names)
+    kept = select(program, keep)
     rows = rows_of(program)
     made = Quantized()
     build(rows, made)
     with Recording(made, rows) as recording:
-        found = quantize_in_place(made, precision, sets, named, target, progress)
+        found = quantize_in_place(made, precision, sets, named, target, progress, kept)
     made.calibration, made.recording = found, recording
     return made
 
@@ -140,8 +147,8 @@ def _names(precision: str, ins_names: str | Iterable[str] | None) -> tuple[str, 
             f"quantize: int4 is only for weights of {' and '.join(OPERATIONS)}; omit ins_names"
         )
     for name in named:
-        if precision == "int8" and name not in _INT8:
-            raise OperationError(f"quantize: int8 is only for {' and '.join(_INT8)}, not {name!r}")
+        if precision == "int8" and name not in INT8:
+            raise OperationError(f"quantize: int8 is only for {' and '.join(INT8)}, not {name!r}")
         if name != "all":
             find(name)
     return named
@@ -154,6 +161,7 @@ def quantize_in_place(
     ins_names: Sequence[str] | None = None,
     target: str = "ref",
     progress: bool | None = False,
+    keep: Selectors = (),
 ) -> Calibration:
     """Quantize a program in place, with MIGraphX's passes in MIGraphX's order.
 
@@ -165,9 +173,10 @@ def quantize_in_place(
 
     Raises:
         InputError: Calibration inputs do not fit the parameters; the program is then only simplified.
+        OperationError: A selector of what is to be kept chooses nothing.
     """
-    with traced(program, "quantize"):
-        found = _quantize(program, precision, calibration, ins_names, target, progress)
+    with traced(program, "quantize"), following(program, select(program, keep)) as kept:
+        found = _quantize(program, precision, calibration, ins_names, target, progress, kept)
     if knobs.quantization_params and precision in _BITS:
         _say_parameters(found)
     return found
@@ -190,19 +199,20 @@ def _quantize(
     ins_names: Sequence[str] | None,
     target: str,
     progress: bool | None,
+    kept: Followed,
 ) -> Calibration:
     if precision in _FLOATS:
-        _run(program, _truncation(precision, ("all",) if ins_names is None else ins_names))
+        _truncate(program, precision, ("all",) if ins_names is None else ins_names, kept)
         return Calibration(precision)
     _expect_no_captures(program)
-    names = ins_names if ins_names is not None else (_INT8 if precision == "int8" else ("all",))
+    names = ins_names if ins_names is not None else (INT8 if precision == "int8" else ("all",))
     names = _all_operations(program) if "all" in names else names
     _run(program, Pipeline("prepare", (NormalizeOps(), optimize_module())))
     if precision == "int4":
-        rows = _weights(program)
-        _run(program, QuantizeInt4())
+        rows = _weights(program, kept.ids)
+        _run(program, QuantizeInt4(keep=kept.ids))
         return Calibration(precision, rows)
-    capture = CaptureArguments(ins_names=tuple(names))
+    capture = CaptureArguments(ins_names=tuple(names), keep=kept.ids)
     rows = _calibrated(program, _BITS[precision], capture, calibration, target, progress)
     found = Calibration(precision, rows)
     pairs = tuple(found.quant_params)
@@ -222,10 +232,11 @@ def _expect_no_captures(program: Program) -> None:
         raise OperationError("quantize: the program already has capture instructions; remove them")
 
 
-def _truncation(precision: str, ins_names: Sequence[str]) -> Pipeline:
-    truncate = TruncateFloat(ins_names=tuple(ins_names), float_type=_FLOATS[precision])
+def _truncate(program: Program, precision: str, ins_names: Sequence[str], kept: Followed) -> None:
     simplify = optimize_module(propagate_constant_skip_ops=_QDQ)
-    return Pipeline(f"quantize_{precision}", (NormalizeOps(), simplify, truncate, simplify))
+    _run(program, Pipeline("prepare", (NormalizeOps(), simplify)))
+    truncate = TruncateFloat(tuple(ins_names), _FLOATS[precision], kept.ids)
+    _run(program, Pipeline(f"quantize_{precision}", (truncate, simplify)))
 
 
 def _all_operations(program: Program) -> tuple[str, ...]:
@@ -298,12 +309,12 @@ def _zeros(name: str, shape: Shape) -> Any:
     return np.broadcast_to(np.zeros((), shape.type.numpy), shape.lens)
 
 
-def _weights(program: Program) -> list[Captured]:
+def _weights(program: Program, kept: Collection[int]) -> list[Captured]:
     """The weights that are packed into four bits, and their rounding."""
     rows: list[Captured] = []
     for module in open_modules(program):
         for instruction in module:
-            if not is_packable(instruction.op):
+            if instruction.id in kept or not is_packable(instruction.op):
                 continue
             found = weights_of(instruction)
             for weight in () if isinstance(found, str) else found:

@@ -18,6 +18,7 @@ from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import build as build_program
 from workbench.compiler.ir.rows import rows_of
+from workbench.compiler.ir.selectors import Selectors, selectors_of
 from workbench.compiler.ir.tracing import listeners
 from workbench.compiler.laws.pass_checks import MeaningCheck, Validation
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
@@ -246,6 +247,7 @@ def compile(
     passes: Pass | str | Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
     disable: str | Iterable[str] = (),
     precision: str | None = None,
+    keep: Selectors = (),
     record: bool = True,
     check: bool | Mapping[str, Any] | None = None,
     tolerance: float | None = None,
@@ -261,6 +263,9 @@ def compile(
             the target's pipeline.
         disable: Names of passes in the pipeline to skip, and of rules: ``"pass.rule"``.
         precision: ``"fp16"`` or ``"bf16"`` converts every float32 computation to that type.
+        keep: Selectors of the computations that ``precision`` leaves in float32: a node's name, a scope,
+            ``"op:softmax"``, ``"re:ln[12]"`` or an instruction's id, or several of them
+            (docs/precision.md).
         record: Whether to record the passes.
         check: Whether to validate the program after every pass; by default as ``WORKBENCH_VALIDATE``
             says. A mapping of inputs by name (missing ones are generated) also runs the program after
@@ -272,7 +277,8 @@ def compile(
             ``hip:gfx90a``; by default the best device present.
 
     Raises:
-        OperationError: The target, a pass or an option is unknown or cannot be used here.
+        OperationError: The target, a pass or an option is unknown or cannot be used here, or a selector
+            chooses nothing.
         DeviceError: There is no such device, and it is no architecture to compile for.
         RewriteError: A pass or rule failed; ``error.recording`` contains the steps up to it.
         MeaningError: A result differs after a pass; the message names the pass and the rewrite.
@@ -280,7 +286,7 @@ def compile(
     chosen = target_named(target)
     if device is not None and not chosen.takes_device:
         raise OperationError(f"target {chosen.name!r} has no devices; expected {with_devices()}")
-    pipeline = pipeline_of(chosen, passes, disable, precision)
+    pipeline = pipeline_of(chosen, passes, disable, precision, keep)
     started = perf_counter()
     with rarely_collected():
         rows = rows_of(program)
@@ -293,8 +299,8 @@ def compile(
 
     def variant(source: Program) -> Build:
         return compile(
-            source, chosen.name, passes=passes, disable=disable, precision=precision, record=record,
-            device=device,
+            source, chosen.name, passes=passes, disable=disable, precision=precision, keep=keep,
+            record=record, device=device,
         )  # fmt: skip
 
     runner = chosen.prepare(work, device=device, source=program, compile=variant)
@@ -347,11 +353,19 @@ def pipeline_of(
     passes: Pass | str | Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
     disable: str | Iterable[str] = (),
     precision: str | None = None,
+    keep: Selectors = (),
 ) -> Pipeline:
-    """The pipeline that ``compile`` would run."""
+    """The pipeline that ``compile`` would run.
+
+    Raises:
+        OperationError: Something is to be kept, but there is no precision to keep it from.
+    """
+    kept = selectors_of(keep)
+    if kept and precision is None:
+        raise OperationError(f"keep={kept!r} without a precision; expected one, such as 'fp16'")
     chosen = target.pipeline() if passes is None else _custom(passes_of(passes))
     if precision is not None:
-        quantize = passes_of([("quantize_float", {"type": precision})])
+        quantize = passes_of([("quantize_float", {"type": precision, "keep": kept})])
         chosen = Pipeline(f"{chosen.label} in {precision}", (*quantize, *chosen.passes))
     return chosen.without(*([disable] if isinstance(disable, str) else disable))
 

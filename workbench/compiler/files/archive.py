@@ -9,13 +9,15 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from enum import Enum
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import IO, Any, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -81,6 +83,36 @@ def save(what: Program | Recording, path: str | Path) -> None:
         return
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {path.parent}; create it first")
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            _write(what, file)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def to_bytes(program: Program) -> bytes:
+    """A program in the workbench's own form; ``from_bytes`` reads it, in another process too."""
+    file = BytesIO()
+    _write(program, file)
+    return file.getvalue()
+
+
+def from_bytes(data: bytes) -> Program:
+    """The program that ``to_bytes`` wrote, with the same ids.
+
+    Raises:
+        ModelError: The bytes are damaged, or of another kind or version.
+    """
+    with _damage_told("bytes of a program"):
+        found = _read(BytesIO(data))
+    if not isinstance(found, Program):
+        raise ModelError("bytes of a program: found a recording")
+    return found
+
+
+def _write(what: Program | Recording, to: IO[bytes]) -> None:
     pool = _Literals()
     kind = "program" if isinstance(what, Program) else "recording"
     body = _tables(rows_of(what), pool) if isinstance(what, Program) else _recording(what, pool)
@@ -91,15 +123,10 @@ def save(what: Program | Recording, path: str | Path) -> None:
         "body": body,
         "literals": pool.shapes(),
     }
-    part = path.with_name(path.name + ".part")
-    try:
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as file:
-            file.writestr(_DOCUMENT, json.dumps(document), zipfile.ZIP_DEFLATED)
-            for number, argument in enumerate(pool.arguments):
-                file.writestr(_member(number), np.ascontiguousarray(argument.numpy()).tobytes())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as file:
+        file.writestr(_DOCUMENT, json.dumps(document), zipfile.ZIP_DEFLATED)
+        for number, argument in enumerate(pool.arguments):
+            file.writestr(_member(number), np.ascontiguousarray(argument.numpy()).tobytes())
 
 
 def load(path: str | Path) -> Program | Recording:
@@ -110,15 +137,26 @@ def load(path: str | Path) -> Program | Recording:
     """
     if (form := SUFFIXES.get(Path(path).suffix)) is not None:
         return mxr.load(path, form)
-    try:
+    with _damage_told(path):
         _check_file(Path(path))
-        with zipfile.ZipFile(path) as file:
-            document = _document(file)
-            _check_header(document)
-            literals = _read_literals(file, document["literals"])
-        if document["kind"] == "program":
-            return build(_rows(document["body"], literals))
-        return _read_recording(document["body"], literals)
+        return _read(path)
+
+
+def _read(given: str | Path | IO[bytes]) -> Program | Recording:
+    with zipfile.ZipFile(given) as file:
+        document = _document(file)
+        _check_header(document)
+        literals = _read_literals(file, document["literals"])
+    if document["kind"] == "program":
+        return build(_rows(document["body"], literals))
+    return _read_recording(document["body"], literals)
+
+
+@contextmanager
+def _damage_told(path: object) -> Generator[None]:
+    """Raise the errors of a damaged file as a ModelError that names it."""
+    try:
+        yield
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     except OSError as error:

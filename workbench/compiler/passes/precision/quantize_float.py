@@ -8,6 +8,7 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.selectors import Selector, select, selectors_of
 from workbench.compiler.ops.control import GetTupleElem, If, Loop
 from workbench.compiler.ops.convert import Convert
 from workbench.compiler.passes.base import Pass, register
@@ -18,32 +19,48 @@ _KEPT = (Convert, GetTupleElem, If, Loop, Undefined, Unknown)
 
 @register
 class QuantizeFloat(Pass):
-    """Compute float operations in half or bfloat16; parameters and results keep their type."""
+    """Compute float operations in half or bfloat16; parameters and results keep their type.
+
+    Attributes:
+        type: ``fp16`` or ``bf16``.
+        keep: Selectors of the instructions that stay in float.
+    """
 
     name = "quantize_float"
     apart = (
         "lower precision is the user's choice. Run by `compile(precision=...)`, before all others."
     )
     type: str = "fp16"
+    keep: tuple[Selector, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep selectors as a tuple; raise OperationError unless all are selectors."""
+        object.__setattr__(self, "keep", selectors_of(self.keep))
 
     def apply(self, program: Program) -> None:
-        """Convert the inputs of every float operation, apply it to them, and convert its result back."""
+        """Convert the inputs of every float operation, apply it to them, and convert its result back.
+
+        Raises:
+            OperationError: The type is another one, or a selector chooses nothing.
+        """
         target = DType.of(self.type)
         if target not in (DType.HALF, DType.BF16):
             raise OperationError(f"quantize_float: type {self.type!r}; expected fp16 or bf16")
+        kept = select(program, self.keep)
         for module in list(program.modules.values()):
             if not module.bypass:
-                _quantize(module, target)
+                _quantize(module, target, kept)
 
 
-def _quantize(module: Module, target: DType) -> None:
+def _quantize(module: Module, target: DType, kept: frozenset[int]) -> None:
     narrowed: dict[Instruction, Instruction] = {}
     for instruction in module:
-        if _computes_in_float(instruction):
+        if instruction.id not in kept and computes_in_float(instruction):
             narrow(instruction, target, narrowed)
 
 
-def _computes_in_float(instruction: Instruction) -> bool:
+def computes_in_float(instruction: Instruction) -> bool:
+    """Whether the pass would compute an instruction in the narrower type, unless it is kept."""
     op = instruction.op
     if (
         op.name.startswith("@")

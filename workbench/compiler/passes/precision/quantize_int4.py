@@ -11,6 +11,7 @@ from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import Operation, names_where
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.selectors import Selector, select, selectors_of
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.passes.precision.truncate_float import stand_in
 from workbench.compiler.passes.tidy.propagate_constant import value_of
@@ -30,17 +31,31 @@ _STEPS = 15
 
 @register
 class QuantizeInt4(Pass):
-    """Round the constant operands of products and convolutions to 16 values, two packed in a byte."""
+    """Round the constant operands of products and convolutions to 16 values, two packed in a byte.
+
+    Attributes:
+        keep: Selectors of the instructions whose operands stay as they are.
+    """
 
     name = "quantize_int4"
     rests = True
     apart = "lower precision is the user's choice. Run by `wb.quantize`."
+    keep: tuple[Selector, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep selectors as a tuple."""
+        object.__setattr__(self, "keep", selectors_of(self.keep))
 
     def apply(self, program: Program) -> None:
-        """Pack the weights of every product and convolution."""
+        """Pack the weights of every product and convolution.
+
+        Raises:
+            OperationError: A selector chooses nothing.
+        """
+        kept = select(program, self.keep)
         for module in open_modules(program):
             for instruction in list(module):
-                if is_packable(instruction.op):
+                if instruction.id not in kept and is_packable(instruction.op):
                     pack_weights(instruction)
 
 

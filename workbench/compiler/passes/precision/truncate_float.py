@@ -7,6 +7,7 @@ from workbench.compiler.ir.builtin import Identity, Return
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.selectors import Selector, select, selectors_of
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.ops.convert import Convert
@@ -25,6 +26,7 @@ class TruncateFloat(Pass):
     Attributes:
         ins_names: Names of the operations to compute in that type, or ``all``.
         float_type: Name of the type to compute in.
+        keep: Selectors of the instructions that stay in their type.
     """
 
     name = "truncate_float"
@@ -32,9 +34,11 @@ class TruncateFloat(Pass):
     apart = "lower precision is the user's choice. Run by `wb.quantize`."
     ins_names: tuple[str, ...] = ("all",)
     float_type: str = "float"
+    keep: tuple[Selector, ...] = ()
 
     def __post_init__(self) -> None:
-        """Keep names as a tuple; raise OperationError unless the type is a float."""
+        """Keep names and selectors as tuples; raise OperationError unless the type is a float."""
+        object.__setattr__(self, "keep", selectors_of(self.keep))
         object.__setattr__(self, "ins_names", names_of(self.ins_names))
         object.__setattr__(self, "float_type", type_text(self.float_type))
         type = DType.of(self.float_type)
@@ -45,11 +49,17 @@ class TruncateFloat(Pass):
             )
 
     def apply(self, program: Program) -> None:
-        """Convert the inputs of each operation, apply it to them, and convert its result back."""
-        target = DType.of(self.float_type)
+        """Convert the inputs of each operation, apply it to them, and convert its result back.
+
+        Raises:
+            OperationError: A selector chooses nothing.
+        """
+        target, kept = DType.of(self.float_type), select(program, self.keep)
         for module in open_modules(program):
             for instruction in list(module):
-                if program.find(instruction.id) is instruction and self._is_meant(instruction):
+                if instruction.id in kept or program.find(instruction.id) is not instruction:
+                    continue
+                if self._is_meant(instruction):
                     truncate(instruction, target)
 
     def _is_meant(self, instruction: Instruction) -> bool:
