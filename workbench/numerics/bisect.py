@@ -44,9 +44,9 @@ def bisect(
     """Find the pass, the edit and the instruction where a compilation goes wrong.
 
     The program is compiled, and programs of the recording are run on NumPy in float64, where rounding does
-    not hide a fault. The last step after which outputs equal the source's is found by binary search, then
-    the last such edit of the next step. A program runs only where it differs from those that ran before. If
-    all passes are right, the target's own run is compared, value by value.
+    not hide a fault. Binary search finds the step after which outputs first differ from the source's, then
+    the edit inside that step. A program runs only where it differs from those that ran before. If all passes
+    are right, the target's own run is compared, value by value.
 
     Random operations draw the same numbers in every run. Lengths that the program leaves open are those of
     the inputs.
