@@ -175,6 +175,8 @@ def test_the_search_keeps_just_the_layer_that_overflows():
     assert (types["exp"], types["log"], types["dot"]) == (DType.FLOAT, DType.FLOAT, DType.HALF)
     assert wb.compare(result.compile("ref"), inputs()).passed
     assert len(result.trials) <= 2 + 3 + 3
+    assert f"kept: {CULPRIT}; error" in repr(result)
+    assert "within 0.001" in result._repr_html_()
 
 
 def test_the_search_finds_the_layer_of_a_trained_model_that_overflows():

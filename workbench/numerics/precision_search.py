@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class MixedPrecision:
-    """A program of which some layers stay in their type, and the rest is computed in a narrower one."""
+    """A program of which some layers stay in their type, and the rest is computed in a narrower one.
+
+    ``program`` is the program with the conversions, ``compile`` makes a build of it.
+    """
 
     source: Program
     """The program in its own types."""
@@ -40,8 +43,8 @@ class MixedPrecision:
     share: float
     """The share in the narrow type of the floating-point operations of all layers that could be in it."""
     tolerance: float
-    _rows: tuple[tuple[str, int, float, float, bool], ...] = field(repr=False)
-    _inputs: tuple[Inputs, ...] = field(repr=False)
+    _rows: tuple[tuple[str, int, float, float, bool], ...]
+    _inputs: tuple[Inputs, ...]
 
     @property
     def is_within(self) -> bool:
@@ -87,9 +90,9 @@ class MixedPrecision:
             f"{verdict} {self.tolerance:.3g}"
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """The summary."""
-        return self.summary
+        return f"<MixedPrecision: {self.summary}>"
 
     def _repr_html_(self) -> str:
         from html import escape  # noqa: PLC0415
