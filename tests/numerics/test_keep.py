@@ -68,7 +68,7 @@ def chosen(program: Program, selectors: Any) -> list[str]:
         ("re:ln1\\b", ["mul"]),
         (re.compile("ln1"), ["mul", "exp"]),
         (["linear", "op:exp"], ["dot", "exp"]),
-        ({"linear", "op:exp"}, ["dot", "exp"]),
+        pytest.param({"linear", "op:exp"}, ["dot", "exp"], id="a set"),
         ((), []),
     ],
     ids=str,

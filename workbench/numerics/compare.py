@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from workbench.compiler.arrays.metrics import program_tolerance, type_tolerance
-from workbench.compiler.builds.build import PRECISIONS, Build, compile
+from workbench.compiler.builds.build import PRECISIONS, VALUE_BYTES, Build, compile
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import DType
@@ -15,7 +15,6 @@ from workbench.compiler.ir.program import Program
 from workbench.numerics.comparison import Comparison
 from workbench.numerics.report import Report
 from workbench.numerics.sides import as_program, side_of
-from workbench.numerics.store import BUDGET
 
 Comparable: TypeAlias = Build | Program | str | Path
 """A build, a program, or the path of a model's file."""
@@ -28,8 +27,9 @@ def compare(
     *,
     reference_precision: str = "float64",
     tolerance: float | None = None,
+    model: Any = None,
     seed: int = 0,
-    budget: int = BUDGET,
+    budget: int = VALUE_BYTES,
     progress: bool | None = None,
 ) -> Report:
     """Compare each value of a build with a reference, and find where the error comes from.
@@ -44,10 +44,12 @@ def compare(
         inputs: An array for each parameter, by name; omitted ones are generated from ``seed``.
         reference: The name of a target to build the same source for; another build or program, of the same
             source or of another one; a model's file; or arrays by the names of the model's tensors, also
-            as a path to an ``.npz`` file.
+            as a path to an ``.npz`` file; or ``"onnxruntime"``, which computes all tensors of the model.
         reference_precision: ``float64`` computes the reference's floats in float64; or ``float32``.
         tolerance: Relative RMS beyond which a value counts as wrong; the default depends on the narrowest
             type that the build rounds to (docs/numbers.md).
+        model: For ``reference="onnxruntime"``, the model that it runs: a path, bytes or a ModelProto; by
+            default the file that was given to compare.
         seed: Seed of the generated inputs.
         budget: Bytes of reference values that are kept in memory; others are in a temporary folder.
         progress: Show a progress bar; by default if the comparison takes longer than a second.
@@ -63,11 +65,13 @@ def compare(
         )
     if isinstance(inputs, Build | Program | str | Path):
         inputs, reference = (None if reference == "ref" else reference), inputs
+    if model is None and isinstance(build, str | Path):
+        model = build
     subject = as_build(build)
     given = completed_inputs(subject.program, cast("Mapping[str, Any] | None", inputs), seed)
     subject = subject.specialised(given)
     float64 = PRECISIONS[reference_precision]
-    side = side_of(reference, subject, given, float64)
+    side = side_of(reference, subject, given, float64, model)
     limit = rounding_tolerance(subject.program) if tolerance is None else tolerance
     return Comparison(subject, given, side, limit, budget, progress).report()
 

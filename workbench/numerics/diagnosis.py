@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -132,10 +132,9 @@ class Diagnosis:
         for instruction in read.values():
             yield instruction, e[instruction]
         for instruction in ran:
-            inner: list[tuple[Instruction, Value]] = []
-            watch = lambda i, value, _, inner=inner: inner.append((i, value))  # noqa: E731
-            value = e.exact.value(instruction, e.operands(instruction), watch)
-            yield from inner
+            inside = _Inside()
+            value = e.exact.value(instruction, e.operands(instruction), inside)
+            yield from inside.values
             yield instruction, value
 
     def _kernel(self, row: Row, instruction: Instruction) -> Culprit | None:
@@ -177,6 +176,16 @@ class Diagnosis:
         """The instructions inside a fused one, on the expected inputs rounded to its types."""
         e = self.expected
         return parts_of(instruction, e.rounded(instruction), e.typed, e.exact)
+
+
+class _Inside:
+    """Keeps the values of what is inside an instruction, in order."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[Instruction, Value]] = []
+
+    def __call__(self, instruction: Instruction, value: Value, _: Sequence[Value]) -> None:
+        self.values.append((instruction, value))
 
 
 def beyond(metrics: Metrics, bound: float) -> bool:

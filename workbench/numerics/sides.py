@@ -19,6 +19,8 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.reference import Interpreter
 from workbench.compiler.text.printing import names
 from workbench.numerics.alignment import How, from_source, matched
+from workbench.numerics.references import ONNXRUNTIME, named_values
+from workbench.numerics.tensor_names import node_values, similar, tensors
 
 Values = MutableMapping[Any, Value]
 _LAYOUTS = ((0, 3, 1, 2), (0, 2, 3, 1))
@@ -140,9 +142,7 @@ class Named(Side):
         Raises:
             InputError: No name is one of the model's tensors, or an array does not fit its tensor.
         """
-        from workbench.numerics.tensor_names import similar, tensors  # noqa: PLC0415
-
-        known = tensors(subject.source)
+        known = node_values(subject.source) | tensors(subject.source)
         self.unknown = tuple(name for name in arrays if name not in known)
         """Names that the model does not have."""
         if len(self.unknown) == len(arrays):
@@ -163,8 +163,17 @@ class Named(Side):
         return {i.id: Counterpart(("named", n), n, "tensor", True) for n, i in self._at.items()}
 
 
-def side_of(reference: Any, subject: Build, inputs: Mapping[str, Any], float64: bool) -> Side:
+def side_of(
+    reference: Any, subject: Build, inputs: Mapping[str, Any], float64: bool, model: Any = None
+) -> Side:
     """The reference side for what a caller gave as the reference.
+
+    Args:
+        reference: What the caller gave.
+        subject: What is compared.
+        inputs: The subject's inputs.
+        float64: Compute the reference's floats in float64, if it is computed here.
+        model: The model for onnxruntime: a path, bytes or a ModelProto.
 
     Raises:
         OperationError: It is nothing that can be compared with.
@@ -175,8 +184,10 @@ def side_of(reference: Any, subject: Build, inputs: Mapping[str, Any], float64: 
         return Same(subject, other, float64)
     if isinstance(reference, Mapping):
         return Named(subject, reference)  # pyright: ignore[reportUnknownArgumentType]
-    if isinstance(reference, str | Path) and Path(reference).suffix == ".npz":
-        return Named(subject, _arrays(Path(reference)))
+    is_path = isinstance(reference, str | Path)
+    if reference == ONNXRUNTIME or (is_path and Path(reference).suffix == ".npz"):
+        arrays = named_values(reference, subject.source, inputs, model=model, skip_unknown=True)
+        return Named(subject, arrays)
     if isinstance(reference, str | Path):
         reference = as_program(reference)
     if not isinstance(reference, Build | Program):
@@ -217,12 +228,6 @@ def as_program(given: Program | str | Path) -> Program:
 
     found = load(path)
     return found if isinstance(found, Program) else found.last
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    from workbench.numerics.references import named_arrays  # noqa: PLC0415
-
-    return named_arrays(path)
 
 
 def _run(

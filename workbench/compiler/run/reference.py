@@ -134,6 +134,7 @@ class Interpreter:
         return value
 
     def widened(self, value: Value) -> Value:
+        """A value as this interpreter computes with it: floats in float64, if it computes in float64."""
         if isinstance(value, tuple):
             return tuple(map(self.widened, value))
         return (

@@ -1,7 +1,8 @@
 """Declarations of the built-in functions that kernels call, which PoCL parses in place of its own header.
 
 PoCL parses ``opencl-c.h``, 18,000 lines, anew for each program, which small kernels spend most of their
-compilation on. It leaves the header out if the header's guard is defined. Types and attributes are OpenCL C 1.2's, section 6.
+compilation on. It leaves the header out if the header's guard is defined. Types and attributes are those of
+OpenCL C 1.2, section 6.
 """
 
 from __future__ import annotations
