@@ -62,7 +62,7 @@ class _Gpu(Target):
         Raises:
             DeviceError: There is no such device.
         """
-        from workbench.gpu.lowering.lengths import is_dynamic  # noqa: PLC0415
+        from workbench.compiler.run.lengths import is_dynamic  # noqa: PLC0415
         from workbench.gpu.run.by_lengths import RunnerByLengths  # noqa: PLC0415
         from workbench.gpu.run.runner import DeviceRunner  # noqa: PLC0415
 

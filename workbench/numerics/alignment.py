@@ -83,7 +83,13 @@ def _pairs(a: Sequence[Instruction], b: Sequence[Instruction], how: How) -> dict
         a, b = _leaving(a), _leaving(b)
         if len(a) != len(b):
             a, b = a[-1:], b[-1:]
-    return {x.id: Match(y.id, how) for x, y in zip(a, b, strict=True)}
+    pairs = zip(a, b, strict=False)  # one may be empty
+    return {x.id: Match(y.id, how) for x, y in pairs if _may_match(x, y)}
+
+
+def _may_match(a: Instruction, b: Instruction) -> bool:
+    """Whether two values that leave their groups may be the same: a view is no computed value."""
+    return a.name == b.name or (a.op.alias is None and b.op.alias is None)
 
 
 def _leaving(group: Sequence[Instruction]) -> list[Instruction]:
@@ -111,12 +117,15 @@ def _in_order(a: Program, b: Program, known: Mapping[int, Match]) -> dict[int, M
 
 
 def _computed(program: Program) -> Iterable[Instruction]:
-    return (i for i in program.main if not isinstance(i.op, Param | Return | Literal))
+    """Instructions that compute a value of their own; views follow those that they show."""
+    return (
+        i
+        for i in program.main
+        if i.op.alias is None and not isinstance(i.op, Param | Return | Literal)
+    )
 
 
 def _signature(instruction: Instruction) -> tuple[str, str]:
-    return instruction.name, str(instruction.shape.as_standard() if _plain(instruction) else "")
-
-
-def _plain(instruction: Instruction) -> bool:
-    return instruction.shape.is_tensor and not instruction.shape.is_dynamic
+    shape = instruction.shape
+    is_static = shape.is_tensor and not shape.is_dynamic
+    return str(instruction.op), str(shape.as_standard() if is_static else shape)

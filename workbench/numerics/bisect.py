@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from workbench.compiler.arrays.metrics import Metric
@@ -107,13 +108,38 @@ def _most_checks(recording: Recording) -> int:
     return 3 + len(changed).bit_length() + max(changed, default=0).bit_length()
 
 
+def where_it_went_wrong(
+    build: Build, inputs: Mapping[str, Any], value: int, tolerance: float
+) -> Bisection:
+    """Find the pass and the edit of a build after which one value of the source is another one.
+
+    Args:
+        build: A build that was recorded.
+        inputs: An array for each parameter.
+        value: The id of an instruction of the source.
+        tolerance: The largest relative RMS of a right value.
+
+    Raises:
+        EvaluationError: The program itself fails on these inputs.
+    """
+    limits = replace(limits_of(Metric.RELATIVE_RMS, None, build.recording), tolerance=tolerance)
+    return _Search(build, inputs, limits, iter(()), value).passes()
+
+
 class _Search:
     """One bisection: the checks that were made, and the last right and the first wrong program."""
 
     def __init__(
-        self, build: Build, given: Mapping[str, Any], limits: Limits, ticks: Iterator[int]
+        self,
+        build: Build,
+        given: Mapping[str, Any],
+        limits: Limits,
+        ticks: Iterator[int],
+        value: int | None = None,
     ) -> None:
         self.build = build
+        self.value = value
+        """The source's instruction whose value is compared; None compares outputs."""
         self.given = given
         self.limits = limits
         self.ticks = ticks
@@ -128,10 +154,15 @@ class _Search:
 
     def found(self) -> Bisection:
         """Search the passes, then the run."""
+        answer = self.passes()
+        return answer if answer.found else self._run()
+
+    def passes(self) -> Bisection:
+        """Search the passes."""
         self.checks.append(Check(-1, "source", None, Distance(0.0, 0.0), self.all.evaluated))
         changed = [s for s in self.recording if s.changed]
         if not changed or self._is_right(changed[-1]):
-            return self._run()
+            return self._answer("none")
         step = changed[self._first_wrong(len(changed), lambda k: self._is_right(changed[k]))]
         edits = step.edits
         edit = edits[self._first_wrong(len(edits), lambda k: self._is_right(step, k))]
@@ -171,8 +202,16 @@ class _Search:
         return False
 
     def _distance(self, found: Evaluation) -> Distance:
+        if self.value is not None and (alive := self._alive(found)) is not None:
+            wanted = self.source.values({self.value})[self.value]
+            return self.limits.between(found.values({alive})[alive], wanted)
         pairs = zip(found.outputs, self.source.outputs, strict=False)
         return worst([self.limits.between(a, b) for a, b in pairs])
+
+    def _alive(self, found: Evaluation) -> int | None:
+        """The instruction of a program that computes the value that is compared."""
+        equal = self.recording.relations.equals(self.value or 0)
+        return next((i.id for i in reversed(found.program.main) if i.id in equal), None)
 
     def _unlike(self, found: Evaluation) -> str:
         """A difference of outputs that needs no look at elements: their number or type; empty without."""

@@ -11,12 +11,14 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.report.result import kernel_sources, kernel_text
 from workbench.compiler.run.inputs import check_inputs
+from workbench.compiler.run.lengths import with_lengths
 from workbench.compiler.text.printing import names
 from workbench.numerics.alignment import from_source
 from workbench.numerics.culprit import Culprit, ranked
 from workbench.numerics.diagnosis import Diagnosis
 from workbench.numerics.differences import Difference, Differences
 from workbench.numerics.expected import Expected, is_computed
+from workbench.numerics.guilty_edits import with_edits
 from workbench.numerics.measure import inherited, local
 from workbench.numerics.metrics import Metrics
 from workbench.numerics.report import NotCompared, Report, Row
@@ -71,7 +73,10 @@ class Comparison:
             theirs = self.side.capture(self.inputs, values, self.progress)
             if self.side.is_same_source:
                 return self._report(theirs, values, theirs, values, [])
-            apart = Differences(self.subject.source, self.inputs, theirs, values).found()
+            fixed = with_lengths(
+                self.subject.source, self.inputs
+            )  # so that values are told by lens
+            apart = Differences(fixed, self.inputs, theirs, values).found()
             own = stack.enter_context(ValueStore(self.budget))
             source = Same(self.subject, None, float64=True)
             return self._report(
@@ -103,9 +108,8 @@ class Comparison:
         every = [self._row(i, alone, alone, expected, theirs) for i in main if i.id in alone]
         culprits = [*self._models(apart), *self._diagnosis(expected).culprits(every)]
         missing = [*self._missing(ran, theirs)]
-        return Report(
-            self.subject.program, rows, self.tolerance, ranked(culprits), missing, self._results()
-        )
+        found = list(with_edits(ranked(culprits), self.subject, self.inputs, self._source))
+        return Report(self.subject.program, rows, self.tolerance, found, missing, self._results())
 
     def _diagnosis(self, expected: Expected) -> Diagnosis:
         return Diagnosis(expected, SourceValues(self.subject, self.inputs), self._named)

@@ -52,7 +52,7 @@ class Culprit:
 
     @property
     def severity(self) -> float:
-        """How many times the error is beyond its bound."""
+        """The error as a multiple of its bound."""
         if self.error == 0.0:
             return 0.0
         return inf if self.bound == 0.0 else self.error / self.bound

@@ -21,7 +21,7 @@ from workbench.numerics.rounding import is_narrow, precision_bound, rounding_bou
 from workbench.numerics.source_values import SourceValues
 
 _WORSE = 8
-"""How many times a kernel's error must be that of the same types in NumPy before the kernel is blamed."""
+"""The multiple of the error of the same types in NumPy from which a kernel is blamed."""
 
 
 @dataclass(frozen=True)
@@ -116,17 +116,19 @@ class Diagnosis:
         wrong one are named as well: nothing of them may be left.
         """
         right: set[int] = set()
+        unknown: list[str] = []
         for instruction, value in self._values(ran):
             ids = self.source.ids(instruction.id)
             for id, wanted in self.source.values(ids).items():
                 if lens_of(wanted) == lens_of(value) and beyond(distance(value, wanted), bound):
-                    nodes = [*self.source.nodes_since(id, right), *kernel_sources(instruction)]
-                    return tuple(dict.fromkeys(nodes))
+                    nodes = self.source.nodes_since(id, right)
+                    return tuple(dict.fromkeys([*nodes, *instruction.sources[-1:], *unknown]))
             right.update(ids)
+            unknown = [] if ids else [*unknown, *instruction.sources]
         return ()
 
     def _values(self, ran: list[Instruction]) -> Iterator[tuple[Instruction, Value]]:
-        """What the instructions read and compute in float64, in order; first what is inside of each."""
+        """The values that instructions read and compute in float64, in order; first those inside of each."""
         e, own = self.expected, {i.id for i in ran}
         read = {r.id: r for i in ran for r in e.reads(i) if r.id not in own}
         for instruction in read.values():

@@ -22,7 +22,7 @@ from workbench.numerics.sides import Counterpart, Values
 _EQUAL = 1e-7
 """The relative RMS up to which two computations in float64 count as equal."""
 _SLACK = 8
-"""How many times the bound of rounding the values of a dump may be off by."""
+"""The multiple of the bound of rounding that the values of a dump may be off by."""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class Expected:
         return self._main[id]
 
     def recomputed(self, instruction: Instruction) -> Value:
-        """What the instruction's operation gives in float64 on the expected values of its inputs."""
+        """The value of the instruction's operation in float64 on the expected values of its inputs."""
         return self.exact.value(instruction, self.operands(instruction))
 
     def operands(self, instruction: Instruction) -> dict[int, Value]:

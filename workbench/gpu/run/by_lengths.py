@@ -10,8 +10,8 @@ from workbench.compiler.files.mxr.kernels import SavedKernel
 from workbench.compiler.ir.program import Program
 from workbench.compiler.record.lowered import Lowered
 from workbench.compiler.report.timings import Measured
+from workbench.compiler.run.lengths import Dispatch
 from workbench.compiler.run.results import Hook
-from workbench.gpu.lowering.lengths import Dispatch
 from workbench.gpu.run.runner import DeviceRunner
 
 if TYPE_CHECKING:
