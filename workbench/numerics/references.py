@@ -67,8 +67,7 @@ def named_values(
     places = named_instructions(source)
     if isinstance(reference, Mapping):
         names = _known(list(reference), places, skip_unknown, "the reference")
-        pairs = ((name, _array(name, reference[name])) for name in names)
-        return {name: _fitting(name, value, places[name].shape) for name, value in pairs}
+        return {name: _fitting(name, reference[name], places[name].shape) for name in names}
     if reference == ONNXRUNTIME:
         return _computed(source, completed_inputs(source, inputs, seed), model, budget)
     return _read(_path(reference), places, skip_unknown, budget)
@@ -95,26 +94,38 @@ def _known(
     return [name for name in names if name in places]
 
 
-def _array(name: str, value: Any) -> Array:
+def as_numbers(name: str, value: Any, shape: Shape) -> Array:
+    """A named value as an array, with a type that NumPy's files lose restored.
+
+    Args:
+        name: Its name, for messages.
+        value: An array, or anything that NumPy makes one of.
+        shape: The shape of the tensor; only its type is used.
+
+    Raises:
+        InputError: It does not hold real numbers.
+    """
     try:
-        return np.asarray(value)
+        value = np.asarray(value)
     except Exception as error:  # another library's tensor may raise anything
         raise InputError(
             f"value {name!r} is a {type(value).__name__}; expected an array: {error}"
         ) from error
-
-
-def _fitting(name: str, value: Array, shape: Shape) -> Array:
-    """The value, with a type that NumPy's files lose restored, if it can be that of a tensor of this shape.
-
-    Raises:
-        InputError: Its lens differ, or it does not hold numbers.
-    """
     wanted = shape.type.numpy
     if value.dtype.kind == "V" and value.dtype.isbuiltin == 0 and not value.dtype.names:
         value = value.view(wanted) if value.dtype.itemsize == wanted.itemsize else value
     if value.dtype.kind not in _NUMBERS or value.dtype.isbuiltin == 0:
         raise InputError(f"value {name!r} is an array of {value.dtype}; expected real numbers")
+    return value
+
+
+def _fitting(name: str, value: Any, shape: Shape) -> Array:
+    """The value as an array, if it can be that of a tensor of this shape.
+
+    Raises:
+        InputError: Its lens differ, or it does not hold numbers.
+    """
+    value = as_numbers(name, value, shape)
     if shape.is_tensor and not _fits(value, shape):
         raise InputError(
             f"value {name!r} has the lens {list(value.shape)}; the program computes {shape}"

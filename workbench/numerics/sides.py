@@ -19,7 +19,8 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.reference import Interpreter
 from workbench.compiler.text.printing import names
 from workbench.numerics.alignment import How, from_source, matched
-from workbench.numerics.references import ONNXRUNTIME, named_values
+from workbench.numerics.expected import is_computed
+from workbench.numerics.references import ONNXRUNTIME, as_numbers, named_values
 from workbench.numerics.tensor_names import node_values, similar, tensors
 
 Values = MutableMapping[Any, Value]
@@ -96,6 +97,11 @@ class Another(Side):
         self._float64 = float64
         self.matches = matched(subject.source, self.source)
         """The counterparts of the subject's source instructions, by id."""
+        if not any(is_computed(subject.source.instruction(id)) for id in self.matches):
+            raise OperationError(
+                "compare: the two models have no value in common: no nodes and no tensors of equal names, "
+                "and no equal operations on equal shapes"
+            )
 
     def capture(
         self, inputs: Mapping[str, Any], values: Values, progress: bool | None
@@ -159,7 +165,7 @@ class Named(Side):
     ) -> dict[int, Counterpart]:
         """Keeps the arrays."""
         for name, array in self._arrays.items():
-            values["named", name] = array
+            values["named", name] = as_numbers(name, array, self._at[name].shape)
         return {i.id: Counterpart(("named", n), n, "tensor", True) for n, i in self._at.items()}
 
 
@@ -179,7 +185,7 @@ def side_of(
         OperationError: It is nothing that can be compared with.
         InputError: Named arrays do not fit the model.
     """
-    if isinstance(reference, str) and (reference == "auto" or reference in all_targets()):
+    if isinstance(reference, str) and _is_target(reference):
         other = None if reference == "ref" else compile(subject.source, target=reference)
         return Same(subject, other, float64)
     if isinstance(reference, Mapping):
@@ -200,6 +206,13 @@ def side_of(
         other = reference if isinstance(reference, Build) else None
         return Same(subject, other and other.specialised(inputs), float64)
     return Another(subject, reference, float64)
+
+
+def _is_target(reference: str) -> bool:
+    """Whether a text names a target, or at least no file."""
+    path = Path(reference)
+    is_file = bool(path.suffix) or path.exists() or reference == ONNXRUNTIME
+    return reference in all_targets() or not is_file
 
 
 def as_program(given: Program | str | Path) -> Program:
