@@ -15,7 +15,9 @@ DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["compare.md", "extending.md", "migraphx.md", "numbers.md", "precision.md"])
+@pytest.mark.parametrize(
+    "page", ["compare.md", "extending.md", "migraphx.md", "numbers.md", "precision.md"]
+)
 def test_the_code_of_a_page_runs(page: str):
     blocks = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
     assert blocks

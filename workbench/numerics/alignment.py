@@ -29,15 +29,18 @@ class Match:
     how: How
 
 
-def from_source(build: Build) -> dict[int, int]:
-    """The id of the source's instruction whose value each instruction of a build computes, by id."""
+def from_source(build: Build) -> dict[int, tuple[int, ...]]:
+    """The ids of the source's instructions whose value each instruction of a build computes, by id.
+
+    They are several if rewrites found that they are equal.
+    """
     relations = build.recording.relations
-    found: dict[int, int] = {}
+    found: dict[int, tuple[int, ...]] = {}
     for instruction in build.program.main:
         if not isinstance(instruction.op, Return | Literal):
-            equal = [id for id in relations.equals(instruction.id) if id in relations.first]
+            equal = tuple(id for id in relations.equals(instruction.id) if id in relations.first)
             if equal:
-                found[instruction.id] = equal[0]
+                found[instruction.id] = equal
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from workbench.compiler.builds.build import Build
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Value
+from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.report.result import kernel_sources, kernel_text
 from workbench.compiler.run.inputs import check_inputs
 from workbench.compiler.run.lengths import with_lengths
@@ -64,7 +65,7 @@ class Comparison:
         self.inputs = check_inputs(subject.program, inputs)
         self._named = names(subject.program)
         self._source = from_source(subject)
-        """The source's instruction whose value each compiled one computes, by id."""
+        """The source's instructions whose value each compiled one computes, by id."""
 
     def report(self) -> Report:
         """Runs everything, and reports it."""
@@ -73,9 +74,8 @@ class Comparison:
             theirs = self.side.capture(self.inputs, values, self.progress)
             if self.side.is_same_source:
                 return self._report(theirs, values, theirs, values, [])
-            fixed = with_lengths(
-                self.subject.source, self.inputs
-            )  # so that values are told by lens
+            # At the lengths of the run, values of different lens are told apart.
+            fixed = with_lengths(self.subject.source, self.inputs)
             apart = Differences(fixed, self.inputs, theirs, values).found()
             own = stack.enter_context(ValueStore(self.budget))
             source = Same(self.subject, None, float64=True)
@@ -91,7 +91,8 @@ class Comparison:
         values: ValueStore,
         apart: list[Difference],
     ) -> Report:
-        pinned = {i: own[id].key for i, id in self._source.items() if id in own}
+        pairs = ((i, _first(ids, own)) for i, ids in self._source.items())
+        pinned = {i: found.key for i, found in pairs if found is not None}
         expected = Expected(self.subject.program, self.inputs, pinned, own_values)
         expected.fill(self.progress)
 
@@ -126,7 +127,7 @@ class Comparison:
         return found
 
     def _counterpart(self, instruction: Instruction, theirs: Counterparts) -> Counterpart | None:
-        return theirs.get(self._source.get(instruction.id, -1))
+        return _first(self._source.get(instruction.id, ()), theirs)
 
     # Rows
 
@@ -157,7 +158,8 @@ class Comparison:
     def _missing(self, ran: Mapping[int, Metrics], theirs: Counterparts) -> Iterator[NotCompared]:
         """The values that were computed without a row, and why."""
         for i in self.subject.program.main:
-            if is_computed(i) and not any(x.id in ran for x in (i, *i.users)):
+            taken = [u for u in i.users if isinstance(u.op, GetTupleElem)]
+            if is_computed(i) and not any(x.id in ran for x in (i, *taken)):
                 has = self.side.is_same_source or self._counterpart(i, theirs) is not None
                 reason = "the target does not compute it by itself" if has else "no counterpart"
                 yield NotCompared(i.id, self._named[i.id], kernel_text(i), reason)
@@ -180,3 +182,8 @@ class Comparison:
         became = self.subject.recording.lineage(id).descendants
         main = [k for k in became if k in self._named]
         return main[0] if main else id
+
+
+def _first(ids: Iterable[int], counterparts: Counterparts) -> Counterpart | None:
+    """The counterpart of the first instruction that has one."""
+    return next((counterparts[id] for id in ids if id in counterparts), None)

@@ -16,7 +16,10 @@ MOST = 3
 
 
 def with_edits(
-    culprits: Iterable[Culprit], build: Build, inputs: Mapping[str, Any], source: Mapping[int, int]
+    culprits: Iterable[Culprit],
+    build: Build,
+    inputs: Mapping[str, Any],
+    source: Mapping[int, tuple[int, ...]],
 ) -> Iterator[Culprit]:
     """The culprits, the first wrong rewrites among them with their edits.
 
@@ -24,13 +27,13 @@ def with_edits(
         culprits: The most likely first.
         build: The build.
         inputs: An array for each parameter.
-        source: The source's instruction whose value each compiled one computes, by id.
+        source: The source's instructions whose value each compiled one computes, by id.
     """
     left = MOST
     for culprit in culprits:
         if culprit.cause is Cause.REWRITE and culprit.id in source and left:
             left -= 1
-            yield _with_edit(culprit, build, inputs, source[culprit.id])
+            yield _with_edit(culprit, build, inputs, source[culprit.id][0])
         else:
             yield culprit
 

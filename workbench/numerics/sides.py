@@ -72,7 +72,8 @@ class Same(Side):
         self.source: Program = subject.source
         self._other = other
         self._float64 = float64
-        self._wanted = set(from_source(subject).values())
+        several = from_source(subject).values()
+        self._wanted = {id for ids in several for id in (ids if other else ids[:1])}
 
     def capture(
         self, inputs: Mapping[str, Any], values: Values, progress: bool | None
@@ -81,7 +82,7 @@ class Same(Side):
         ids, named = _run(
             self._other, self.source, inputs, self._float64, values, progress, self._wanted
         )
-        return {id: Counterpart(id, named[at], "lineage") for id, at in ids.items()}
+        return {id: Counterpart(at, named[at], "lineage") for id, at in ids.items()}
 
 
 class Another(Side):
@@ -114,13 +115,13 @@ class Another(Side):
             literal = self.source.instruction(id).literal
             if literal is not None:
                 values[id] = Interpreter(self.source, True).widened(literal.numpy())
-        return {
-            mine: Counterpart(
-                m.id, named.get(ids.get(m.id, m.id), ""), m.how, self._is_same(mine, m.id)
-            )
-            for mine, m in self.matches.items()
-            if m.id in values
-        }
+        found: dict[int, Counterpart] = {}
+        for mine, match in self.matches.items():
+            key = ids.get(match.id, match.id)
+            if key in values:
+                same = self._is_same(mine, match.id)
+                found[mine] = Counterpart(key, named.get(key, ""), match.how, same)
+        return found
 
     def _is_same(self, mine: int, other: int) -> bool:
         return self._subject.instruction(mine).name == self.source.instruction(other).name
@@ -261,18 +262,18 @@ def _run(
     program = source
     if build is not None:
         program = build.program
-        at = {id: i for i, id in from_source(build).items() if id in wanted}
-    ids = {i: id for id, i in at.items()}
+        at = {id: i for i, ids in from_source(build).items() for id in ids if id in wanted}
+    kept = set(at.values())
 
     def keep(instruction: Instruction, value: Value, _: Sequence[Value]) -> None:
-        if instruction.id in ids:
-            values[ids[instruction.id]] = value
+        if instruction.id in kept:
+            values[instruction.id] = value
 
     if build is None:
         Interpreter(source, float64).run(inputs, hook=keep, progress=progress)
     else:
         build.evaluator(float64).run(inputs, hook=keep, progress=progress)
-    return {id: i for id, i in at.items() if id in values}, names(program)
+    return {id: i for id, i in at.items() if i in values}, names(program)
 
 
 def _in_layout(array: Any, shape: Shape) -> Any:
