@@ -30,12 +30,14 @@ def compare(
     model: Any = None,
     seed: int = 0,
     budget: int = VALUE_BYTES,
+    local: bool = False,
     progress: bool | None = None,
 ) -> Report:
     """Compare each value of a build with a reference, and find where the error comes from.
 
     The build runs unchanged: nothing is unfused or marked as an output, so the measured values are those of
-    a normal run. A second run measures each kernel alone, on the reference's inputs.
+    a normal run. If an error is larger than the rounding of its own kernel accounts for, a second run
+    measures each kernel alone, on the reference's inputs.
 
     ``compare(a, b, inputs)`` is the same as ``compare(a, inputs, reference=b)``.
 
@@ -52,6 +54,7 @@ def compare(
             default the file that was given to compare.
         seed: Seed of the generated inputs.
         budget: Bytes of reference values that are kept in memory; others are in a temporary folder.
+        local: Measure each kernel alone even if no error calls for it.
         progress: Show a progress bar; by default if the comparison takes longer than a second.
 
     Raises:
@@ -73,7 +76,7 @@ def compare(
     float64 = PRECISIONS[reference_precision]
     side = side_of(reference, subject, given, float64, model)
     limit = rounding_tolerance(subject.program) if tolerance is None else tolerance
-    return Comparison(subject, given, side, limit, budget, progress).report()
+    return Comparison(subject, given, side, limit, budget, local, progress).report()
 
 
 def as_build(given: Comparable) -> Build:

@@ -16,7 +16,7 @@ from workbench.compiler.run.lengths import with_lengths
 from workbench.compiler.text.printing import names
 from workbench.numerics.alignment import from_source
 from workbench.numerics.culprit import Culprit, ranked
-from workbench.numerics.diagnosis import Diagnosis
+from workbench.numerics.diagnosis import Diagnosis, beyond
 from workbench.numerics.differences import Difference, Differences
 from workbench.numerics.expected import Expected, is_computed
 from workbench.numerics.guilty_edits import with_edits
@@ -44,6 +44,7 @@ class Comparison:
         side: The reference.
         tolerance: Relative RMS beyond which a value counts as wrong.
         budget: Bytes of expected values that are kept in memory; others are in a temporary folder.
+        local: Measure local errors even if no inherited error is beyond its bound.
         progress: Show progress bars.
     """
 
@@ -54,9 +55,11 @@ class Comparison:
         side: Side,
         tolerance: float,
         budget: int,
+        local: bool,
         progress: bool | None,
     ) -> None:
         """Check the inputs."""
+        self.local = local
         self.subject = subject
         self.side = side
         self.tolerance = tolerance
@@ -96,21 +99,49 @@ class Comparison:
         expected = Expected(self.subject.program, self.inputs, pinned, own_values)
         expected.fill(self.progress)
 
-        def wanted(instruction: Instruction) -> Value | None:
-            if self.side.is_same_source and instruction.id not in expected.misfits:
-                return expected[instruction]
-            found = self._counterpart(instruction, theirs)
-            return None if found is None else values[found.key]
-
-        alone = local(self.subject, self.inputs, expected, self.progress)
-        ran = inherited(self.subject, self.inputs, wanted, self.progress)
+        ran, own_errors = self._as_ran(expected, theirs, values)
         main = self.subject.program.main
-        rows = [self._row(i, ran, alone, expected, theirs) for i in main if i.id in ran]
-        every = [self._row(i, alone, alone, expected, theirs) for i in main if i.id in alone]
+        bounds = {
+            i.id: max(map(rounding_bound, expected.since(i))) for i in main if i.id in own_errors
+        }
+        alone: dict[int, Metrics] = {}
+        if (
+            self.local
+            or expected.misfits
+            or any(beyond(own_errors[id], b) for id, b in bounds.items())
+        ):
+            alone = local(self.subject, self.inputs, expected, self.progress)
+        rows = [self._row(i, ran, alone, bounds, expected, theirs) for i in main if i.id in ran]
+        every = [
+            self._row(i, alone, alone, bounds, expected, theirs) for i in main if i.id in alone
+        ]
         culprits = [*self._models(apart), *self._diagnosis(expected).culprits(every)]
         missing = [*self._missing(ran, theirs)]
         found = list(with_edits(ranked(culprits), self.subject, self.inputs, self._source))
         return Report(self.subject.program, rows, self.tolerance, found, missing, self._results())
+
+    def _as_ran(
+        self, expected: Expected, theirs: Counterparts, values: ValueStore
+    ) -> tuple[dict[int, Metrics], dict[int, Metrics]]:
+        """The inherited errors against the reference, and against the expected values: one run."""
+
+        def wanted(instruction: Instruction) -> Value | None:
+            found = self._counterpart(instruction, theirs)
+            return None if found is None else values[found.key]
+
+        if not self.side.is_same_source:
+            ran, own = inherited(
+                self.subject, self.inputs, [wanted, expected.__getitem__], self.progress
+            )
+            return ran, own
+
+        def same(instruction: Instruction) -> Value | None:
+            return (
+                wanted(instruction) if instruction.id in expected.misfits else expected[instruction]
+            )
+
+        (ran,) = inherited(self.subject, self.inputs, [same], self.progress)
+        return ran, ran
 
     def _diagnosis(self, expected: Expected) -> Diagnosis:
         return Diagnosis(expected, SourceValues(self.subject, self.inputs), self._named)
@@ -136,6 +167,7 @@ class Comparison:
         instruction: Instruction,
         ran: Mapping[int, Metrics],
         alone: Mapping[int, Metrics],
+        bounds: Mapping[int, float],
         expected: Expected,
         theirs: Counterparts,
     ) -> Row:
@@ -150,7 +182,7 @@ class Comparison:
             ran[instruction.id],
             kernel_sources(instruction),
             alone.get(instruction.id),
-            max(rounding_bound(i) for i in since),
+            bounds.get(instruction.id, 0.0),
             tuple(self._named[i.id] for i in since if i is not instruction),
             "float64" if found is None else found.how,
         )

@@ -21,23 +21,27 @@ Wanted: TypeAlias = Callable[[Instruction], "Value | None"]
 
 
 def inherited(
-    build: Build, inputs: Mapping[str, Any], wanted: Wanted, progress: bool | None
-) -> dict[int, Metrics]:
+    build: Build, inputs: Mapping[str, Any], wanted: Sequence[Wanted], progress: bool | None
+) -> list[dict[int, Metrics]]:
     """The error of each value as it ran, by instruction id: that of its kernel and of all before it.
 
     Args:
         build: The build, which runs once.
         inputs: An array for each parameter.
-        wanted: The value that an instruction should have; None if that is not known.
+        wanted: References: each gives the value that an instruction should have, or None if it has none.
         progress: Show a progress bar.
+
+    Returns:
+        The errors for each reference.
     """
-    found: dict[int, Metrics] = {}
+    found: list[dict[int, Metrics]] = [{} for _ in wanted]
 
     def measure(instruction: Instruction, value: Value, _: Sequence[Value]) -> None:
         for one, part in results_of(instruction, value):
-            known = wanted(one)
-            if known is not None:
-                found[one.id] = distance(part, known)
+            for errors, reference in zip(found, wanted, strict=True):
+                known = reference(one)
+                if known is not None:
+                    errors[one.id] = distance(part, known)
 
     build.evaluator().run(inputs, hook=measure, progress=progress)
     return found
