@@ -211,11 +211,12 @@ def _excerpt(
     read = dict.fromkeys(x for i in kept for x in uses(i) if x in main and x not in inside)
     given = dict(_named(main, [id for id in main if id in read]))
     first = [_as_given(rows.instructions[id], name, values) for id, name in given.items()]
+    first = list(_numbered(first))
     last = _return(rows.instructions, kept[0].module.has_return, results)
     own = [*first, *(rows.instructions[i.id] for i in kept), last]
     inner = {id: r for id, r in rows.instructions.items() if id not in main}
     rows.instructions = inner | {r.id: r._replace(order=k) for k, r in enumerate(own)}
-    _forget_unused(rows, results == [o.id for o in case.program.outputs])
+    rows = _used(rows, results == [o.id for o in case.program.outputs])
     names = {r.op.parameter: r.id for r in first if isinstance(r.op, Param)}
     inputs = {n: case.inputs[n] if n in case.inputs else values[id] for n, id in names.items()}
     return Case(build(rows), inputs)
@@ -251,16 +252,28 @@ def _return(rows: Mapping[int, Row], has_return: bool, results: Sequence[int]) -
     return Row(id, main, 0, op, op.compute_shape(shapes), tuple(results), (), (), None)
 
 
-def _forget_unused(rows: Rows, same_outputs: bool) -> None:
-    """Drop modules that nothing calls, and facts about instructions that are gone."""
+def _numbered(rows: Sequence[Row]) -> Iterator[Row]:
+    """The rows with the parameters among them numbered anew, in their order."""
+    orders = [r.op.order for r in rows if isinstance(r.op, Param)]
+    places = iter(np.argsort(np.argsort(orders, kind="stable"), kind="stable").tolist())
+    for row in rows:
+        op = row.op
+        yield row._replace(op=replace(op, order=next(places))) if isinstance(op, Param) else row
+
+
+def _used(rows: Rows, same_outputs: bool) -> Rows:
+    """The rows without modules that nothing calls, and without facts about instructions that are gone."""
     keys = reached(rows)
-    rows.modules = {k: m for k, m in rows.modules.items() if k in keys}
-    rows.instructions = {id: r for id, r in rows.instructions.items() if r.module in keys}
-    sources = {s for r in rows.instructions.values() for s in r.sources}
-    rows.source_nodes = {k: n for k, n in rows.source_nodes.items() if k in sources}
-    rows.tensors = {k: id for k, id in rows.tensors.items() if id in rows.instructions}
-    if not same_outputs:
-        rows.output_names = ()
+    left = {id: r for id, r in rows.instructions.items() if r.module in keys}
+    sources = {s for r in left.values() for s in r.sources}
+    return replace(
+        rows,
+        modules={k: m for k, m in rows.modules.items() if k in keys},
+        instructions=left,
+        source_nodes={k: n for k, n in rows.source_nodes.items() if k in sources},
+        tensors={k: id for k, id in rows.tensors.items() if id in left},
+        output_names=rows.output_names if same_outputs else (),
+    )
 
 
 # Lengths

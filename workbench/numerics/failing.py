@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import starmap
 from math import inf, isinf
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from workbench.compiler.arrays.metrics import AGREEING, Metric
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.errors import DeviceError, WorkbenchError
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
@@ -124,7 +124,8 @@ class Differs:
     Results are wrong if they are beyond the tolerance from the reference in float64, or have a NaN or an
     infinity that it lacks. A smaller program has to be well-conditioned if the whole one is: NumPy's results
     as typed, on inputs that are off by a rounding error, have to be right. So the difference of two equal
-    values, where a rounding error is all there is, is not taken for the fault.
+    values, where a rounding error is all there is, is not taken for the fault. Nor is an input beyond the
+    range of the type that ``precision`` computes in: what overflowed is the instruction before it.
 
     Args:
         options: The way to compile.
@@ -138,6 +139,7 @@ class Differs:
         self.limits: Limits = Limits(Metric.RELATIVE_RMS, tolerance or 0.0, tolerance is not None)
         self._whole: Failure | None = None
         self._is_conditioned = False
+        self._range = inf
         self._last: tuple[Program, Build] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -162,10 +164,13 @@ class Differs:
             found, wanted = self._failure(program, inputs)
         self._whole = found
         self._is_conditioned = bool(wanted) and self._is_stable(program, inputs, wanted)
+        self._range = max(_range(self.options.precision), _largest(inputs))
         return found
 
     def again(self, program: Program, inputs: Inputs) -> Failure | None:
         """The failure of a smaller program, if it is the whole program's."""
+        if _largest(inputs) > self._range:
+            return None
         try:
             found, wanted = self._failure(program, inputs)
             is_same = found and self._whole and found.kind == self._whole.kind
@@ -226,12 +231,30 @@ class Differs:
         return worst(starmap(limits.between, zip(found, wanted, strict=True))).within
 
 
+def _range(precision: str | None) -> float:
+    """The largest number of the type that floats are computed in; infinite if it is their own."""
+    return inf if precision is None else DType.of(precision).format.limits[1]
+
+
+def _largest(inputs: Inputs) -> float:
+    """The largest finite magnitude of a float among the inputs; 0 without any."""
+    given = cast("Iterable[Value]", inputs.values())
+    arrays = [v for v in given if not isinstance(v, tuple) and DType.of(v.dtype).is_float]
+    return max((_magnitude(a.astype(np.float64)) for a in arrays), default=0.0)
+
+
+def _magnitude(array: Array) -> float:
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+
+
 def _nudged(value: Value, unit: float, shape: Shape) -> Value:
     """Floats times 1 ± a rounding unit, by seeded signs; all other values as they are."""
     if isinstance(value, tuple) or not DType.of(value.dtype).is_float:
         return value
     signs = np.random.default_rng(0).choice([-unit, unit], value.shape)
-    return repeated((value.astype(np.float64) * (1 + signs)).astype(value.dtype), shape)
+    with np.errstate(all="ignore"):  # the largest number may become infinite
+        made = (value.astype(np.float64) * (1 + signs)).astype(value.dtype)
+    return repeated(made, shape)
 
 
 _WRONG = ("not finite", "floats", "integers")

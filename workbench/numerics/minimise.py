@@ -243,19 +243,21 @@ class _Search:
     # Axes and elements
 
     def _shorten(self) -> None:
-        """Shorten each length to 1, or halve it as often as it still fails."""
+        """Shorten each length to 1, then halve those that are left as often as it still fails.
+
+        Lengths that have become equal are shortened together from then on, so 1 comes first.
+        """
         for length in self.best.lengths:
-            while length > 1:
-                half, case = (length + 1) // 2, self.best
-                tried = [
-                    (1, False),
-                    (1, True),
-                    *([(half, False), (half, True)] if half > 1 else []),
-                ]
-                found = self._first(case.shortened(length, n, last) for n, last in tried)
-                if found is None:
-                    break
-                length = tried[found][0]  # noqa: PLW2901
+            self._shorten_to(length, 1)
+        for length in self.best.lengths:
+            left = length
+            while left > 2 and self._shorten_to(left, (left + 1) // 2):
+                left = (left + 1) // 2
+
+    def _shorten_to(self, old: int, new: int) -> bool:
+        """Keep the first or the last elements of every axis of a length; returns whether it still fails."""
+        case = self.best
+        return self._first(case.shortened(old, new, last) for last in (False, True)) is not None
 
     def _simplify(self) -> None:
         """Make inputs 0 or 1, as a whole or in blocks, and round what is left to a few digits."""
@@ -333,4 +335,5 @@ def _rounded(array: Any, digits: int) -> Array:
     known = np.isfinite(wide) & (wide != 0)
     unit = 10.0 ** (np.floor(np.log10(np.abs(wide[known]))) - (digits - 1))
     wide[known] = np.round(wide[known] / unit) * unit
-    return wide.astype(array.dtype)
+    with np.errstate(over="ignore"):  # the largest number of a type may be rounded beyond it
+        return wide.astype(array.dtype)
