@@ -245,14 +245,19 @@ class _Search:
     def _shorten(self) -> None:
         """Shorten each length to 1, then halve those that are left as often as it still fails.
 
-        Lengths that have become equal are shortened together from then on, so 1 comes first.
+        Lengths that have become equal are shortened together from then on, so the shortest comes first.
         """
         for length in self.best.lengths:
             self._shorten_to(length, 1)
-        for length in self.best.lengths:
+        for length in sorted(self.best.lengths):
             left = length
-            while left > 2 and self._shorten_to(left, (left + 1) // 2):
-                left = (left + 1) // 2
+            while left > 1 and self._shorten_to(left, half := self._half(left)):
+                left = half
+
+    def _half(self, length: int) -> int:
+        """Half of a length, or one more if some other axis has that length."""
+        half = (length + 1) // 2
+        return half + 1 if half in self.best.lengths and half + 1 < length else half
 
     def _shorten_to(self, old: int, new: int) -> bool:
         """Keep the first or the last elements of every axis of a length; returns whether it still fails."""
