@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from workbench.numerics.bisect import bisect as bisect
     from workbench.numerics.calibration import Calibration as Calibration
     from workbench.numerics.compare import compare as compare
+    from workbench.numerics.minimise import minimise as minimise
     from workbench.numerics.precision_search import search_precision as search_precision
     from workbench.numerics.quantize import quantize as quantize
     from workbench.numerics.report import Report as Report
@@ -82,6 +83,7 @@ _HOME = {
     "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",
     "load": "compiler.files.archive",
+    "minimise": "numerics.minimise",
     "open": "front",
     "operation": "compiler.ops.custom",
     "parse": "compiler.text.parsing",

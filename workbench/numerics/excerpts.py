@@ -28,10 +28,10 @@ def trim(program: Program, count: int) -> Program:
         )
     rows = rows_of(program)
     gone = [i.id for _, i in zip(range(count), reversed(program.main), strict=False)]
-    before = _reached(rows)
+    before = reached(rows)
     for id in gone:
         del rows.instructions[id]
-    lost = before - _reached(rows)
+    lost = before - reached(rows)
     for key in lost:
         del rows.modules[key]
     rows.instructions = {id: r for id, r in rows.instructions.items() if r.module not in lost}
@@ -40,7 +40,7 @@ def trim(program: Program, count: int) -> Program:
     return build(rows)
 
 
-def _reached(rows: Rows) -> set[int]:
+def reached(rows: Rows) -> set[int]:
     """The keys of the modules reachable from the main module, itself included."""
     calls: dict[int, set[int]] = {}
     for row in rows.instructions.values():

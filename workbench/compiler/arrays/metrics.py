@@ -13,7 +13,7 @@ from workbench.compiler.ir.program import Program
 
 _NEGLIGIBLE = 1e-30
 """The least magnitude that an error is relative to; smaller magnitudes count as 0."""
-_AGREEING = 0.6
+AGREEING = 0.6
 """The fraction of the mantissa's bits that must agree; accumulated rounding may change the others."""
 _MOST = 0.5
 """The largest tolerance, for types with very few bits."""
@@ -102,7 +102,7 @@ def type_tolerance(type: DType) -> float:
     """
     format = type.format
     bits = format.mantissa if type.is_float else format.bits - (format.kind == "signed")
-    return min(_MOST, 2.0 ** (-_AGREEING * bits))
+    return min(_MOST, 2.0 ** (-AGREEING * bits))
 
 
 def program_tolerance(program: Program) -> float:
