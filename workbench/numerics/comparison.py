@@ -19,6 +19,7 @@ from workbench.numerics.differences import Difference, Differences
 from workbench.numerics.expected import Expected, is_computed
 from workbench.numerics.measure import inherited, local
 from workbench.numerics.metrics import Metrics
+from workbench.numerics.recapture import Recapture
 from workbench.numerics.report import NotCompared, Report, Row
 from workbench.numerics.rounding import rounding_bound
 from workbench.numerics.sides import Counterpart, Same, Side
@@ -103,8 +104,15 @@ class Comparison:
         every = [self._row(i, alone, alone, expected, theirs) for i in main if i.id in alone]
         culprits = [*self._models(apart), *self._diagnosis(expected).culprits(every)]
         missing = [*self._missing(ran, theirs)]
+        sides = Recapture(self.subject, self.inputs, self.side, self.budget)
         return Report(
-            self.subject.program, rows, self.tolerance, ranked(culprits), missing, self._results()
+            self.subject.program,
+            rows,
+            self.tolerance,
+            ranked(culprits),
+            missing,
+            self._results(),
+            sides,
         )
 
     def _diagnosis(self, expected: Expected) -> Diagnosis:

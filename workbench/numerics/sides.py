@@ -60,6 +60,10 @@ class Side(ABC):
             Counterparts of the instructions of the subject's source, by id.
         """
 
+    @abstractmethod
+    def key(self, id: int) -> Any:
+        """The key of a source instruction's counterpart among captured values; None if it has none."""
+
 
 class Same(Side):
     """The subject's own source program, run by the reference or as another build of it."""
@@ -81,6 +85,10 @@ class Same(Side):
             self._other, self.source, inputs, self._float64, values, progress, self._wanted
         )
         return {id: Counterpart(id, named[at], "lineage") for id, at in ids.items()}
+
+    def key(self, id: int) -> Any:
+        """Its id."""
+        return id if id in self._wanted else None
 
 
 class Another(Side):
@@ -115,6 +123,11 @@ class Another(Side):
             for mine, m in self.matches.items()
             if m.id in values
         }
+
+    def key(self, id: int) -> Any:
+        """The id of its counterpart."""
+        match = self.matches.get(id)
+        return None if match is None else match.id
 
     def _is_same(self, mine: int, other: int) -> bool:
         return self._subject.instruction(mine).name == self.source.instruction(other).name
@@ -161,6 +174,11 @@ class Named(Side):
         for name, array in self._arrays.items():
             values["named", name] = array
         return {i.id: Counterpart(("named", n), n, "tensor", True) for n, i in self._at.items()}
+
+    def key(self, id: int) -> Any:
+        """The name of the last tensor that it computes."""
+        names = [name for name, i in self._at.items() if i.id == id]
+        return ("named", names[-1]) if names else None
 
 
 def side_of(
