@@ -67,7 +67,7 @@ def test_an_overlay_is_a_mapping_or_a_series(view: GraphView):
     assert view.overlay["values"] == {"1": 0.5, "2": 2.0}
     view.overlay = {"name": "error", "scale": "magma", "values": {1: math.nan}}
     assert view.overlay["values"] == {"1": None}
-    assert "not a number" in overlaid_svg(view)
+    assert "not finite" in overlaid_svg(view)
 
 
 def overlaid_svg(view: GraphView) -> str:

@@ -113,6 +113,12 @@ def detailed(value: Any, reference: Any) -> Distances:
             "expected equal lens"
         )
     x, y = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        return _measured(a, b, x, y)
+
+
+def _measured(a: Array, b: Array, x: Array, y: Array) -> Distances:
+    """The distances of two arrays, which are also there in float64."""
     errors = element_errors(x, y)
     finite = np.isfinite(x) & np.isfinite(y)
     apart = int(np.count_nonzero(~finite & (errors > 0)))
@@ -148,8 +154,7 @@ def _relative(errors: Array, reference: Array) -> tuple[float, float]:
     size, apart = np.abs(reference[known]), errors[known]
     if not apart.size:
         return 0.0, 0.0
-    with np.errstate(all="ignore"):
-        found = np.where(np.isinf(apart), inf, apart / size)
+    found = np.where(np.isinf(apart), inf, apart / size)
     return float(found.max()), float(found.mean())
 
 
@@ -244,7 +249,6 @@ def _arg_max(a: Array, b: Array) -> float:
         return 1.0
     x, y = (np.atleast_1d(v).reshape(-1, v.shape[-1] if v.ndim else 1) for v in (a, b))
     chosen = np.take_along_axis(y, x.argmax(axis=1)[:, None], axis=1)[:, 0]
-    with np.errstate(all="ignore"):
-        best = np.isnan(y).all(axis=1) | (chosen == np.where(np.isnan(y), -inf, y).max(axis=1))
+    best = np.isnan(y).all(axis=1) | (chosen == np.where(np.isnan(y), -inf, y).max(axis=1))
     lost = (np.isnan(x) != np.isnan(y)).any(axis=1)
     return float((best & ~lost).mean())

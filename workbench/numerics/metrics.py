@@ -109,18 +109,19 @@ def _carefully(value: Array, reference: Array) -> Metrics:
     seen = int(np.count_nonzero(np.isnan(b))), int(np.count_nonzero(np.isinf(b)))
     lost = int(np.count_nonzero(np.isfinite(a) & ~np.isfinite(b)))
     a, b = a[finite], b[finite]
-    return Metrics(
-        Metric.MAX_ABS.of(a, b),
-        Metric.MAX_REL.of(a, b),
-        Metric.RELATIVE_RMS.of(a, b),
-        Metric.RMS.of(a, b),
-        Metric.COSINE.of(a, b),
-        nan,
-        inf,
-        *seen,
-        overflow,
-        lost,
-    )
+    with np.errstate(over="ignore"):
+        return Metrics(
+            Metric.MAX_ABS.of(a, b),
+            Metric.MAX_REL.of(a, b),
+            Metric.RELATIVE_RMS.of(a, b),
+            Metric.RMS.of(a, b),
+            Metric.COSINE.of(a, b),
+            nan,
+            inf,
+            *seen,
+            overflow,
+            lost,
+        )
 
 
 def _largest(array: Array) -> float:

@@ -135,7 +135,8 @@ class Report:
         """One row per value, in the order of the run.
 
         A value that is NaN or infinite where the reference is not, or the reverse, has infinite distances,
-        so that it is the worst however the table is sorted; ``nan``, ``inf`` and ``lost`` count its elements.
+        so that it is the worst however the table is sorted; ``nan``, ``inf`` and ``wrongly finite`` count
+        such elements.
         """
         import pandas as pd  # noqa: PLC0415
 
@@ -148,7 +149,7 @@ class Report:
             "id": row.id, "name": row.name, "kernel": row.kernel, "sources": ", ".join(row.sources),
             "shape": row.shape, "wrong": self.is_wrong(row),
             "relative rms": m.error, "local relative rms": nan if row.local is None else row.local.error,
-            "bound": row.bound, "nan": m.nan, "inf": m.inf, "lost": m.lost,
+            "bound": row.bound, "nan": m.nan, "inf": m.inf, "wrongly finite": m.lost,
             "reference nan": m.reference_nan, "reference inf": m.reference_inf,
             "max abs": m.max_abs, "max rel": m.max_rel, "rms": m.rms, "cosine": m.cosine,
             "reference": row.reference, "how": row.how, "since": ", ".join(row.since),

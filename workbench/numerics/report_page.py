@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 _CULPRITS = 5
 _NODES = 8
 _COLUMNS = ["name", "kernel", "sources", "shape", "wrong", "local relative rms", "bound", "relative rms",
-            "nan", "inf", "lost", "max abs"]  # fmt: skip
+            "max abs"]  # fmt: skip
+_COUNTS = ["nan", "inf", "wrongly finite"]
+"""Columns that are shown if any of their numbers is not 0."""
 
 
 def page(report: Report) -> str:
@@ -61,7 +63,8 @@ def _worst(report: Report) -> str:
     if rows.empty:
         return "<p>No value was compared.</p>"
     title = f"<p>The {len(rows)} values with the largest errors of their own</p>"
-    table: str = rows.to_html(columns=_COLUMNS, border=0, float_format=_number)
+    shown = [*_COLUMNS, *(c for c in _COUNTS if sum(rows[c]))]
+    table: str = rows.to_html(columns=shown, border=0, float_format=_number)
     return f'{title}<div style="overflow-x:auto">{table}</div>'
 
 

@@ -23,6 +23,8 @@ _CULPRITS = 6
 _APART = 0.035
 """The least distance of two numbers, as a share of the width."""
 _FLOOR = 1e-18
+_FEW = 60
+"""Up to so many points have large marks."""
 
 
 def plot_report(report: Report, ax: Axes | None = None) -> Axes:
@@ -72,26 +74,28 @@ class _Plot:
         drawn = np.concatenate([self.inherited, self.local, self.bounds, [self.report.tolerance]])
         shown = drawn[np.isfinite(drawn) & (drawn > _FLOOR)]
         low = 10.0 ** np.floor(np.log10(shown.min() if shown.size else _FLOOR))
-        return low / 10, 10.0 * 10.0 ** np.ceil(np.log10(shown.max() if shown.size else 1.0))
+        return low / 10, 10.0 ** np.ceil(np.log10(shown.max() if shown.size else 1.0))
 
     def _held(self, errors: Array) -> Array:
         """Heights: those of 0 at the bottom, those not finite at the top."""
         return np.where(errors == inf, self.top, np.maximum(errors, self.low))
 
     def _series(self, errors: Array, label: str, color: str, style: str) -> None:
-        few = len(errors) <= 100
+        few = len(errors) <= _FEW
         size = (6.0 if few else 3.5) if style != "D" else (3.5 if few else 2.0)
-        self.ax.semilogy(
-            self.places, self._held(errors), style, color=color, lw=0.8, ms=size, label=label
-        )
+        heights = np.where(errors == 0, np.nan, self._held(errors))
+        self.ax.semilogy(self.places, heights, style, color=color, lw=0.8, ms=size, label=label)
 
     def _wrong(self) -> None:
         wrong = [k for k, r in enumerate(self.report.rows) if self.report.is_wrong(r)]
+        size, width = (6.0, 1.4) if len(wrong) <= _FEW else (3.0, 0.7)
         if wrong:
-            self.ax.plot(wrong, self._held(self.inherited)[wrong], "x", color=RED, ms=6,
+            self.ax.plot(wrong, self._held(self.inherited)[wrong], "x", color=RED, ms=size, mew=width,
                          label=f"{len(wrong):,} beyond the tolerance")  # fmt: skip
 
     def _frame(self) -> None:
+        from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
         ax, margin = self.ax, max(0.5, 0.01 * len(self.places))
         ax.set_ylim(self.low / 1.5, self.top * (self.high / self.low) ** 0.16)
         ax.set_xlim(-margin, len(self.places) - 1 + margin)
@@ -104,9 +108,11 @@ class _Plot:
                 fontsize=8,
                 va="center",
             )
-        zeros = bool((self.inherited == 0).any() or (self.local == 0).any())
+        zeros = np.flatnonzero(self.inherited == 0)
+        ax.plot(zeros, np.full(zeros.size, self.low), "|", color=BLUE, ms=4, mew=0.7)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("value, in the order of the run")
-        ax.set_ylabel("relative RMS error" + (" (0 at the bottom)" if zeros else ""))
+        ax.set_ylabel("relative RMS error" + (" (0 at the bottom)" if zeros.size else ""))
         ax.set_title(plain(self.report.counts, 140), fontsize=10, pad=24, loc="left")
         ax.legend(fontsize=8, frameon=False, ncols=5, loc="lower left", bbox_to_anchor=(0, 1),
                   borderaxespad=0.2, columnspacing=1.2, handletextpad=0.5)  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from io import BytesIO
-from math import inf, prod
+from math import inf, isnan, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,7 +145,7 @@ class TensorDifference:
     def plot(self) -> Figure:
         """Four plots: both histograms, the slice with the worst element, errors by magnitude, and channels.
 
-        For a tensor that is an image, itself instead of the channels.
+        Instead of the channels, an image itself; and of a vector the errors in order of size.
         """
         import matplotlib.pyplot as plt  # noqa: PLC0415
 
@@ -155,7 +155,9 @@ class TensorDifference:
         self.plot_histogram(axes[0, 0])
         self.plot_slice(axes[0, 1])
         self.plot_magnitude(axes[1, 0])
-        (self.plot_image if self.is_image else self.plot_channels)(axes[1, 1])
+        has_channels = sum(n > 1 for n in self.value.shape) > 1
+        last = self.plot_channels if has_channels else self.plot_quantiles
+        (self.plot_image if self.is_image else last)(axes[1, 1])
         figure.suptitle(tensor_plots.plain(self.title, 110), fontsize=11)
         return figure
 
@@ -179,6 +181,10 @@ class TensorDifference:
     def plot_channels(self, ax: Axes | None = None, axis: int | None = None) -> Axes:
         """The largest and the mean absolute error by index along an axis; by default 1, or else 0."""
         return tensor_plots.plot_channels(self, tensor_plots.axes_or_new(ax), axis)
+
+    def plot_quantiles(self, ax: Axes | None = None) -> Axes:
+        """The absolute errors in order of size: by the share of elements with at most that error."""
+        return tensor_plots.plot_quantiles(self, tensor_plots.axes_or_new(ax))
 
     def plot_image(self, ax: Axes | None = None) -> Axes:
         """The image with the worst element, the reference's, and the error beside each other.
@@ -220,10 +226,16 @@ class TensorDifference:
 
 
 def _number(element: Any) -> str:
-    return f"{float(element):.6g}"
+    number = float(element)
+    return "NaN" if isnan(number) else _signed(number) or f"{number:.6g}"
+
+
+def _signed(number: float) -> str:
+    """An infinity with its sign; empty for others."""
+    return {inf: "∞", -inf: "−∞"}.get(number, "")
 
 
 def _shown(number: float) -> str:
     if isinstance(number, int):
         return f"{number:,}"
-    return "∞" if number == inf else "−∞" if number == -inf else f"{number:.3g}"
+    return _signed(number) or f"{number:.3g}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.compiler.ir.dtypes import Array, DType
+from workbench.numerics.distances import QUANTILES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,8 @@ _FEW = 2000
 """Up to so many elements are points of their own."""
 _DECADES = 8
 """The range of a colour scale of errors, in powers of ten below the largest."""
+_LARGEST = 1e300
+"""The largest number on a linear axis: margins have to be finite, too."""
 _SMALLEST = 4
 """The least height and width of an image."""
 
@@ -74,6 +77,8 @@ def plot_histogram(tensor: TensorDifference, ax: Axes) -> Axes:
         return _said(
             ax, title, "no finite elements" if any(x.size for x in sides) else "no elements"
         )
+    if (largest := float(np.abs(both).max())) > _LARGEST:
+        return _said(ax, title, f"elements up to {largest:.3g}, beyond the range of an axis")
     edges = _edges(both, sides[1].size)
     counts = [np.histogram(x, edges)[0] for x in finite]
     ax.stairs(
@@ -111,7 +116,7 @@ def plot_slice(tensor: TensorDifference, ax: Axes) -> Axes:
     """The errors around the worst element; ``TensorDifference.plot_slice``."""
     at, errors = tensor.worst_index, tensor.errors
     title = "absolute error"
-    if at is None:
+    if at is None or errors.size == 1:
         return _said(ax, title, tensor.statement)
     kept = _axes_of(errors.shape)
     if len(kept) < 2:
@@ -194,7 +199,7 @@ def plot_magnitude(tensor: TensorDifference, ax: Axes) -> Axes:
     """Errors against the magnitude of the reference; ``TensorDifference.plot_magnitude``."""
     title = "error against magnitude"
     errors = tensor.errors.ravel()
-    if not errors.any():
+    if errors.size == 1 or not errors.any():
         return _said(ax, title, tensor.statement)
     size = np.abs(np.asarray(tensor.reference, np.float64)).ravel()
     shown = np.isfinite(errors) & (errors > 0) & (size > 0) & np.isfinite(size)
@@ -292,6 +297,27 @@ def plot_channels(tensor: TensorDifference, ax: Axes, axis: int | None = None) -
     ax.set_xlabel(f"index along axis {chosen % rank}")
     ax.set_ylabel("|value − reference|")
     ax.legend(fontsize=8, frameon=False, ncols=3, loc="upper left")
+    return _titled(ax, title)
+
+
+def plot_quantiles(tensor: TensorDifference, ax: Axes) -> Axes:
+    """Errors in order of size; ``TensorDifference.plot_quantiles``."""
+    title = "errors in order of size"
+    errors = np.sort(tensor.errors.ravel())
+    if errors.size == 1 or not errors.any():
+        return _said(ax, title, tensor.statement)
+    high, low = _bounds(errors)
+    shares = 100 * (np.arange(errors.size) + 1) / errors.size
+    known = (errors > 0) & np.isfinite(errors)
+    ax.semilogy(shares[known], errors[known], ".-", color=BLUE, ms=3, lw=1)
+    for share in QUANTILES:
+        ax.axvline(100 * share, color=GREY, ls=":", lw=0.8)
+    counts = ((int((errors == 0).sum()), "equal"), (int(np.isinf(errors).sum()), "not finite"))
+    words = ", ".join(f"{n:,} {word}" for n, word in counts if n)
+    ax.set_ylim(low / 3, high * 10)
+    ax.set_xlim(0, 101)
+    ax.set_xlabel("share of elements, %" + (f" (not shown: {words})" if words else ""))
+    ax.set_ylabel("|value − reference|")
     return _titled(ax, title)
 
 
