@@ -42,7 +42,7 @@ def _after(overlay: Mapping[str, Any], high: float, text: Callable[[float], str]
     parts = [
         f"{text(high)} {overlay['unit']}".strip()
         + (" (log)" if overlay["scale"] == "magma" else ""),
-        f"┃ tolerance {text(tolerance)}" if tolerance is not None else "",
+        f"┃ tolerance {text(tolerance)}, ▲ over it" if tolerance is not None else "",
         f"{lost:,} not finite" if lost else "",
     ]
     return ", ".join(filter(None, parts))

@@ -301,7 +301,9 @@ class _Writer:
         value = self.values[str(id)]
         if value is None:
             return palette.SCALES[self.overlay["scale"]][-1], "not finite"
-        words = f"{number_text(value)} {self.overlay['unit']}".strip()
+        tolerance = self.overlay["tolerance"]
+        over = " ▲" if tolerance is not None and value > tolerance else ""
+        words = f"{number_text(value)} {self.overlay['unit']}".strip() + over
         at = share(self.overlay, value)
         return palette.sample(palette.SCALES[self.overlay["scale"]], at), words
 

@@ -177,7 +177,7 @@ class SceneShell extends Shell {
   colorOf(item) {
     const o = this.overlay, value = o ? valueOf(o, item.ids) : undefined;
     if (!o || value === undefined) return null;
-    const text = Number.isFinite(value) ? `${number(value)}${o.unit ? " " + o.unit : ""}${isOver(o, value) ? " over tolerance" : ""}` : NOT_FINITE;
+    const text = Number.isFinite(value) ? `${number(value)}${o.unit ? " " + o.unit : ""}${isOver(o, value) ? " ▲" : ""}` : NOT_FINITE;
     return { color: sample(o.scale, share(o, value)), text };
   }
 
@@ -219,7 +219,7 @@ function overlayKeys(o) {
     : h("i", { style: `left: ${100 * Math.min(1, Math.max(0, share(o, tolerance)))}%`, title: `tolerance ${number(tolerance)}` });
   const ramp = h("span", { class: "wb-scale" }, `${o.name} ${number(o.low)} `,
     h("span", { class: "wb-ramp", style: `background: linear-gradient(90deg, ${stops})` }, mark),
-    ` ${number(o.high)} ${o.unit ?? ""}${o.log ? " (log)" : ""}`, tolerance === null ? null : `, ┃ tolerance ${number(tolerance)}`);
+    ` ${number(o.high)} ${o.unit ?? ""}${o.log ? " (log)" : ""}`, tolerance === null ? null : `, ┃ tolerance ${number(tolerance)}, ▲ over it`);
   if (!o.lost) return [ramp];
   return [ramp, h("span", { class: "wb-key" }, h("i", { style: `background:${sample(o.scale, 1)}` }), `${o.lost.toLocaleString("en")} ${NOT_FINITE}`)];
 }
