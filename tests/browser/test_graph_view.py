@@ -1,5 +1,6 @@
 """GraphView in Chromium: drawn, clicked, walked by keys, searched, dark, hostile, huge."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,6 +169,34 @@ def test_an_overlay_colours_and_says_its_unit(show: Show):
     assert node["fact"] == "0.21 ms"
     assert node["color"]
     assert "time" in shown.page.locator(".wb-legend").inner_text()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_errors_have_a_log_scale_with_the_tolerance_and_say_what_is_not_finite(
+    show: Show, pictures: Path, dark: bool
+):
+    view = GraphView(residual(1))
+    ids = [i.id for i in view.program.main if i.name in ("convolution", "relu", "add")]
+    errors = [1e-7, 1e-5, math.inf, 0.0, 1e-3, 0.5][: len(ids)]
+    view.overlay = {
+        "name": "relative RMS", "scale": "magma", "tolerance": 1e-3,
+        "values": dict(zip(ids, errors, strict=False)),
+    }  # fmt: skip
+    view.selected = ids[2]
+    shown = show(view, dark=dark)
+    facts = {n["id"]: n["fact"] for n in shown.nodes()}
+    colors = {n["id"]: n["color"] for n in shown.nodes()}
+    assert facts[ids[2]] == "not finite"
+    assert facts[ids[0]] == "1.00e-7"
+    assert facts[ids[5]] == "0.5 ▲"  # over the tolerance
+    assert colors[ids[2]].lower() == "#fcfdbf"  # the top of the scale
+    assert colors[ids[3]].lower() == "#000004"
+    legend = shown.page.locator(".wb-legend")
+    assert "(log)" in legend.inner_text()
+    assert "tolerance 1.00e-3" in legend.inner_text()
+    assert "1 not finite" in legend.inner_text()
+    assert shown.page.locator(".wb-ramp i").get_attribute("title") == "tolerance 1.00e-3"
+    shown.page.screenshot(path=pictures / f"graph-errors-{'dark' if dark else 'light'}.png")
 
 
 def test_python_s_selection_opens_what_hides_it(show: Show):

@@ -191,6 +191,6 @@ FAULTS = [
         plant,
         Wanted((node, *WEIGHTS.get(name, ())), ("model",)),
         slow=model in LONG,
-    )  # fmt: skip
+    )
     for name, (model, node, plant) in TABLE.items()
 ]

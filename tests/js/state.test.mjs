@@ -64,6 +64,10 @@ test("an overlay has the ends of its scale", () => {
   const log = readOverlay({ values: { 1: 0.01, 2: 1, 3: 0 }, scale: "magma" });
   near(share(log, 0.1), 0.5);
   assert.equal(share(log, 0), 0);
+  const far = readOverlay({ values: { 1: 0.01, 2: 0 }, scale: "magma", tolerance: 1 });
+  assert.deepEqual([share(far, 0.01), share(far, 1), share(far, 0), far.lost], [0, 1, 0, 0]);
+  const zero = readOverlay({ values: { 1: 0 }, scale: "magma", tolerance: 1 });
+  assert.equal(share(zero, 0), 0);
   const both = readOverlay({ values: { 1: -2, 2: 1 }, scale: "puor" });
   assert.deepEqual([both.low, both.high], [-2, 2]);
 });
@@ -71,7 +75,7 @@ test("an overlay has the ends of its scale", () => {
 test("what is not a number is the worst of all", () => {
   const overlay = readOverlay({ values: { 1: null, 2: 3 }, scale: "viridis", tolerance: null });
   assert.ok(Number.isNaN(valueOf(overlay, [1, 2])));
-  assert.equal(share(overlay, NaN), 1);
+  assert.deepEqual([share(overlay, NaN), overlay.lost], [1, 1]);
   assert.equal(isOver(overlay, NaN), false);
   assert.deepEqual([readOverlay({}), readOverlay(null)], [null, null]);
 });

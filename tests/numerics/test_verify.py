@@ -10,6 +10,7 @@ import workbench as wb
 from tests.models.registry import MODELS
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.passes.base import Pass
 from workbench.numerics.agreement import Tolerance

@@ -6,7 +6,7 @@ import pytest
 
 from tests.widgets.networks import recorded, residual
 from workbench.widgets import GraphView, PassExplorer
-from workbench.widgets.overlay import overlay_of
+from workbench.widgets.overlay import overlay_of, share
 from workbench.widgets.state import read_state, write_state
 from workbench.widgets.svg import number_text
 
@@ -67,7 +67,23 @@ def test_an_overlay_is_a_mapping_or_a_series(view: GraphView):
     assert view.overlay["values"] == {"1": 0.5, "2": 2.0}
     view.overlay = {"name": "error", "scale": "magma", "values": {1: math.nan}}
     assert view.overlay["values"] == {"1": None}
-    assert "not a number" in overlaid_svg(view)
+    assert "not finite" in overlaid_svg(view)
+
+
+def test_a_static_picture_has_the_key_of_its_scale(view: GraphView):
+    ids = [i.id for i in view.program.main if i.name in ("convolution", "relu")]
+    view.overlay = {
+        "name": "<b>error", "scale": "magma", "tolerance": 1e-3,
+        "values": dict(zip(ids, [1e-5, 0.1, math.inf], strict=False)),
+    }  # fmt: skip
+    text = view.to_svg()
+    assert "&lt;b&gt;error 1.00e-05" in text
+    assert "0.1 (log), ┃ tolerance 1.00e-03, ▲ over it, 1 not finite" in text
+    assert text.count("0.1 ▲") == 1
+    assert share(view.overlay, 1e-3) == pytest.approx(0.5)
+    assert share(view.overlay, 0.0) == 0
+    again = GraphView(view.program, overlay=view.overlay)  # an overlay of an overlay is the same
+    assert again.overlay == view.overlay
 
 
 def overlaid_svg(view: GraphView) -> str:

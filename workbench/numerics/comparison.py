@@ -22,9 +22,10 @@ from workbench.numerics.expected import Expected, is_computed
 from workbench.numerics.guilty_edits import with_edits
 from workbench.numerics.measure import inherited, local
 from workbench.numerics.metrics import Metrics
+from workbench.numerics.recapture import Recapture
 from workbench.numerics.report import NotCompared, Report, Row
 from workbench.numerics.rounding import rounding_bound
-from workbench.numerics.sides import Counterpart, Same, Side
+from workbench.numerics.sides import Counterpart, Same, Side, first_counterpart
 from workbench.numerics.source_values import SourceValues
 from workbench.numerics.store import ValueStore
 
@@ -94,7 +95,7 @@ class Comparison:
         values: ValueStore,
         apart: list[Difference],
     ) -> Report:
-        pairs = ((i, _first(ids, own)) for i, ids in self._source.items())
+        pairs = ((i, first_counterpart(ids, own)) for i, ids in self._source.items())
         pinned = {i: found.key for i, found in pairs if found is not None}
         expected = Expected(self.subject.program, self.inputs, pinned, own_values)
         expected.fill(self.progress)
@@ -118,7 +119,10 @@ class Comparison:
         culprits = [*self._models(apart), *self._diagnosis(expected).culprits(every)]
         missing = [*self._missing(ran, theirs)]
         found = list(with_edits(ranked(culprits), self.subject, self.inputs, self._source))
-        return Report(self.subject.program, rows, self.tolerance, found, missing, self._results())
+        sides = Recapture(self.subject, self.inputs, self.side, self.budget)
+        return Report(
+            self.subject.program, rows, self.tolerance, found, missing, self._results(), sides
+        )
 
     def _as_ran(
         self, expected: Expected, theirs: Counterparts, values: ValueStore
@@ -158,7 +162,7 @@ class Comparison:
         return found
 
     def _counterpart(self, instruction: Instruction, theirs: Counterparts) -> Counterpart | None:
-        return _first(self._source.get(instruction.id, ()), theirs)
+        return first_counterpart(self._source.get(instruction.id, ()), theirs)
 
     # Rows
 
@@ -214,8 +218,3 @@ class Comparison:
         became = self.subject.recording.lineage(id).descendants
         main = [k for k in became if k in self._named]
         return main[0] if main else id
-
-
-def _first(ids: Iterable[int], counterparts: Counterparts) -> Counterpart | None:
-    """The counterpart of the first instruction that has one."""
-    return next((counterparts[id] for id in ids if id in counterparts), None)

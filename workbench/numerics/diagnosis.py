@@ -213,7 +213,8 @@ def _error(metrics: Metrics) -> float:
 def _shown(metrics: Metrics) -> str:
     if metrics.is_sane:
         return f"{metrics.relative_rms:.3g}"
-    counts = [f"{n} {word}" for n, word in ((metrics.nan, "NaN"), (metrics.inf, "infinite")) if n]
+    words = ((metrics.nan, "NaN"), (metrics.inf, "infinite"), (metrics.lost, "wrongly finite"))
+    counts = [f"{n} {word}" for n, word in words if n]
     return " and ".join(counts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 import numpy as np
@@ -35,16 +35,30 @@ class Metrics:
     reference_inf: int
     overflow: int = 0
     """The infinities among ``inf`` where the reference is beyond the range of the value's type."""
+    lost: int = 0
+    """The number of finite elements of the value where the reference is NaN or infinite."""
 
     @property
     def is_sane(self) -> bool:
-        """Whether every NaN and infinity of the value is in the reference, too."""
-        return self.nan == 0 and self.inf == 0
+        """Whether NaN and infinities are the same on both sides."""
+        return self.nan == 0 and self.inf == 0 and self.lost == 0
+
+    @property
+    def error(self) -> float:
+        """The relative RMS; infinite if a NaN or an infinity is on one side only. Tables sort by it."""
+        return self.relative_rms if self.is_sane and self.relative_rms < inf else inf
+
+    @property
+    def ranked(self) -> Metrics:
+        """The metrics with each distance the worst if a NaN or an infinity is on one side only."""
+        if self.is_sane:
+            return self
+        return replace(self, max_abs=inf, max_rel=inf, relative_rms=inf, rms=inf, cosine=-inf)
 
     @property
     def is_saturated(self) -> bool:
         """Whether nothing is wrong but overflows: a mask of -1e9 that becomes -inf in half does no harm."""
-        return self.nan == 0 and 0 < self.inf == self.overflow
+        return self.nan == self.lost == 0 and 0 < self.inf == self.overflow
 
 
 INCOMPARABLE = Metrics(inf, inf, inf, inf, 0.0, 0, 0, 0, 0)
@@ -98,18 +112,21 @@ def _carefully(value: Array, reference: Array) -> Metrics:
     beyond = np.isinf(a) & np.isfinite(b) & (np.abs(b) > _largest(value))
     overflow = int(np.count_nonzero(beyond & (np.sign(a) == np.sign(b))))
     seen = int(np.count_nonzero(np.isnan(b))), int(np.count_nonzero(np.isinf(b)))
+    lost = int(np.count_nonzero(np.isfinite(a) & ~np.isfinite(b)))
     a, b = a[finite], b[finite]
-    return Metrics(
-        Metric.MAX_ABS.of(a, b),
-        Metric.MAX_REL.of(a, b),
-        Metric.RELATIVE_RMS.of(a, b),
-        Metric.RMS.of(a, b),
-        Metric.COSINE.of(a, b),
-        nan,
-        inf,
-        *seen,
-        overflow,
-    )
+    with np.errstate(over="ignore"):
+        return Metrics(
+            Metric.MAX_ABS.of(a, b),
+            Metric.MAX_REL.of(a, b),
+            Metric.RELATIVE_RMS.of(a, b),
+            Metric.RMS.of(a, b),
+            Metric.COSINE.of(a, b),
+            nan,
+            inf,
+            *seen,
+            overflow,
+            lost,
+        )
 
 
 def _largest(array: Array) -> float:

@@ -1,17 +1,25 @@
-"""The report of a comparison: a table, a plot along the graph, and the first wrong value."""
+"""The report of a comparison: culprits, tables, a plot along the graph, and a closer look at a value."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.compiler import showing
+from workbench.compiler.errors import OperationError
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
+from workbench.compiler.report.result import kernel_sources, kernel_text
 from workbench.numerics.culprit import Culprit
+from workbench.numerics.measure import arrays_of
 from workbench.numerics.metrics import Metrics
+from workbench.numerics.recapture import Recapture
+from workbench.numerics.tensor_difference import TensorDifference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,11 +70,23 @@ class Report:
         culprits: Sequence[Culprit] = (),
         not_compared: Sequence[NotCompared] = (),
         outputs: Collection[int] | None = None,
+        sides: Recapture | None = None,
     ) -> None:
-        """Keep the rows; ``tolerance`` is the relative RMS beyond which a value counts as wrong."""
+        """Keep the rows.
+
+        Args:
+            program: The compiled program.
+            rows: Its values, in the order of the run.
+            tolerance: Relative RMS beyond which a value counts as wrong.
+            culprits: The instructions to blame, the most likely first.
+            not_compared: Values without a row.
+            outputs: Ids of the values that the program returns; by default the last row's.
+            sides: Runs the two sides again, for ``inspect``.
+        """
         self.program = program
         self.rows = list(rows)
         self.tolerance = tolerance
+        self._sides = sides
         self.not_compared = list(not_compared)
         """Values without a row, each with the reason."""
         self._outputs = {r.id for r in rows[-1:]} if outputs is None else set(outputs)
@@ -109,80 +129,148 @@ class Report:
         """
         return not self._is_hurt and not self._culprits
 
+    # Tables
+
     def table(self) -> DataFrame:
-        """One row per value: names here and in the reference, kernel, metrics, sources."""
+        """One row per value, in the order of the run.
+
+        A value that is NaN or infinite where the reference is not, or the reverse, has infinite distances,
+        so that it is the worst however the table is sorted; ``nan``, ``inf`` and ``wrongly finite`` count
+        such elements.
+        """
         import pandas as pd  # noqa: PLC0415
 
-        rows = [
-            {
-                "id": r.id, "name": r.name, "reference": r.reference, "kernel": r.kernel, "shape": r.shape,
-                "max abs": r.metrics.max_abs, "max rel": r.metrics.max_rel,
-                "relative rms": r.metrics.relative_rms, "rms": r.metrics.rms,
-                "cosine": r.metrics.cosine, "nan": r.metrics.nan, "inf": r.metrics.inf,
-                "wrong": self.is_wrong(r), "sources": ", ".join(r.sources),
-            }
-            for r in self.rows
-        ]  # fmt: skip
-        columns = ["id", "name", "reference", "kernel", "shape", "max abs", "max rel",
-                   "relative rms", "rms", "cosine", "nan", "inf", "wrong", "sources"]  # fmt: skip
-        return pd.DataFrame(rows, columns=columns).set_index("id")
+        columns = list(self._cells(_ANY))
+        return pd.DataFrame(map(self._cells, self.rows), columns=columns).set_index("id")
+
+    def _cells(self, row: Row) -> dict[str, Any]:
+        m = row.metrics.ranked
+        return {
+            "id": row.id, "name": row.name, "kernel": row.kernel, "sources": ", ".join(row.sources),
+            "shape": row.shape, "wrong": self.is_wrong(row),
+            "relative rms": m.error, "local relative rms": nan if row.local is None else row.local.error,
+            "bound": row.bound, "nan": m.nan, "inf": m.inf, "wrongly finite": m.lost,
+            "reference nan": m.reference_nan, "reference inf": m.reference_inf,
+            "max abs": m.max_abs, "max rel": m.max_rel, "rms": m.rms, "cosine": m.cosine,
+            "reference": row.reference, "how": row.how, "since": ", ".join(row.since),
+        }  # fmt: skip
+
+    def worst(self, n: int = 10) -> DataFrame:
+        """The rows of the table with the largest local errors, the largest first.
+
+        Values that are not finite on one side only come first: those made by their own kernel, then those
+        that inherit it. Where no local error was measured, the inherited one counts.
+        """
+        order = sorted(range(len(self.rows)), key=lambda k: _rank(self.rows[k]))
+        return self.table().take(order[: max(n, 0)])
+
+    # Pictures
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Relative RMS along the graph on a log scale; the tolerance and the first wrong value are marked."""
-        import matplotlib.pyplot as plt  # noqa: PLC0415
+        """Relative RMS along the graph on a log scale: inherited, and of each kernel alone.
 
-        if ax is None:
-            _, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
-        floor = 1e-18
-        errors = np.array([max(r.metrics.relative_rms, floor) for r in self.rows])
-        positions = np.arange(len(errors))
-        ax.semilogy(positions, errors, ".-", color="#0072B2", lw=0.8, ms=4, label="relative RMS")
-        ax.axhline(
-            self.tolerance, color="black", ls="--", lw=0.8, label=f"tolerance {self.tolerance:.3g}"
-        )
-        self._mark_wrong(ax, errors)
-        ax.set_xlabel("value, in the order of the run")
-        ax.set_ylabel("relative RMS error")
-        ax.set_title(self.summary, fontsize=10)
-        ax.legend(fontsize=8, frameon=False)
-        ax.spines[["top", "right"]].set_visible(False)
-        return ax
+        The tolerance and the bound of rounding are lines, and the first culprits are numbered. Values that
+        are not finite on one side only stand at the top, errors of 0 at the bottom.
+        """
+        from workbench.numerics.report_plot import plot_report  # noqa: PLC0415
 
-    def _mark_wrong(self, ax: Axes, errors: Any) -> None:
-        wrong = [i for i, r in enumerate(self.rows) if self.is_wrong(r)]
-        if not wrong:
-            return
-        ax.plot(wrong, errors[wrong], "x", color="#D55E00", label=f"{len(wrong)} beyond tolerance")
-        row = self.rows[wrong[0]]
-        ax.annotate(
-            f"{row.name} {row.kernel}", (wrong[0], errors[wrong[0]]), fontsize=8, xytext=(6, 8),
-            textcoords="offset points",
-        )  # fmt: skip
+        return plot_report(self, ax)
+
+    def overlay(self, *, local: bool = False) -> dict[int, float]:
+        """Relative RMS by instruction id, for ``GraphView(program, overlay=…)``.
+
+        Infinite where a value is not finite on one side only.
+
+        Args:
+            local: The errors of each kernel alone, not those that include all before it.
+        """
+        if local:
+            return {r.id: r.local.error for r in self.rows if r.local is not None}
+        return {r.id: r.metrics.error for r in self.rows}
+
+    def view(self, *, local: bool = False, **options: Any) -> Any:
+        """The graph of the build, coloured by error on a log scale; the first culprit is selected.
+
+        Args:
+            local: Colour by the errors of each kernel alone.
+            options: Those of ``GraphView``.
+        """
+        name = "local relative RMS" if local else "relative RMS"
+        given = {
+            "name": name, "scale": "magma", "tolerance": self.tolerance,
+            "values": self.overlay(local=local),
+        }  # fmt: skip
+        found = showing.view("graph")(self.program, **{"overlay": given, **options})
+        shown = next((c.id for c in self._culprits if self.program.find(c.id) is not None), None)
+        if found.selected is None and shown is not None:
+            found.select(shown)
+        return found
+
+    def inspect(self, which: Any) -> TensorDifference:
+        """One value and its reference, element by element; both sides run once more for it.
+
+        Args:
+            which: A row or a culprit; an instruction or its id; its printed name; or the name of a tensor or
+                node of the model. A node inside a fused kernel means the kernel.
+
+        Raises:
+            GraphError: There is nothing of this name, or the compiled program does not compute it.
+            InputError: It is nothing of the above.
+            OperationError: The report does not come from a comparison, so there are no sides to run.
+        """
+        if self._sides is None:
+            raise OperationError("this report has rows only; expected one that wb.compare made")
+        rows = {r.id: r for r in self.rows}
+        found = self._sides.find(which, rows)
+        value, wanted = self._sides.value(found), self._sides.reference(found)
+        name = f"{self._sides.places.names[found.id]} {kernel_text(found)}"
+        return TensorDifference(_whole(value), _whole(wanted), name, kernel_sources(found))
+
+    # In words
 
     @property
     def summary(self) -> str:
-        """One sentence: the number of values that agree, or the first that does not."""
+        """One sentence: counts of values within, beyond and not compared, and the first culprit."""
+        if self._culprits:
+            return f"{self.counts}; first culprit: {self._culprits[0]}"
         first = self.first_divergence()
-        if first is None:
-            return f"all {len(self.rows)} compared values within {self.tolerance:.3g}"
-        wrong = sum(map(self.is_wrong, self.rows))
-        counted = f"{wrong} of {len(self.rows)} values beyond {self.tolerance:.3g}"
-        return f"{counted}; first {first.name} {first.kernel}"
+        return (
+            self.counts
+            if first is None
+            else f"{self.counts}; the first is {first.name} {first.kernel}"
+        )
 
-    def overlay(self) -> dict[int, float]:
-        """Relative RMS error by instruction id, for ``GraphView(program, overlay=…)``."""
-        return {r.id: r.metrics.relative_rms for r in self.rows}
-
-    def view(self, **options: Any) -> Any:
-        """The graph of the build, coloured by error."""
-        return showing.view("graph")(self.program, overlay=self.overlay(), **options)
+    @property
+    def counts(self) -> str:
+        """The numbers of values within, beyond and not compared."""
+        beyond = sum(map(self.is_wrong, self.rows))
+        compared = f"{len(self.rows):,} value{'s' * (len(self.rows) != 1)} compared"
+        within = f"{len(self.rows) - beyond:,} within {self.tolerance:.3g}"
+        return f"{compared}: {within}, {beyond:,} beyond, {len(self.not_compared):,} not compared"
 
     def __repr__(self) -> str:
         """The summary."""
         return f"<Report: {self.summary}>"
 
     def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415
+        from workbench.numerics.report_page import page  # noqa: PLC0415
 
-        worst = self.table().sort_values("relative rms", ascending=False).head(10)
-        return f"<p>{escape(self.summary)}</p>{worst.to_html(border=0)}"
+        return page(self)
+
+
+_ANY = Row(0, "", "", "", "", Metrics(0, 0, 0, 0, 1, 0, 0, 0, 0), ())
+"""A row of any kind, which has all columns."""
+
+
+def _rank(row: Row) -> tuple[bool, bool, float]:
+    """The key that sorts the worst rows first."""
+    own = row.metrics.error if row.local is None else row.local.error
+    return own < inf, row.metrics.error < inf, -own
+
+
+def _whole(value: Value) -> Array:
+    """An array as it is; the elements of a tuple's arrays in one row."""
+    if not isinstance(value, tuple):
+        return np.asarray(value)
+    parts = [np.asarray(x, np.float64).ravel() for x in arrays_of(value)]
+    return np.concatenate(parts) if parts else np.empty(0)

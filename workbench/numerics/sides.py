@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,6 +168,13 @@ class Named(Side):
         for name, array in self._arrays.items():
             values["named", name] = as_numbers(name, array, self._at[name].shape)
         return {i.id: Counterpart(("named", n), n, "tensor", True) for n, i in self._at.items()}
+
+
+def first_counterpart(
+    ids: Iterable[int], counterparts: Mapping[int, Counterpart]
+) -> Counterpart | None:
+    """The counterpart of the first of several equal instructions that has one."""
+    return next((counterparts[id] for id in ids if id in counterparts), None)
 
 
 def side_of(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from workbench.compiler.errors import GraphError
+from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.instruction import Instruction, SourceNode
 from workbench.compiler.ir.program import Program
 
@@ -165,7 +166,8 @@ def _groups(program: Program) -> dict[str, list[Instruction]]:
     """The instructions of the main module by the single node that they were made for."""
     groups: dict[str, list[Instruction]] = {}
     for instruction in program.main:
-        if len(instruction.sources) == 1 and instruction.name != "undefined":
+        computes = instruction.name != "undefined" and not isinstance(instruction.op, Return)
+        if computes and len(instruction.sources) == 1:
             groups.setdefault(instruction.sources[0], []).append(instruction)
     return groups
 

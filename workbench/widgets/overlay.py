@@ -52,11 +52,36 @@ def overlay_of(given: Any) -> dict[str, Any]:
     return found
 
 
+def share(overlay: Mapping[str, Any], value: float) -> float:
+    """The position of a finite value on the scale of an overlay, from 0 to 1; that of the browser's views."""
+    low, high = bounds(overlay)
+    is_log = overlay["scale"] == "magma"
+    if is_log and value <= 0:
+        return 0.0
+    if high <= low:
+        return float(high > 0)
+    return math.log(value / low) / math.log(high / low) if is_log else (value - low) / (high - low)
+
+
+def bounds(overlay: Mapping[str, Any]) -> tuple[float, float]:
+    """The ends of the scale of an overlay; a log scale (magma) includes the tolerance."""
+    values = [v for v in overlay["values"].values() if v is not None]
+    is_log, tolerance = overlay["scale"] == "magma", overlay["tolerance"]
+    if is_log and tolerance is not None and tolerance > 0:
+        values.append(tolerance)
+    span = max((abs(v) for v in values), default=0.0)
+    if overlay["scale"] == "puor":
+        return -span, span
+    if is_log:
+        return min((v for v in values if v > 0), default=span), span
+    return min([*values, 0.0]), max([*values, 0.0])
+
+
 def _id(key: Any) -> int:
     return int(getattr(key, "id", key))
 
 
 def _number(value: Any) -> float | None:
-    """A finite float, or None for NaN and infinity, which JSON lacks."""
-    number = float(value)
+    """A finite float, or None for NaN and infinity, which JSON lacks; None stays."""
+    number = math.nan if value is None else float(value)
     return number if math.isfinite(number) else None

@@ -11,8 +11,10 @@ from html import escape
 from typing import Any
 
 from workbench.widgets import assets, label, palette
+from workbench.widgets.overlay import share
 from workbench.widgets.picture import Box, Edge, Layout, count_text, edges_of
 from workbench.widgets.rows import Node
+from workbench.widgets.scale_key import scale_key
 from workbench.widgets.scene import (
     CHIP_HEIGHT,
     CHIPS_SHOWN,
@@ -145,6 +147,7 @@ class _Writer:
             self.parts.append(
                 f'<text class="s" x="0" y="{_n(self.height - 2 * MARGIN - 4)}">{rest}</text>'
             )
+        self._key()
         return self._wrap("".join(self.parts))
 
     def _wrap(self, body: str) -> str:
@@ -297,23 +300,21 @@ class _Writer:
             return "", ""
         value = self.values[str(id)]
         if value is None:
-            return palette.SCALES[self.overlay["scale"]][-1], "not a number"
-        share = _share(
-            value, [v for v in self.values.values() if v is not None], self.overlay["scale"]
-        )
-        words = f"{number_text(value)} {self.overlay['unit']}".strip()
-        return palette.sample(palette.SCALES[self.overlay["scale"]], share), words
+            return palette.SCALES[self.overlay["scale"]][-1], "not finite"
+        tolerance = self.overlay["tolerance"]
+        over = " ▲" if tolerance is not None and value > tolerance else ""
+        words = f"{number_text(value)} {self.overlay['unit']}".strip() + over
+        at = share(self.overlay, value)
+        return palette.sample(palette.SCALES[self.overlay["scale"]], at), words
 
-
-def _share(value: float, values: list[float], scale: str) -> float:
-    span = max(abs(v) for v in values)
-    if scale == "puor":
-        return (value + span) / (2 * span) if span else 0.5
-    if scale == "magma":
-        low = min((v for v in values if v > 0), default=span)
-        return math.log(value / low) / math.log(span / low) if value > 0 and span > low > 0 else 0.0
-    low, high = min(*values, 0.0), max(*values, 0.0)
-    return (value - low) / (high - low) if high > low else 0.0
+    def _key(self) -> None:
+        """The scale of the overlay, under the picture."""
+        if not self.overlay.get("values"):
+            return
+        top = self.height - 2 * MARGIN + 12
+        key, width = scale_key(self.overlay, top, number_text)
+        self.parts.append(key)
+        self.width, self.height = max(self.width, width + 2 * MARGIN), self.height + 34.0
 
 
 def number_text(value: float) -> str:

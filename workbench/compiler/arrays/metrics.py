@@ -72,10 +72,10 @@ def _max_rel(a: Array, b: Array) -> float:
 
 
 def _cosine(a: Array, b: Array) -> float:
-    norm = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
-    if norm == 0.0:
+    if not a.any() or not b.any():
         return float(not a.any() and not b.any())
-    return float(np.clip(a @ b / norm, -1.0, 1.0))
+    a, b = a / np.abs(a).max(), b / np.abs(b).max()  # squares do not overflow
+    return float(np.clip(a @ b / np.linalg.norm(a) / np.linalg.norm(b), -1.0, 1.0))
 
 
 def _max_abs(a: Array, b: Array) -> float:

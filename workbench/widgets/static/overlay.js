@@ -1,7 +1,7 @@
 // An overlay: a number per instruction, shown as colour and text.
 
 /**
- * The trait `overlay` with the ends of its scale, or null if there is none.
+ * The trait `overlay` with the ends of its scale, or null if there is none. A log scale includes the tolerance.
  * @param {any} trait
  * @returns {Overlay | null}
  */
@@ -9,10 +9,12 @@ function readOverlay(trait) {
   if (!trait?.values) return null;
   const values = new Map(Object.entries(trait.values).map(([id, value]) => [+id, value === null ? NaN : Number(value)]));
   const sizes = [...values.values()].filter(Number.isFinite), log = trait.scale === "magma";
+  if (log && trait.tolerance > 0) sizes.push(trait.tolerance);
   const span = Math.max(...sizes.map(Math.abs), 0);
   let low = log ? Math.min(...sizes.filter((v) => v > 0), span) : Math.min(...sizes, 0), high = log ? span : Math.max(...sizes, 0);
   if (trait.scale === "puor") [low, high] = [-span, span];
-  return { ...trait, values, low, high, log };
+  const lost = [...values.values()].filter((v) => !Number.isFinite(v)).length;
+  return { ...trait, values, low, high, log, lost };
 }
 
 /**
@@ -22,9 +24,9 @@ function readOverlay(trait) {
  */
 function share({ low, high, log }, value) {
   if (Number.isNaN(value) || value === Infinity) return 1;
+  if (log && value <= 0) return 0;
   if (high <= low) return high > 0 ? 1 : 0;
-  if (!log) return (value - low) / (high - low);
-  return value <= 0 ? 0 : Math.log(value / low) / Math.log(high / low || 2);
+  return log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
 }
 
 /**

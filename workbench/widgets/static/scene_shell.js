@@ -8,7 +8,7 @@ import { Scene } from "./scene.js";
 import { Shell } from "./shell.js";
 import { sample } from "./draw.js";
 
-const SETTLE_MS = 250;
+const SETTLE_MS = 250, NOT_FINITE = "not finite";
 
 class SceneShell extends Shell {
   /**
@@ -177,7 +177,8 @@ class SceneShell extends Shell {
   colorOf(item) {
     const o = this.overlay, value = o ? valueOf(o, item.ids) : undefined;
     if (!o || value === undefined) return null;
-    return { color: sample(o.scale, share(o, value)), text: `${number(value)}${o.unit ? " " + o.unit : ""}${isOver(o, value) ? " over tolerance" : ""}` };
+    const text = Number.isFinite(value) ? `${number(value)}${o.unit ? " " + o.unit : ""}${isOver(o, value) ? " ▲" : ""}` : NOT_FINITE;
+    return { color: sample(o.scale, share(o, value)), text };
   }
 
   /** Draw the legend. */
@@ -187,7 +188,7 @@ class SceneShell extends Shell {
    * @param {Live} live
    * @returns {HTMLElement[]}
    */
-  keys(live) { return this.overlay ? [overlayKey(this.overlay)] : familyKeys(live, this.theme); }
+  keys(live) { return this.overlay ? overlayKeys(this.overlay) : familyKeys(live, this.theme); }
 
   /**
    * Save the canvas of a pane as PNG.
@@ -212,13 +213,15 @@ class SceneShell extends Shell {
 }
 
 /** @param {Overlay} o */
-function overlayKey(o) {
+function overlayKeys(o) {
   const stops = PALETTE.scales[o.scale].join(", "), tolerance = o.tolerance ?? null;
   const mark = tolerance === null ? null
     : h("i", { style: `left: ${100 * Math.min(1, Math.max(0, share(o, tolerance)))}%`, title: `tolerance ${number(tolerance)}` });
-  return h("span", { class: "wb-scale" }, `${o.name} ${number(o.low)} `,
+  const ramp = h("span", { class: "wb-scale" }, `${o.name} ${number(o.low)} `,
     h("span", { class: "wb-ramp", style: `background: linear-gradient(90deg, ${stops})` }, mark),
-    ` ${number(o.high)} ${o.unit ?? ""}${o.log ? " (log)" : ""}`, tolerance === null ? null : ` tolerance ${number(tolerance)}`);
+    ` ${number(o.high)} ${o.unit ?? ""}${o.log ? " (log)" : ""}`, tolerance === null ? null : `, ┃ tolerance ${number(tolerance)}, ▲ over it`);
+  if (!o.lost) return [ramp];
+  return [ramp, h("span", { class: "wb-key" }, h("i", { style: `background:${sample(o.scale, 1)}` }), `${o.lost.toLocaleString("en")} ${NOT_FINITE}`)];
 }
 
 /**

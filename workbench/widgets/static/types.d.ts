@@ -66,7 +66,7 @@ interface Theme {
 }
 interface Overlay {
   name: string; unit: string; scale: string; tolerance: number | null; total: boolean; values: Map<number, number>;
-  low: number; high: number; log: boolean;
+  low: number; high: number; log: boolean; lost: number;
 }
 
 // A recording, see steps.py
