@@ -24,7 +24,7 @@ install = $(BIN)/uv pip install --quiet --python $(BIN)/python --index-strategy 
   $$($(PIP_INDEXES)) -c requirements.lock $(1) || $(PIP) install --quiet -c requirements.lock $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test lint check conformance format newest docs models tensorflow nnsmith gpu bench golden nightly lock clean
+.PHONY: help lab test lint check conformance format newest docs models tensorflow nnsmith polygraphy gpu bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,12 @@ nnsmith: $(VENV)/.dev ## compare models that NNSmith draws with onnxruntime; NNS
 	build/nnsmith/bin/python -W ignore tests/onnx/nnsmith/write_models.py build/nnsmith/models $(COUNT) $(SEED) \
 	  >build/nnsmith/log
 	$(BIN)/python -m tests.onnx.nnsmith.compare build/nnsmith/models $(ARGS)
+
+polygraphy: $(VENV)/.models ## measure comparisons beside Polygraphy, which is installed apart into build/polygraphy
+	$(PYTHON) -m venv build/polygraphy
+	build/polygraphy/bin/python -m pip --disable-pip-version-check install --quiet \
+	  'polygraphy>=0.49,<0.60' 'onnxruntime>=1.21,<2' onnx
+	WORKBENCH_POLYGRAPHY=build/polygraphy/bin/python $(BIN)/python -m tests.bench --only compare $(ARGS)
 
 gpu: $(VENV)/.dev ## test on a GPU: as it is, then HIP over CUDA
 	WORKBENCH_DEVICE=cuda $(PYTEST) -n $(WORKERS) tests/gpu $(ARGS)

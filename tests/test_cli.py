@@ -30,7 +30,8 @@ def model(tmp_path: Path) -> str:
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])
     graph = helper.make_graph(nodes, "small", [x], [y], [w, one])
     path = tmp_path / "small.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
     return str(path)
 
 
@@ -162,6 +163,89 @@ def test_bisect_says_where_it_goes_wrong_by_text_and_exit_code(model, capsys):
     assert call("bisect", "nowhere.onnx") == 2
 
 
+def test_compare_says_what_is_wrong_by_text_and_exit_code(model, tmp_path, capsys):
+    text = printed(capsys, "compare", model, "--target", "cpu")
+    assert text.splitlines()[0] == "all 2 compared values within 7.01e-05"
+    assert "first/MatMul" in text
+    wrong = tmp_path / "theirs.npz"
+    np.savez(wrong, product=np.full((2, 4), 99, np.float32))
+    page, table = tmp_path / "graph.html", tmp_path / "values.csv"
+    files = ["--html", str(page), "--csv", str(table)]
+    assert call("compare", model, str(wrong), "--target", "cpu", *files) == 1
+    told = capsys.readouterr()
+    assert "beyond 7.01e-05" in told.out.splitlines()[0]
+    assert "model: " in told.out.splitlines()[1]
+    assert "first/MatMul" in told.out.splitlines()[1]
+    assert told.err == f"wrote {table}\nwrote {page}\n"
+    assert "first/MatMul" in table.read_text()
+    assert page.read_text().startswith("<!")
+
+
+def test_compare_as_json_keeps_all_digits(model, capsys):
+    facts = json.loads(printed(capsys, "compare", model, "--json", "--target", "cpu"))
+    assert facts["passed"]
+    assert facts["culprits"] == []
+    assert [row["kernel"] for row in facts["values"]] == ["dot", "add · relu"]
+    assert all(0 < row["relative rms"] < 1e-6 for row in facts["values"])
+    options = ("--tolerance", "0", "--precision", "fp16")
+    assert call("compare", model, "--json", "--target", "cpu", *options) in {0, 1}
+    assert any(row["wrong"] for row in json.loads(capsys.readouterr().out)["values"])
+
+
+@pytest.mark.parametrize("order", [["{x}"], ["ref", "{x}"], ["onnxruntime", "{x}"]])
+def test_compare_takes_inputs_second_or_third(order, model, tmp_path, capsys):
+    x = tmp_path / "x.npz"
+    np.savez(x, x=np.full((2, 3), 1e30, np.float32))
+    arguments = [part.format(x=x) for part in order]
+    command = ("compare", model, "--target", "cpu", "--precision", "fp16")
+    assert call(*command) == 0
+    assert call(*command, *arguments) == 1  # 1e30 is infinite in half
+    assert "first/MatMul" in capsys.readouterr().out
+
+
+def test_compare_with_another_model(model, tmp_path, capsys):
+    other = onnx.load(model)
+    other.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.eye(3, 4, dtype="f4"), "w"))
+    onnx.save(other, tmp_path / "other.onnx")
+    assert "all 2" in printed(capsys, "compare", model, model)
+    assert call("compare", model, str(tmp_path / "other.onnx")) == 1
+    assert "w" in capsys.readouterr().out.splitlines()[1]
+
+
+def test_inspect_shows_statistics_and_writes_what_compare_reads(model, tmp_path, capsys):
+    x, out = tmp_path / "x.npz", tmp_path / "values.npz"
+    np.savez(x, x=np.ones((2, 3), np.float32))
+    text = printed(capsys, "inspect", model, str(x), "--names", "y, product")
+    assert text.splitlines()[0].split()[:4] == ["name", "tensors", "kernel", "shape"]
+    rows = json.loads(printed(capsys, "inspect", model, str(x), "--json"))
+    assert {row["tensors"]: row["max"] for row in rows} == {"product": 21, "": 1, "y": 22}
+    assert printed(capsys, "inspect", model, str(x), "--out", str(out)) == ""
+    with np.load(out) as values:
+        (copies,) = (name for name in values if name.startswith("#"))  # the constant, broadcast
+        assert {name: values[name].max() for name in values} == {"product": 21, copies: 1, "y": 22}
+    assert "all 2" in printed(capsys, "compare", model, str(out), str(x))
+    assert call("compare", model, str(out), "--seed", "1") == 1  # of other inputs
+    printed(capsys, "inspect", model, str(x), "--out", str(out), "--names", "first/MatMul")
+    assert np.load(out)["first/MatMul"].tolist() == [[12, 15, 18, 21]] * 2
+
+
+def test_inspect_shows_each_channel(model, capsys):
+    options = ["--per-channel", "1", "--names", "y"]
+    rows = json.loads(printed(capsys, "inspect", model, *options, "--json"))
+    assert [row["channel"] for row in rows] == [0, 1, 2, 3]
+    assert len(printed(capsys, "inspect", model, *options).splitlines()) == 6
+
+
+@pytest.mark.parametrize("command", ["compare", "inspect"])
+def test_an_interrupt_ends_with_130(command, model, monkeypatch, capsys):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("workbench.compiler.run.planned.PlannedInterpreter.run", interrupted)
+    assert call(command, model, "--target", "cpu") == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_passes_and_targets_are_listed(capsys):
     rows = json.loads(printed(capsys, "passes", "--json"))
     assert all(row["does"] for row in rows)
@@ -191,9 +275,23 @@ def test_passes_and_targets_are_listed(capsys):
         (["run", "{model}", "{text}"], "expected an .npz file"),
         (["run", "{model}", "{wrong}"], "'z'"),
         (["lab", "missing.ipynb"], "missing.ipynb: no such file"),
+        (["inspect", "missing.onnx"], "missing.onnx"),
+        (["inspect", "{model}", "--names", "prodct"], "'prodct'"),
+        (["inspect", "{model}", "--names", "sum"], "'sum' is computed inside a kernel"),
+        (["inspect", "{model}", "{wrong}"], "'z'"),
+        (["inspect", "{model}", "--out", "/nowhere/values.npz"], "/nowhere/values.npz"),
+        (["compare", "missing.onnx"], "missing.onnx"),
+        (["compare", "{model}", "missing.onnx"], "missing.onnx"),
+        (["compare", "{model}", "missing.npz"], "missing.npz"),
+        (["compare", "{model}", "{wrong}"], "'z'"),
+        (["compare", "{model}", "ref", "{wrong}"], "'z'"),
+        (["compare", "{text}"], "notes.onnx"),
+        (["compare", "{model}", "--target", "tpu"], "unknown target 'tpu'"),
+        (["compare", "{model}", "--reference-precision", "fp7"], "'fp7'"),
+        (["compare", "{model}", "--csv", "/nowhere/values.csv"], "/nowhere/values.csv"),
     ],
 )
-def test_a_mistake_is_one_message_and_exit_code_1(arguments, says, model, tmp_path, capsys):
+def test_a_mistake_is_one_message_and_an_exit_code(arguments, says, model, tmp_path, capsys):
     (tmp_path / "notes.onnx").write_text("not a model")
     np.savez(tmp_path / "wrong.npz", z=np.zeros(3, np.float32))
     places = {
@@ -201,7 +299,8 @@ def test_a_mistake_is_one_message_and_exit_code_1(arguments, says, model, tmp_pa
         "text": str(tmp_path / "notes.onnx"),
         "wrong": str(tmp_path / "wrong.npz"),
     }
-    assert call(*(argument.format(**places) for argument in arguments)) == 1
+    code = 2 if arguments[0] == "compare" else 1  # whose 1 says that the model is wrong
+    assert call(*(argument.format(**places) for argument in arguments)) == code
     error = capsys.readouterr().err
     assert error.startswith("workbench: ")
     assert says in error

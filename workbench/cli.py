@@ -1,23 +1,32 @@
 """The `workbench` command: each subcommand prints for people, or JSON with --json."""
 
-import json
 import os
 import sys
 from dataclasses import asdict, fields
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
-from zipfile import ZipFile
 
 import typer
 
+from workbench.cli_options import (
+    Disable,
+    Inputs,
+    Json,
+    Model,
+    Passes,
+    Precision,
+    Seed,
+    Target,
+    names_of,
+    passes_of,
+)
+from workbench.cli_output import plain, print_json, print_table, rows_of, write, write_arrays
+from workbench.cli_values import compare, inspect
 from workbench.knobs import OptionError, knobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pandas import DataFrame
 
     from workbench.compiler.builds.build import Build
     from workbench.compiler.ir.dtypes import Array
@@ -30,15 +39,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Model = Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Target = Annotated[str, typer.Option(help="What to compile for; `workbench targets` lists them.")]
-Passes = Annotated[
-    str | None, typer.Option(help="Passes in order, separated by commas, in place of the target's.")
-]
-Disable = Annotated[
-    str | None, typer.Option(help="Passes, or rules as pass.rule, to leave out; commas between.")
-]
 Check = Annotated[
     bool, typer.Option("--check", help="Run after every pass, and stop where a result changes.")
 ]
@@ -46,9 +46,6 @@ Pipe = Annotated[str | None, typer.Option(help="Print this pipeline's passes in 
 Lowering = Annotated[
     bool,
     typer.Option("--lowering", help="Print what each instruction became on the target's device."),
-]
-Precision = Annotated[
-    str | None, typer.Option(help="fp16 or bf16: the type of every float32 computation.")
 ]
 
 
@@ -123,11 +120,11 @@ def read(
         from workbench.widgets import GraphView
 
         view = GraphView(program)
-        _write(svg, view.to_svg)
-        _write(html, view.to_html)
-        _write(dot, view.to_dot)
+        write(svg, view.to_svg)
+        write(html, view.to_html)
+        write(dot, view.to_dot)
     elif json:
-        _print_json(_described(program))
+        print_json(_described(program))
     else:
         typer.echo(str(program).rstrip("\n"))
 
@@ -146,20 +143,20 @@ def compile(
     lowering: Lowering = False,
 ) -> None:
     """Compiles a model and prints what each pass did."""
-    build = _build(model, target, passes, precision, _names(disable), check)
+    build = _build(model, target, passes, precision, names_of(disable), check)
     if html:
-        _write(html, build.explore().to_html)
+        write(html, build.explore().to_html)
     lowered = build.recording.lowered
     if json:
-        table = _rows(build.recording.table())
+        table = rows_of(build.recording.table())
         made = {"target": build.target.name, "passes": table, "program": _described(build.program)}
-        _print_json(made | ({} if lowered is None else {"lowering": asdict(lowered)}))
+        print_json(made | ({} if lowered is None else {"lowering": asdict(lowered)}))
     elif lowering:
         typer.echo(_lowering(build).rstrip("\n"))
     elif text:
         typer.echo(str(build.program).rstrip("\n"))
     elif not html:
-        _print_table(build.recording.table())
+        print_table(build.recording.table())
         if lowered is not None:
             typer.echo(f"lowering: {lowered.summary}")
 
@@ -178,12 +175,7 @@ def _lowering(build: "Build") -> str:
 @app.command()
 def run(
     model: Model,
-    inputs: Annotated[
-        Path | None,
-        typer.Argument(
-            help="An .npz file; inputs it leaves out come from the seed.", show_default=False
-        ),
-    ] = None,
+    inputs: Inputs = None,
     target: Target = "auto",
     precision: Annotated[
         str | None, typer.Option(help="fp16, bf16, or float64 for every float in double precision.")
@@ -191,7 +183,7 @@ def run(
     repetitions: Annotated[
         int, typer.Option(min=1, help="Runs to time, after one to warm up.")
     ] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the inputs that are left out.")] = 0,
+    seed: Seed = 0,
     output: Annotated[Path | None, typer.Option(help="Write the outputs as an .npz file.")] = None,
     json: Json = False,
 ) -> None:
@@ -208,27 +200,22 @@ def run(
     )
     outputs = {name: result[name] for name in result}
     if output:
-        _write_arrays(output, outputs)
+        write_arrays(output, outputs)
     facts = [_facts(name, value) for name, value in outputs.items()]
     if json:
-        _print_json(
-            {"target": build.target.name, "outputs": facts, "timings": _rows(result.timings())}
+        print_json(
+            {"target": build.target.name, "outputs": facts, "timings": rows_of(result.timings())}
         )
         return
     for fact in facts:
         typer.echo("{output}: {type} {lens}, from {min:.6g} to {max:.6g}".format(**fact))
-    _print_table(result.timings())
+    print_table(result.timings())
 
 
 @app.command()
 def bisect(
     model: Model,
-    inputs: Annotated[
-        Path | None,
-        typer.Argument(
-            help="An .npz file; inputs it leaves out come from the seed.", show_default=False
-        ),
-    ] = None,
+    inputs: Inputs = None,
     target: Target = "auto",
     tolerance: Annotated[
         float | None, typer.Option(help="The largest relative RMS of a right value.")
@@ -236,7 +223,7 @@ def bisect(
     passes: Passes = None,
     disable: Disable = None,
     precision: Precision = None,
-    seed: Annotated[int, typer.Option(help="Seed of the inputs that are left out.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Finds where compiling goes wrong: pass, rewrite, node. Exit code 0: nowhere; 1: found; 2: bad input."""
@@ -250,8 +237,8 @@ def bisect(
             _inputs(inputs, program),
             target=target,
             tolerance=tolerance,
-            passes=None if passes is None else _names(passes),
-            disable=_names(disable),
+            passes=passes_of(passes),
+            disable=names_of(disable),
             precision=precision,
             seed=seed,
             progress=False if json else None,
@@ -260,11 +247,15 @@ def bisect(
         typer.echo(f"workbench: {error}", err=True)
         raise typer.Exit(2) from error
     if json:
-        _print_json(found.to_json() | {"checks": _rows(found.table())})
+        print_json(found.to_json() | {"checks": rows_of(found.table())})
     else:
-        _print_table(found.table())
+        print_table(found.table())
         typer.echo(found.summary)
     raise typer.Exit(1 if found.found else 0)
+
+
+app.command()(compare)
+app.command()(inspect)
 
 
 @app.command(
@@ -291,7 +282,7 @@ def passes(pipeline: Pipe = None, json: Json = False) -> None:
 
         found = pipeline_named(pipeline)
         if json:
-            _print_json(_rows(found.table()))
+            print_json(rows_of(found.table()))
         else:
             typer.echo(found.tree())
         return
@@ -305,7 +296,7 @@ def passes(pipeline: Pipe = None, json: Json = False) -> None:
         for name, kind in wb.passes().items()
     ]
     if json:
-        _print_json(rows)
+        print_json(rows)
         return
     width = max(len(row["pass"]) for row in rows)
     for row in rows:
@@ -322,9 +313,9 @@ def targets(json: Json = False) -> None:
 
     table = wb.targets()
     if json:
-        _print_json(_rows(table))
+        print_json(rows_of(table))
     else:
-        _print_table(table)
+        print_table(table)
 
 
 OnHost = Annotated[
@@ -341,14 +332,14 @@ def devices(json: Json = False, on_host: OnHost = False) -> None:
     if on_host:
         left = [asdict(row) for row in coverage.on_host()]
         if json:
-            _print_json(left)
+            print_json(left)
         for row in () if json else left:
             forms = f"{row['on_host']} of {row['samples']} forms"
             typer.echo(f"{row['name']:<20} {forms:<16} {row['reason']}")
         return
     rows = [asdict(row) for row in available()]
     if json:
-        _print_json(rows)
+        print_json(rows)
         return
     for row in rows:
         typer.echo(f"{row['device']:<10} {row['missing'] and 'not here: '}{_device(row)}")
@@ -365,10 +356,6 @@ def _program(model: Path) -> "Program":
     return wb.parse_onnx(model)
 
 
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
-
-
 def _build(
     model: Path,
     target: str,
@@ -382,7 +369,7 @@ def _build(
     program = _program(model)
     options: dict[str, Any] = {"target": target, "disable": disable}
     if passes is not None:
-        options["passes"] = _names(passes)
+        options["passes"] = names_of(passes)
     if check:
         options["check"] = {}  # all inputs are generated
     if precision is not None:
@@ -406,7 +393,7 @@ def _described(program: "Program") -> list[dict[str, Any]]:
             "id": instruction.id,
             "module": module.name,
             "operation": instruction.name,
-            "attributes": {k: _plain(v) for k, v in instruction.op.attributes().items()},
+            "attributes": {k: plain(v) for k, v in instruction.op.attributes().items()},
             "inputs": [named[value.id] for value in instruction.inputs],
             "modules": [body.name for body in instruction.modules],
             "shape": str(instruction.shape),
@@ -426,47 +413,6 @@ def _facts(name: str, value: "Array") -> dict[str, Any]:
         "min": float(numbers.min()) if numbers is not None else float("nan"),
         "max": float(numbers.max()) if numbers is not None else float("nan"),
     }
-
-
-def _write(path: Path | None, form: Any) -> None:
-    if path:
-        path.write_text(form(), encoding="utf-8")
-        typer.echo(f"wrote {path}", err=True)
-
-
-def _write_arrays(path: Path, arrays: "dict[str, Array]") -> None:
-    from numpy.lib.format import write_array
-
-    with ZipFile(path, "w") as archive:
-        for name, value in arrays.items():
-            with archive.open(f"{name}.npy", "w") as member:
-                write_array(member, value, allow_pickle=False)
-
-
-def _rows(table: "DataFrame") -> list[dict[str, Any]]:
-    return json.loads(table.reset_index().to_json(orient="records") or "[]")
-
-
-def _print_table(table: "DataFrame") -> None:
-    typer.echo(table.to_string(float_format=_three_digits))
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:.3g}"
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in cast("dict[str, Any]", value).items()}
-    if isinstance(value, float) and not isfinite(value):
-        return None  # JSON has neither NaN nor infinity
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.bench import (
+    compare_cost,
     compile_time,
     counts,
     gpu_compile,
@@ -30,6 +31,7 @@ MEASURES: dict[str, ModuleType] = {
     "counts": counts,
     "recording": recording_cost,
     "run": run_time,
+    "compare": compare_cost,
     "memory": memory,
     "kernels": gpu_kernels,
     "gpu": gpu_models,

@@ -20,7 +20,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:
     outcome = Outcome()
     medians: dict[tuple[int, str], float] = {}
     for layers in LAYERS:
-        path = _written(layers)
+        path = written(layers)
         found = race("growth", f"{subject} {layers}", _contenders(path, with_ours), seconds=seconds)
         medians |= {(layers, name): t.median for name, t in found.items()}
         outcome = Outcome(outcome.timings + tuple(found.values()))
@@ -51,7 +51,8 @@ def _claims(subject: str, medians: dict[tuple[int, str], float]) -> list[Claim]:
     return claims
 
 
-def _written(layers: int) -> Path:
+def written(layers: int) -> Path:
+    """The file of an encoder with small weights."""
     return cache.cached(
         f"small_encoder_{layers}.onnx", lambda path: onnx.save(small.encoder(layers), path)
     )

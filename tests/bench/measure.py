@@ -144,6 +144,28 @@ def _once(contender: Contender) -> float:
     return passed
 
 
+def processor_times(
+    steps: Mapping[str, Step], *, repeat: int = 15, seconds: float = 30.0
+) -> dict[str, dict[str, list[float]]]:
+    """Seconds of the processor and on the clock, of steps in turn, after a round to warm up.
+
+    The former change little with what else the machine does. At least three rounds are made.
+    """
+    found = {name: {"processor": list[float](), "wall": list[float]()} for name in steps}
+    for step in steps.values():
+        step()
+    start = time.perf_counter()
+    for done in range(repeat):
+        if done >= 3 and time.perf_counter() - start > seconds:
+            break
+        for name, step in steps.items():
+            wall, processor = time.perf_counter(), time.process_time()
+            step()
+            found[name]["processor"].append(time.process_time() - processor)
+            found[name]["wall"].append(time.perf_counter() - wall)
+    return found
+
+
 def paired_ratio(ours: Timing, peer: Timing) -> float:
     """The median over rounds of ours / peer; the ratio of medians where rounds do not pair up."""
     if len(ours.seconds) != len(peer.seconds):

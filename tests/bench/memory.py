@@ -44,8 +44,8 @@ def _in_a_process(subject: str, kind: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _peak() -> float:
-    """The largest resident size since the start or the last `_forget_peak`, in bytes."""
+def peak() -> float:
+    """The largest resident size since the start or the last `forget_peak`, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
@@ -53,7 +53,7 @@ def _peak() -> float:
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
 
 
-def _forget_peak() -> None:
+def forget_peak() -> None:
     """Let the peak count from here on, where the system can do that."""
     clear = Path("/proc/self/clear_refs")
     if clear.exists():
@@ -74,14 +74,14 @@ def _child(subject: str, kind: str) -> dict[str, float]:
     model, first = MODELS[subject], MODELS["small_cnn"]
     path, inputs = model.path, model.inputs()
     _runner(kind, first.path, first.inputs())()
-    _forget_peak()
-    before = _peak()
+    forget_peak()
+    before = peak()
     run = _runner(kind, path, inputs)
-    load = _peak() - before
-    _forget_peak()
+    load = peak() - before
+    forget_peak()
     for _ in range(2):
         run()
-    return {"load": load / MB, "run": (_peak() - before) / MB}
+    return {"load": load / MB, "run": (peak() - before) / MB}
 
 
 if __name__ == "__main__":

@@ -4,8 +4,16 @@ import json
 
 import pytest
 
-from tests.bench import report
-from tests.bench.measure import Claim, Contender, Outcome, Timing, paired_ratio, race
+from tests.bench import compare_cost, report
+from tests.bench.measure import (
+    Claim,
+    Contender,
+    Outcome,
+    Timing,
+    paired_ratio,
+    processor_times,
+    race,
+)
 
 
 def _timing(*seconds: float) -> Timing:
@@ -62,3 +70,21 @@ def test_report_is_a_table_and_json_with_every_repetition(tmp_path):
     assert written["timings"][0]["seconds"] == [0.001, 0.002]
     assert written["claims"][0]["met"] is True
     assert written["machine"]["cores"] >= 1
+
+
+def test_a_wait_costs_no_processor_time():
+    import time
+
+    found = processor_times({"wait": lambda: time.sleep(0.02)}, repeat=3)["wait"]
+    assert min(found["wall"]) >= 0.02
+    assert max(found["processor"]) < 0.01
+
+
+def test_a_comparison_is_held_against_a_run_and_its_peer():
+    least = {compare_cost.COMPARE: 4.0, compare_cost.RUN: 2.0, compare_cost.POLYGRAPHY: 8.0}
+    claims = compare_cost._claims("m", least, {"compare, resident": 600.0})
+    assert [(c.text, c.value, c.met) for c in claims] == [
+        ("compare / one ref run", 2.0, True),
+        ("compare / Polygraphy", 0.5, False),
+        ("compare, resident", 600.0, False),
+    ]
