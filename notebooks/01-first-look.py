@@ -137,6 +137,7 @@ report.plot();
 
 # %% [markdown]
 # The same in half precision, with a tolerance of a thousandth: which value is the first to exceed it?
+# [Which operation broke my half-precision model?](05-which-operation-broke-my-half-precision-model.ipynb) continues from here.
 
 # %%
 half = wb.compile(program, precision="fp16")

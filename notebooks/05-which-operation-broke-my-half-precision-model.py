@@ -1,0 +1,170 @@
+# ---
+# jupyter:
+#   jupytext:
+#     cell_metadata_filter: -all
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Which operation broke my half-precision model?
+#
+# A network works in float. Compiled in half precision, it gives the same answer for every input, without a NaN and without a warning.
+# This notebook finds the operation, looks inside it, and repairs the model with nearly all of its work still in half.
+#
+# The network is Magika's: it reads the first and the last 1,024 bytes of a file, and says which of 214 types the file has.
+
+# %%
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+
+import workbench as wb
+
+# %% [markdown]
+# ## 1. A wrong answer
+#
+# The model is a file in a Python package. Its batch is fixed to one, so that the compiler can fuse.
+
+# %%
+folder = Path(find_spec("magika").origin).parent / "models" / "standard_v3_3"
+labels = json.loads((folder / "config.min.json").read_text())["target_labels_space"]
+program = wb.parse_onnx(folder / "model.onnx", default_dim_value=1)
+
+plain = wb.compile(program, "cpu")
+half = wb.compile(program, "cpu", precision="fp16")
+
+# %% [markdown]
+# Some files to try it on.
+
+
+# %%
+def read(path):
+    """The ends of a file as the network takes them; 256 fills what is missing."""
+    content = np.frombuffer(path.read_bytes().strip(), np.uint8)
+    row = np.full(2048, 256, np.int32)
+    start, end = content[:1024], content[-1024:]
+    row[: len(start)], row[2048 - len(end) :] = start, end
+    return {"bytes": row[None]}
+
+
+def answers(build):
+    """The most likely type of each file, and its probability."""
+    outputs = [build.run(inputs)[0][0] for inputs in samples.values()]
+    return [f"{labels[p.argmax()]} {p.max():.3f}" for p in outputs]
+
+
+data = Path(mpl.get_data_path())
+images = [data / "images" / f"home.{kind}" for kind in ("svg", "pdf", "png")]
+paths = [Path(json.__file__), *images, data / "fonts" / "ttf" / "DejaVuSans.ttf"]
+samples = {path.name: read(path) for path in paths}
+
+pd.DataFrame({"float": answers(plain), "half": answers(half)}, index=list(samples))
+
+# %% [markdown]
+# In half, every file is JavaScript with the same probability: the answer no longer depends on the input.
+#
+# ## 2. Where does it come from?
+#
+# The values of the run in half are compared with float64. The plot shows them in the order of the run: the error jumps at one of them.
+
+# %%
+inputs = samples["__init__.py"]
+report = wb.compare(half, inputs)
+report.plot();
+
+# %% [markdown]
+# All values after the jump are wrong, but only one is to blame: the one whose own inputs are right. Such instructions are the culprits,
+# each with the node of the model and the reason. This one is a fused kernel, a whole layer normalisation; `part` is the instruction
+# inside it that fails.
+
+# %%
+culprit = report.culprits()[0]
+print(culprit)
+print(f"\ncause: {culprit.cause}; {culprit.part.name} of values in", *culprit.part.operands)
+
+# %% [markdown]
+# ## 3. Look inside
+#
+# What does the node compute? The target `ref` fuses nothing, so that each value has a memory of its own. `beyond half` is the share of
+# elements that half would round to infinity.
+
+# %%
+node = culprit.sources[0]
+square = node.replace("Sum_1", "Square")
+table = wb.compile(program, "ref").values(inputs, [square, node], statistics=True)
+table.set_axis(["Square", "Sum_1"])[["count", "min", "max", "mean", "beyond half", "histogram"]]
+
+# %% [markdown]
+# The variance is the mean of the squares minus the square of the mean. Each square is small enough; their sum is not, and it is divided
+# by their number only afterwards. With an infinite variance, the normalised values are all zero, and zero is finite: nothing warns.
+#
+# ## 4. Repair it
+#
+# `keep` leaves a node in its own type. Is one enough?
+
+# %%
+first = wb.compile(program, "cpu", precision="fp16", keep=[node])
+print(answers(first))
+
+moved = wb.compare(first, inputs).culprits()[0]
+print(moved)
+
+# %% [markdown]
+# No. The sum is right now, but the division that follows takes it as half, and the conversion overflows. The culprit has moved on; it
+# is the next to keep.
+
+# %%
+second = wb.compile(program, "cpu", precision="fp16", keep=[node, moved.sources[0]])
+print(answers(second))
+print(wb.compare(second, inputs))
+
+# %% [markdown]
+# `search_precision` does this by itself: it finds the cheapest choice whose outputs are within a tolerance, here for two files at
+# once. With `by="scope"` a layer is kept as a whole.
+
+# %%
+two = [samples["__init__.py"], samples["home.svg"]]
+found = wb.search_precision(program, two, tolerance=0.01, by="scope", target="cpu")
+print("kept:", *found.keep)
+print(f"in half: {found.share:.4%} of the floating-point operations")
+pd.DataFrame({"float": answers(plain), "half": answers(found.compile("cpu"))}, index=list(samples))
+
+# %% [markdown]
+# ## 5. How much does each layer matter?
+#
+# Each layer alone in half (bars), and all layers but one in half (dots). One layer has all of the error: alone it breaks the network,
+# and without it the network is right.
+
+# %%
+wb.sensitivity(program, inputs, by="scope", target="cpu").plot();
+
+# %% [markdown]
+# ## 6. Against another tool
+#
+# The reference may come from elsewhere. onnxruntime computes every tensor of the model; those that the build still computes are compared.
+
+# %%
+other = wb.compare(half, inputs, reference="onnxruntime", model=folder / "model.onnx")
+table = other.table()[["reference", "kernel", "relative rms", "wrong"]]
+table.assign(reference=table["reference"].str.replace(".*MagikaV2/", "", regex=True))
+
+# %% [markdown]
+# Or arrays by name, as another framework would dump them: a dictionary, or the path of an `.npz` file. Even if the dump has only the
+# output, the culprit is found.
+
+# %%
+dump = {"target_label": plain.run(inputs)[0]}
+print(wb.compare(half, inputs, reference=dump).culprits()[0])
