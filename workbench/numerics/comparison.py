@@ -24,7 +24,6 @@ from workbench.numerics.measure import inherited, local
 from workbench.numerics.metrics import Metrics
 from workbench.numerics.recapture import Recapture
 from workbench.numerics.report import NotCompared, Report, Row
-from workbench.numerics.rounding import rounding_bound
 from workbench.numerics.sides import Counterpart, Same, Side, first_counterpart
 from workbench.numerics.source_values import SourceValues
 from workbench.numerics.store import ValueStore
@@ -102,27 +101,31 @@ class Comparison:
 
         ran, own_errors = self._as_ran(expected, theirs, values)
         main = self.subject.program.main
-        bounds = {
-            i.id: max(map(rounding_bound, expected.since(i))) for i in main if i.id in own_errors
-        }
+        bounds = {i.id: expected.bound(i) for i in main if i.id in own_errors}
         alone: dict[int, Metrics] = {}
-        if (
-            self.local
-            or expected.misfits
-            or any(beyond(own_errors[id], b) for id, b in bounds.items())
-        ):
+        if self.local or self._is_suspicious(expected, own_errors, bounds):
             alone = local(self.subject, self.inputs, expected, self.progress)
         rows = [self._row(i, ran, alone, bounds, expected, theirs) for i in main if i.id in ran]
         every = [
             self._row(i, alone, alone, bounds, expected, theirs) for i in main if i.id in alone
         ]
-        culprits = [*self._models(apart), *self._diagnosis(expected).culprits(every)]
+        culprits = [
+            *self._models(apart),
+            *(self._diagnosis(expected).culprits(every) if alone else ()),
+        ]
         missing = [*self._missing(ran, theirs)]
         found = list(with_edits(ranked(culprits), self.subject, self.inputs, self._source))
         sides = Recapture(self.subject, self.inputs, self.side, self.budget)
         return Report(
             self.subject.program, rows, self.tolerance, found, missing, self._results(), sides
         )
+
+    def _is_suspicious(
+        self, expected: Expected, errors: Mapping[int, Metrics], bounds: Mapping[int, float]
+    ) -> bool:
+        """Whether some error is larger than the rounding of its own kernel, so that a diagnosis is due."""
+        far = any(beyond(errors[id], bound) for id, bound in bounds.items())
+        return far or bool(expected.misfits) or expected.wrong_results()
 
     def _as_ran(
         self, expected: Expected, theirs: Counterparts, values: ValueStore

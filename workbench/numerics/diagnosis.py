@@ -17,7 +17,7 @@ from workbench.numerics.inside import Part, parts_of
 from workbench.numerics.measure import distance
 from workbench.numerics.metrics import Metrics
 from workbench.numerics.report import Row
-from workbench.numerics.rounding import is_narrow, precision_bound, rounding_bound
+from workbench.numerics.rounding import is_narrow, precision_bound
 from workbench.numerics.source_values import SourceValues
 
 _WORSE = 8
@@ -54,7 +54,7 @@ class Diagnosis:
         for instruction, wanted in self.expected.views():
             apart = distance(self.expected[instruction], wanted)
             ran = self.expected.since(instruction)
-            bound = self._bound_of_views(ran)
+            bound = self._narrowest if self.is_narrow else _WORSE * self.expected.bound(instruction)
             if beyond(apart, bound):
                 nodes = self._first_unlike(ran, bound) or kernel_sources(instruction)
                 reason = f"it shows something else than the reference's value, by {_shown(apart)}"
@@ -63,10 +63,9 @@ class Diagnosis:
                     _error(apart), bound, nodes, reason,
                 )  # fmt: skip
 
-    def _bound_of_views(self, ran: list[Instruction]) -> float:
-        if self.is_narrow:
-            return max(map(precision_bound, self.expected.program.instructions))
-        return max(map(_rewrite_bound, ran))
+    @cached_property
+    def _narrowest(self) -> float:
+        return max(map(precision_bound, self.expected.program.instructions), default=0.0)
 
     def _reads_through(self, row: Row, views: list[Culprit]) -> bool:
         """Whether a row only has the error of a view that it reads."""
@@ -97,7 +96,7 @@ class Diagnosis:
     ) -> Culprit | None:
         """Float64 gives something else than the reference: what the compiled instructions mean differs."""
         again = distance(self.expected.recomputed(instruction), self.expected[instruction])
-        bound = max(map(_rewrite_bound, ran))
+        bound = _WORSE * self.expected.bound(instruction)
         if not beyond(again, bound):
             return None
         reason = (
@@ -199,11 +198,6 @@ def _is_worse(kernel: Metrics, typed: Metrics, bound: float) -> bool:
     if not kernel.is_sane or not typed.is_sane:
         return typed.is_sane
     return kernel.relative_rms > max(bound, _WORSE * typed.relative_rms)
-
-
-def _rewrite_bound(instruction: Instruction) -> float:
-    """The error that constants rounded to the instruction's types may cause in float64."""
-    return _WORSE * rounding_bound(instruction)
 
 
 def _error(metrics: Metrics) -> float:

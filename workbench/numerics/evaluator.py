@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.operation import Value
@@ -56,6 +56,11 @@ class Evaluator(PlannedInterpreter):
         finally:
             self._inner = None
             bound.reset(symbols)
+
+    def _literal(self, instruction: Instruction) -> Array:
+        """The value of a literal, which is not kept: widened weights are large."""
+        assert instruction.literal is not None
+        return self._widen(instruction.literal.numpy())
 
     def evaluate(self, module: Module, values: Sequence[Value]) -> list[Value]:
         """Run a module; what is inside is told."""

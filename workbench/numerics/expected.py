@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from workbench.compiler.ir.builtin import Literal, Param, Return
 from workbench.compiler.ir.instruction import Instruction
@@ -15,6 +18,7 @@ from workbench.compiler.ops.recurrent import Recurrent
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.steps import uses
 from workbench.numerics.evaluator import Evaluator, as_typed
+from workbench.numerics.rounding import rounding_bound
 
 
 class Expected:
@@ -63,6 +67,12 @@ class Expected:
         for id, key in self._views.items():
             if not isinstance(self._main[id].op, Param):
                 yield self._main[id], self._values[key]
+
+    def wrong_results(self) -> bool:
+        """Whether a result is a view that shows something else than the reference's value."""
+        shown = {o.id for o in self.program.outputs}
+        pairs = ((self[view], wanted) for view, wanted in self.views() if view.id in shown)
+        return any(not np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
     def fill(self, progress: bool | None = False) -> None:
         """Compute the values that the reference does not have, in order."""
@@ -124,6 +134,14 @@ class Expected:
     def reads(self, instruction: Instruction) -> list[Instruction]:
         """The instructions of the main module whose values an instruction reads, each once."""
         return [self._main[id] for id in dict.fromkeys(uses(instruction)) if id in self._main]
+
+    @cached_property
+    def _bounds(self) -> dict[int, float]:
+        return {i.id: rounding_bound(i) for i in self._main.values()}
+
+    def bound(self, instruction: Instruction) -> float:
+        """The local error that rounding accounts for, since the last values of the reference."""
+        return max(self._bounds[i.id] for i in self.since(instruction))
 
     def since(self, instruction: Instruction) -> list[Instruction]:
         """The instructions that ran since the last values of the reference, up to this one, in order."""

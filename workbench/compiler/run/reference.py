@@ -86,14 +86,14 @@ class Interpreter:
         finally:
             bound.reset(symbols)
         outputs = main.outputs
-        return as_results([known[o.id] for o in outputs], outputs, checked.values())
+        return as_results([self._read(o, known) for o in outputs], outputs, checked.values())
 
     def _call(self, module: Module, values: Sequence[Value], around: Known) -> list[Value]:
         ids = [i.id for i in module.parameters.values()]
         known = around.new_child(dict(zip(ids, values, strict=True)))
         for instruction in module:
             self._step(instruction, known)
-        return [known[o.id] for o in module.outputs]
+        return [self._read(o, known) for o in module.outputs]
 
     def _step(
         self,
@@ -105,15 +105,20 @@ class Interpreter:
         if isinstance(instruction.op, Param | Return):
             return
         if instruction.literal is not None:
-            known[instruction.id] = self.widened(instruction.literal.numpy())
+            known[instruction.id] = instruction.literal.numpy()
             return
-        inputs = [known[i.id] for i in instruction.inputs]
+        inputs = [self._read(i, known) for i in instruction.inputs]
         started = perf_counter()
         known[instruction.id] = value = self._value(instruction, inputs, known)
         if times is not None:
             times[instruction.id] = perf_counter() - started
         if hook is not None:
             known[instruction.id] = told(hook, instruction, value, inputs)
+
+    def _read(self, instruction: Instruction, known: Known) -> Value:
+        """A value that an instruction reads; a literal is widened at each use, so one at a time is."""
+        value = known[instruction.id]
+        return value if instruction.literal is None else self.widened(value)
 
     def _value(self, instruction: Instruction, inputs: list[Value], known: Known) -> Value:
         try:
