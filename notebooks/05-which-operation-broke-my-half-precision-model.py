@@ -78,7 +78,8 @@ pd.DataFrame({"float": answers(plain), "half": answers(half)}, index=list(sample
 #
 # ## 2. Where does it come from?
 #
-# The values of the run in half are compared with float64. The plot shows them in the order of the run: the error jumps at one of them.
+# The values of the run in half are compared with float64, and shown in the order of the run: the error of each value as it ran (line),
+# and that of its kernel alone, on right inputs (diamonds). At one of them the error jumps.
 
 # %%
 inputs = samples["__init__.py"]
@@ -86,8 +87,8 @@ report = wb.compare(half, inputs)
 report.plot();
 
 # %% [markdown]
-# All values after the jump are wrong, but only one is to blame: the one whose own inputs are right. Such instructions are the culprits,
-# each with the node of the model and the reason. This one is a fused kernel, a whole layer normalisation; `part` is the instruction
+# All values after the jump are wrong, but their kernels alone are right: only the first is to blame. Such instructions are the culprits,
+# each with the nodes of the model and the reason. This one is a fused kernel, a whole layer normalisation; `part` is the instruction
 # inside it that fails.
 
 # %%

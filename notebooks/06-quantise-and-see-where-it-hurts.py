@@ -119,8 +119,8 @@ report = wb.compare(int8, inputs, reference=program)
 report.plot();
 
 # %% [markdown]
-# The error is not from one place: it adds up from layer to layer. The culprits are the layers whose own rounding, on right inputs, costs
-# more than 8 bits account for, the worst first. A convolution with as many groups as channels is *depthwise*.
+# The error is not from one place: it adds up from layer to layer. The culprits, numbered in the plot, are the layers whose own rounding costs
+# more than 8 bits account for, even on right inputs; the worst is first. A convolution with as many groups as channels is *depthwise*.
 
 # %%
 culprits = report.culprits()
