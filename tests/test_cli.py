@@ -165,7 +165,9 @@ def test_bisect_says_where_it_goes_wrong_by_text_and_exit_code(model, capsys):
 
 def test_compare_says_what_is_wrong_by_text_and_exit_code(model, tmp_path, capsys):
     text = printed(capsys, "compare", model, "--target", "cpu")
-    assert text.splitlines()[0] == "all 2 compared values within 7.01e-05"
+    assert text.splitlines()[0] == (
+        "2 values compared: 2 within 7.01e-05, 0 beyond, 0 not compared"
+    )
     assert "first/MatMul" in text
     wrong = tmp_path / "theirs.npz"
     np.savez(wrong, product=np.full((2, 4), 99, np.float32))
@@ -207,7 +209,7 @@ def test_compare_with_another_model(model, tmp_path, capsys):
     other = onnx.load(model)
     other.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.eye(3, 4, dtype="f4"), "w"))
     onnx.save(other, tmp_path / "other.onnx")
-    assert "all 2" in printed(capsys, "compare", model, model)
+    assert "2 values compared: 2 within" in printed(capsys, "compare", model, model)
     assert call("compare", model, str(tmp_path / "other.onnx")) == 1
     assert "w" in capsys.readouterr().out.splitlines()[1]
 
@@ -223,7 +225,7 @@ def test_inspect_shows_statistics_and_writes_what_compare_reads(model, tmp_path,
     with np.load(out) as values:
         (copies,) = (name for name in values if name.startswith("#"))  # the constant, broadcast
         assert {name: values[name].max() for name in values} == {"product": 21, copies: 1, "y": 22}
-    assert "all 2" in printed(capsys, "compare", model, str(out), str(x))
+    assert "2 values compared: 2 within" in printed(capsys, "compare", model, str(out), str(x))
     assert call("compare", model, str(out), "--seed", "1") == 1  # of other inputs
     printed(capsys, "inspect", model, str(x), "--out", str(out), "--names", "first/MatMul")
     assert np.load(out)["first/MatMul"].tolist() == [[12, 15, 18, 21]] * 2

@@ -122,7 +122,7 @@ def test_the_plot_draws_on_the_axes_it_is_given():
 
 def test_values_of_other_lens_are_wrong_and_unknown_precisions_refused():
     program = network()
-    build = compile(program, passes=[])
+    build = compile(program, target="cpu", passes=[])
     assert compare(build).passed
     root = build.program.outputs[0]
     root.shape = Shape("float", (8, 4))

@@ -12,6 +12,8 @@ from workbench.compiler.builds.build import Build
 from workbench.compiler.ir.builtin import Literal, Param, Return
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.record.recording import Recording
+from workbench.numerics.quantize import Quantized
 
 How: TypeAlias = OneOf["lineage", "node", "tensor", "structure"]
 """How two values were found to be the same: by the recording, by the name of the node or those of its
@@ -47,10 +49,13 @@ def from_source(build: Build) -> dict[int, tuple[int, ...]]:
 def matched(a: Program, b: Program) -> dict[int, Match]:
     """The counterparts in ``b`` of instructions of the main module of ``a``, by id.
 
-    Inputs match by name, or by order if the names differ. Instructions match if they come from nodes of one
+    A quantized program has a recording: its values are those that the recording says are equal. Else inputs
+    match by name, or by order if the names differ. Instructions match if they come from nodes of one
     name, then from nodes whose outputs have the same names. What is left matches in order: equal operations
     on equal shapes.
     """
+    if isinstance(a, Quantized) and _is_start(b, a.recording):
+        return _by_recording(a)
     found = _inputs(a, b)
     groups_b = _groups(b)
     by_outputs = {b.source_nodes[name].outputs: name for name in groups_b if name in b.source_nodes}
@@ -61,6 +66,28 @@ def matched(a: Program, b: Program) -> dict[int, Match]:
         elif node is not None and node.outputs in by_outputs:
             found |= _pairs(group, groups_b[by_outputs[node.outputs]], "tensor")
     return found | _in_order(a, b, found)
+
+
+def _is_start(program: Program, recording: Recording) -> bool:
+    """Whether a recording began with this program: the same operations on the same inputs, by id."""
+    rows = recording.start.instructions
+    if len(rows) != program.size:
+        return False
+    pairs = ((i, rows.get(i.id)) for i in program.instructions)
+    return all(
+        row is not None and row.op == i.op and row.inputs == tuple(x.id for x in i.inputs)
+        for i, row in pairs
+    )
+
+
+def _by_recording(a: Quantized) -> dict[int, Match]:
+    relations = a.recording.relations
+    found: dict[int, Match] = {}
+    for instruction in a.main:
+        equal = [id for id in relations.equals(instruction.id) if id in relations.first]
+        if equal and not isinstance(instruction.op, Return):
+            found[instruction.id] = Match(equal[0], "lineage")
+    return found
 
 
 def _inputs(a: Program, b: Program) -> dict[int, Match]:

@@ -63,7 +63,8 @@ def _worst(report: Report) -> str:
     if rows.empty:
         return "<p>No value was compared.</p>"
     title = f"<p>The {len(rows)} values with the largest errors of their own</p>"
-    shown = [*_COLUMNS, *(c for c in _COUNTS if bool((rows[c] != 0).any()))]
+    counted = [c for c in _COUNTS if rows[c].to_numpy().any()]
+    shown = [*_COLUMNS, *counted]
     table: str = rows.to_html(columns=shown, border=0, float_format=_number)
     return f'{title}<div style="overflow-x:auto">{table}</div>'
 
