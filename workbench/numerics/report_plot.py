@@ -60,7 +60,8 @@ class _Plot:
         """Lines, series, and culprits."""
         ax, report = self.ax, self.report
         self._series(self.inherited, "inherited, as it ran", BLUE, ".-")
-        self._series(self.local, "of the kernel alone", _ORANGE, "D")
+        if any(r.local is not None for r in report.rows):
+            self._series(self.local, "of the kernel alone", _ORANGE, "D")
         ax.step(self.places, np.maximum(self.bounds, self.low), where="mid", color=GREY, lw=0.9, ls=":",
                 label="bound of its rounding")  # fmt: skip
         ax.axhline(report.tolerance, color="black", ls="--", lw=0.9,
