@@ -8,6 +8,7 @@ import pytest
 import workbench as wb
 from tests.models.registry import MODELS
 from workbench.compiler.errors import InputError, ModelError, OperationError
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import OPERATIONS
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
@@ -180,3 +181,18 @@ def test_a_dump_lists_what_it_lacks():
     assert [r.reference for r in report.rows] == [last]
     assert {n.reason for n in report.not_compared} == {"no counterpart"}
     assert report.passed
+
+
+def test_tolerances_of_single_values():
+    half = wb.compile(chain(), target="cpu", precision="fp16")
+    assert wb.compare(half).passed
+    strict = wb.compare(half, tolerance={"b": 1e-9, "*": 1.0})
+    assert {r.sources for r in strict.rows if strict.is_wrong(r)} == {("b",)}
+    assert strict.passed  # no result is wrong
+    assert not wb.compare(half, tolerance={"c": 1e-9}).passed
+    assert not wb.compare(half, tolerance={DType.FLOAT: 1e-9, "op:dot": 1.0}).passed
+    with pytest.raises(OperationError, match="output 'y'"):
+        wb.compare(half, tolerance={"output:y": 1e-3})
+    for wrong in (-1.0, float("nan"), "1e-3", {"b": -1}):
+        with pytest.raises(OperationError, match="a number from 0"):
+            wb.compare(half, tolerance=wrong)

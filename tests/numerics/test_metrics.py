@@ -10,8 +10,8 @@ from workbench.compiler.arrays.metrics import Metric, difference, program_tolera
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
-from workbench.numerics.compare import rounding_tolerance
 from workbench.numerics.metrics import compare_arrays
+from workbench.numerics.tolerances import rounding_tolerance
 
 FLOATS = arrays(np.float32, st.integers(1, 20), elements=st.floats(-100, 100, width=32))
 

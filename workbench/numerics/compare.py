@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from workbench.compiler.arrays.metrics import program_tolerance, type_tolerance
 from workbench.compiler.builds.build import PRECISIONS, VALUE_BYTES, Build, compile
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.errors import OperationError
-from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.program import Program
 from workbench.numerics.comparison import Comparison
 from workbench.numerics.report import Report
 from workbench.numerics.sides import as_program, side_of
+from workbench.numerics.tolerances import Given, tolerances_of
 
 Comparable: TypeAlias = Build | Program | str | Path
 """A build, a program, or the path of a model's file."""
@@ -26,7 +25,7 @@ def compare(
     reference: Any = "ref",
     *,
     reference_precision: str = "float64",
-    tolerance: float | None = None,
+    tolerance: Given = None,
     model: Any = None,
     seed: int = 0,
     budget: int = VALUE_BYTES,
@@ -49,7 +48,8 @@ def compare(
             as a path to an ``.npz`` file; or ``"onnxruntime"``, which computes all tensors of the model.
         reference_precision: ``float64`` computes the reference's floats in float64; or ``float32``.
         tolerance: Relative RMS beyond which a value counts as wrong; the default depends on the narrowest
-            type that the build rounds to (docs/numbers.md).
+            type that the build rounds to (docs/numbers.md). Or a mapping: by selectors as for ``keep``, by
+            ``DType``, by ``"output:NAME"``, and by ``"*"`` for all others.
         model: For ``reference="onnxruntime"``, the model that it runs: a path, bytes or a ModelProto; by
             default the file that was given to compare.
         seed: Seed of the generated inputs.
@@ -75,8 +75,8 @@ def compare(
     subject = subject.specialised(given)
     float64 = PRECISIONS[reference_precision]
     side = side_of(reference, subject, given, float64, model)
-    limit = rounding_tolerance(subject.program) if tolerance is None else tolerance
-    return Comparison(subject, given, side, limit, budget, local, progress).report()
+    most, single = tolerances_of(subject.program, tolerance)
+    return Comparison(subject, given, side, most, single, budget, local, progress).report()
 
 
 def as_build(given: Comparable) -> Build:
@@ -84,16 +84,3 @@ def as_build(given: Comparable) -> Build:
     if isinstance(given, Build):
         return given
     return compile(as_program(given), target="ref")
-
-
-def rounding_tolerance(program: Program) -> float:
-    """The tolerance of the narrowest type that a program rounds to, including conversions to integers.
-
-    A float near the middle of two integers may round to either when it is computed more precisely.
-    """
-    integers = {
-        i.shape.type
-        for i in program.instructions
-        if i.shape.type.is_integral and any(x.shape.type.is_float for x in i.inputs)
-    } - {DType.BOOL}
-    return max([program_tolerance(program), *map(type_tolerance, integers)])

@@ -43,6 +43,7 @@ class Comparison:
         inputs: An array for each parameter.
         side: The reference.
         tolerance: Relative RMS beyond which a value counts as wrong.
+        tolerances: Others for single instructions, by id.
         budget: Bytes of expected values that are kept in memory; others are in a temporary folder.
         local: Measure local errors even if no inherited error is beyond its bound.
         progress: Show progress bars.
@@ -54,6 +55,7 @@ class Comparison:
         inputs: Mapping[str, Any],
         side: Side,
         tolerance: float,
+        tolerances: Mapping[int, float],
         budget: int,
         local: bool,
         progress: bool | None,
@@ -63,6 +65,7 @@ class Comparison:
         self.subject = subject
         self.side = side
         self.tolerance = tolerance
+        self.tolerances = tolerances
         self.budget = budget
         self.progress = progress
         self.inputs = check_inputs(subject.program, inputs)
@@ -192,6 +195,7 @@ class Comparison:
             bounds.get(instruction.id, 0.0),
             tuple(self._named[i.id] for i in since if i is not instruction),
             "float64" if found is None else found.how,
+            self.tolerances.get(instruction.id),
         )
 
     def _missing(self, ran: Mapping[int, Metrics], theirs: Counterparts) -> Iterator[NotCompared]:

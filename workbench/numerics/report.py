@@ -47,6 +47,8 @@ class Row:
     """What ran since the last values that the reference has, if that is more than this instruction."""
     how: str = "lineage"
     """The counterpart was found by ``lineage``, ``node``, ``tensor`` or ``structure``; or ``float64``."""
+    tolerance: float | None = None
+    """The inherited relative RMS that is accepted here, if it is not the report's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ class Report:
         return self._is_beyond(row)
 
     def _is_beyond(self, row: Row) -> bool:
-        return not row.metrics.is_sane or not row.metrics.relative_rms <= self.tolerance
+        tolerance = self.tolerance if row.tolerance is None else row.tolerance
+        return not row.metrics.is_sane or not row.metrics.relative_rms <= tolerance
 
     @property
     def _is_hurt(self) -> bool:
