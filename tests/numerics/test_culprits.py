@@ -94,6 +94,15 @@ def test_an_overflow_names_its_instruction_inside_the_kernel():
     assert culprit.part.name == "exp"
     assert "overflows half, whose largest value is 65504" in culprit.reason
     assert culprit.error == np.inf
+    inside = report.inside(culprit).set_index("name")
+    assert list(inside.index) == ["convert", "mul", "exp", "neg", "convert"]
+    assert inside.loc["exp", "local relative rms"] == np.inf
+    assert np.isfinite(inside["local relative rms"]).sum() == len(inside) - 1
+    unfused = wb.compile(mul_exp((2.0, 1.0)), target="ref", precision="fp16")
+    (alone,) = wb.compare(unfused, {"x": np.full((2, 3), 10, np.float32)}).culprits()
+    assert alone.reason.startswith("it overflows half")
+    assert alone.part is not None
+    assert alone.part.id == alone.id
 
 
 def test_an_overflow_without_harm_is_no_culprit():

@@ -161,12 +161,13 @@ class Diagnosis:
         """The types, if what they cost is too much."""
         assert row.local is not None
         bound = max(map(precision_bound, ran))
-        if not beyond(row.local, bound):
-            return None
+        if not beyond(row.local, bound) or self.expected.is_out_of_range(instruction):
+            return None  # a value that its type cannot hold is the fault of the instruction before
         error, inner = _error(row.local), self.parts(instruction)
         own = (p for p in inner if p.is_beyond)
         if (part := next(own, None) or next((p for p in inner if p.strays), None)) is not None:
-            reason = f"{part.name} inside it: {part.reason or f'off by {_shown(part.inherited)}'}"
+            where = "" if part.id == instruction.id else f"{part.name} inside it: "
+            reason = f"{where}{part.reason or f'off by {_shown(part.inherited)}'}"
             nodes = part.sources or row.sources
             return _culprit(row, Cause.PRECISION, error, bound, reason, nodes, part)
         nodes = self._first_unlike(ran, bound) if self.is_narrow else ()

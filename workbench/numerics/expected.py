@@ -131,6 +131,11 @@ class Expected:
         """The expected values that an instruction reads, rounded to the types that it reads them in."""
         return {i.id: as_typed(self[i], i.shape) for i in self.reads(instruction)}
 
+    def is_out_of_range(self, instruction: Instruction) -> bool:
+        """Whether an instruction reads a computed value that is beyond the range of its type."""
+        read = [i for i in self.reads(instruction) if i.inputs and i.shape.type.is_float]
+        return any(_largest(self[i]) > i.shape.type.format.limits[1] for i in read)
+
     def reads(self, instruction: Instruction) -> list[Instruction]:
         """The instructions of the main module whose values an instruction reads, each once."""
         return [self._main[id] for id in dict.fromkeys(uses(instruction)) if id in self._main]
@@ -175,6 +180,14 @@ def fits(value: Value, shape: Shape) -> bool:
     if shape.subs is not None:
         return False
     return value.ndim == shape.ndim if shape.is_dynamic else value.shape == shape.array_lens
+
+
+def _largest(value: Value) -> float:
+    """The largest finite magnitude of a value."""
+    if isinstance(value, tuple):
+        return max(map(_largest, value), default=0.0)
+    finite = np.isfinite(value)
+    return float(np.max(np.abs(value), where=finite, initial=0.0))
 
 
 def lens_of(value: Value) -> tuple[Any, ...]:

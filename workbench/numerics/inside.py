@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from workbench.numerics.expected import is_computed
 from workbench.numerics.measure import arrays_of, distance
 from workbench.numerics.metrics import Metrics
 from workbench.numerics.rounding import precision_bound, rounding_bound
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -92,19 +96,20 @@ def parts_of(
     typed: Evaluator,
     exact: Evaluator,
 ) -> list[Part]:
-    """The instructions inside a fused one, in the order in which they run.
+    """The instructions inside a fused one, in the order in which they run; of any other, itself.
 
     Args:
-        instruction: The fused instruction.
+        instruction: The instruction.
         known: The values that it reads, by id, in its own types.
         typed: Evaluates in the program's types.
         exact: Evaluates in float64.
     """
-    if not instruction.modules:
-        return []
     narrow, wide = _Watch(), _Watch()
-    typed.value(instruction, known, narrow)
-    exact.value(instruction, {k: exact.widened(v) for k, v in known.items()}, wide)
+    for watch, evaluator in ((narrow, typed), (wide, exact)):
+        given = {k: evaluator.widened(v) for k, v in known.items()}
+        value = evaluator.value(instruction, given, watch)
+        if not instruction.modules:
+            watch(instruction, value, [given[i.id] for i in instruction.inputs])
     return [_part(i, narrow, wide, exact) for i in narrow.at.values()]
 
 
@@ -153,6 +158,30 @@ def why_not_finite(instruction: Instruction, operands: Sequence[Range], underflo
         return f"its operands are {shown}"
     name, largest = shape.type.type_name.removesuffix("_type"), shape.type.format.limits[1]
     return f"it overflows {name}, whose largest value is {largest:.5g}: operands {shown}"
+
+
+def table_of(parts: Sequence[Part]) -> DataFrame:
+    """A row for each instruction inside: its own error, that with all before it, operands, and why."""
+    import pandas as pd  # noqa: PLC0415
+
+    columns = [
+        "id",
+        "name",
+        "local relative rms",
+        "relative rms",
+        "bound",
+        "operands",
+        "reason",
+        "sources",
+    ]
+    rows = [
+        (
+            p.id, p.name, p.local.error, p.inherited.error, p.bound, ", ".join(map(str, p.operands)),
+            p.reason, ", ".join(p.sources),
+        )
+        for p in parts
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns).set_index("id")
 
 
 def _copied(value: Value) -> Value:

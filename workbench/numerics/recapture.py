@@ -14,6 +14,7 @@ from workbench.compiler.ir.operation import Value
 from workbench.compiler.report.result import kernel_sources
 from workbench.numerics.alignment import from_source
 from workbench.numerics.expected import Expected
+from workbench.numerics.inside import Part, parts_of
 from workbench.numerics.sides import Counterpart, Same, Side, first_counterpart
 from workbench.numerics.store import ValueStore
 from workbench.numerics.values import Places
@@ -93,9 +94,25 @@ class Recapture:
         with ValueStore(self.budget) as values:
             return self._expected(instruction, own.capture(self.inputs, values, False), values)
 
+    def parts(self, instruction: Instruction) -> list[Part]:
+        """The instructions inside a fused one, each on the operands that it has there.
+
+        The kernel's inputs are the expected ones, rounded to its types.
+        """
+        own = Same(self.subject, None, float64=True)
+        with ValueStore(self.budget) as values:
+            kept = own.capture(self.inputs, values, False)
+            expected = self._all_expected(kept, values)
+            return parts_of(
+                instruction, expected.rounded(instruction), expected.typed, expected.exact
+            )
+
     def _expected(
         self, instruction: Instruction, kept: Mapping[int, Counterpart], values: ValueStore
     ) -> Value:
+        return self._all_expected(kept, values)[instruction]
+
+    def _all_expected(self, kept: Mapping[int, Counterpart], values: ValueStore) -> Expected:
         pairs = ((i, first_counterpart(ids, kept)) for i, ids in from_source(self.subject).items())
         pinned = {i: found.key for i, found in pairs if found is not None}
-        return Expected(self.subject.program, self.inputs, pinned, values)[instruction]
+        return Expected(self.subject.program, self.inputs, pinned, values)

@@ -221,13 +221,36 @@ class Report:
             InputError: It is nothing of the above.
             OperationError: The report does not come from a comparison, so there are no sides to run.
         """
+        sides = self._runnable()
+        found = sides.find(which, {r.id for r in self.rows})
+        value, wanted = sides.value(found), sides.reference(found)
+        name = f"{sides.places.names[found.id]} {kernel_text(found)}"
+        return TensorDifference(_whole(value), _whole(wanted), name, kernel_sources(found))
+
+    def inside(self, which: Any) -> DataFrame:
+        """The instructions inside a fused kernel, each evaluated alone in the kernel's precision.
+
+        The kernel's inputs are the expected ones, and each instruction has the operands that it gets there.
+        A row has its own error, the error with all before it in the kernel, the bound that its types account
+        for, the ranges of its operands, and why its value is not finite if float64's is.
+
+        Args:
+            which: As for ``inspect``. An instruction that is not fused has one row.
+
+        Raises:
+            GraphError: There is nothing of this name, or the compiled program does not compute it.
+            InputError: It is nothing of the above.
+            OperationError: The report does not come from a comparison, so there are no sides to run.
+        """
+        from workbench.numerics.inside import table_of  # noqa: PLC0415
+
+        sides = self._runnable()
+        return table_of(sides.parts(sides.find(which, {r.id for r in self.rows})))
+
+    def _runnable(self) -> Recapture:
         if self._sides is None:
             raise OperationError("this report has rows only; expected one that wb.compare made")
-        rows = {r.id: r for r in self.rows}
-        found = self._sides.find(which, rows)
-        value, wanted = self._sides.value(found), self._sides.reference(found)
-        name = f"{self._sides.places.names[found.id]} {kernel_text(found)}"
-        return TensorDifference(_whole(value), _whole(wanted), name, kernel_sources(found))
+        return self._sides
 
     # In words
 
