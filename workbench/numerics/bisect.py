@@ -21,7 +21,7 @@ from workbench.compiler.record.recording import LOWERING, Recording
 from workbench.compiler.report.result import kernel_sources
 from workbench.compiler.run.failures import place
 from workbench.compiler.run.results import as_result
-from workbench.numerics.bisection import Bisection, Check, Culprit
+from workbench.numerics.bisection import Bisection, Check, WrongValue
 from workbench.numerics.evaluations import Evaluation, Evaluations
 from workbench.numerics.limits import Distance, Limits, expect_tolerance, limits_of, worst
 
@@ -226,7 +226,7 @@ class _Search:
 
     # The instruction
 
-    def _culprit(self, step: Step, edit: int) -> Culprit | None:
+    def _culprit(self, step: Step, edit: int) -> WrongValue | None:
         """The first value that the edit made another one than it says."""
         before, after = self.right, self.wrong
         assert after is not None  # a program that fails has no values
@@ -238,7 +238,7 @@ class _Search:
 
     def _first_broken(
         self, pairs: Sequence[Claim], before: Evaluation, after: Evaluation
-    ) -> Culprit | None:
+    ) -> WrongValue | None:
         wanted = before.values({c.before.id for c in pairs})
         found = after.values({c.after.id for c in pairs})
         for claim in pairs:
@@ -273,7 +273,7 @@ class _Search:
         for value, wanted, output in zip(outputs, last.outputs, last.program.outputs, strict=True):
             yield self.limits.between(value, as_result(wanted, output.shape))
 
-    def _wrong_as_run(self, given: Mapping[str, Any]) -> Culprit | None:
+    def _wrong_as_run(self, given: Mapping[str, Any]) -> WrongValue | None:
         """The first value that its own computation makes wrong as run; else the first wrong value."""
         values: dict[int, Any] = {}
 
@@ -283,14 +283,14 @@ class _Search:
         self.build.evaluator().run(given, hook=keep)
         main = [i for i in self.right.program.main if i.id in values]
         wanted = self.right.values({i.id for i in main})
-        first: Culprit | None = None
+        first: WrongValue | None = None
         for i in main:
             distance = self.limits.between(values[i.id], wanted[i.id])
             if distance.within:
                 continue
             if not self._is_right_alone(i, values):
-                return Culprit(i.id, place(i), kernel_sources(i), distance)
-            first = first or Culprit(i.id, place(i), kernel_sources(i), distance, shares=True)
+                return WrongValue(i.id, place(i), kernel_sources(i), distance)
+            first = first or WrongValue(i.id, place(i), kernel_sources(i), distance, shares=True)
         return first
 
     def _is_right_alone(self, i: Instruction, values: Mapping[int, Any]) -> bool:
@@ -302,14 +302,14 @@ class _Search:
         return self.limits.between(values[i.id], alone).within
 
 
-def _failing(i: Instruction | None) -> Culprit | None:
+def _failing(i: Instruction | None) -> WrongValue | None:
     """The instruction that failed, if it is known."""
-    return None if i is None else Culprit(i.id, place(i), kernel_sources(i), _INCOMPARABLE)
+    return None if i is None else WrongValue(i.id, place(i), kernel_sources(i), _INCOMPARABLE)
 
 
-def _blamed(claim: Claim, distance: Distance) -> Culprit:
+def _blamed(claim: Claim, distance: Distance) -> WrongValue:
     old, new = claim
     sources = dict.fromkeys([*kernel_sources(new), *kernel_sources(old)])
     same = old.id == new.id and old.op == new.op
     text = "" if same else place(old)
-    return Culprit(new.id, place(new), tuple(sources), distance, old.id, text)
+    return WrongValue(new.id, place(new), tuple(sources), distance, old.id, text)

@@ -38,7 +38,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Culprit:
+class WrongValue:
     """The instruction that computes a wrong value."""
 
     id: int
@@ -74,7 +74,7 @@ class Bisection:
     """The step of the pass at fault."""
     edit: Edit | None = None
     """The edit of that step after which results differ."""
-    culprit: Culprit | None = None
+    culprit: WrongValue | None = None
     problem: str = ""
     """The message, if a pass, a run or the lowering failed."""
 
