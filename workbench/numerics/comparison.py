@@ -29,6 +29,8 @@ from workbench.numerics.source_values import SourceValues
 from workbench.numerics.store import ValueStore
 
 Counterparts = Mapping[int, Counterpart]
+_GROWTH = 2
+"""The factor by which a kernel may enlarge the errors that it reads."""
 
 
 class Comparison:
@@ -126,9 +128,21 @@ class Comparison:
     def _is_suspicious(
         self, expected: Expected, errors: Mapping[int, Metrics], bounds: Mapping[int, float]
     ) -> bool:
-        """Whether some error is larger than the rounding of its own kernel, so that a diagnosis is due."""
-        far = any(beyond(errors[id], bound) for id, bound in bounds.items())
-        return far or bool(expected.misfits) or expected.wrong_results()
+        """Whether some error is larger than its kernel's rounding and the errors of what it reads explain.
+
+        Then a diagnosis is due. An error may double on its way through a kernel; one that grows more is due
+        to an ill-conditioned operation, or to a fault.
+        """
+        carried: dict[int, float] = {}
+        for i in self.subject.program.main:
+            read = max((carried.get(x.id, 0.0) for x in expected.reads(i)), default=0.0)
+            if i.id not in bounds:
+                carried[i.id] = read
+                continue
+            carried[i.id] = errors[i.id].error
+            if beyond(errors[i.id], bounds[i.id] + _GROWTH * read):
+                return True
+        return bool(expected.misfits) or expected.wrong_results()
 
     def _as_ran(
         self, expected: Expected, theirs: Counterparts, values: ValueStore
