@@ -45,7 +45,8 @@ def compare(
         inputs: An array for each parameter, by name; omitted ones are generated from ``seed``.
         reference: The name of a target to build the same source for; another build or program, of the same
             source or of another one; a model's file; or arrays by the names of the model's tensors, also
-            as a path to an ``.npz`` file; or ``"onnxruntime"``, which computes all tensors of the model.
+            as a path to an ``.npz`` file; or ``"onnxruntime"``, which computes all tensors of the model; or
+            the PyTorch module that the model was exported from, compared by the names of its submodules.
         reference_precision: ``float64`` computes the reference's floats in float64; or ``float32``.
         tolerance: Relative RMS beyond which a value counts as wrong; the default depends on the narrowest
             type that the build rounds to (docs/numbers.md). Or a mapping: by selectors as for ``keep``, by

@@ -21,7 +21,8 @@ from workbench.compiler.text.printing import names
 from workbench.numerics.alignment import How, from_source, matched
 from workbench.numerics.expected import is_computed
 from workbench.numerics.references import ONNXRUNTIME, as_numbers, named_values
-from workbench.numerics.tensor_names import node_values, similar, tensors
+from workbench.numerics.tensor_names import named_instructions, similar
+from workbench.numerics.torch_modules import is_module, module_results
 
 Values = MutableMapping[Any, Value]
 _LAYOUTS = ((0, 3, 1, 2), (0, 2, 3, 1))
@@ -149,7 +150,7 @@ class Named(Side):
         Raises:
             InputError: No name is one of the model's tensors, or an array does not fit its tensor.
         """
-        known = node_values(subject.source) | tensors(subject.source)
+        known = named_instructions(subject.source)
         self.unknown = tuple(name for name in arrays if name not in known)
         """Names that the model does not have."""
         if len(self.unknown) == len(arrays):
@@ -204,6 +205,8 @@ def side_of(
         return Named(subject, arrays)
     if isinstance(reference, str | Path):
         reference = as_program(reference)
+    if is_module(reference):
+        return Named(subject, module_results(reference, inputs))
     if not isinstance(reference, Build | Program):
         raise OperationError(
             "compare: expected as the reference a target, a build, a program, a model's file, or arrays "
