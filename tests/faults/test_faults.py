@@ -1,10 +1,17 @@
 """Every planted fault changes its model's outputs and is named first; a control raises no alarm."""
 
+import os
+import random
+
 import pytest
 
+from tests.faults.drawn import tried
 from tests.faults.fault import Control, Fault, effect, judged, tolerance
 from tests.faults.table import CONTROLS, FAULTS
 from tests.profiles import IS_DEEP
+
+DRAWN = 300 if IS_DEEP else 4
+"""Changes of models that are drawn for each seed."""
 
 
 def _chosen(cases: list[Fault] | list[Control]) -> list[object]:
@@ -36,3 +43,15 @@ def test_a_control_raises_no_alarm(control: Control) -> None:
         report = control.call(planted)
     assert report.passed, report
     assert not report.culprits(), [str(c) for c in report.culprits()]
+
+
+@pytest.mark.parametrize(
+    "seed", [0, int(os.environ.get("WORKBENCH_TEST_SEED", "1"))], ids=["fixed", "seed"]
+)
+def test_changes_that_are_drawn_are_named_first(seed: int) -> None:
+    draw, outcomes = random.Random(seed), list[str]()
+    while len(outcomes) < DRAWN:
+        outcome = tried(draw)
+        if outcome is not None:
+            outcomes.append(outcome)
+    assert [o for o in outcomes if o] == []

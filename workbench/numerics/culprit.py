@@ -70,7 +70,10 @@ class Culprit:
 
 
 def ranked(culprits: Iterable[Culprit]) -> list[Culprit]:
-    """Culprits, the most likely first: what is not finite in the order of the run, then by severity."""
+    """Culprits, the most likely first: by severity, and equal ones in the order of the run.
+
+    Where two models differ, values that are hard on a type follow from that, so such culprits come after.
+    """
     found = list(culprits)
-    order = {id(c): k for k, c in enumerate(found)}
-    return sorted(found, key=lambda c: (-min(c.severity, 1e300), order[id(c)]))
+    differ = any(c.cause is Cause.MODEL for c in found)
+    return sorted(found, key=lambda c: (differ and c.is_harmless, -min(c.severity, 1e300)))

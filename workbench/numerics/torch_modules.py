@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from importlib import import_module
 from inspect import signature
 from typing import Any
 
@@ -58,19 +59,18 @@ def _array(tensor: Any) -> Array:
 
 
 def _call(module: Any, inputs: Mapping[str, Array]) -> None:
-    import torch  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
-
+    torch: Any = import_module("torch")
     try:
-        given = {name: torch.from_numpy(np.ascontiguousarray(x)) for name, x in inputs.items()}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        given = {name: torch.from_numpy(np.ascontiguousarray(x)) for name, x in inputs.items()}
     except TypeError as error:
         raise InputError(f"PyTorch does not take these inputs: {error}") from error
     names = signature(module.forward).parameters
     try:
-        with torch.no_grad():  # pyright: ignore[reportUnknownMemberType]
-            if set(given) <= set(names):  # pyright: ignore[reportUnknownArgumentType]
+        with torch.no_grad():
+            if set(given) <= set(names):
                 module(**given)
             else:
-                module(*given.values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                module(*given.values())
     except Exception as error:  # a user's code may raise anything
         raise EvaluationError(
             f"the PyTorch module fails: {type(error).__name__}: {error}"
