@@ -39,10 +39,9 @@ def from_source(build: Build) -> dict[int, tuple[int, ...]]:
     relations = build.recording.relations
     found: dict[int, tuple[int, ...]] = {}
     for instruction in build.program.main:
-        if not isinstance(instruction.op, Return | Literal):
-            equal = tuple(id for id in relations.equals(instruction.id) if id in relations.first)
-            if equal:
-                found[instruction.id] = equal
+        equal = relations.originals(instruction.id)
+        if equal and not isinstance(instruction.op, Return | Literal):
+            found[instruction.id] = equal
     return found
 
 
@@ -84,7 +83,7 @@ def _by_recording(a: Quantized) -> dict[int, Match]:
     relations = a.recording.relations
     found: dict[int, Match] = {}
     for instruction in a.main:
-        equal = [id for id in relations.equals(instruction.id) if id in relations.first]
+        equal = relations.originals(instruction.id)
         if equal and not isinstance(instruction.op, Return):
             found[instruction.id] = Match(equal[0], "lineage")
     return found

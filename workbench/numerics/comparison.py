@@ -16,7 +16,7 @@ from workbench.compiler.run.lengths import with_lengths
 from workbench.compiler.text.printing import names
 from workbench.numerics.alignment import from_source
 from workbench.numerics.culprit import Culprit, ranked
-from workbench.numerics.diagnosis import Diagnosis, beyond
+from workbench.numerics.diagnosis import Diagnosis
 from workbench.numerics.differences import Difference, Differences
 from workbench.numerics.expected import Expected, is_computed
 from workbench.numerics.guilty_edits import with_edits
@@ -24,7 +24,7 @@ from workbench.numerics.measure import inherited, local
 from workbench.numerics.metrics import Metrics
 from workbench.numerics.recapture import Recapture
 from workbench.numerics.report import NotCompared, Report, Row
-from workbench.numerics.sides import Counterpart, Same, Side, first_counterpart
+from workbench.numerics.sides import Counterpart, Same, Side, first_counterpart, keys_of
 from workbench.numerics.source_values import SourceValues
 from workbench.numerics.store import ValueStore
 
@@ -99,8 +99,7 @@ class Comparison:
         values: ValueStore,
         apart: list[Difference],
     ) -> Report:
-        pairs = ((i, first_counterpart(ids, own)) for i, ids in self._source.items())
-        pinned = {i: found.key for i, found in pairs if found is not None}
+        pinned = keys_of(self._source, own)
         expected = Expected(self.subject.program, self.inputs, pinned, own_values)
         expected.fill(self.progress)
 
@@ -140,7 +139,7 @@ class Comparison:
                 carried[i.id] = read
                 continue
             carried[i.id] = errors[i.id].error
-            if beyond(errors[i.id], bounds[i.id] + _GROWTH * read):
+            if errors[i.id].exceeds(bounds[i.id] + _GROWTH * read):
                 return True
         return bool(expected.misfits) or expected.wrong_results()
 
@@ -168,7 +167,9 @@ class Comparison:
         return ran, ran
 
     def _diagnosis(self, expected: Expected) -> Diagnosis:
-        return Diagnosis(expected, SourceValues(self.subject, self.inputs), self._named)
+        return Diagnosis(
+            expected, SourceValues(self.subject, self.inputs, self.budget), self._named
+        )
 
     def _results(self) -> set[int]:
         """Ids of the instructions that compute the results; views are seen through."""

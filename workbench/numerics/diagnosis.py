@@ -44,7 +44,7 @@ class Diagnosis:
         yield from views
         for row in rows:
             misfits = row.id in self.expected.misfits
-            if misfits or (row.local is not None and beyond(row.local, row.bound)):
+            if misfits or (row.local is not None and row.local.exceeds(row.bound)):
                 found = None if self._reads_through(row, views) else self._blame(row)
                 if found is not None:
                     yield found
@@ -55,12 +55,12 @@ class Diagnosis:
             apart = distance(self.expected[instruction], wanted)
             ran = self.expected.since(instruction)
             bound = self._narrowest if self.is_narrow else _WORSE * self.expected.bound(instruction)
-            if beyond(apart, bound):
+            if apart.exceeds(bound):
                 nodes = self._first_unlike(ran, bound) or kernel_sources(instruction)
                 reason = f"it shows something else than the reference's value, by {_shown(apart)}"
                 yield Culprit(
                     instruction.id, self.names[instruction.id], instruction.name, Cause.REWRITE,
-                    _error(apart), bound, nodes, reason,
+                    apart.error, bound, nodes, reason,
                 )  # fmt: skip
 
     @cached_property
@@ -97,7 +97,7 @@ class Diagnosis:
         """Float64 gives something else than the reference: what the compiled instructions mean differs."""
         again = distance(self.expected.recomputed(instruction), self.expected[instruction])
         bound = _WORSE * self.expected.bound(instruction)
-        if not beyond(again, bound):
+        if not again.exceeds(bound):
             return None
         reason = (
             f"in float64, too, it differs from the reference by {_shown(again)}, so a rewrite changed "
@@ -105,7 +105,7 @@ class Diagnosis:
         )
         all_nodes = tuple(dict.fromkeys(s for i in reversed(ran) for s in kernel_sources(i)))
         nodes = self._first_unlike(ran, bound) or all_nodes
-        return _culprit(row, Cause.REWRITE, _error(again), bound, reason, nodes)
+        return _culprit(row, Cause.REWRITE, again.error, bound, reason, nodes)
 
     def _first_unlike(self, ran: list[Instruction], bound: float) -> tuple[str, ...]:
         """Nodes of the first value, of those read and computed, that differs from the source's value.
@@ -119,7 +119,7 @@ class Diagnosis:
         for instruction, value in self._values(ran):
             ids = self.source.ids(instruction.id)
             for id, wanted in self.source.values(ids).items():
-                if lens_of(wanted) == lens_of(value) and beyond(distance(value, wanted), bound):
+                if lens_of(wanted) == lens_of(value) and distance(value, wanted).exceeds(bound):
                     nodes = self.source.nodes_since(id, right)
                     return tuple(dict.fromkeys([*nodes, *instruction.sources[-1:], *unknown]))
             right.update(ids)
@@ -153,7 +153,7 @@ class Diagnosis:
             f"the kernel is off by {_shown(row.local)}; NumPy with the same types on the same inputs "
             f"by {_shown(typed)}"
         )
-        return _culprit(row, Cause.KERNEL, _error(row.local), row.bound, reason)
+        return _culprit(row, Cause.KERNEL, row.local.error, row.bound, reason)
 
     def _precision(
         self, row: Row, instruction: Instruction, ran: list[Instruction]
@@ -161,9 +161,9 @@ class Diagnosis:
         """The types, if what they cost is too much."""
         assert row.local is not None
         bound = max(map(precision_bound, ran))
-        if not beyond(row.local, bound) or self.expected.is_out_of_range(instruction):
+        if not row.local.exceeds(bound) or self.expected.is_out_of_range(instruction):
             return None  # a value that its type cannot hold is the fault of the instruction before
-        error, inner = _error(row.local), self.parts(instruction)
+        error, inner = row.local.error, self.parts(instruction)
         own = (p for p in inner if p.is_beyond)
         if (part := next(own, None) or next((p for p in inner if p.strays), None)) is not None:
             where = "" if part.id == instruction.id else f"{part.name} inside it: "
@@ -190,19 +190,10 @@ class _Inside:
         self.values.append((instruction, value))
 
 
-def beyond(metrics: Metrics, bound: float) -> bool:
-    """Whether an error is larger than a bound, or a value is not finite where it should be."""
-    return not metrics.is_sane or not metrics.relative_rms <= bound
-
-
 def _is_worse(kernel: Metrics, typed: Metrics, bound: float) -> bool:
     if not kernel.is_sane or not typed.is_sane:
         return typed.is_sane
     return kernel.relative_rms > max(bound, _WORSE * typed.relative_rms)
-
-
-def _error(metrics: Metrics) -> float:
-    return metrics.relative_rms if metrics.is_sane else inf
 
 
 def _shown(metrics: Metrics) -> str:

@@ -90,9 +90,9 @@ class Differences:
         cause = Cause.MODEL
         if narrow > bound and any(is_narrow(i) for i in ran):
             bound, cause = narrow, Cause.PRECISION
-        if apart.is_sane and apart.relative_rms <= bound:
+        if not apart.exceeds(bound):
             return None
-        error = apart.relative_rms if apart.is_sane else inf
+        error = apart.error
         reason = f"on the reference's inputs it is off by {error:.3g}: the two models differ here"
         if cause is Cause.PRECISION:
             reason = f"rounding to its types costs {error:.3g} on the reference's inputs"
@@ -107,9 +107,9 @@ class Differences:
             return self._difference(literal, inf, 0.0, reason)
         apart = distance(mine, wanted)
         bound = max(_EQUAL, _SLACK * rounding_bound(literal) if is_narrow(literal) else 0.0)
-        if apart.is_sane and apart.relative_rms <= bound:
+        if not apart.exceeds(bound):
             return None
-        error = apart.relative_rms if apart.is_sane else inf
+        error = apart.error
         reason = f"a constant that differs from the reference's by {error:.3g}"
         return self._difference(literal, error, bound, reason)
 

@@ -65,12 +65,12 @@ class Part:
     @property
     def is_beyond(self) -> bool:
         """Whether its own error is beyond what its types account for."""
-        return not self.local.is_sane or self.local.relative_rms > self.bound
+        return self.local.exceeds(self.bound)
 
     @property
     def strays(self) -> bool:
         """Whether its error is beyond that, those before it in the kernel included."""
-        return not self.inherited.is_sane or self.inherited.relative_rms > self.bound
+        return self.inherited.exceeds(self.bound)
 
 
 @dataclass

@@ -48,6 +48,10 @@ class Metrics:
         """The relative RMS; infinite if a NaN or an infinity is on one side only. Tables sort by it."""
         return self.relative_rms if self.is_sane and self.relative_rms < inf else inf
 
+    def exceeds(self, bound: float) -> bool:
+        """Whether the error is larger than a bound, or a value is not finite where it should be."""
+        return not self.is_sane or not self.relative_rms <= bound
+
     @property
     def ranked(self) -> Metrics:
         """The metrics with each distance the worst if a NaN or an infinity is on one side only."""

@@ -15,7 +15,7 @@ from workbench.compiler.report.result import kernel_sources
 from workbench.numerics.alignment import from_source
 from workbench.numerics.expected import Expected
 from workbench.numerics.inside import Part, parts_of
-from workbench.numerics.sides import Counterpart, Same, Side, first_counterpart
+from workbench.numerics.sides import Counterpart, Same, Side, first_counterpart, keys_of
 from workbench.numerics.store import ValueStore
 from workbench.numerics.values import Places
 
@@ -113,6 +113,5 @@ class Recapture:
         return self._all_expected(kept, values)[instruction]
 
     def _all_expected(self, kept: Mapping[int, Counterpart], values: ValueStore) -> Expected:
-        pairs = ((i, first_counterpart(ids, kept)) for i, ids in from_source(self.subject).items())
-        pinned = {i: found.key for i, found in pairs if found is not None}
+        pinned = keys_of(from_source(self.subject), kept)
         return Expected(self.subject.program, self.inputs, pinned, values)

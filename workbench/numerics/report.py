@@ -113,7 +113,7 @@ class Report:
 
     def _is_beyond(self, row: Row) -> bool:
         tolerance = self.tolerance if row.tolerance is None else row.tolerance
-        return not row.metrics.is_sane or not row.metrics.relative_rms <= tolerance
+        return row.metrics.exceeds(tolerance)
 
     @property
     def _is_hurt(self) -> bool:

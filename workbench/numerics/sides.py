@@ -178,6 +178,19 @@ def first_counterpart(
     return next((counterparts[id] for id in ids if id in counterparts), None)
 
 
+def keys_of(
+    source: Mapping[int, Iterable[int]], counterparts: Mapping[int, Counterpart]
+) -> dict[int, Any]:
+    """The key of the counterpart of each compiled instruction, by its id.
+
+    Args:
+        source: The source's instructions that each compiled one equals, by id.
+        counterparts: Those of the source's instructions, by id.
+    """
+    pairs = ((i, first_counterpart(ids, counterparts)) for i, ids in source.items())
+    return {i: found.key for i, found in pairs if found is not None}
+
+
 def side_of(
     reference: Any, subject: Build, inputs: Mapping[str, Any], float64: bool, model: Any = None
 ) -> Side:

@@ -9,6 +9,7 @@ from workbench.compiler.builds.build import Build
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.run.planned import PlannedInterpreter
+from workbench.numerics.store import ValueStore
 
 
 class SourceValues:
@@ -17,20 +18,21 @@ class SourceValues:
     Args:
         build: The build.
         inputs: An array for each parameter.
+        budget: Bytes of values that are kept in memory; others are in a temporary folder.
     """
 
-    def __init__(self, build: Build, inputs: Mapping[str, Any]) -> None:
+    def __init__(self, build: Build, inputs: Mapping[str, Any], budget: int) -> None:
         """Run nothing yet."""
         self._source = build.source
         self._relations = build.recording.relations
         self._inputs = inputs
-        self._known: dict[int, Value] = {}
+        self._known = ValueStore(budget)
 
     def ids(self, id: int) -> tuple[int, ...]:
         """The source's instructions that an instruction of any step is said to equal."""
         main = self._source.main
-        first = (i for i in self._relations.equals(id) if i in self._relations.first)
-        return tuple(i for i in first if self._source.instruction(i).module is main)
+        found = self._relations.originals(id)
+        return tuple(i for i in found if self._source.instruction(i).module is main)
 
     def nodes_since(self, id: int, right: Collection[int]) -> list[str]:
         """The model's nodes of an instruction of the source, and of those it reads, up to right ones."""

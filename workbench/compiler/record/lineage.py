@@ -97,6 +97,10 @@ class Relations:
         """The ids of all steps that compute the same value as ``id``."""
         return tuple(sorted({id, *self._classes.get(self.value_of(id), ())}))
 
+    def originals(self, id: int) -> tuple[int, ...]:
+        """The ids of the first program's instructions that compute the same value as ``id``."""
+        return tuple(equal for equal in self.equals(id) if equal in self.first)
+
     def lineage(self, id: int, sources: tuple[str, ...]) -> Lineage:
         """The lineage of an instruction."""
         past = _closure(id, self._parents)
