@@ -214,8 +214,8 @@ p.perf_report(inputs, iterations=10)
 # which value is the first with an error above half a thousandth? `p.core` is the workbench's own program.
 
 # %%
-from workbench.numerics.agreement import Tolerance
-from workbench.numerics.verify import verify
+from workbench.numerics.metrics.agreement import Tolerance
+from workbench.numerics.verify.verify import verify
 
 print(verify(model.core, "cpu", inputs, mode="instructions"))
 

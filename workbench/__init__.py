@@ -50,19 +50,19 @@ if TYPE_CHECKING:
     from workbench.front import passes as passes
     from workbench.front import pipelines as pipelines
     from workbench.gpu.devices.registry import devices as devices
-    from workbench.numerics.bisect import bisect as bisect
-    from workbench.numerics.calibration import Calibration as Calibration
-    from workbench.numerics.compare import compare as compare
-    from workbench.numerics.minimise import minimise as minimise
-    from workbench.numerics.precision_search import search_precision as search_precision
-    from workbench.numerics.quantize import quantize as quantize
-    from workbench.numerics.report import Report as Report
-    from workbench.numerics.sensitivity import sensitivity as sensitivity
+    from workbench.numerics.bisect.bisect import bisect as bisect
+    from workbench.numerics.compare.compare import compare as compare
+    from workbench.numerics.compare.report import Report as Report
+    from workbench.numerics.minimise.minimise import minimise as minimise
+    from workbench.numerics.precision.calibration import Calibration as Calibration
+    from workbench.numerics.precision.precision_search import search_precision as search_precision
+    from workbench.numerics.precision.quantize import quantize as quantize
+    from workbench.numerics.precision.sensitivity import sensitivity as sensitivity
 
 _HOME = {
     "Argument": "compiler.ir.argument",
     "Build": "compiler.builds.build",
-    "Calibration": "numerics.calibration",
+    "Calibration": "numerics.precision.calibration",
     "DType": "compiler.ir.dtypes",
     "Decline": "compiler.rewrite",
     "Instruction": "compiler.ir.module",
@@ -72,18 +72,18 @@ _HOME = {
     "Pipeline": "compiler.passes.base",
     "Program": "compiler.ir.program",
     "Recording": "compiler.record.recording",
-    "Report": "numerics.report",
+    "Report": "numerics.compare.report",
     "Result": "compiler.report.result",
     "Shape": "compiler.ir.shape",
     "WorkbenchError": "compiler.errors",
-    "bisect": "numerics.bisect",
+    "bisect": "numerics.bisect.bisect",
     "check_rule": "compiler.laws.check",
-    "compare": "numerics.compare",
+    "compare": "numerics.compare.compare",
     "compare_timings": "compiler.report.timing_comparison",
     "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",
     "load": "compiler.files.archive",
-    "minimise": "numerics.minimise",
+    "minimise": "numerics.minimise.minimise",
     "open": "front",
     "operation": "compiler.ops.custom",
     "parse": "compiler.text.parsing",
@@ -91,11 +91,11 @@ _HOME = {
     "parse_tf": "compiler.tf",
     "passes": "front",
     "pipelines": "front",
-    "quantize": "numerics.quantize",
+    "quantize": "numerics.precision.quantize",
     "rule": "compiler.rewrite",
     "save": "compiler.files.archive",
-    "search_precision": "numerics.precision_search",
-    "sensitivity": "numerics.sensitivity",
+    "search_precision": "numerics.precision.precision_search",
+    "sensitivity": "numerics.precision.sensitivity",
     "targets": "compiler.builds.targets",
 }
 
@@ -108,7 +108,7 @@ provide(
         "notebook kernels": "workbench.widgets.display:kernels_bundle",
         "notebook program": "workbench.widgets.display:mimebundle",
         "text": "workbench.compiler.text.printing:to_text",
-        "values": "workbench.numerics.values:show",
+        "values": "workbench.numerics.capture.values:show",
     }
 )
 

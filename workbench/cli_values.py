@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
     from workbench.compiler.ir.dtypes import Array
     from workbench.compiler.ir.program import Program
-    from workbench.numerics.culprit import Culprit
-    from workbench.numerics.report import Report
-    from workbench.numerics.values import Values
+    from workbench.numerics.capture.values import Values
+    from workbench.numerics.compare.culprit import Culprit
+    from workbench.numerics.compare.report import Report
 
 _WORST = 10
 """The number of rows that `compare` prints."""
@@ -178,7 +178,7 @@ def _bad_input_is_2() -> Generator[None]:
 
 
 def _opened(model: Path) -> "Program":
-    from workbench.numerics.sides import as_program
+    from workbench.numerics.compare.sides import as_program
 
     return as_program(model)
 

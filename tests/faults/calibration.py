@@ -7,8 +7,8 @@ from unittest.mock import patch
 import workbench as wb
 from tests.faults.fault import Fault, Plant, Planted, Wanted, effect, tolerance
 from tests.models.registry import MODELS
-from workbench.numerics import quantize as rounding
-from workbench.numerics.calibration import Calibration
+from workbench.numerics.precision import quantize as rounding
+from workbench.numerics.precision.calibration import Calibration
 
 KIND = "calibration"
 MAGIKA = "jax2tf_get_logits_/pjit_get_logits_/MagikaV2"

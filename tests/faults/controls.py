@@ -16,7 +16,7 @@ from tests.faults.twins import Twin, convolutions, perceptron
 from tests.models.registry import MODELS
 from workbench.compiler.builds.build import Build
 from workbench.compiler.ir.program import Program
-from workbench.numerics.quantize import quantize
+from workbench.numerics.precision.quantize import quantize
 
 
 def _plain(program: Program) -> Build:

@@ -19,7 +19,7 @@ import workbench as wb
 from tests.models.registry import MODELS
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.ir.program import Program
-from workbench.numerics.metrics import compare_arrays
+from workbench.numerics.metrics.metrics import compare_arrays
 
 SUBJECTS = ("small_cnn", "small_encoder", "small_decoder", "mtcnn_p", "blazeface128")
 LIKE = {

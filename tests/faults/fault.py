@@ -14,7 +14,7 @@ from tests.models.registry import Inputs
 from workbench.compiler.arrays.metrics import Metric
 from workbench.compiler.builds.build import Build
 from workbench.compiler.ir.program import Program
-from workbench.numerics.tolerances import rounding_tolerance
+from workbench.numerics.metrics.tolerances import rounding_tolerance
 
 NARROW = 16
 """The most nodes that a culprit may name: an attention kernel is made of fourteen."""

@@ -39,11 +39,15 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
 # Tables and plots are made when they are asked for, and only then is their package loaded; a type
 # that only a type checker reads loads nothing.
 ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
-# The folders and files of workbench/compiler, lowest first: each imports itself and what stands before it.
+# Folders and files of a layer, lowest first: each imports itself and what stands before it.
 COMPILER = (
     "errors", "discovery", "progress", "showing", "ir", "arrays", "ops", "text", "memory", "rewrite", "run",
     "record", "passes", "laws", "macros", "report", "files", "onnx", "tf", "builds",
 )  # fmt: skip
+ORDERED = {
+    "compiler": COMPILER,
+    "numerics": ("metrics", "capture", "precision", "verify", "bisect", "compare", "minimise"),
+}
 
 
 def import_direction(root: Path) -> Iterator[str]:
@@ -56,23 +60,26 @@ def import_direction(root: Path) -> Iterator[str]:
         for line, module in source.imports(tree):
             if not _may_import(layer, module, on_request=line in inside):
                 yield f"{name}:{line}: {layer} may not import {module}"
-            elif (part := _part(name)) and not _is_below(module, part):
-                yield f"{name}:{line}: compiler/{part} may not import {module}"
+                continue
+            for folder in ORDERED:
+                if (part := _part(folder, name)) and not _is_below(module, folder, part):
+                    yield f"{name}:{line}: {folder}/{part} may not import {module}"
 
 
-def _part(name: str) -> str:
-    """The folder or file of the compiler that a file belongs to; empty for all others."""
-    rest = name.removeprefix("workbench/compiler/")
+def _part(layer: str, name: str) -> str:
+    """The ordered folder or file of a layer that a file belongs to; empty for all others."""
+    rest = name.removeprefix(f"workbench/{layer}/")
     part = rest.partition("/")[0].removesuffix(".py")
     return "" if rest == name or part == "__init__" else part
 
 
-def _is_below(module: str, part: str) -> bool:
-    """Whether a module is in this part of the compiler or in one below it, or in none."""
-    inner = module.removeprefix("workbench.compiler")
+def _is_below(module: str, layer: str, part: str) -> bool:
+    """Whether a module is in this part of the layer or in one below it, or not in the layer."""
+    inner = module.removeprefix(f"workbench.{layer}")
     if inner == module:
         return True
-    known = COMPILER[: COMPILER.index(part) + 1] if part in COMPILER else ()
+    order = ORDERED[layer]
+    known = order[: order.index(part) + 1] if part in order else ()
     return inner.removeprefix(".").partition(".")[0] in known
 
 

@@ -8,8 +8,8 @@ from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.run.reference import run
 from workbench.compiler.run.tracing import trace
-from workbench.numerics.excerpts import trim, trim_window
-from workbench.numerics.generate import driver_inputs
+from workbench.numerics.verify.excerpts import trim, trim_window
+from workbench.numerics.verify.generate import driver_inputs
 
 _TEXT = """module: "main"
 y = @param:y -> float_type, {5, 3}, {3, 1}

@@ -9,8 +9,8 @@ import pytest
 from workbench.compat import migraphx
 from workbench.compiler.builds.build import compile
 from workbench.compiler.run.reference import Interpreter
-from workbench.numerics.generate import generate
-from workbench.numerics.verify import verify
+from workbench.numerics.verify.generate import generate
+from workbench.numerics.verify.verify import verify
 
 mode = migraphx.op.pooling_mode
 direction = migraphx.op.rnn_direction

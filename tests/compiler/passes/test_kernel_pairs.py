@@ -10,7 +10,7 @@ from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import pass_named, run_pass
 from workbench.compiler.passes.fuse.conditions import obstacle
 from workbench.compiler.text.printing import parse
-from workbench.numerics.compare import compare
+from workbench.numerics.compare.compare import compare
 
 X = "x = @param:x -> float{2, 3}\n"
 SQUARE = "x = @param:x -> float{3, 3}\n"

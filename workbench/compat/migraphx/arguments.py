@@ -17,7 +17,7 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import HELD, Array, DType
 from workbench.compiler.ir.operation import Value, float_text
 from workbench.compiler.ir.shape import Shape
-from workbench.numerics import generate
+from workbench.numerics.verify import generate
 
 MOST_SHOWN = 100
 """Most elements that a notebook shows."""

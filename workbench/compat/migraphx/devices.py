@@ -14,7 +14,7 @@ from workbench.compat.migraphx.targets import is_stood_in_for, warn_of_stand_in
 from workbench.compiler.ir.shape import Shape
 from workbench.gpu.devices.registry import device
 from workbench.gpu.run.device_array import DeviceArray
-from workbench.numerics import generate
+from workbench.numerics.verify import generate
 
 _TEXT = "{}: no device memory: the host's stands in"
 

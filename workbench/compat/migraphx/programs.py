@@ -39,7 +39,7 @@ from workbench.compiler.text.printing import to_text
 
 if TYPE_CHECKING:
     from workbench.compat.migraphx.perf import PerfReport
-    from workbench.numerics.calibration import Calibration
+    from workbench.numerics.precision.calibration import Calibration
 
 
 class compile_modes(Numbered):

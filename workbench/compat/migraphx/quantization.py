@@ -11,7 +11,7 @@ from workbench.compat.migraphx.programs import program
 from workbench.compat.migraphx.targets import target
 from workbench.compiler.passes.base import run_pass
 from workbench.compiler.passes.precision.autocast_fp8 import AutocastFp8
-from workbench.numerics.quantize import quantize_in_place
+from workbench.numerics.precision.quantize import quantize_in_place
 
 _ALL = ["all"]
 _INT8 = {"dot", "convolution"}

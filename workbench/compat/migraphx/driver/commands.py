@@ -34,7 +34,7 @@ from workbench.compiler.ir.program import Program
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
     from workbench.compiler.builds.targets import Target
-    from workbench.numerics.verify import Verification
+    from workbench.numerics.verify.verify import Verification
 
 
 @dataclass(frozen=True)
@@ -249,8 +249,8 @@ def verify(call: Call) -> int:
 
 def _verified(program: Program, options: argparse.Namespace, messages: Messages) -> Verification:
     from workbench.knobs import knobs  # noqa: PLC0415
-    from workbench.numerics.agreement import tolerance_for  # noqa: PLC0415
-    from workbench.numerics.verify import verify  # noqa: PLC0415
+    from workbench.numerics.metrics.agreement import tolerance_for  # noqa: PLC0415
+    from workbench.numerics.verify.verify import verify  # noqa: PLC0415
 
     half = next((n for n in asked_precisions(options) if n in {"fp16", "bf16"}), None)
     tolerance = tolerance_for(
@@ -307,7 +307,7 @@ def _other(
 
 def _say(options: argparse.Namespace, messages: Messages) -> Callable[[str, str], object]:
     """The writer of a report's lines: results to stdout (unless the report is JSON), others to messages."""
-    from workbench.numerics.verify import PASSED  # noqa: PLC0415
+    from workbench.numerics.verify.verify import PASSED  # noqa: PLC0415
 
     def say(level: str, line: str) -> None:
         if level in {"error", "out"} or line == PASSED:

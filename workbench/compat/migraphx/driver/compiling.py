@@ -16,7 +16,7 @@ from workbench.compiler.files.mxr.kernels import Compiled
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import Pipeline
-from workbench.numerics.generate import driver_inputs, generate, std_hash
+from workbench.numerics.verify.generate import driver_inputs, generate, std_hash
 
 PRECISIONS = {
     "fp16": "Quantizing to fp16 ... ",
@@ -107,7 +107,7 @@ def quantize(program: Program, options: argparse.Namespace, messages: Messages) 
 
 
 def _quantized(program: Program, name: str, options: argparse.Namespace) -> Program:
-    from workbench.numerics.quantize import quantize  # noqa: PLC0415
+    from workbench.numerics.precision.quantize import quantize  # noqa: PLC0415
 
     match name:
         case "int8" | "fp8":

@@ -193,7 +193,7 @@ def _changed(options: argparse.Namespace, program: Program) -> Program:
 
 
 def _trimmed(program: Program, count: int, size: int) -> Program:
-    from workbench.numerics.excerpts import trim, trim_window  # noqa: PLC0415
+    from workbench.numerics.verify.excerpts import trim, trim_window  # noqa: PLC0415
 
     return trim_window(program, count, size) if size else trim(program, count)
 

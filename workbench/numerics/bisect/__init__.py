@@ -1,0 +1,1 @@
+"""Bisection: the pass, the edit and the instruction where a compilation goes wrong."""

@@ -1,0 +1,1 @@
+"""Comparison: values aligned, measured and diagnosed, and the report of them."""

@@ -1,0 +1,195 @@
+"""The values that the instructions of a compiled program should have, by a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.ir.builtin import Literal, Param, Return
+from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ir.operation import Value
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.movement import Allocate
+from workbench.compiler.ops.recurrent import Recurrent
+from workbench.compiler.progress import progress_bar
+from workbench.compiler.run.steps import uses
+from workbench.numerics.capture.evaluator import Evaluator, as_typed
+from workbench.numerics.metrics.rounding import rounding_bound
+
+
+class Expected:
+    """Expected values of a program's main module by instruction id, in float64.
+
+    An instruction that computes a value of the reference is expected to have that value. Any other, such as
+    a weight that a pass folded or a padding that it inserted, is expected to have what its operation gives
+    in float64 on the expected values of its inputs. So every instruction has an expected value, and none
+    has the rounding errors of the target.
+
+    Args:
+        program: The program, usually a compiled one.
+        inputs: The inputs of the run.
+        pinned: The key in ``values`` of each instruction that computes a value of the reference.
+        values: The reference's values by key; values of other instructions are added under ``("own", id)``.
+        pin_views: Expect the reference's values of views, too, not what they show of the expected values.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: Mapping[str, Any],
+        pinned: Mapping[int, Any],
+        values: MutableMapping[Any, Value],
+        pin_views: bool = False,
+    ) -> None:
+        """Keep the reference's values that fit the instructions."""
+        self.program = program
+        self.exact = Evaluator(program, inputs, float64=True)
+        self.typed = Evaluator(program, inputs, float64=False)
+        self._inputs = inputs
+        self._values = values
+        self._main = {i.id: i for i in program.main}
+        known = {i: k for i, k in pinned.items() if k in values and _can_be_kept(self._main[i])}
+        fitting = {i: k for i, k in known.items() if fits(values[k], self._main[i].shape)}
+        self._views = {
+            i: k for i, k in fitting.items() if not (pin_views or is_computed(self._main[i]))
+        }
+        self.pinned = {i: k for i, k in fitting.items() if i not in self._views}
+        """The keys of the instructions that the reference has a value for."""
+        self.misfits = {i: k for i, k in known.items() if i not in fitting}
+        """The keys of the instructions whose value in the reference has other lens."""
+
+    def views(self) -> Iterator[tuple[Instruction, Value]]:
+        """Views of values of the reference's, each with the value that the reference has there."""
+        for id, key in self._views.items():
+            if not isinstance(self._main[id].op, Param):
+                yield self._main[id], self._values[key]
+
+    def wrong_results(self) -> bool:
+        """Whether a result is a view that shows something else than the reference's value."""
+        shown = {o.id for o in self.program.outputs}
+        pairs = ((self[view], wanted) for view, wanted in self.views() if view.id in shown)
+        return any(not np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+    def fill(self, progress: bool | None = False) -> None:
+        """Compute the values that the reference does not have, in order."""
+        with progress_bar(list(self._main.values()), progress, "expect") as instructions:
+            for instruction in instructions:
+                if self._is_own(instruction):
+                    key = ("own", instruction.id)
+                    self._values[key] = self.recomputed(instruction)
+
+    def _is_own(self, instruction: Instruction) -> bool:
+        """Whether a value is to be computed and kept that the reference does not have."""
+        return (
+            is_computed(instruction)
+            and _can_be_kept(instruction)
+            and instruction.id not in self.pinned
+        )
+
+    def __getitem__(self, instruction: Instruction) -> Value:
+        """The expected value of an instruction."""
+        known: dict[int, Value] = {}
+        stack = [instruction]
+        while stack:
+            current = stack[-1]
+            waiting = []
+            if (value := self._kept(current)) is None:
+                waiting = [i for i in self.reads(current) if i.id not in known]
+                value = None if waiting else self.exact.value(current, known)
+            if value is None:
+                stack += waiting
+            else:
+                known[stack.pop().id] = value
+        return known[instruction.id]
+
+    def _kept(self, instruction: Instruction) -> Value | None:
+        """The value without a computation; None for views and others that are not stored."""
+        id = instruction.id
+        if id in self.pinned:
+            return self._values[self.pinned[id]]
+        if isinstance(instruction.op, Param):
+            return self.exact.widened(self._inputs[instruction.parameter or ""])
+        return self._values.get(("own", id))
+
+    def at(self, id: int) -> Instruction:
+        """The instruction of the main module with an id."""
+        return self._main[id]
+
+    def recomputed(self, instruction: Instruction) -> Value:
+        """The value of the instruction's operation in float64 on the expected values of its inputs."""
+        return self.exact.value(instruction, self.operands(instruction))
+
+    def operands(self, instruction: Instruction) -> dict[int, Value]:
+        """The expected values that an instruction reads, by id."""
+        return {i.id: self[i] for i in self.reads(instruction)}
+
+    def rounded(self, instruction: Instruction) -> dict[int, Value]:
+        """The expected values that an instruction reads, rounded to the types that it reads them in."""
+        return {i.id: as_typed(self[i], i.shape) for i in self.reads(instruction)}
+
+    def is_out_of_range(self, instruction: Instruction) -> bool:
+        """Whether an instruction reads a computed value that is beyond the range of its type."""
+        read = [i for i in self.reads(instruction) if i.inputs and i.shape.type.is_float]
+        return any(_largest(self[i]) > i.shape.type.format.limits[1] for i in read)
+
+    def reads(self, instruction: Instruction) -> list[Instruction]:
+        """The instructions of the main module whose values an instruction reads, each once."""
+        return [self._main[id] for id in dict.fromkeys(uses(instruction)) if id in self._main]
+
+    @cached_property
+    def _bounds(self) -> dict[int, float]:
+        return {i.id: rounding_bound(i) for i in self._main.values()}
+
+    def bound(self, instruction: Instruction) -> float:
+        """The local error that rounding accounts for, since the last values of the reference."""
+        return max(self._bounds[i.id] for i in self.since(instruction))
+
+    def since(self, instruction: Instruction) -> list[Instruction]:
+        """The instructions that ran since the last values of the reference, up to this one, in order."""
+        found = {instruction.id: instruction}
+        stack = [instruction]
+        while stack:
+            for read in self.reads(stack.pop()):
+                if read.id not in self.pinned and read.id not in found:
+                    found[read.id] = read
+                    stack.append(read)
+        ran = [i for i in found.values() if not isinstance(i.op, Param)]
+        return sorted(ran, key=lambda i: i.order)
+
+
+def is_computed(instruction: Instruction) -> bool:
+    """Whether an instruction computes a value of its own: it is no view, no constant as such, no input."""
+    op = instruction.op
+    return op.alias is None and not isinstance(op, Param | Return | Literal | Allocate)
+
+
+def _can_be_kept(instruction: Instruction) -> bool:
+    """Whether a copy of the value is as good: the last states of a network are read from the value itself."""
+    return not isinstance(instruction.op, Recurrent)
+
+
+def fits(value: Value, shape: Shape) -> bool:
+    """Whether a value has the lens of a shape; lens that are ranges fit any of equal rank."""
+    if isinstance(value, tuple):
+        subs = shape.subs or ()
+        return len(value) == len(subs) and all(map(fits, value, subs))
+    if shape.subs is not None:
+        return False
+    return value.ndim == shape.ndim if shape.is_dynamic else value.shape == shape.array_lens
+
+
+def _largest(value: Value) -> float:
+    """The largest finite magnitude of a value."""
+    if isinstance(value, tuple):
+        return max(map(_largest, value), default=0.0)
+    finite = np.isfinite(value)
+    return float(np.max(np.abs(value), where=finite, initial=0.0))
+
+
+def lens_of(value: Value) -> tuple[Any, ...]:
+    """The lens of an array, or those of the arrays of a tuple."""
+    return tuple(map(lens_of, value)) if isinstance(value, tuple) else value.shape

@@ -1,0 +1,1 @@
+"""Minimisation: the smallest program and inputs that still fail."""

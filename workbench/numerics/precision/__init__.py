@@ -1,0 +1,1 @@
+"""Precision: narrow and quantized types, calibration, and the search for the layers that bear them."""

@@ -1,0 +1,1 @@
+"""Verification: a target against the reference as MIGraphX's driver does it, and generated inputs."""
