@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from workbench.numerics.bisect.bisect import bisect as bisect
     from workbench.numerics.compare.compare import compare as compare
     from workbench.numerics.compare.report import Report as Report
+    from workbench.numerics.metrics.tensor_difference import inspect as inspect
     from workbench.numerics.minimise.minimise import minimise as minimise
     from workbench.numerics.precision.calibration import Calibration as Calibration
     from workbench.numerics.precision.precision_search import search_precision as search_precision
@@ -82,6 +83,7 @@ _HOME = {
     "compare_timings": "compiler.report.timing_comparison",
     "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",
+    "inspect": "numerics.metrics.tensor_difference",
     "load": "compiler.files.archive",
     "minimise": "numerics.minimise.minimise",
     "open": "front",
@@ -107,6 +109,8 @@ provide(
         "kernels": "workbench.widgets.kernel_view:KernelView",
         "notebook kernels": "workbench.widgets.display:kernels_bundle",
         "notebook program": "workbench.widgets.display:mimebundle",
+        "report": "workbench.widgets.report_view:ReportView",
+        "tensor": "workbench.widgets.tensor_view:TensorView",
         "text": "workbench.compiler.text.printing:to_text",
         "values": "workbench.numerics.capture.values:show",
     }

@@ -40,7 +40,7 @@ UNREACHED = """() => {
 STATE = """() => {
   window.reach();
   const el = document.activeElement, all = [...document.querySelectorAll("*")];
-  const traits = ["selected", "step", "edit", "kernel", "tab"].map((name) => window.__wbModel.get(name));
+  const traits = ["selected", "step", "edit", "kernel", "tab", "at", "layer"].map((name) => window.__wbModel.get(name));
   return JSON.stringify([traits, all.indexOf(el), el.scrollTop, el.getAttribute("aria-activedescendant")]);
 }"""
 IS_WALKED = (

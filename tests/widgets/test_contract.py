@@ -18,12 +18,18 @@ from workbench.widgets.state import read_state, write_state
 SVG = "{http://www.w3.org/2000/svg}"
 DRAWN = "svg title desc style defs pattern path rect circle text tspan g line marker polygon"
 WRITTEN = "div table caption thead tbody tr th td details summary pre p"
-VALUES: dict[str, Any] = {"camera": "1.0,-2.5,0.500", "edit": 1, "expanded": ["a b", "c|d&e=%7C"]}
+VALUES: dict[str, Any] = {
+    "camera": "1.0,-2.5,0.500", "edit": 1, "expanded": ["a b", "c|d&e=%7C"],
+    "slice": "0,:,3,:", "at": "0,1,3,2",
+}  # fmt: skip
 RUBBISH = [
     "zz=1", "s=abc", "s=", "s=1=2", "s=99999999999999999999", "k=1e3", "n=0x1", "e=١", "t=pink",
-    "c=rubbish", "c=nan,1,1", "&&&", "x", "%ff=1", "=", "s=1;t=dark", HOSTILE,
+    "c=rubbish", "c=nan,1,1", "i=1:2", "i=,", "i=1,-1", "a=:", "a=1.5", "a=1,", "v=x", "&&&", "x",
+    "%ff=1", "=", "s=1;t=dark", HOSTILE,
 ]  # fmt: skip
-AWAY = ["k=999999", "n=999999", "s=999999", "e=999999", "k=-5", "n=-5", "o=nothing|like|it"]
+AWAY = ["k=999999", "n=999999", "s=999999", "e=999999", "k=-5", "n=-5", "o=nothing|like|it",
+        "i=9,9,:,:", "i=:", "i=:,:,:,:", "a=9,9,9,9", "a=1", "i=0,0,:,:&a=1,1,1,1", "v=999999",
+        "l=image"]  # fmt: skip
 
 views = pytest.mark.parametrize("view", found(), ids=lambda view: view.__name__)
 
@@ -55,7 +61,13 @@ def static(view: Any) -> tuple[str, str, dict[str, Any]]:
 
 
 def test_there_are_views():
-    assert {view.__name__ for view in found()} >= {"GraphView", "KernelView", "PassExplorer"}
+    assert {view.__name__ for view in found()} >= {
+        "GraphView",
+        "KernelView",
+        "PassExplorer",
+        "ReportView",
+        "TensorView",
+    }
 
 
 @views

@@ -102,4 +102,7 @@ def _palette() -> dict[str, object]:
         "addedDark": palette.ADDED_DARK,
         "removedDark": palette.REMOVED_DARK,
         "changedDark": palette.CHANGED_DARK,
+        "nan": palette.NAN,
+        "infinite": palette.INFINITE,
+        "lost": palette.LOST,
     }

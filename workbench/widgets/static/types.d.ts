@@ -3,6 +3,7 @@
 declare const PALETTE: {
   families: Record<string, string>; words: Record<string, string>; scales: Record<string, string[]>; glyphs: Record<Mark, string>;
   added: string; removed: string; changed: string; addedDark: string; removedDark: string; changedDark: string;
+  nan: string; infinite: string; lost: string;
 };
 
 type Mark = "added" | "removed" | "changed";
@@ -33,6 +34,9 @@ interface SceneData {
   nodes: Nodes; strings: string[]; sources: Record<number, [string, string]>; modules: Record<number, string>;
 }
 interface GraphData extends SceneData { steps: number[][]; open: string[] }
+/** Sentences, and numbers by name, of an instruction of a report. */
+interface Facts { said: string[]; rows: [string, string][] }
+interface ReportData extends GraphData { facts: Record<number, Facts>; live: boolean; stored?: boolean }
 interface ExplorerData extends SceneData { steps: Step[]; target: string; open: string[]; details?: Detail[] }
 
 interface Chip { label: string; id: number; port: boolean }
@@ -93,6 +97,21 @@ interface Kernel {
 }
 interface KernelTexts { name: string; source: string; prologue: number; log: string; assembly?: string }
 interface KernelData { title: string; rows: Kernel[]; details?: KernelTexts[] }
+
+// A tensor beside its reference, see tensor_samples.py and tensor_traits.py
+
+/** Ticks as positions and texts; parts as fill, stroke, whether it is dashed, and path. */
+interface Chart { title: string; words: string; x: [number, string][]; y: [number, string][]; parts: [string, string, boolean, string][]; axis?: number }
+interface TensorData {
+  title: string; statement: string; form: string; lens: number[]; comparable: boolean; distances: [string, string][]; charts: Chart[];
+  counts: { value: number[]; reference: number[] }; worst: number[] | null; image: number | null; stored?: boolean; error?: string;
+}
+interface TensorDetail {
+  slice: string; at: string; axes: number[];
+  cells: { lens: [number, number]; shape: [number, number]; value: string; reference: string; errors: string; where: string | null; bounds: [number, number]; span: number };
+  around: { rows: number[]; columns: number[]; value: string[][]; reference: string[][]; error: string[][] };
+  image: { shape: [number, number]; parts: string[]; bounds: [number, number] } | null;
+}
 
 // Classes that other modules refer to
 
