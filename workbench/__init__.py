@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from workbench.compiler.errors import WorkbenchError as WorkbenchError
     from workbench.compiler.files.archive import load as load
     from workbench.compiler.files.archive import save as save
+    from workbench.compiler.files.inputs import read_inputs as read_inputs
     from workbench.compiler.ir.argument import Argument as Argument
     from workbench.compiler.ir.dtypes import DType as DType
     from workbench.compiler.ir.module import Instruction as Instruction
@@ -92,6 +93,7 @@ _HOME = {
     "passes": "front",
     "pipelines": "front",
     "quantize": "numerics.precision.quantize",
+    "read_inputs": "compiler.files.inputs",
     "rule": "compiler.rewrite",
     "save": "compiler.files.archive",
     "search_precision": "numerics.precision.precision_search",
@@ -101,13 +103,19 @@ _HOME = {
 
 provide(
     {
+        "bisect": "workbench.numerics.bisect.bisect:bisect",
+        "compare": "workbench.numerics.compare.compare:compare",
+        "devices": "workbench.gpu.devices.registry:devices",
         "explorer": "workbench.widgets.explorer:PassExplorer",
         "graph": "workbench.widgets.graph_view:GraphView",
         "kernel explorer": "workbench.widgets.kernel_view:explorer",
         "kernels": "workbench.widgets.kernel_view:KernelView",
         "notebook kernels": "workbench.widgets.display:kernels_bundle",
         "notebook program": "workbench.widgets.display:mimebundle",
+        "open": "workbench.front:open",
+        "report page": "workbench.widgets.workbench_view:report_page",
         "text": "workbench.compiler.text.printing:to_text",
+        "workbench": "workbench.widgets.workbench_view:Workbench",
         "values": "workbench.numerics.capture.values:show",
     }
 )

@@ -22,6 +22,7 @@ from workbench.cli_options import (
     passes_of,
 )
 from workbench.cli_output import plain, print_json, print_table, rows_of, write, write_arrays
+from workbench.cli_report import report
 from workbench.cli_values import compare, inspect
 from workbench.knobs import OptionError, knobs
 
@@ -256,6 +257,7 @@ def bisect(
 
 app.command()(compare)
 app.command()(inspect)
+app.command()(report)
 
 
 @app.command(

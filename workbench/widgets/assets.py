@@ -16,7 +16,8 @@ from workbench.widgets import palette
 
 STATIC = Path(__file__).parent / "static"
 _ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
-_IMPORT = re.compile(r'import (\{ \w+(?:, \w+)* \}) from "\./(\w+)\.js";\n')
+_NAME = r"\w+(?: as \w+)?"
+_IMPORT = re.compile(rf'import (\{{ {_NAME}(?:, {_NAME})* \}}) from "\./(\w+)\.js";\n')
 _EXPORT = re.compile(r"\nexport (?:default )?(\{ \w+(?:, \w+)* \});\n\Z")
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
@@ -43,7 +44,7 @@ def _join(folder: Path, name: str, scopes: dict[str, str], above: tuple[str, ...
     start, taken = _code(text, 0), ""
     while found := _IMPORT.match(text, start):
         names, source = found.groups()
-        taken += f"const {names} = ${source};\n"
+        taken += f"const {names.replace(' as ', ': ')} = ${source};\n"
         if source not in scopes:
             _join(folder, source, scopes, (*above, name))
         start = _code(text, found.end())

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import anywidget
@@ -13,6 +16,19 @@ from workbench.widgets.lifetime import loosen, pin
 from workbench.widgets.state import read_state, write_state
 
 THEMES = ("auto", "light", "dark")
+
+
+_embedded: ContextVar[bool] = ContextVar("embedded", default=False)
+
+
+@contextmanager
+def embedded() -> Generator[None]:
+    """Views that are made inside have no channel to the browser: they are panes of another view."""
+    token = _embedded.set(True)
+    try:
+        yield
+    finally:
+        _embedded.reset(token)
 
 
 def packed(value: object) -> bytes:
@@ -45,6 +61,11 @@ class BaseView(anywidget.AnyWidget):
         self._write_state(None)
         if state:
             self.state = state
+
+    def open(self) -> None:
+        """Open the channel to the browser, unless the view is a pane of another one."""
+        if not _embedded.get():
+            super().open()
 
     def close(self) -> None:
         """Close the channel to the browser, also that of the layout."""

@@ -80,6 +80,11 @@ class PassExplorer(View):
             "open": sorted(self.scene.default_open(self._budget)),
         }
 
+    def page_data(self) -> dict[str, Any]:
+        """All data, for a page without a kernel."""
+        details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
+        return self.columns() | {"details": details}
+
     @traitlets.validate("step")
     def _check_step(self, proposal: Any) -> int:
         return max(0, min(len(self.steps.steps) - 1, int(proposal["value"])))
@@ -116,9 +121,7 @@ class PassExplorer(View):
             "step",
             "edit",
         )
-        details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
-        values = {name: getattr(self, name) for name in names}
-        values["data"] = self.columns() | {"details": details}
+        values = {name: getattr(self, name) for name in names} | {"data": self.page_data()}
         text = page("explorer.js", values, self.title or "passes", self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")

@@ -105,6 +105,10 @@ class GraphView(View):
         data = payload(self.scene)
         return data | {"steps": self.scene.steps, "open": sorted(self.scene.default_open())}
 
+    def page_data(self) -> dict[str, Any]:
+        """All data, for a page without a kernel."""
+        return self.columns()
+
     def to_svg(self, *, all_nodes: bool = True) -> str:
         """The picture as SVG, with this view's groups open.
 
@@ -121,7 +125,7 @@ class GraphView(View):
         from workbench.widgets.page import page  # noqa: PLC0415
 
         names = ("selected", "highlight", "expanded", "overlay", "theme", "height", "camera")
-        values = {name: getattr(self, name) for name in names} | {"data": self.columns()}
+        values = {name: getattr(self, name) for name in names} | {"data": self.page_data()}
         title = self.table.name or "program"
         text = page("graph_view.js", values, title, self.summary())
         if path is not None:

@@ -8,13 +8,13 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
 
 _LETTERS = {"selected": "s", "step": "k", "edit": "e", "expanded": "o", "camera": "c", "theme": "t",
-            "kernel": "n", "tab": "b"}  # fmt: skip
+            "kernel": "n", "tab": "b", "pane": "p", "shade": "h"}  # fmt: skip
 _NUMBERS = {"selected", "step", "edit", "kernel"}
 _REAL = r"-?[0-9]+(?:\.[0-9]+)?"
 _FORMS = {"camera": (re.compile(f"{_REAL},{_REAL},{_REAL}"), "left, top and zoom")} | dict.fromkeys(
     _NUMBERS, (re.compile(r"-?[0-9]{1,9}"), "a whole number")
 )
-_FRESH = {"theme": "auto", "tab": "source", "kernel": 0}
+_FRESH = {"theme": "auto", "tab": "source", "kernel": 0, "pane": "graph"}
 
 
 def write_state(values: Mapping[str, Any]) -> str:

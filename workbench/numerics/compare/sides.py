@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.inputs import completed_inputs
+from workbench.compiler.builds.models import read_model
 from workbench.compiler.builds.targets import all_targets
 from workbench.compiler.errors import InputError, OperationError
 from workbench.compiler.ir.instruction import Instruction
@@ -252,19 +253,7 @@ def as_program(given: Program | str | Path) -> Program:
         raise OperationError(
             f"compare: expected a build, a program or a model's file; found {type(given).__name__}"
         )
-    path = Path(given)
-    if path.suffix == ".onnx":
-        from workbench.compiler.onnx import parse_onnx  # noqa: PLC0415
-
-        return parse_onnx(path)
-    if path.suffix == ".pb" or path.is_dir():
-        from workbench.compiler.tf import parse_tf  # noqa: PLC0415
-
-        return parse_tf(path)
-    from workbench.compiler.files.archive import load  # noqa: PLC0415
-
-    found = load(path)
-    return found if isinstance(found, Program) else found.last
+    return read_model(given)
 
 
 def _run(

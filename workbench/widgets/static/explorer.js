@@ -400,4 +400,4 @@ const render = renderer(async (model, el, data) => {
   return shell;
 });
 
-export default { render };
+export { render };

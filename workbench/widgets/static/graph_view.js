@@ -115,4 +115,4 @@ class GraphShell extends SceneShell {
 
 const render = renderer((model, el, data) => new GraphShell(model, el, data));
 
-export default { render };
+export { render };

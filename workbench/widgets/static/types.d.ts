@@ -13,6 +13,7 @@ interface Model {
   get(name: string): any;
   set(name: string, value: unknown): void;
   save_changes(): void;
+  send?(content: unknown): void;
   on(event: string, callback: () => void): void;
   off(event: string, callback: () => void): void;
 }
@@ -93,6 +94,18 @@ interface Kernel {
 }
 interface KernelTexts { name: string; source: string; prologue: number; log: string; assembly?: string }
 interface KernelData { title: string; rows: Kernel[]; details?: KernelTexts[] }
+
+// The workbench, see workbench_view.py
+
+interface Settings { target: string; device: string; precision: string; off: string[]; order: number[]; seed: number; inputs: string }
+interface Choices { pipeline: { label: string; passes: { name: string; summary: string; on: boolean }[] }[]; devices: string[]; target: string }
+interface Status { doing: string; what: string; done: number; of: number; error: string; note: string; stale: boolean; has: string[] }
+interface FrameData {
+  title: string; targets: { name: string; missing: string; what: string }[]; precisions: string[]; actions: string[]; shades: string[]; stored?: boolean;
+}
+interface TableColumn { name: string; kind: string; title?: string; of?: number; bar?: boolean; tolerance?: number }
+interface TableRow { id: number; ids: number[]; cells: any[]; marked: boolean }
+interface TableData { columns: TableColumn[]; rows: TableRow[]; said: string; notes?: { id: number; text: string }[]; sort: number | null; way: number }
 
 // Classes that other modules refer to
 
