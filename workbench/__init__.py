@@ -23,6 +23,7 @@ _tracing.provide(_traces.pass_listeners, _traces.run)
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build as Build
     from workbench.compiler.builds.build import compile as compile
+    from workbench.compiler.builds.differences import differences as differences
     from workbench.compiler.builds.targets import targets as targets
     from workbench.compiler.errors import WorkbenchError as WorkbenchError
     from workbench.compiler.files.archive import load as load
@@ -83,6 +84,7 @@ _HOME = {
     "compare_timings": "compiler.report.timing_comparison",
     "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",
+    "differences": "compiler.builds.differences",
     "load": "compiler.files.archive",
     "minimise": "numerics.minimise.minimise",
     "open": "front",

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from workbench.cli_models import diff, report
 from workbench.cli_options import (
     Disable,
     Inputs,
@@ -22,7 +23,6 @@ from workbench.cli_options import (
     passes_of,
 )
 from workbench.cli_output import plain, print_json, print_table, rows_of, write, write_arrays
-from workbench.cli_report import report
 from workbench.cli_values import compare, inspect
 from workbench.knobs import OptionError, knobs
 
@@ -258,6 +258,7 @@ def bisect(
 app.command()(compare)
 app.command()(inspect)
 app.command()(report)
+app.command()(diff)
 
 
 @app.command(

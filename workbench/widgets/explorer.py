@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class PassExplorer(View):
         height: Height in pixels.
         theme: ``auto``, ``light`` or ``dark``.
         state: The `state` of an earlier view, to reopen it.
+        sides: For programs that no pass led to each other: a name for each, in place of "before" and "after".
     """
 
     step = traitlets.Int(0).tag(sync=True)
@@ -53,6 +55,7 @@ class PassExplorer(View):
         height: int = 720,
         theme: str = "auto",
         state: str = "",
+        sides: Sequence[str] = (),
     ) -> None:
         """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
@@ -60,6 +63,7 @@ class PassExplorer(View):
         self.scene = self.steps.scene
         self.title = title or self.scene.title
         self.target = str(target)
+        self.sides = list(sides)
         super().__init__(
             data=packed(self.columns()),
             step=self.steps.first_changed() if step is None else step,
@@ -76,6 +80,7 @@ class PassExplorer(View):
         return payload(self.scene) | {
             "title": self.title,
             "target": self.target,
+            "sides": self.sides,
             "steps": self.steps.overview(),
             "open": sorted(self.scene.default_open(self._budget)),
         }

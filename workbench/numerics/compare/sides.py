@@ -17,10 +17,11 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.record.alignment import How
 from workbench.compiler.run.reference import Interpreter
 from workbench.compiler.text.printing import names
 from workbench.numerics.capture.tensor_names import named_instructions, similar
-from workbench.numerics.compare.alignment import How, from_source, matched
+from workbench.numerics.compare.alignment import from_source, matched
 from workbench.numerics.compare.expected import is_computed
 from workbench.numerics.compare.references import ONNXRUNTIME, as_numbers, named_values
 from workbench.numerics.compare.torch_modules import is_module, module_results

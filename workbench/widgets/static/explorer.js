@@ -38,6 +38,8 @@ class ExplorerShell extends SceneShell {
     this.kept = null;
     /** The replacement of each removed instruction, by id. @type {Map<number, number>} */
     this.newOf = new Map();
+    /** The names of the two sides. @type {HTMLElement[]} */
+    this.captions = [];
     /** @type {number | undefined} */
     this.late = undefined;
     const nothing = new Live(this.scene, []), layout = this.layoutOf(null);
@@ -88,11 +90,12 @@ class ExplorerShell extends SceneShell {
   }
 
   body() {
-    /** @type {(name: string, pane: Pane) => HTMLElement} */
-    const half = (name, pane) => h("div", { class: `wb-half wb-${name}` }, h("div", { class: "wb-caption" }, name), pane.el);
+    this.captions = [h("div", { class: "wb-caption" }, "before"), h("div", { class: "wb-caption" }, "after")];
+    /** @type {(name: string, pane: Pane, caption: HTMLElement) => HTMLElement} */
+    const half = (name, pane, caption) => h("div", { class: `wb-half wb-${name}` }, caption, pane.el);
     return h("div", { class: "wb-body" },
       h("div", { class: "wb-main" },
-        h("div", { class: "wb-pair" }, half("before", this.before), half("after", this.after)),
+        h("div", { class: "wb-pair" }, half("before", this.before, this.captions[0]), half("after", this.after, this.captions[1])),
         h("div", { class: "wb-diffbar" }, h("strong", {}, "Text diff"), this.diffHead, h("span", { class: "wb-spring" }), button("Copy", "Copy the text diff", () => this.copy())),
         this.diff),
       h("div", { class: "wb-column" }, this.tabs.el, this.list, this.side));
@@ -166,6 +169,7 @@ class ExplorerShell extends SceneShell {
     /** @type {(order: number[], marks: [number, number][]) => Live} */
     const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
     this.detail = d;
+    this.data.sides?.slice(this.index, this.index + 2).forEach((name, k) => (this.captions[k].textContent = name));
     this.newOf = new Map(d.replaced);
     this.place(live(d.before, d.gone), live(d.after, d.come));
     for (const pane of this.panes) pane.resize();
@@ -297,7 +301,8 @@ class ExplorerShell extends SceneShell {
   showTab(name) {
     const d = this.detail;
     if (!d) return;
-    if (d.lowered?.length) this.tabs.show({ lowered: `Lowering ${d.lowered.length}` }, "lowered");
+    if (this.data.sides?.length) this.tabs.show({ edits: `Differences ${d.edits.length}` }, "edits");
+    else if (d.lowered?.length) this.tabs.show({ lowered: `Lowering ${d.lowered.length}` }, "lowered");
     else {
       this.tab = name;
       this.tabs.show({ edits: `Edits ${d.edits.length}`, misses: `Near misses ${d.misses.length}`, laws: "Laws" }, name);

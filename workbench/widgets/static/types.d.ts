@@ -34,7 +34,7 @@ interface SceneData {
   nodes: Nodes; strings: string[]; sources: Record<number, [string, string]>; modules: Record<number, string>;
 }
 interface GraphData extends SceneData { steps: number[][]; open: string[] }
-interface ExplorerData extends SceneData { steps: Step[]; target: string; open: string[]; details?: Detail[] }
+interface ExplorerData extends SceneData { steps: Step[]; target: string; sides?: string[]; open: string[]; details?: Detail[] }
 
 interface Chip { label: string; id: number; port: boolean }
 /** One version of an instruction. */
