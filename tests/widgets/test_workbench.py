@@ -140,6 +140,29 @@ def test_a_message_that_is_none_does_nothing(view: Workbench):
     assert view.status["doing"] == ""
 
 
+def test_a_program_of_nothing_opens_and_does_what_can_be_done():
+    view = Workbench(wb.Program(), settings={"target": "cpu"})
+    for action in ("compile", "run", "profile", "compare", "bisect"):
+        view.do(action)
+    assert view.title == "program"
+    assert "<!doctype html>" in view.to_html()
+
+
+def test_a_pane_that_cannot_be_shown_says_why(monkeypatch: pytest.MonkeyPatch):
+    view = Workbench(wb.compile(residual(1), "cpu"))
+    reason = "kernels are made for fixed lengths"
+    real = view.has
+
+    def refuse() -> None:
+        raise OperationError(reason)
+
+    monkeypatch.setattr(view.session, "kernels", refuse)
+    monkeypatch.setattr(view, "has", lambda: [*real(), *["kernels"][: "kernels" not in view._why]])
+    view.pane = "kernels"
+    assert view.status["why"] == {"kernels": reason}
+    assert "kernels" not in view.status["has"]
+
+
 def test_a_build_opens_with_its_own_target():
     build = wb.compile(residual(2), "cpu", precision="fp16")
     view = build.open()

@@ -23,6 +23,7 @@ from workbench.widgets.base_view import BaseView, embedded, packed
 from workbench.widgets.explorer import PassExplorer
 from workbench.widgets.graph_view import GraphView
 from workbench.widgets.kernel_view import KernelView
+from workbench.widgets.label import clipped
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.session import tables
 from workbench.widgets.session.session import ACTIONS, Session
@@ -111,11 +112,13 @@ class Workbench(_Parts):
         chosen = Settings.of({**given, **(settings or {})})
         subject = program.source if isinstance(program, Build) else program
         self.session = Session(subject, source=source, settings=chosen, build=build)
-        self.title = title or _title(subject)
+        self.title = title or clipped(subject.name) or "program"
         self.views: dict[str, BaseView] = {}
         self._links: dict[str, list[Any]] = {}
         self._shown: Build | None = None
         """The build that the views show."""
+        self._why: dict[str, str] = {}
+        """The reasons why panes of this build cannot be shown."""
         self._task: Task | None = None
         self._doing = ""
         super().__init__(
@@ -245,6 +248,7 @@ class Workbench(_Parts):
             for pane in list(self.views) if is_other else ["kernels"]:
                 self._drop(pane)
             self._shown = self.session.build
+            self._why = {}
             for name in TABLES:
                 setattr(self, f"{name}_data", self._table(name))
             self._show_choices()
@@ -279,7 +283,7 @@ class Workbench(_Parts):
             "target": target.name,
         }
         self.code = self.session.code()
-        self._say(stale=self.session.is_stale, has=self.has())
+        self._say(stale=self.session.is_stale, has=self.has(), why=self._why)
 
     def has(self) -> list[str]:
         """The panes that have something to show."""
@@ -292,7 +296,7 @@ class Workbench(_Parts):
             "memory": build is not None,
             "numbers": s.report is not None,
         }
-        return [pane for pane, is_there in found.items() if is_there]
+        return [pane for pane, is_there in found.items() if is_there and pane not in self._why]
 
     def _open_pane(self, _change: Any) -> None:
         """Make the view of the open pane, unless it is there or has nothing to show."""
@@ -302,7 +306,8 @@ class Workbench(_Parts):
         try:
             view = self.view(pane)
         except WorkbenchError as error:
-            self._say(error=str(error))
+            self._why[pane] = str(error)
+            self._say(has=self.has(), why=self._why)
             return
         with self.hold_sync():
             links = [
@@ -431,12 +436,6 @@ class Workbench(_Parts):
         from workbench.widgets.display import html_bundle  # noqa: PLC0415
 
         return html_bundle(super()._repr_mimebundle_(**kwargs), self.to_static(), self.summary())
-
-
-def _title(program: Any) -> str:
-    from workbench.widgets.rows import table_of  # noqa: PLC0415
-
-    return table_of(program).name or "program"
 
 
 def report_page(

@@ -99,7 +99,7 @@ interface KernelData { title: string; rows: Kernel[]; details?: KernelTexts[] }
 
 interface Settings { target: string; device: string; precision: string; off: string[]; order: number[]; seed: number; inputs: string }
 interface Choices { pipeline: { label: string; passes: { name: string; summary: string; on: boolean }[] }[]; devices: string[]; target: string }
-interface Status { doing: string; what: string; done: number; of: number; error: string; note: string; stale: boolean; has: string[] }
+interface Status { doing: string; what: string; done: number; of: number; error: string; note: string; stale: boolean; has: string[]; why?: Record<string, string> }
 interface FrameData {
   title: string; targets: { name: string; missing: string; what: string }[]; precisions: string[]; actions: string[]; shades: string[]; stored?: boolean;
 }

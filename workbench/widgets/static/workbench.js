@@ -156,7 +156,7 @@ class Frame extends Shell {
     this.note.replaceChildren(...(s.error ? [h("div", { class: "wb-failure", role: "alert" }, s.error)] : []), ...(stale ? [stale] : []), text);
     if (!busy) this.say(s.error || text);
     this.showTabs();
-    if (this.pane && !this.places[this.pane].hasChildNodes()) this.fill(this.pane);
+    if (this.pane && !this.drawn.has(this.pane)) this.fill(this.pane);
   }
 
   /** @param {string} pane */
@@ -187,7 +187,7 @@ class Frame extends Shell {
     const place = this.places[pane], data = this.model.get(pane + "_data"), old = this.drawn.get(pane);
     if (old && old.data === data && place.hasChildNodes()) return;
     if (!this.has(pane) || !filled(data)) {
-      if (!this.has(pane)) this.empty(pane, MISSING[pane] ?? "There is nothing to show yet.");
+      if (!this.has(pane)) this.empty(pane, this.state().why?.[pane] ?? MISSING[pane] ?? "There is nothing to show yet.");
       else if (!old) this.empty(pane, "Loading");
       return;
     }
