@@ -24,7 +24,7 @@ class PassExplorer(View):
     Args:
         recording: The recording.
         step: The step to show first; by default the first that changed something.
-        overlay: Numbers by instruction id, shown as colours.
+        overlay: Numbers by instruction or node of the model, shown as colours: a mapping, Series or table.
         title: The name of what was compiled; by default the program's.
         target: The target.
         height: Height in pixels.
@@ -67,7 +67,7 @@ class PassExplorer(View):
         super().__init__(
             data=packed(self.columns()),
             step=self.steps.first_changed() if step is None else step,
-            overlay=overlay_of(overlay),
+            overlay=overlay_of(overlay, self.scene.versions),
             height=height,
             theme=theme,
             state=state,

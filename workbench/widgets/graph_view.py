@@ -44,7 +44,7 @@ class View(BaseView):
 
     @traitlets.validate("overlay")
     def _check_overlay(self, proposal: Any) -> dict[str, Any]:
-        return overlay_of(proposal["value"])
+        return overlay_of(proposal["value"], self.scene.versions)
 
     def open_groups(self) -> set[str]:
         """The keys of the open groups."""
@@ -68,7 +68,7 @@ class GraphView(View):
     Args:
         program_or_module: The program or module.
         highlight: Ids or instructions to mark.
-        overlay: Numbers by instruction id, shown as colours.
+        overlay: Numbers by instruction or node of the model, shown as colours: a mapping, Series or table.
         height: Height in pixels.
         theme: ``auto``, ``light`` or ``dark``.
         state: The `state` of an earlier view, to reopen it.
@@ -94,7 +94,7 @@ class GraphView(View):
         super().__init__(
             data=packed(self.columns()),
             highlight=ids_of(highlight),
-            overlay=overlay_of(overlay),
+            overlay=overlay_of(overlay, self.scene.versions),
             height=height,
             theme=theme,
             state=state,
