@@ -80,6 +80,23 @@ def test_without_a_kernel_it_shows_all_and_changes_nothing(view: Workbench, show
     assert "runs no kernels" in shown.page.locator(".wb-empty:visible").inner_text()
 
 
+def test_a_link_opens_on_the_finding(view: Workbench, show: Show):
+    shown = show(view)
+    tab(shown, "memory")
+    row = shown.page.locator(".wb-tablepane:visible tbody tr").nth(3)
+    row.click()
+    shown.page.get_by_role("button", name="Copy a link to what is shown").click()
+    link = shown.page.url.partition("#")[2]
+    again = Workbench(wb.compile(residual(2), "cpu"), state=link)
+    assert (again.pane, again.selected) == ("memory", int(row.get_attribute("data-id")))
+    tab(shown, "graph")
+    shown.page.evaluate("hash => { location.hash = hash; }", f"p=passes&s={again.selected}&pk=1")
+    shown.page.locator(".wb-explorer .wb-canvas").first.wait_for(state="visible")
+    assert (shown.trait("passes_step"), shown.trait("selected")) == (1, again.selected)
+    shown.page.evaluate("() => { location.hash = 'p=nothing&s=x&zz=1'; }")
+    assert shown.trait("selected") == again.selected
+
+
 @pytest.mark.parametrize(("width", "dark"), [(700, False), (1000, True), (1600, False)])
 def test_it_fits_its_page(view: Workbench, show: Show, pictures: Path, width: int, dark: bool):
     shown = show(view, width=width, dark=dark)

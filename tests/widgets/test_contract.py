@@ -117,10 +117,11 @@ def filled(view: Any) -> dict[str, Any]:
     values = dict(VALUES)
     for name in view._remembered:
         trait = view.traits()[name]
+        form = name.rpartition("_")[2]  # a pane's trait has the form of the view's own
         if isinstance(trait, traitlets.Enum):
             values[name] = trait.values[-1]
-        elif name not in values:
-            values[name] = 9 if name == "selected" else 2
+        else:
+            values[name] = VALUES.get(form, 9 if form == "selected" else 2)
     return {name: values[name] for name in view._remembered}
 
 

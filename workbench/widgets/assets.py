@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from workbench.widgets import palette
+from workbench.widgets.state import LETTERS
 
 STATIC = Path(__file__).parent / "static"
 _ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
@@ -103,4 +104,5 @@ def _palette() -> dict[str, object]:
         "addedDark": palette.ADDED_DARK,
         "removedDark": palette.REMOVED_DARK,
         "changedDark": palette.CHANGED_DARK,
+        "letters": LETTERS,
     }

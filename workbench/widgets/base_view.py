@@ -99,6 +99,10 @@ class BaseView(anywidget.AnyWidget):
                 raise ValueError(f"state {state!r}: {name} is {value!r}, expected one of {choices}")
         return state
 
+    def _fresh(self, name: str) -> Any:
+        """The value of a trait that a state does not mention."""
+        return self.traits()[name].default_value
+
     def _write_state(self, _change: Any) -> None:
         self.state = write_state({name: getattr(self, name) for name in self._remembered})
 
@@ -106,8 +110,7 @@ class BaseView(anywidget.AnyWidget):
         values = read_state(change["new"])
         with self.hold_trait_notifications():
             for name in self._remembered:
-                default = self.traits()[name].default_value
-                setattr(self, name, values.get(name, default))
+                setattr(self, name, values[name] if name in values else self._fresh(name))
         self._write_state(
             None
         )  # normalise: a value may have been out of range, or unknown to this view

@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
 
-_LETTERS = {"selected": "s", "step": "k", "edit": "e", "expanded": "o", "camera": "c", "theme": "t",
-            "kernel": "n", "tab": "b", "pane": "p", "shade": "h"}  # fmt: skip
+LETTERS = {
+    "selected": "s", "step": "k", "edit": "e", "expanded": "o", "camera": "c", "theme": "t", "kernel": "n",
+    "tab": "b", "pane": "p", "shade": "h", "graph_expanded": "go", "graph_camera": "gc", "passes_step": "pk",
+    "passes_edit": "pe", "passes_expanded": "po", "passes_camera": "pc", "kernels_kernel": "kn",
+    "kernels_tab": "kb",
+}  # fmt: skip
+"""The keys of a state by trait; a pane's trait has the form of the view's own."""
 _NUMBERS = {"selected", "step", "edit", "kernel"}
 _REAL = r"-?[0-9]+(?:\.[0-9]+)?"
 _FORMS = {"camera": (re.compile(f"{_REAL},{_REAL},{_REAL}"), "left, top and zoom")} | dict.fromkeys(
@@ -17,14 +22,19 @@ _FORMS = {"camera": (re.compile(f"{_REAL},{_REAL},{_REAL}"), "left, top and zoom
 _FRESH = {"theme": "auto", "tab": "source", "kernel": 0, "pane": "graph"}
 
 
+def _form(name: str) -> str:
+    """The trait of a view whose form a trait has: ``step`` for ``passes_step``."""
+    return name.rpartition("_")[2]
+
+
 def write_state(values: Mapping[str, Any]) -> str:
     """``s=31&o=layer1,layer2``: the traits that differ from a fresh view's, in a fixed order."""
     found: dict[str, str] = {}
-    for name, letter in _LETTERS.items():
+    for name, letter in LETTERS.items():
         value = values.get(name)
-        if value is None or value == "" or value == _FRESH.get(name):
+        if value is None or value == "" or value == _FRESH.get(_form(name)):
             continue
-        if name == "expanded":
+        if _form(name) == "expanded":
             value = "|".join(key.replace("%", "%25").replace("|", "%7C") for key in sorted(value))
         found[letter] = str(value)
     return urlencode(found, safe=",/|@#")
@@ -36,18 +46,18 @@ def read_state(state: str) -> dict[str, Any]:
     Raises:
         ValueError: The string was not written by `write_state`.
     """
-    names = {letter: name for name, letter in _LETTERS.items()}
+    names = {letter: name for name, letter in LETTERS.items()}
     found: dict[str, Any] = {}
     for letter, text in parse_qsl(state, keep_blank_values=True, strict_parsing=bool(state)):
         if letter not in names:
             raise ValueError(f"state {state!r}: unknown key {letter!r}")
         name = names[letter]
-        form, words = _FORMS.get(name, (None, ""))
+        form, words = _FORMS.get(_form(name), (None, ""))
         if form and not form.fullmatch(text):
             raise ValueError(f"state {state!r}: {name} is {text!r}, expected {words}")
-        if name in _NUMBERS:
+        if _form(name) in _NUMBERS:
             found[name] = int(text)
-        elif name == "expanded":
+        elif _form(name) == "expanded":
             found[name] = [unquote(key) for key in text.split("|") if key]
         else:
             found[name] = text

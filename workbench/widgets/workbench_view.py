@@ -30,6 +30,7 @@ from workbench.widgets.session.session import ACTIONS, Session
 from workbench.widgets.session.settings import PRECISIONS, Settings, switches
 from workbench.widgets.session.shading import SHADES, shading
 from workbench.widgets.session.task import Stopped, Task, in_kernel
+from workbench.widgets.state import LETTERS
 
 VIEWS: dict[str, type[BaseView]] = {
     "graph": GraphView,
@@ -53,7 +54,15 @@ def _trait(default: Any = None) -> Any:
     return traitlets.Any(default).tag(sync=True)
 
 
-_PARTS = {f"{pane}_{name}": _trait() for pane, view in VIEWS.items() for name in _own(view)}
+def _part(view: type[BaseView], name: str) -> Any:
+    """The trait of a pane that stands for one of its view's; None until the view is there."""
+    trait = view.class_traits()[name]
+    if isinstance(trait, traitlets.Enum):
+        return traitlets.Enum(trait.values, default_value=None, allow_none=True).tag(sync=True)
+    return _trait()
+
+
+_PARTS = {f"{p}_{name}": _part(view, name) for p, view in VIEWS.items() for name in _own(view)}
 _Parts: Any = type("_Parts", (BaseView,), _PARTS)
 
 
@@ -91,7 +100,7 @@ class Workbench(_Parts):
     code = traitlets.Unicode("").tag(sync=True)
     """The Python that does the same."""
 
-    _remembered = ("selected", "pane", "shade", "theme")
+    _remembered = ("selected", "pane", "shade", "theme", *(n for n in LETTERS if n in _PARTS))
     _esm = assets.module("workbench.js")
     _css = assets.style()
 
@@ -309,11 +318,19 @@ class Workbench(_Parts):
             self._why[pane] = str(error)
             self._say(has=self.has(), why=self._why)
             return
+        own = {name: f"{pane}_{name}" for name in _own(VIEWS[pane])}
+        for name, ours in own.items():
+            if ours in self._remembered and (wanted := getattr(self, ours)) is not None:
+                setattr(view, name, wanted)
         with self.hold_sync():
-            links = [
-                traitlets.link((view, n), (self, f"{pane}_{n}")) for n in _own(VIEWS[pane])[::-1]
-            ]
+            links = [traitlets.link((view, n), (self, ours)) for n, ours in own.items()]
             self._links.setdefault(pane, []).extend(links)
+
+    def _fresh(self, name: str) -> Any:
+        """None for a pane whose view is not made yet: it then decides by itself."""
+        pane, _, own = name.partition("_")
+        view = self.views.get(pane) if own else self
+        return None if view is None else view.traits()[own or name].default_value
 
     def view(self, pane: str) -> BaseView:
         """The view of a pane; it is made when it is first asked for."""

@@ -79,7 +79,7 @@ class ExplorerShell extends SceneShell {
       h("div", { class: "wb-bar" },
         h("strong", { class: "wb-title" }, data.title || "program"), data.target ? h("span", { class: "wb-soft" }, "→ " + data.target) : null,
         h("span", { class: "wb-spring" }), this.searchBox(), button("⤢", "Show everything (0)", () => this.after.fitAll()),
-        this.themeButton(), this.saveButton(this.after, "Save the graph after the pass as PNG")),
+        this.linkButton(), this.themeButton(), this.saveButton(this.after, "Save the graph after the pass as PNG")),
       h("div", { class: "wb-bar wb-steps", role: "toolbar", "aria-label": "Passes" },
         button("◀", "Previous pass that changed something (r)", () => this.skip(-1)),
         button("▶", "Next pass that changed something (f)", () => this.skip(1)),

@@ -40,7 +40,7 @@ class GraphShell extends SceneShell {
         h("span", { class: "wb-spring" }), this.searchBox(),
         label.length ? button("Open all", "Open all groups", () => this.openOnly(key)) : null,
         label.length ? button("Close all", "Close all groups", () => this.openOnly([])) : null,
-        button("⤢", "Show everything (0)", () => pane.fitAll()), this.themeButton(), this.saveButton(pane, "Save as PNG")),
+        button("⤢", "Show everything (0)", () => pane.fitAll()), this.linkButton(), this.themeButton(), this.saveButton(pane, "Save as PNG")),
       h("div", { class: "wb-body" }, pane.el, this.side), this.legendEl, this.status);
     this.root.addEventListener("keydown", (e) => {
       if (isPlainKey(e) && this.key(e)) e.preventDefault();

@@ -2,6 +2,7 @@
 
 declare const PALETTE: {
   families: Record<string, string>; words: Record<string, string>; scales: Record<string, string[]>; glyphs: Record<Mark, string>;
+  letters: Record<string, string>;
   added: string; removed: string; changed: string; addedDark: string; removedDark: string; changedDark: string;
 };
 

@@ -96,14 +96,14 @@ class Frame extends Shell {
     this.settle(!this.stored && (el.clientWidth || NARROW) >= NARROW);
     this.showSettings();
     this.showStatus();
-    this.open(model.get("pane") ?? "graph", false);
+    this.open(model.get("pane") in LABELS ? model.get("pane") : "graph", false);
   }
 
   build() {
     this.root.append(
       h("div", { class: "wb-bar wb-actions", role: "toolbar", "aria-label": "Workbench" },
         this.toggle, h("strong", { class: "wb-title" }, this.data.title), Object.values(this.buttons), this.stopper,
-        h("span", { class: "wb-spring" }), this.shade, button("Copy as code", "Copy the Python that does the same", () => this.copy()), this.themeButton()),
+        h("span", { class: "wb-spring" }), this.shade, button("Copy as code", "Copy the Python that does the same", () => this.copy()), this.linkButton(), this.themeButton()),
       this.bar, this.note,
       h("div", { class: "wb-body" }, this.side,
         h("div", { class: "wb-main" }, this.tabs.el, ...Object.values(this.places))),
