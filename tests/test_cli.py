@@ -204,6 +204,21 @@ def test_compare_says_what_is_wrong_by_text_and_exit_code(model, tmp_path, capsy
     assert page.read_text().startswith("<!")
 
 
+def test_a_compare_that_is_stopped_prints_what_it_has(model, capsys, monkeypatch):
+    from workbench.numerics.compare import measure
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure, "compare_arrays", stop)
+    assert call("compare", model, "--target", "cpu") == 130
+    text = capsys.readouterr().out.splitlines()
+    assert text[0].startswith("incomplete, the comparison was stopped; 0 values compared")
+    assert text[1] == "not compared: 2: the comparison was stopped"
+    assert call("compare", model, "--target", "cpu", "--json") == 130
+    assert not json.loads(capsys.readouterr().out)["complete"]
+
+
 def test_compare_as_json_keeps_all_digits(model, capsys):
     facts = json.loads(printed(capsys, "compare", model, "--json", "--target", "cpu"))
     assert facts["passed"]
