@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.shape import Shape as Shape
     from workbench.compiler.laws.check import check_rule as check_rule
     from workbench.compiler.onnx import parse_onnx as parse_onnx
+    from workbench.compiler.onnx.write import to_onnx as to_onnx
     from workbench.compiler.ops.custom import operation as operation
     from workbench.compiler.passes.base import Pass as Pass
     from workbench.compiler.passes.base import Pipeline as Pipeline
@@ -101,6 +102,7 @@ _HOME = {
     "search_precision": "numerics.precision.precision_search",
     "sensitivity": "numerics.precision.sensitivity",
     "targets": "compiler.builds.targets",
+    "to_onnx": "compiler.onnx.write",
 }
 
 provide(
