@@ -27,7 +27,7 @@ def test_each_answer_is_there(opened: Notebook):
     assert "fuse_attention(attn_enabled=True)" in opened.text("pipelines = wb.pipelines()")
     assert "find_div_const" in opened.text("would_change")
     assert "→" in opened.text("edits=1")
-    assert "fused_reduce #" in opened.text("why_not(")
+    assert "fused_reduce @" in opened.text("why_not(")
     assert "the law holds" in opened.text("check_rule(find_relu)")
     assert "FAILED" in opened.text("check_rule(find_sub)")
     assert "by find_sub" in opened.text("class Wrong")

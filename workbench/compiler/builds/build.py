@@ -115,7 +115,7 @@ class Build:
         """
         from workbench.compiler.builds.why_not import why_not  # noqa: PLC0415
 
-        return why_not(self, a, b)
+        return why_not(self, a, b).text
 
     def memory(self) -> MemoryPlan:
         """The memory of the compiled program: the lifetime of each buffer and its offset in an arena."""
