@@ -18,6 +18,7 @@ STATIC = Path(__file__).parent / "static"
 _ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
 _IMPORT = re.compile(r'import (\{ \w+(?:, \w+)* \}) from "\./(\w+)\.js";\n')
 _EXPORT = re.compile(r"\nexport (?:default )?(\{ \w+(?:, \w+)* \});\n\Z")
+_ASIDES = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n", re.MULTILINE)
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -68,7 +69,12 @@ def script(name: str) -> str:
         name: The view's file without ``.js``, e.g. ``graph_view``.
     """
     colors = json.dumps(_palette(), ensure_ascii=False, separators=(",", ":"))
-    return f"const PALETTE={colors};\n{joined(STATIC, name)}"
+    return f"const PALETTE={colors};\n{without_comments(joined(STATIC, name))}"
+
+
+def without_comments(script: str) -> str:
+    """A script without the comments that have lines of their own; none of its strings may span lines."""
+    return _ASIDES.sub("", script)
 
 
 @cache
@@ -102,4 +108,7 @@ def _palette() -> dict[str, object]:
         "addedDark": palette.ADDED_DARK,
         "removedDark": palette.REMOVED_DARK,
         "changedDark": palette.CHANGED_DARK,
+        "selected": palette.SELECTED,
+        "selectedDark": palette.SELECTED_DARK,
+        "found": palette.FOUND,
     }

@@ -85,7 +85,7 @@ class BaseView(anywidget.AnyWidget):
         values = read_state(change["new"])
         with self.hold_trait_notifications():
             for name in self._remembered:
-                default = self.traits()[name].default_value
+                default = self.traits()[name].default(self)
                 setattr(self, name, values.get(name, default))
         self._write_state(
             None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import traitlets
 
 from workbench.widgets import assets
 from workbench.widgets.base_view import packed
-from workbench.widgets.graph_view import View
+from workbench.widgets.facts import facts_of, told
+from workbench.widgets.graph_view import PAGE_TRAITS, View
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.payload import payload
+from workbench.widgets.query import find_ids
 from workbench.widgets.steps import Steps
 
 _WORDS = ("added", "removed", "changed")
@@ -38,7 +41,7 @@ class PassExplorer(View):
     detail = traitlets.Bytes().tag(sync=True)
 
     _budget = 600
-    _remembered = ("selected", "step", "edit", "expanded", "camera", "theme")
+    _remembered = (*View._remembered, "step", "edit")
     _esm = assets.module("explorer.js")
     _css = assets.style()
 
@@ -88,6 +91,26 @@ class PassExplorer(View):
         if self.steps.steps:
             self.detail = packed(self.steps.detail(self.step))
 
+    def _versions(self) -> list[int]:
+        """Those after the current step."""
+        return self.scene.steps[self.steps.at(self.step)[1]]
+
+    def find(self, query: str) -> list[int]:
+        """Find instructions after the current pass, then among those that it removed."""
+        known = replace(self._known(), **told(self.steps.steps, self.step))
+        before, after = (
+            find_ids(query, facts_of(self.scene, self.scene.steps[state]), replace(known, marks=m))
+            for state, m in zip(self.steps.at(self.step), self._marks(), strict=True)
+        )
+        there = {self.scene.versions[v].id for v in self._versions()}
+        return [*after, *(id for id in before if id not in there)]
+
+    def _marks(self) -> list[dict[int, str]]:
+        """The marks before and after the current step, by id, in words."""
+        if not self.steps.steps:
+            return [{}, {}]
+        return [{id: _WORDS[m] for id, m in marks.items()} for marks in self.steps.marks(self.step)]
+
     def to_svg(self, *, all_nodes: bool = True) -> str:
         """The graphs before and after the current pass, side by side, with changes marked."""
         from workbench.widgets.svg import beside, svg  # noqa: PLC0415
@@ -95,9 +118,9 @@ class PassExplorer(View):
         states = self.steps.at(self.step)
         pictures = [
             svg(self.scene, self.open_groups(), step=state, theme=self.theme, selected=self.selected,
-                marks={id: _WORDS[m] for id, m in marks.items()}, overlay=self.overlay,
-                limit=None if all_nodes else 250)
-            for state, marks in zip(states, self.steps.marks(self.step), strict=True)
+                marks=marks, overlay=self.overlay,
+                limit=None if all_nodes else 250, shown=self.slots_shown())
+            for state, marks in zip(states, self._marks(), strict=True)
         ]  # fmt: skip
         return beside(pictures, self.summary())
 
@@ -105,17 +128,7 @@ class PassExplorer(View):
         """One offline page with all steps of this view; written to ``path`` if given."""
         from workbench.widgets.page import page  # noqa: PLC0415
 
-        names = (
-            "selected",
-            "highlight",
-            "expanded",
-            "overlay",
-            "theme",
-            "height",
-            "camera",
-            "step",
-            "edit",
-        )
+        names = (*PAGE_TRAITS, "step", "edit")
         details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
         values = {name: getattr(self, name) for name in names}
         values["data"] = self.columns() | {"details": details}
@@ -128,7 +141,8 @@ class PassExplorer(View):
         """The graph after the current pass in Graphviz's language."""
         from workbench.widgets.dot import dot  # noqa: PLC0415
 
-        return dot(self.scene, self.open_groups(), self.steps.at(self.step)[1])
+        after = self.steps.at(self.step)[1]
+        return dot(self.scene, self.open_groups(), after, self.slots_shown())
 
     def to_graphviz(self) -> Any:
         """The graph after the current pass as a `graphviz.Source`."""
