@@ -77,7 +77,7 @@ def test_without_a_kernel_it_shows_all_and_changes_nothing(view: Workbench, show
     actions = shown.page.locator(".wb-action")
     assert [b.is_disabled() for b in actions.all()] == [True] * 5
     tab(shown, "kernels")
-    assert "runs no kernels" in shown.page.locator(".wb-empty:visible").inner_text()
+    assert "runs no kernels" in shown.page.locator(".wb-absence:visible").inner_text()
 
 
 def test_a_link_opens_on_the_finding(view: Workbench, show: Show):

@@ -20,6 +20,7 @@ _ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
 _NAME = r"\w+(?: as \w+)?"
 _IMPORT = re.compile(rf'import (\{{ {_NAME}(?:, {_NAME})* \}}) from "\./(\w+)\.js";\n')
 _EXPORT = re.compile(r"\nexport (?:default )?(\{ \w+(?:, \w+)* \});\n\Z")
+_ASIDES = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n", re.MULTILINE)
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -70,7 +71,12 @@ def script(name: str) -> str:
         name: The view's file without ``.js``, e.g. ``graph_view``.
     """
     colors = json.dumps(_palette(), ensure_ascii=False, separators=(",", ":"))
-    return f"const PALETTE={colors};\n{joined(STATIC, name)}"
+    return f"const PALETTE={colors};\n{without_comments(joined(STATIC, name))}"
+
+
+def without_comments(script: str) -> str:
+    """A script without the comments that have lines of their own; none of its strings may span lines."""
+    return _ASIDES.sub("", script)
 
 
 @cache
@@ -105,4 +111,7 @@ def _palette() -> dict[str, object]:
         "removedDark": palette.REMOVED_DARK,
         "changedDark": palette.CHANGED_DARK,
         "letters": LETTERS,
+        "selected": palette.SELECTED,
+        "selectedDark": palette.SELECTED_DARK,
+        "found": palette.FOUND,
     }

@@ -101,7 +101,7 @@ class BaseView(anywidget.AnyWidget):
 
     def _fresh(self, name: str) -> Any:
         """The value of a trait that a state does not mention."""
-        return self.traits()[name].default_value
+        return self.traits()[name].default(self)
 
     def _write_state(self, _change: Any) -> None:
         self.state = write_state({name: getattr(self, name) for name in self._remembered})

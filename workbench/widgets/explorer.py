@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import traitlets
 
 from workbench.widgets import assets
 from workbench.widgets.base_view import packed
-from workbench.widgets.graph_view import View
+from workbench.widgets.facts import facts_of, told
+from workbench.widgets.graph_view import PAGE_TRAITS, View
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.payload import payload
+from workbench.widgets.query import find_ids
 from workbench.widgets.steps import Steps
 
 _WORDS = ("added", "removed", "changed")
@@ -40,7 +43,7 @@ class PassExplorer(View):
     detail = traitlets.Bytes().tag(sync=True)
 
     _budget = 600
-    _remembered = ("selected", "step", "edit", "expanded", "camera", "theme")
+    _remembered = (*View._remembered, "step", "edit")
     _esm = assets.module("explorer.js")
     _css = assets.style()
 
@@ -98,6 +101,26 @@ class PassExplorer(View):
         if self.steps.steps:
             self.detail = packed(self.steps.detail(self.step))
 
+    def _versions(self) -> list[int]:
+        """Those after the current step."""
+        return self.scene.steps[self.steps.at(self.step)[1]]
+
+    def find(self, query: str) -> list[int]:
+        """Find instructions after the current pass, then among those that it removed."""
+        known = replace(self._known(), **told(self.steps.steps, self.step))
+        before, after = (
+            find_ids(query, facts_of(self.scene, self.scene.steps[state]), replace(known, marks=m))
+            for state, m in zip(self.steps.at(self.step), self._marks(), strict=True)
+        )
+        there = {self.scene.versions[v].id for v in self._versions()}
+        return [*after, *(id for id in before if id not in there)]
+
+    def _marks(self) -> list[dict[int, str]]:
+        """The marks before and after the current step, by id, in words."""
+        if not self.steps.steps:
+            return [{}, {}]
+        return [{id: _WORDS[m] for id, m in marks.items()} for marks in self.steps.marks(self.step)]
+
     def to_svg(self, *, all_nodes: bool = True) -> str:
         """The graphs before and after the current pass, side by side, with changes marked."""
         from workbench.widgets.svg import beside, svg  # noqa: PLC0415
@@ -105,9 +128,9 @@ class PassExplorer(View):
         states = self.steps.at(self.step)
         pictures = [
             svg(self.scene, self.open_groups(), step=state, theme=self.theme, selected=self.selected,
-                marks={id: _WORDS[m] for id, m in marks.items()}, overlay=self.overlay,
-                limit=None if all_nodes else 250)
-            for state, marks in zip(states, self.steps.marks(self.step), strict=True)
+                marks=marks, overlay=self.overlay,
+                limit=None if all_nodes else 250, shown=self.slots_shown())
+            for state, marks in zip(states, self._marks(), strict=True)
         ]  # fmt: skip
         return beside(pictures, self.summary())
 
@@ -115,17 +138,7 @@ class PassExplorer(View):
         """One offline page with all steps of this view; written to ``path`` if given."""
         from workbench.widgets.page import page  # noqa: PLC0415
 
-        names = (
-            "selected",
-            "highlight",
-            "expanded",
-            "overlay",
-            "theme",
-            "height",
-            "camera",
-            "step",
-            "edit",
-        )
+        names = (*PAGE_TRAITS, "step", "edit")
         values = {name: getattr(self, name) for name in names} | {"data": self.page_data()}
         text = page("explorer.js", values, self.title or "passes", self.summary())
         if path is not None:
@@ -136,7 +149,8 @@ class PassExplorer(View):
         """The graph after the current pass in Graphviz's language."""
         from workbench.widgets.dot import dot  # noqa: PLC0415
 
-        return dot(self.scene, self.open_groups(), self.steps.at(self.step)[1])
+        after = self.steps.at(self.step)[1]
+        return dot(self.scene, self.open_groups(), after, self.slots_shown())
 
     def to_graphviz(self) -> Any:
         """The graph after the current pass as a `graphviz.Source`."""

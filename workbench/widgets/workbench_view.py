@@ -330,7 +330,7 @@ class Workbench(_Parts):
         """None for a pane whose view is not made yet: it then decides by itself."""
         pane, _, own = name.partition("_")
         view = self.views.get(pane) if own else self
-        return None if view is None else view.traits()[own or name].default_value
+        return None if view is None else view.traits()[own or name].default(view)
 
     def view(self, pane: str) -> BaseView:
         """The view of a pane; it is made when it is first asked for."""

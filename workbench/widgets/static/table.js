@@ -134,7 +134,7 @@ class Table {
       const part = most[k] ? (100 * (Number(value) || 0)) / most[k] : 0;
       const style = part ? `background: linear-gradient(90deg, var(--wb-share) ${part}%, transparent 0)` : undefined;
       const wrong = c.kind === "error" && known(c.tolerance) && (typeof value === "string" || value > c.tolerance);
-      return h("td", { class: `wb-c-${c.kind}${wrong ? " wb-wrong" : ""}`, title: c.kind === "wide" ? text : undefined, style }, wrong ? "! " + text : text);
+      return h("td", { class: `wb-c-${c.kind}${wrong ? " wb-beyond" : ""}`, title: c.kind === "wide" ? text : undefined, style }, wrong ? "! " + text : text);
     });
     return h("tr", { tabIndex: -1, "data-id": row.id, onclick: () => this.choose(row.id) }, cells);
   }

@@ -214,7 +214,7 @@ class Frame extends Shell {
   empty(pane, words) {
     this.drawn.get(pane)?.end?.();
     this.drawn.delete(pane);
-    this.places[pane].replaceChildren(h("div", { class: "wb-empty" }, words));
+    this.places[pane].replaceChildren(h("div", { class: "wb-absence" }, words));
   }
 
   /** A row was clicked. @param {number} id */
