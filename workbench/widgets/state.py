@@ -12,8 +12,8 @@ LETTERS = {
     "tab": "b", "query": "q", "only": "i", "hidden": "h", "pane": "p", "shade": "a",
     "graph_expanded": "go", "graph_camera": "gc", "graph_query": "gq", "graph_only": "gi",
     "graph_hidden": "gh", "passes_step": "pk", "passes_edit": "pe", "passes_expanded": "po",
-    "passes_camera": "pc", "passes_query": "pq", "passes_only": "pi", "passes_hidden": "ph", "kernels_kernel": "kn",
-    "kernels_tab": "kb",
+    "passes_camera": "pc", "passes_query": "pq", "passes_only": "pi", "passes_hidden": "ph",
+    "kernels_kernel": "kn", "kernels_tab": "kb",
 }  # fmt: skip
 """The keys of a state by trait; a pane's trait has the form of the view's own."""
 _NUMBERS = {"selected", "step", "edit", "kernel"}

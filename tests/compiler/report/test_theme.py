@@ -33,6 +33,16 @@ def test_in_a_notebook_the_page_shines_through_and_the_ink_is_read_on_both(plan)
 
 
 @pytest.mark.usefixtures("notebook")
+def test_what_a_first_figure_sets_for_the_notebook_stays():
+    was = plt.isinteractive()
+    try:
+        theme.on_any_page(lambda: plt.rcParams.update(interactive=not was))()
+        assert plt.isinteractive() is not was
+    finally:
+        plt.rcParams["interactive"] = was
+
+
+@pytest.mark.usefixtures("notebook")
 def test_given_axes_and_chosen_styles_keep_their_colours(plan):
     _, own = plt.subplots()
     assert plan.plot(own) is own

@@ -34,8 +34,14 @@ def on_any_page(plot: Callable[P, T]) -> Callable[P, T]:
         styled = any(params[k] != rcParamsDefault[k] for k in (*_GROUND, *_LINES))
         if given or styled or not _in_notebook():
             return plot(*args, **kwargs)
-        with plt.rc_context(dict.fromkeys(_GROUND, "none") | dict.fromkeys(_LINES, INK)):
+        theme = dict.fromkeys(_GROUND, "none") | dict.fromkeys(_LINES, INK)
+        before = {name: params[name] for name in theme}
+        # Not rc_context: it also takes back what the first figure of a notebook sets, that figures are shown.
+        params.update(theme)
+        try:
             return plot(*args, **kwargs)
+        finally:
+            params.update(before)
 
     return drawn
 
