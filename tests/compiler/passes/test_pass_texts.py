@@ -65,7 +65,7 @@ class Case:
             run_pass(pass_named(self.pass_name, **_options(self.pass_name, self.options)), program)
         validate(program)
         laws = dict.fromkeys(e.law for s in recording.steps for e in s.edits)
-        missed = dict.fromkeys(m.reason for m in recording.near_misses())
+        missed = dict.fromkeys(m.reason for s in recording for m in s.recorded_misses)
         lines = [f"# {self.title}"]
         lines += [f"options: {self.options}"] if self.options else []
         lines += ["before:", self.before.strip("\n"), "after:", str(program).strip("\n"), "laws:"]

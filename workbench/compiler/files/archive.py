@@ -392,10 +392,15 @@ def _step(step: Step, pool: _Literals) -> Json:
         "sizes": [step.size_before, step.size_after],
         "seconds": step.seconds,
         "error": step.error,
-        "near_misses": [m._asdict() for m in step.near_misses],
+        "near_misses": [_miss(m) for m in step.recorded_misses],
         "edits": [_edit(e, pool) for e in step.edits],
         **({} if step.lowered is None else {"lowered": asdict(step.lowered)}),
     }
+
+
+def _miss(miss: NearMiss) -> Json:
+    """A near miss as it was recorded: by id, without the printed name."""
+    return {key: value for key, value in miss._asdict().items() if key != "at"}
 
 
 def _edit(edit: Edit, pool: _Literals) -> Json:
@@ -439,7 +444,7 @@ def _read_recording(body: Json, literals: list[Argument]) -> Recording:
         before, step_after = value["sizes"]
         step = Step(recording, None, value["name"], before)
         step.size_after, step.seconds, step.error = step_after, value["seconds"], value["error"]
-        step.near_misses = [NearMiss(**m) for m in value["near_misses"]]
+        step.recorded_misses = [NearMiss(**m) for m in value["near_misses"]]
         step.made = [_read_edit(e, literals) for e in value["edits"]]
         step.lowered = _read_lowered(value["lowered"]) if "lowered" in value else None
         recording.restore(start, step)

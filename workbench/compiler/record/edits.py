@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.compiler.ir.listener import PassLike, RuleLike
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row
+from workbench.compiler.text.naming import ids_in, resolved
 
 if TYPE_CHECKING:
     from workbench.compiler.record.lowered import Lowered
@@ -50,6 +51,8 @@ class NearMiss(NamedTuple):
     reason: str
     file: str
     line: int
+    at: str = ""
+    """The printed name of the instruction at this step."""
 
 
 class Step:
@@ -80,7 +83,21 @@ class Step:
 
     @cached_property
     def near_misses(self) -> list[NearMiss]:
-        """The places where a rule of the pass matched but declined, each once."""
+        """The places where a rule of the pass matched but declined, each once, in printed names."""
+        return [
+            m._replace(reason=self.named(m.reason), at=self.named(f"#{m.instruction}"))
+            for m in self.recorded_misses
+        ]
+
+    def named(self, text: str) -> str:
+        """A recorded text with printed names in place of ids: those before the pass, or else after it."""
+        if not ids_in(text):
+            return text
+        return resolved(text, *map(self.recording.names_after, (self.index - 1, self.index)))
+
+    @cached_property
+    def recorded_misses(self) -> list[NearMiss]:
+        """The near misses as they were recorded: their reasons name instructions by id."""
         return [
             NearMiss(r.name, r.law, id, reason, r.file, r.line)
             for r, id, reason in dict.fromkeys(self.missed)

@@ -16,6 +16,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, row_of, rows_of
 from workbench.compiler.record.edits import Edit, NearMiss, Step
 from workbench.compiler.record.lineage import Lineage, Relations
+from workbench.compiler.text.printing import row_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -65,6 +66,7 @@ class Recording(Listener):
         self._now = dict(self.start.instructions)
         self._heard: list[tuple[Step, _Entry]] = []
         self._programs: dict[int, Program] = {}
+        self._names: dict[int, dict[int, str]] = {}
         self.undone: list[tuple[Step, Edit]] = []
         """Undone edits, the first one to redo last; a new edit clears them."""
         self._step: Step | None = None
@@ -102,6 +104,12 @@ class Recording(Listener):
         if index not in self._programs:
             self._programs[index] = build(self._replay(index, ()))
         return self._programs[index]
+
+    def names_after(self, index: int) -> dict[int, str]:
+        """The printed name of every instruction after step ``index`` (-1: at the start)."""
+        if index not in self._names:
+            self._names[index] = row_names(self._replay(index, ()))
+        return self._names[index]
 
     def _replay(self, index: int, more: Iterable[Edit]) -> Rows:
         rows, modules = dict(self.start.instructions), dict(self.start.modules)
@@ -145,6 +153,7 @@ class Recording(Listener):
         self._now = dict(rows.instructions)
         self._keys = {module: key for key, module in modules.items()}
         self._programs.clear()
+        self._names.clear()
         self.__dict__.pop("relations", None)
 
     def table(self) -> DataFrame:
@@ -156,7 +165,7 @@ class Recording(Listener):
             "instructions before": [s.size_before for s in self.steps],
             "instructions after": [s.size_after for s in self.steps],
             "edits": [len(s.edits) for s in self.steps],
-            "near misses": [len(s.near_misses) for s in self.steps],
+            "near misses": [len(s.recorded_misses) for s in self.steps],
             "ms": [round(s.seconds * 1e3, 3) for s in self.steps],
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(len(self.steps), name="step"))
@@ -167,8 +176,12 @@ class Recording(Listener):
         return self.steps[-1].lowered if self.steps else None
 
     def near_misses(self) -> list[NearMiss]:
-        """All near misses, each once."""
-        return list(dict.fromkeys(m for s in self.steps for m in s.near_misses))
+        """All near misses, each once, in the printed names of the step where it was first met."""
+        found: dict[NearMiss, NearMiss] = {}
+        for step in self.steps:
+            for recorded, miss in zip(step.recorded_misses, step.near_misses, strict=True):
+                found.setdefault(recorded, miss)
+        return list(found.values())
 
     @cached_property
     def relations(self) -> Relations:
