@@ -9,6 +9,7 @@ import { attributes, bytes, count, number, percent } from "../../workbench/widge
 import { columnsOf, factsOf, ordered, visibleRows } from "../../workbench/widgets/static/kernel_table.js";
 import { diffText } from "../../workbench/widgets/static/lists.js";
 import { fitted, home, panned, readCamera, revealing, writeCamera, zoomed } from "../../workbench/widgets/static/camera.js";
+import { hashOf, traitsOf } from "../../workbench/widgets/static/link.js";
 import { isOver, readOverlay, share, valueOf } from "../../workbench/widgets/static/overlay.js";
 import { nextStep, within } from "../../workbench/widgets/static/steps.js";
 import { pieces } from "../../workbench/widgets/static/code.js";
@@ -143,4 +144,20 @@ test("numbers have three digits, counts their plural, sizes their unit", () => {
 
 test("the diff is copied with its marks", () => {
   assert.equal(diffText([["=", 1, "a"], ["-", 2, "b"], ["~", 3, "c", "d"], ["…", null, "2 rows"]]), "  a\n- b\n- c\n+ d\n@@ 2 rows @@");
+});
+
+globalThis.PALETTE = { letters: { selected: "s", expanded: "o", theme: "t", passes_step: "pk", graph_expanded: "go", pane: "p", only: "i", hidden: "h" } };
+const linked = (values) => traitsOf(hashOf({ get: (name) => values[name] }));
+
+test("an address brings back what it was made of", () => {
+  const values = { selected: 31, expanded: ["a b", "c|d&e=%7C", "é"], pane: "numbers", passes_step: 4, graph_expanded: [], only: [3, 5, 6, 7], hidden: [9] };
+  const back = linked(values);
+  assert.deepEqual({ ...back, expanded: back.expanded.toSorted() }, { ...values, expanded: values.expanded.toSorted() });
+});
+
+test("what an address says of no trait, or not as a number, is left out", () => {
+  assert.deepEqual(traitsOf("#zz=1&s=abc&s=&pk=1e3&__proto__=1&p=graph"), { pane: "graph" });
+  assert.deepEqual(traitsOf("#o=%25zz%7Ca"), { expanded: ["%zz", "a"] });
+  assert.deepEqual(traitsOf("#i=5-&h=1-99999999"), {});
+  assert.deepEqual(traitsOf(""), {});
 });

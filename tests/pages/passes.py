@@ -65,7 +65,7 @@ def _shortest(name: str) -> Case:
 
 
 def _changes(case: Case) -> str:
-    """What follows the program before, without the sentences."""
+    """The text after the program before, without the sentences."""
     changes, _, said = case.rest.partition("\nedits:")
     return f"{changes}\n\n" if said.endswith("\n\n") else changes
 

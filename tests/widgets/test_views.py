@@ -2,6 +2,7 @@
 
 import math
 
+import pandas as pd
 import pytest
 
 from tests.widgets.networks import recorded, residual
@@ -119,3 +120,19 @@ def test_importing_widgets_imports_no_anywidget():
 
     code = "import workbench.widgets, sys; assert 'anywidget' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_overlay_is_given_by_nodes_of_the_model_too():
+    program = residual(2)
+    view = GraphView(program)
+    by_node = {i.sources[-1]: i.id for i in program.main if i.name == "convolution"}
+    table = pd.DataFrame({"note": "x", "ms": range(len(by_node))}, index=list(by_node))
+    view.overlay = table
+    assert view.overlay["name"] == "ms"
+    assert view.overlay["values"] == {str(id): float(k) for k, id in enumerate(by_node.values())}
+    view.overlay = table["ms"].rename(by_node)
+    assert view.overlay["values"] == {str(id): float(k) for k, id in enumerate(by_node.values())}
+    with pytest.raises(ValueError, match=r"no instruction came from a node .*near ones are '"):
+        view.overlay = {next(iter(by_node))[:-1]: 1.0}
+    with pytest.raises(ValueError, match=r"expected one column of numbers.*found a, b"):
+        view.overlay = pd.DataFrame({"a": [1], "b": [2]})

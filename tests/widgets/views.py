@@ -6,6 +6,7 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any
 
+import workbench as wb
 from tests.widgets.kernels import row, rows
 from tests.widgets.networks import HOSTILE, hostile, recorded, residual
 from workbench import widgets
@@ -19,9 +20,15 @@ def hostile_rows() -> list[dict[str, Any]]:
     return [row(k, 7 + k, HOSTILE, assembly=lambda: HOSTILE, **given) for k in range(2)]
 
 
+def built(program: Any) -> Any:
+    """A build, so that the view of the whole workbench has passes and memory to show."""
+    return wb.compile(program, "cpu")
+
+
 SUBJECTS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "program_or_module": (lambda: residual(2), hostile),
     "recording": (lambda: recorded(residual(2)), lambda: recorded(hostile())),
+    "program": (lambda: built(residual(2)), lambda: built(hostile())),
     "rows": (rows, hostile_rows),
 }
 """Subjects by the name of a view's first parameter: a usual one and a hostile one."""

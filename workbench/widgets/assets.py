@@ -13,11 +13,14 @@ from functools import cache
 from pathlib import Path
 
 from workbench.widgets import palette
+from workbench.widgets.state import LETTERS
 
 STATIC = Path(__file__).parent / "static"
 _ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
-_IMPORT = re.compile(r'import (\{ \w+(?:, \w+)* \}) from "\./(\w+)\.js";\n')
+_NAME = r"\w+(?: as \w+)?"
+_IMPORT = re.compile(rf'import (\{{ {_NAME}(?:, {_NAME})* \}}) from "\./(\w+)\.js";\n')
 _EXPORT = re.compile(r"\nexport (?:default )?(\{ \w+(?:, \w+)* \});\n\Z")
+_ASIDES = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n", re.MULTILINE)
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -43,7 +46,7 @@ def _join(folder: Path, name: str, scopes: dict[str, str], above: tuple[str, ...
     start, taken = _code(text, 0), ""
     while found := _IMPORT.match(text, start):
         names, source = found.groups()
-        taken += f"const {names} = ${source};\n"
+        taken += f"const {names.replace(' as ', ': ')} = ${source};\n"
         if source not in scopes:
             _join(folder, source, scopes, (*above, name))
         start = _code(text, found.end())
@@ -68,7 +71,12 @@ def script(name: str) -> str:
         name: The view's file without ``.js``, e.g. ``graph_view``.
     """
     colors = json.dumps(_palette(), ensure_ascii=False, separators=(",", ":"))
-    return f"const PALETTE={colors};\n{joined(STATIC, name)}"
+    return f"const PALETTE={colors};\n{without_comments(joined(STATIC, name))}"
+
+
+def without_comments(script: str) -> str:
+    """A script without the comments that have lines of their own; none of its strings may span lines."""
+    return _ASIDES.sub("", script)
 
 
 @cache
@@ -102,4 +110,8 @@ def _palette() -> dict[str, object]:
         "addedDark": palette.ADDED_DARK,
         "removedDark": palette.REMOVED_DARK,
         "changedDark": palette.CHANGED_DARK,
+        "letters": LETTERS,
+        "selected": palette.SELECTED,
+        "selectedDark": palette.SELECTED_DARK,
+        "found": palette.FOUND,
     }

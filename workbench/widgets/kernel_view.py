@@ -85,6 +85,10 @@ class KernelView(BaseView):
         rows = [{k: v for k, v in row.items() if k not in _DETAILS} for row in self.rows]
         return {"title": self.title, "rows": rows}
 
+    def page_data(self) -> dict[str, Any]:
+        """All data, for a page without a kernel."""
+        return self.columns() | {"details": list(self._details())}
+
     @traitlets.validate("kernel")
     def _check_kernel(self, proposal: Any) -> int:
         return max(0, min(len(self.rows) - 1, int(proposal["value"])))
@@ -111,7 +115,7 @@ class KernelView(BaseView):
 
         names = ("selected", "kernel", "tab", "theme", "height")
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
-        values["data"] = self.columns() | {"details": list(self._details())}
+        values["data"] = self.page_data()
         text = page("kernel_view.js", values, self.title or "kernels", self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")

@@ -42,6 +42,7 @@ class Steps:
                 "name": label.clipped(step.name, 80),
                 "changed": bool(step.edits) or _lowered(step) is not None,
                 "edits": len(step.edits),
+                "made": [id for edit in step.edits for id in edit.added],
                 "before": self.tables[self.at(k)[0]].count(),
                 "after": self.tables[self.at(k)[1]].count(),
                 "inside": step.after_count.inside,

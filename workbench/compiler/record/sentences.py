@@ -23,7 +23,10 @@ def sentences_of(step: Step) -> list[str]:
     if not step.edits:
         return []
     start = step.recording.rows_after(step.index - 1)
-    state = _State(start.instructions, start.modules)
+    members: dict[int, set[int]] = {}
+    for row in start.instructions.values():
+        members.setdefault(row.module, set()).add(row.id)
+    state = _State(start.instructions, start.modules, members)
     found: list[str] = []
     for edit in step.edits:
         before = state.change(edit)
@@ -35,24 +38,23 @@ class _State:
     """A program as rows, and the ids of each module."""
 
     def __init__(
-        self, rows: MutableMapping[int, Row], modules: MutableMapping[int, ModuleRow]
+        self,
+        rows: MutableMapping[int, Row],
+        modules: MutableMapping[int, ModuleRow],
+        members: MutableMapping[int, set[int]],
     ) -> None:
-        self.rows, self.modules = rows, modules
-        self.members: MutableMapping[int, set[int]] = {}
-        for row in rows.values():
-            self.members.setdefault(row.module, set()).add(row.id)
+        self.rows, self.modules, self.members = rows, modules, members
 
     def change(self, edit: Edit) -> _State:
         """Make an edit, and return the state before, which holds only the difference."""
         rows = {id: old for id in edit.rows if (old := self.rows.get(id)) is not None}
         touched = {r.module for r in (*rows.values(), *edit.rows.values()) if r is not None}
-        before = _State({}, {})
-        before.rows = ChainMap(rows, self.rows)
-        before.modules = ChainMap(
-            {k: self.modules[k] for k in edit.modules if k in self.modules}, self.modules
-        )
-        before.members = ChainMap(
-            {key: {*self.members.get(key, ())} for key in touched}, self.members
+        modules = {k: self.modules[k] for k in edit.modules if k in self.modules}
+        members = {key: {*self.members.get(key, ())} for key in touched}
+        before = _State(
+            ChainMap(rows, self.rows),
+            ChainMap(modules, self.modules),
+            ChainMap(members, self.members),
         )
         for id, row in edit.rows.items():
             if (old := self.rows.pop(id, None)) is not None:

@@ -1,6 +1,6 @@
 // GraphView: one program with groups to open, and an inspector.
 
-import { button, h, isPlainKey } from "./dom.js";
+import { button, h } from "./dom.js";
 import { count } from "./format.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
@@ -19,13 +19,14 @@ class GraphShell extends SceneShell {
     super(model, el, data, "wb-graph", 480);
     this.live = new Live(this.scene, data.steps[0]);
     this.side = h("div", { class: "wb-side", hidden: true });
-    this.pane = new Pane(this, `Graph of ${data.title || "the program"}`, this.live, new Layout(this.scene, this.open));
+    this.pane = new Pane(this, `Graph of ${data.title || "the program"}`, this.live, new Layout(this.scene, this.open, this.slots));
     this.panes = [this.pane];
     this.build();
     this.overlaid();
-    this.pane.show(this.live, this.pane.layout);
+    this.relayout();
     this.pane.resize();
     this.camera();
+    this.search.ask(model.get("query") ?? "");
     this.inspect();
     if (this.selected !== null && !model.get("camera")) this.show(this.selected);
   }
@@ -37,19 +38,16 @@ class GraphShell extends SceneShell {
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Graph" },
         h("strong", { class: "wb-title" }, scene.data.title || "program"),
         h("span", { class: "wb-soft" }, count(nodes, "instruction")),
-        h("span", { class: "wb-spring" }), this.searchBox(),
+        h("span", { class: "wb-spring" }), this.searchBox(), this.menu.button,
         label.length ? button("Open all", "Open all groups", () => this.openOnly(key)) : null,
         label.length ? button("Close all", "Close all groups", () => this.openOnly([])) : null,
-        button("⤢", "Show everything (0)", () => pane.fitAll()), this.themeButton(), this.saveButton(pane, "Save as PNG")),
+        button("⤢", "Show everything (0)", () => pane.fitAll()), this.linkButton(), this.themeButton(), this.saveButton(pane, "Save as PNG"), this.keysOf.button),
       h("div", { class: "wb-body" }, pane.el, this.side), this.legendEl, this.status);
-    this.root.addEventListener("keydown", (e) => {
-      if (isPlainKey(e) && this.key(e)) e.preventDefault();
-    });
   }
 
   searched() { return this.live; }
 
-  relayout() { this.pane.show(this.live, new Layout(this.scene, this.open)); }
+  relayout() { this.pane.show(this.seen(this.live), new Layout(this.scene, this.open, this.slots)); }
 
   /** Open or close a group without moving it on the screen. @param {string} key */
   toggle(key) {
@@ -104,15 +102,8 @@ class GraphShell extends SceneShell {
       button("×", "Close the inspector", () => this.select(null, this.pane), { class: "wb-close" }),
       inspector(this.live, this.selected, (id) => this.show(id)));
   }
-
-  /** @param {KeyboardEvent} e */
-  key(e) {
-    if (e.key !== "/") return false;
-    this.search.focus();
-    return true;
-  }
 }
 
 const render = renderer((model, el, data) => new GraphShell(model, el, data));
 
-export default { render };
+export { render };

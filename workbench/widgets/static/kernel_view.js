@@ -58,7 +58,7 @@ class KernelShell extends Shell {
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Kernels" },
         h("strong", { class: "wb-title" }, this.title), h("span", { class: "wb-soft" }, count(this.rows.length, "kernel")),
-        h("span", { class: "wb-spring" }), this.filter, this.left, this.themeButton()),
+        h("span", { class: "wb-spring" }), this.filter, this.left, this.linkButton(), this.themeButton()),
       h("div", { class: "wb-body" }, this.table,
         h("div", { class: "wb-one" }, this.facts, h("div", { class: "wb-tabbar" }, this.tabs.el, h("span", { class: "wb-spring" }), tools), this.code.el)),
       this.status);
@@ -259,4 +259,4 @@ const render = renderer(async (model, el, data) => {
   return shell;
 });
 
-export default { render };
+export { render };
