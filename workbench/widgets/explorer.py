@@ -167,9 +167,10 @@ class PassExplorer(View):
         lowered = getattr(self.steps.steps[self.step], "lowered", None)
         if lowered is not None:
             return f"Pass {self.step + 1} of {len(overview)}, {line['name']}: {lowered.summary}"
+        inside = f", inside kernels: {line['inside']:,}" if line["inside"] else ""
         return (
             f"Pass {self.step + 1} of {len(overview)}, {line['name']}: {line['before']:,} → "
-            f"{line['after']:,} instructions, {line['edits']:,} edits, {line['ms']:.3g} ms"
+            f"{line['after']:,} instructions{inside}, {line['edits']:,} edits, {line['ms']:.3g} ms"
         )
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

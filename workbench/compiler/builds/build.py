@@ -24,7 +24,7 @@ from workbench.compiler.ir.tracing import listeners
 from workbench.compiler.laws.pass_checks import MeaningCheck, Validation
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
 from workbench.compiler.progress import progress_bar
-from workbench.compiler.record.edits import NearMiss
+from workbench.compiler.record.edits import Counts, NearMiss
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.report.result import Result
 from workbench.knobs import knobs
@@ -270,7 +270,7 @@ class Build:
 
     def __repr__(self) -> str:
         """Target and sizes."""
-        sizes = f"{len(self.source.main)} → {len(self.program.main)} instructions"
+        sizes = Counts.of(self.source).to(Counts.of(self.program))
         return f"<Build for {self.target.name}: {sizes}, {self.seconds * 1e3:.3g} ms>"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:

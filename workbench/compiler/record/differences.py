@@ -11,7 +11,7 @@ from workbench.compiler import showing
 from workbench.compiler.ir.operation import attribute_text
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row, Rows, rows_of
-from workbench.compiler.record.edits import Edit, Step
+from workbench.compiler.record.edits import Counts, Edit, Step
 from workbench.compiler.record.recording import Recording
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class Differences:
         for program, known, name in zip(programs[1:], pairs, names[1:], strict=True):
             renumbered = _Renumbered(before, self.ids[-1], program, known, self._fresh())
             self.ids.append(renumbered.ids)
-            step = Step(self.recording, None, name, len(before.instructions))
+            step = _Between(self.recording, None, name, _counts(before))
             step.made = _edits(before, renumbered.rows)
-            step.size_after = len(renumbered.rows.instructions)
+            step.after_count = _counts(renumbered.rows)
             self.recording.restore(first, step)
             before = renumbered.rows
 
@@ -105,6 +105,22 @@ class Differences:
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return self.view()._repr_mimebundle_(**options)
+
+
+class _Between(Step):
+    """The step from one program to the next; no pass made its edits, so they say what differs."""
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The difference of each edit."""
+        return [edit.law or edit.rule for edit in self.edits]
+
+
+def _counts(rows: Rows) -> Counts:
+    """The numbers of instructions in the main module, and inside kernels."""
+    inside = {key for key, module in rows.modules.items() if module.bypass}
+    modules = [row.module for row in rows.instructions.values()]
+    return Counts(modules.count(0), sum(m in inside for m in modules))
 
 
 class _Renumbered:

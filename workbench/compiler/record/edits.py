@@ -55,19 +55,37 @@ class NearMiss(NamedTuple):
     """The printed name of the instruction at this step."""
 
 
+class Counts(NamedTuple):
+    """The number of instructions in a program: in the main module, and inside kernels."""
+
+    main: int
+    inside: int = 0
+
+    @classmethod
+    def of(cls, program: Program) -> Counts:
+        """The counts of a program."""
+        inside = sum(len(m) for m in program.modules.values() if m.bypass)
+        return cls(len(program.main), inside)
+
+    def to(self, after: Counts) -> str:
+        """Both counts before and after: ``6 → 3 instructions, inside kernels: 7``."""
+        sizes = f"{self.main} → {after.main} instructions"
+        return f"{sizes}, inside kernels: {after.inside}" if after.inside else sizes
+
+
 class Step:
     """The step of one pass: its edits and near misses."""
 
     def __init__(
-        self, recording: Recording, pass_: PassLike | None, name: str, size_before: int
+        self, recording: Recording, pass_: PassLike | None, name: str, before: Counts
     ) -> None:
         """A step that has not begun."""
         self.recording = recording
         self.index = len(recording.steps)
         self.pass_ = pass_
         self.name = name
-        self.size_before = size_before
-        self.size_after = size_before
+        self.before_count = before
+        self.after_count = before
         self.seconds = 0.0
         self.error = ""
         self.lowered: Lowered | None = None
@@ -88,6 +106,23 @@ class Step:
             m._replace(reason=self.named(m.reason), at=self.named(f"#{m.instruction}"))
             for m in self.recorded_misses
         ]
+
+    @property
+    def size_before(self) -> int:
+        """The number of instructions in the main module before the pass."""
+        return self.before_count.main
+
+    @property
+    def size_after(self) -> int:
+        """The number of instructions in the main module after the pass."""
+        return self.after_count.main
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """A sentence for each edit, by index: ``add and relu fused into pointwise``."""
+        from workbench.compiler.record.sentences import sentences_of  # noqa: PLC0415
+
+        return sentences_of(self)
 
     def named(self, text: str) -> str:
         """A recorded text with printed names in place of ids: those before the pass, or else after it."""
@@ -126,7 +161,7 @@ class Step:
         """Name and sizes."""
         if self.lowered is not None:
             return f"<Step {self.index} {self.name}: {self.lowered.summary}>"
-        sizes = f"{self.size_before} → {self.size_after} instructions"
+        sizes = self.before_count.to(self.after_count)
         return f"<Step {self.index} {self.name}: {sizes}, {len(self.edits)} edits>"
 
     @property

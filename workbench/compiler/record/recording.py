@@ -14,7 +14,7 @@ from workbench.compiler.ir.listener import Listener, PassLike, RuleLike
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, row_of, rows_of
-from workbench.compiler.record.edits import Edit, NearMiss, Step
+from workbench.compiler.record.edits import Counts, Edit, NearMiss, Step
 from workbench.compiler.record.lineage import Lineage, Relations
 from workbench.compiler.text.printing import row_names
 
@@ -124,9 +124,13 @@ class Recording(Listener):
         made.take_facts(self.program)
         return made
 
+    def rows_after(self, index: int) -> Rows:
+        """The program after step ``index`` (-1: the start), as rows."""
+        return self._replay(index, ())
+
     def rows_now(self) -> Rows:
         """The program at the end, as rows."""
-        return self._replay(len(self.steps) - 1, ())
+        return self.rows_after(len(self.steps) - 1)
 
     def undo(self, edits: int = 1) -> None:
         """Undo the last edits in the program itself; ``redo`` makes them again.
@@ -157,13 +161,17 @@ class Recording(Listener):
         self.__dict__.pop("relations", None)
 
     def table(self) -> DataFrame:
-        """A row per pass: instructions before and after, edits, near misses, milliseconds."""
+        """A row per pass: instructions, edits, near misses, milliseconds.
+
+        Instructions are those of the main module before and after; those inside kernels are counted apart.
+        """
         import pandas as pd  # noqa: PLC0415
 
         columns = {
             "pass": [s.name for s in self.steps],
             "instructions before": [s.size_before for s in self.steps],
             "instructions after": [s.size_after for s in self.steps],
+            "inside kernels": [s.after_count.inside for s in self.steps],
             "edits": [len(s.edits) for s in self.steps],
             "near misses": [len(s.recorded_misses) for s in self.steps],
             "ms": [round(s.seconds * 1e3, 3) for s in self.steps],
@@ -233,7 +241,7 @@ class Recording(Listener):
         Args:
             make: Lowers the program; returns None if the target runs it unchanged.
         """
-        step = Step(self, None, LOWERING, self.program.size)
+        step = Step(self, None, LOWERING, Counts.of(self.program))
         began = perf_counter()
         try:
             step.lowered = make()
@@ -352,7 +360,7 @@ class Recording(Listener):
         return self._step or self._begin_step(None, "edits")
 
     def _begin_step(self, pass_: PassLike | None, name: str) -> Step:
-        step = Step(self, pass_, name, self.program.size)
+        step = Step(self, pass_, name, Counts.of(self.program))
         self._step_began = perf_counter()
         self.steps.append(step)
         self._step = step
@@ -362,7 +370,7 @@ class Recording(Listener):
         step = self._step
         assert step is not None
         step.seconds = perf_counter() - self._step_began
-        step.size_after = self.program.size
+        step.after_count = Counts.of(self.program)
         step.error = error
         self.seconds += step.seconds
         self._step = None

@@ -130,8 +130,8 @@ class Minimised:
                 _write_inputs(opened, self.smallest.inputs)
             (part / _SCRIPT).write_text(_script(self, reason), encoding="utf-8")
             folder.mkdir(exist_ok=True)
-            for name in (_MODEL, _PROGRAM):
-                (folder / name).unlink(missing_ok=True)
+            for old in (_MODEL, _PROGRAM):
+                (folder / old).unlink(missing_ok=True)
             for file in sorted(part.iterdir()):
                 file.replace(folder / file.name)
         return folder / _SCRIPT
