@@ -20,7 +20,10 @@ _ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
 _NAME = r"\w+(?: as \w+)?"
 _IMPORT = re.compile(rf'import (\{{ {_NAME}(?:, {_NAME})* \}}) from "\./(\w+)\.js";\n')
 _EXPORT = re.compile(r"\nexport (?:default )?(\{ \w+(?:, \w+)* \});\n\Z")
-_ASIDES = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n", re.MULTILINE)
+_ASIDES = re.compile(
+    r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n|^[ \t]+|/\*\* @type [^*\n]*\*/ ?",
+    re.MULTILINE,
+)
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -71,11 +74,11 @@ def script(name: str) -> str:
         name: The view's file without ``.js``, e.g. ``graph_view``.
     """
     colors = json.dumps(_palette(), ensure_ascii=False, separators=(",", ":"))
-    return f"const PALETTE={colors};\n{without_comments(joined(STATIC, name))}"
+    return f"const PALETTE={colors};\n{compacted(joined(STATIC, name))}"
 
 
-def without_comments(script: str) -> str:
-    """A script without the comments that have lines of their own; none of its strings may span lines."""
+def compacted(script: str) -> str:
+    """A script without indentation, types and whole lines of comment; no string in it may span lines."""
     return _ASIDES.sub("", script)
 
 

@@ -98,7 +98,7 @@ class ExplorerShell extends SceneShell {
         h("div", { class: "wb-pair" }, half("before", this.before, this.captions[0]), half("after", this.after, this.captions[1])),
         h("div", { class: "wb-diffbar" }, h("strong", {}, "Text diff"), this.diffHead, h("span", { class: "wb-spring" }), button("Copy", "Copy the text diff", () => this.copy())),
         this.diff),
-      h("div", { class: "wb-column" }, this.tabs.el, this.list, this.side));
+      h("div", { class: "wb-column" }, this.search.panel, this.tabs.el, this.list, this.side));
   }
 
   /**
@@ -167,6 +167,7 @@ class ExplorerShell extends SceneShell {
   timeline() {
     const s = this.steps[this.index], k = this.index + 1;
     this.dots.forEach((dot, i) => dot.classList.toggle("wb-here", i === this.index));
+    this.slider.scrollLeft = this.dots[this.index].offsetLeft - this.slider.offsetLeft - this.slider.clientWidth / 2;
     this.slider.setAttribute("aria-valuenow", String(k));
     this.slider.setAttribute("aria-valuetext", `${k} of ${this.steps.length}, ${s.name}, ${count(s.edits, "edit")}`);
     this.what.replaceChildren(
