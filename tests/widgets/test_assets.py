@@ -71,15 +71,22 @@ def test_joining_changes_nothing_of_what_the_files_do(tmp_path: Path):
     assert LEAF.split("\n\n", 1)[1].rsplit("\n\n", 1)[0] in script
 
 
-def test_comments_types_and_indentation_are_left_out_and_nothing_else():
+def test_comments_types_and_spaces_are_left_out_and_nothing_of_a_string():
     script = """// a
-const a = "// b  c"; // c
+const a = "// b  c = {}", b = `, ${ a } "`, c = ' : \\\\' '; // c
   /** d
    * e */
+
     /** @type {number[]} */
     const f = /** @type {any} */ (g ?? []), h = "/* i */";
+  for (const [k, v] of m) if (k in v) return - -k + +v;
+    return `, ${k ? ` : ` : ""}` + /, */.source;
 // j"""
-    left = 'const a = "// b  c"; // c\nconst f = (g ?? []), h = "/* i */";\n// j'
+    left = """const a = "// b  c = {}", b = `, ${ a } "`, c = ' : \\\\' '; // c
+const f=(g??[]),h="/* i */";
+for(const[k,v]of m)if(k in v)return - -k + +v;
+return `, ${k ? ` : ` : ""}` + /, */.source;
+// j"""
     assert assets.compacted(script) == left
 
 

@@ -24,6 +24,8 @@ _ASIDES = re.compile(
     r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n|^[ \t]+|/\*\* @type [^*\n]*\*/ ?",
     re.MULTILINE,
 )
+_STRINGS = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""")
+_AROUND = re.compile(r" *([=(){},;:?<>&|!\[\]]) *")
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -78,8 +80,20 @@ def script(name: str) -> str:
 
 
 def compacted(script: str) -> str:
-    """A script without indentation, types and whole lines of comment; no string in it may span lines."""
-    return _ASIDES.sub("", script)
+    """A script without comments on lines of their own, types, indentation, and spaces around punctuation.
+
+    No string in it may span lines. A line with a slash or a nested template keeps its spaces.
+    """
+    lines = _ASIDES.sub("", script).split("\n")
+    return "\n".join(_tight(line) for line in lines if line)
+
+
+def _tight(line: str) -> str:
+    parts = _STRINGS.split(line)
+    if line.count("`") > 2 or any("/" in code for code in parts[::2]):
+        return line
+    parts[::2] = [_AROUND.sub(r"\1", code) for code in parts[::2]]
+    return "".join(parts)
 
 
 @cache

@@ -3,6 +3,7 @@
 import { Tabs, button, decode, failure, h, take, walkRows } from "./dom.js";
 import { count, number } from "./format.js";
 import { diffRows, diffText, editList, lawList, loweredList, missList } from "./lists.js";
+import { PASS_KEYS } from "./keys.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
 import { Live } from "./scene.js";
@@ -13,8 +14,6 @@ import { nextStep, within } from "./steps.js";
 import { renderer } from "./shell.js";
 
 const PATIENCE_MS = 8000;
-/** @type {[string, string][]} */
-const PASS_KEYS = [["f, r", "next and previous pass that changed something"], ["Home, End", "first and last pass"], ["← →", "previous and next edit; on the timeline, pass"], ["↑ ↓ in a list", "go from row to row"]];
 
 class ExplorerShell extends SceneShell {
   /**

@@ -12,6 +12,8 @@ const GRAPH_KEYS = [
   ["1 … 9", "the neighbourhood of the selection: that many edges up and down"], ["p", "all paths between the last two selections"], ["a", "show all again"], ["?", "these keys"],
 ];
 /** @type {Row[]} */
+const PASS_KEYS = [["f, r", "next and previous pass that changed something"], ["Home, End", "first and last pass"], ["← →", "previous and next edit; on the timeline, pass"], ["↑ ↓ in a list", "go from row to row"]];
+/** @type {Row[]} */
 const KERNEL_KEYS = [
   ["↑ ↓, Home, End", "go from kernel to kernel"], ["← →", "on the tabs: source, module, machine code, log"], ["/", "search the visible text"],
   ["Enter, Shift+Enter", "in the search: next and previous line"], ["Esc", "clear the search or the filter"], ["?", "these keys"],
@@ -38,4 +40,4 @@ function keysDialog(sections) {
   return { dialog, open: () => dialog.open || dialog.showModal(), button: button("?", "Keys (?)", () => dialog.showModal()) };
 }
 
-export { GRAPH_KEYS, KERNEL_KEYS, QUERY_WORDS, keysDialog };
+export { GRAPH_KEYS, KERNEL_KEYS, PASS_KEYS, QUERY_WORDS, keysDialog };
