@@ -8,7 +8,7 @@ import { Live, Scene } from "../../workbench/widgets/static/scene.js";
 import { attributes, bytes, count, number, percent } from "../../workbench/widgets/static/format.js";
 import { columnsOf, factsOf, ordered, visibleRows } from "../../workbench/widgets/static/kernel_table.js";
 import { diffText } from "../../workbench/widgets/static/lists.js";
-import { fitted, home, panned, readCamera, revealing, writeCamera, zoomed } from "../../workbench/widgets/static/camera.js";
+import { centring, fitted, home, leastZoom, panned, readCamera, revealing, writeCamera, zoomed } from "../../workbench/widgets/static/camera.js";
 import { hashOf, traitsOf } from "../../workbench/widgets/static/link.js";
 import { isOver, readOverlay, share, valueOf } from "../../workbench/widgets/static/overlay.js";
 import { nextStep, within } from "../../workbench/widgets/static/steps.js";
@@ -55,6 +55,20 @@ test("a box in view moves no camera, another one comes to the middle", () => {
   const moved = revealing(camera, { x: 50, y: 5000, w: 80, h: 40 }, VIEW);
   near(moved.y + 200, 5020);
   assert.equal(revealing({ ...camera, k: 0.1 }, { x: 50, y: 50, w: 80, h: 40 }, VIEW).k, 0.8);
+});
+
+test("whatever its size, a graph fits, and may be seen so again", () => {
+  const size = { width: 4000, height: 400_000 }, all = fitted(VIEW, size);
+  assert.ok(all.k < 0.02 && size.height * all.k <= VIEW.h && size.width * all.k <= VIEW.w);
+  assert.equal(zoomed(all, 1e-3, 0, 0, leastZoom(VIEW, size)).k, all.k);
+  assert.ok(Math.abs(readCamera(writeCamera(all)).k / all.k - 1) < 0.01);
+  assert.equal(fitted(VIEW, { width: 0, height: 0 }).k, 1);
+});
+
+test("a box is put in the middle of what no minimap covers", () => {
+  const { x, y, k } = centring({ x: 0, y: 0, k: 0.01 }, { x: 100, y: 900, w: 80, h: 40 }, { ...VIEW, side: 0 });
+  near(x + VIEW.w / 2 / k, 140);
+  near(y + VIEW.h / 2 / k, 920);
 });
 
 test("an overlay has the ends of its scale", () => {

@@ -1,12 +1,14 @@
 """The views on the Python side: selection, state, overlays, errors."""
 
+import itertools
 import math
 
 import pandas as pd
 import pytest
 
 from tests.widgets.networks import recorded, residual
-from workbench.widgets import GraphView, PassExplorer
+from workbench.compiler.ir.program import Program
+from workbench.widgets import GraphView, PassExplorer, palette
 from workbench.widgets.overlay import overlay_of, share
 from workbench.widgets.state import read_state, write_state
 from workbench.widgets.svg import number_text
@@ -112,6 +114,22 @@ def test_a_wrong_overlay_is_refused(given: dict[str, object], words: str):
 )  # fmt: skip
 def test_numbers_have_three_significant_digits(value: float, text: str):
     assert number_text(value) == text
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_selection_and_the_marks_of_changes_are_told_apart(dark: bool):
+    selected = palette.SELECTED_DARK if dark else palette.SELECTED
+    light = (palette.ADDED, palette.REMOVED, palette.CHANGED)
+    marks = (palette.ADDED_DARK, palette.REMOVED_DARK, palette.CHANGED_DARK) if dark else light
+    near = [math.dist(palette.rgb(a), palette.rgb(b))
+            for a, b in itertools.combinations([selected, palette.FOUND, *marks], 2)]  # fmt: skip
+    assert min(near) > 60
+
+
+def test_an_empty_program_is_drawn_in_words():
+    view = GraphView(Program("nothing"))
+    assert "This program has no instructions" in view.to_svg()
+    assert view.find("-x") == []
 
 
 def test_importing_widgets_imports_no_anywidget():

@@ -20,7 +20,12 @@ _ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
 _NAME = r"\w+(?: as \w+)?"
 _IMPORT = re.compile(rf'import (\{{ {_NAME}(?:, {_NAME})* \}}) from "\./(\w+)\.js";\n')
 _EXPORT = re.compile(r"\nexport (?:default )?(\{ \w+(?:, \w+)* \});\n\Z")
-_ASIDES = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n", re.MULTILINE)
+_ASIDES = re.compile(
+    r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n|^[ \t]+|/\*\* @type [^*\n]*\*/ ?",
+    re.MULTILINE,
+)
+_STRINGS = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""")
+_AROUND = re.compile(r" *([=(){},;:?<>&|!\[\]]) *")
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -71,12 +76,24 @@ def script(name: str) -> str:
         name: The view's file without ``.js``, e.g. ``graph_view``.
     """
     colors = json.dumps(_palette(), ensure_ascii=False, separators=(",", ":"))
-    return f"const PALETTE={colors};\n{without_comments(joined(STATIC, name))}"
+    return f"const PALETTE={colors};\n{compacted(joined(STATIC, name))}"
 
 
-def without_comments(script: str) -> str:
-    """A script without the comments that have lines of their own; none of its strings may span lines."""
-    return _ASIDES.sub("", script)
+def compacted(script: str) -> str:
+    """A script without comments on lines of their own, types, indentation, and spaces around punctuation.
+
+    No string in it may span lines. A line with a slash or a nested template keeps its spaces.
+    """
+    lines = _ASIDES.sub("", script).split("\n")
+    return "\n".join(_tight(line) for line in lines if line)
+
+
+def _tight(line: str) -> str:
+    parts = _STRINGS.split(line)
+    if line.count("`") > 2 or any("/" in code for code in parts[::2]):
+        return line
+    parts[::2] = [_AROUND.sub(r"\1", code) for code in parts[::2]]
+    return "".join(parts)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,7 @@ class KernelView(BaseView):
         if graph is not None:
             selected = graph.selected if selected is None else selected
             traitlets.link((self, "selected"), (graph, "selected"))
+            graph.kernels = kernel_names(self.rows)
         self.selected = selected
         if state:
             self.state = state
@@ -146,6 +147,15 @@ class KernelView(BaseView):
         from workbench.widgets.display import html_bundle  # noqa: PLC0415
 
         return html_bundle(super()._repr_mimebundle_(**kwargs), self.to_static(), self.summary())
+
+
+def kernel_names(rows: Iterable[Row]) -> dict[str, str]:
+    """The names of the kernels that compute each instruction and its parts, by id, one in a line."""
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for id in {row["id"], *row["ids"]}:
+            found.setdefault(str(id), {})[f"{row['name']} {row['what']}"] = None
+    return {id: "\n".join(names) for id, names in found.items()}
 
 
 def slowest(rows: Sequence[Row]) -> int:

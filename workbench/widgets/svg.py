@@ -163,7 +163,7 @@ class _Writer:
         said = "This program has no instructions"
         if self.left_out:
             total = len(self.nodes) + self.left_out
-            said = f"{len(self.nodes):,} of {count_text(total)} shown"
+            said = f"{len(self.nodes):,} of {total:,} nodes shown"
         y = self.height - 2 * MARGIN + 12.0
         self.parts.append(f'<text class="s" x="0" y="{_n(y)}">{said}</text>')
         self.width = max(self.width, label.text_width(said, label.FACT_SIZE) + 2 * MARGIN)

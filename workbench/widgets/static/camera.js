@@ -117,7 +117,7 @@ function panned({ x, y, k }, dx, dy, view, size) {
  * @returns {Camera}
  */
 function revealing(camera, box, view) {
-  const { k } = camera, edge = 20 / k;
+  const { k } = camera, edge = 8 / k;
   const inside = k >= READABLE && box.x >= camera.x + edge && box.x + box.w <= camera.x + (view.w - margin(view)) / k - edge &&
     box.y >= camera.y + edge && box.y + box.h <= camera.y + view.h / k - edge;
   return inside ? camera : centring(camera, box, view);

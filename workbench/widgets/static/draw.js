@@ -214,7 +214,7 @@ function drawNode(ctx, b, theme, k) {
   }
   if (k < 0.2) {
     ctx.fillStyle = b.color ?? mix(b.group || b.blank ? theme.soft : theme.families[b.family], theme.base, b.blank ? 0.3 : 0.55);
-    ctx.fillRect(x, y, w, h);
+    ctx.fillRect(x, y, Math.max(w, 1.5 / k), Math.max(h, 1 / k));
   } else {
     rect(ctx, x, y, w, h, r);
     ctx.fillStyle = fill;
@@ -275,7 +275,16 @@ function ring(ctx, b, theme, k) {
  * @param {number} k
  */
 function halo(ctx, b, theme, k) {
-  const scale = 1 / Math.min(1, Math.max(k, 0.15)), pad = 2 * scale;
+  if (k < 0.15) {
+    const w = Math.max(b.w + 4 / k, 9 / k), h = Math.max(b.h, 3 / k);
+    const x = b.x + b.w / 2 - w / 2;
+    ctx.fillStyle = theme.ink;
+    for (const edge of [x - 1 / k, x + w]) ctx.fillRect(edge, b.y, 1 / k, h);
+    ctx.fillStyle = theme.found;
+    ctx.fillRect(x, b.y, w, h);
+    return;
+  }
+  const scale = 1 / Math.min(1, k), pad = 2 * scale;
   rect(ctx, b.x - pad, b.y - pad, b.w + 2 * pad, b.h + 2 * pad, 8);
   ctx.strokeStyle = ctx.fillStyle = theme.found;
   ctx.lineWidth = 5 * scale;

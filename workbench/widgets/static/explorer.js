@@ -3,6 +3,7 @@
 import { Tabs, button, decode, failure, h, take, walkRows } from "./dom.js";
 import { count, number } from "./format.js";
 import { diffRows, diffText, editList, lawList, loweredList, missList } from "./lists.js";
+import { PASS_KEYS } from "./keys.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
 import { Live } from "./scene.js";
@@ -13,8 +14,6 @@ import { nextStep, within } from "./steps.js";
 import { renderer } from "./shell.js";
 
 const PATIENCE_MS = 8000;
-/** @type {[string, string][]} */
-const PASS_KEYS = [["f, r", "next and previous pass that changed something"], ["Home, End", "first and last pass"], ["← →", "previous and next edit; on the timeline, pass"], ["↑ ↓ in a list", "go from row to row"]];
 
 class ExplorerShell extends SceneShell {
   /**
@@ -98,7 +97,7 @@ class ExplorerShell extends SceneShell {
         h("div", { class: "wb-pair" }, half("before", this.before, this.captions[0]), half("after", this.after, this.captions[1])),
         h("div", { class: "wb-diffbar" }, h("strong", {}, "Text diff"), this.diffHead, h("span", { class: "wb-spring" }), button("Copy", "Copy the text diff", () => this.copy())),
         this.diff),
-      h("div", { class: "wb-column" }, this.tabs.el, this.list, this.side));
+      h("div", { class: "wb-column" }, this.search.panel, this.tabs.el, this.list, this.side));
   }
 
   /**
@@ -167,6 +166,7 @@ class ExplorerShell extends SceneShell {
   timeline() {
     const s = this.steps[this.index], k = this.index + 1;
     this.dots.forEach((dot, i) => dot.classList.toggle("wb-here", i === this.index));
+    this.slider.scrollLeft = this.dots[this.index].offsetLeft - this.slider.offsetLeft - this.slider.clientWidth / 2;
     this.slider.setAttribute("aria-valuenow", String(k));
     this.slider.setAttribute("aria-valuetext", `${k} of ${this.steps.length}, ${s.name}, ${count(s.edits, "edit")}`);
     this.what.replaceChildren(

@@ -11,7 +11,7 @@ class FilterMenu {
     this.way = h("select", { class: "wb-search wb-way", "aria-label": "Direction" },
       [["both", "up and down"], ["in", "up, inputs"], ["out", "down, users"]].map(([value, words]) => h("option", { value }, words)));
     this.panel = h("div", {
-      class: "wb-results wb-menu", hidden: true, role: "group", "aria-label": "Filter",
+      class: "wb-menu", hidden: true, role: "group", "aria-label": "Filter",
       onkeydown: (/** @type {KeyboardEvent} */ e) => this.key(e), onfocusout: (/** @type {FocusEvent} */ e) => this.left(e),
     });
     this.button = button("Filter", "Show a part of the graph", () => this.toggle(), { "aria-expanded": "false" });
@@ -41,18 +41,17 @@ class FilterMenu {
   }
 
   parts() {
-    const { owner, hops, way } = this, { selected, previous } = owner, hits = owner.search.hits.length, live = owner.searched();
+    const { owner, hops, way } = this, { selected, previous } = owner, hits = owner.search.hits.length, live = owner.searched(), { ids, name } = owner.chosen();
     /** @type {(words: string, on: boolean, act: () => void) => HTMLElement} */
     const item = (words, on, act) => button(words, words, () => {
       this.toggle(false);
       act();
     }, { disabled: !on, class: "wb-button wb-do" });
-    const name = selected === null ? "the selection" : `${live.name(selected)} ${live.node(selected)?.title ?? ""}`.trim();
     return [
       item(`Only the ${hits ? count(hits, "hit") : "hits"}${hits ? " (i)" : ""}`, hits > 0, () => owner.isolate(owner.search.hits)),
-      item(`Only ${name}`, selected !== null, () => selected !== null && owner.isolate([selected])),
-      item(`Hide ${name} (h)`, selected !== null, () => owner.hide()),
-      h("div", { class: "wb-line wb-around" }, h("label", {}, "Within ", hops, " edges "), way, item("Show", selected !== null, () => owner.around(Math.max(1, +hops.value || 1), /** @type {any} */ (way.value)))),
+      item(`Only ${name}`, ids.length > 0, () => owner.isolate(ids)),
+      item(`Hide ${name} (h)`, ids.length > 0, () => owner.hide()),
+      h("div", { class: "wb-line wb-around" }, h("label", {}, "Within ", hops, " edges "), way, item("Show", ids.length > 0, () => owner.around(Math.max(1, +hops.value || 1), /** @type {any} */ (way.value)))),
       item(previous === null || selected === null ? "Paths between the last two selections (p)" : `Paths between ${live.name(previous)} and ${live.name(selected)} (p)`,
         previous !== null && selected !== null, () => owner.path()),
       item("Show all (a)", owner.only !== null || owner.hidden.length > 0, () => owner.showAll()),

@@ -18,7 +18,8 @@ class GraphShell extends SceneShell {
   constructor(model, el, data) {
     super(model, el, data, "wb-graph", 480);
     this.live = new Live(this.scene, data.steps[0]);
-    this.side = h("div", { class: "wb-side", hidden: true });
+    this.facts = h("div", { class: "wb-chosenfacts" });
+    this.side = h("div", { class: "wb-side", hidden: true }, this.search.panel, this.facts);
     this.pane = new Pane(this, `Graph of ${data.title || "the program"}`, this.live, new Layout(this.scene, this.open, this.slots));
     this.panes = [this.pane];
     this.build();
@@ -97,10 +98,15 @@ class GraphShell extends SceneShell {
   }
 
   inspect() {
-    this.side.hidden = this.selected === null;
-    this.side.replaceChildren(
-      button("×", "Close the inspector", () => this.select(null, this.pane), { class: "wb-close" }),
+    this.arrange();
+    this.facts.replaceChildren(
+      button("×", "Close the inspector", () => this.select(null, this.pane), { class: "wb-button wb-close" }),
       inspector(this.live, this.selected, (id) => this.show(id)));
+  }
+
+  arrange() {
+    this.facts.hidden = this.selected === null;
+    this.side.hidden = this.facts.hidden && this.search.panel.hidden;
   }
 }
 

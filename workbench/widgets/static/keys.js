@@ -12,6 +12,13 @@ const GRAPH_KEYS = [
   ["1 … 9", "the neighbourhood of the selection: that many edges up and down"], ["p", "all paths between the last two selections"], ["a", "show all again"], ["?", "these keys"],
 ];
 /** @type {Row[]} */
+const PASS_KEYS = [["f, r", "next and previous pass that changed something"], ["Home, End", "first and last pass"], ["← →", "previous and next edit; on the timeline, pass"], ["↑ ↓ in a list", "go from row to row"]];
+/** @type {Row[]} */
+const KERNEL_KEYS = [
+  ["↑ ↓, Home, End", "go from kernel to kernel"], ["← →", "on the tabs: source, module, machine code, log"], ["/", "search the visible text"],
+  ["Enter, Shift+Enter", "in the search: next and previous line"], ["Esc", "clear the search or the filter"], ["?", "these keys"],
+];
+/** @type {Row[]} */
 const QUERY_WORDS = [
   ["relu block1", "both words, anywhere"], ["relu or tanh, -mul, (…)", "either, without, grouped"], ['"two words"', "exactly this text"], ["/conv_\\d+/i", "a regular expression"],
   ["op:dot  op:conv*", "the operation; * is any text"], ["name: source: node: scope:", "printed name, nodes of the model, path of the scope"], ["dtype:half  shape:1x*x56x56", "type and sizes; * is any size, ... any number of sizes"],
@@ -33,4 +40,4 @@ function keysDialog(sections) {
   return { dialog, open: () => dialog.open || dialog.showModal(), button: button("?", "Keys (?)", () => dialog.showModal()) };
 }
 
-export { GRAPH_KEYS, QUERY_WORDS, keysDialog };
+export { GRAPH_KEYS, KERNEL_KEYS, PASS_KEYS, QUERY_WORDS, keysDialog };

@@ -8,7 +8,7 @@ import { itemsOf } from "./items.js";
 import { Mouse } from "./mouse.js";
 import { Tree } from "./tree.js";
 
-const FADE_MS = 150, MAP = 44, NARROW = 400;
+const FADE_MS = 150, MAP = 48, GUTTER = 12, NARROW = 400;
 const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** @typedef {(place: Place, right?: number) => boolean} Seen */
@@ -297,7 +297,7 @@ class Pane {
    * @param {number | null} selected
    */
   dress(b, here, selected) {
-    b.selected = here && (b.group || b.id === selected);
+    b.selected = (here && (b.group || b.id === selected)) || b.i === this.cursor;
     b.selectedChip = here && !b.group && b.id !== selected ? selected : null;
     b.hovered = this.hover === b;
     b.found = b.id !== undefined && this.owner.found.has(b.id);
@@ -324,8 +324,8 @@ class Pane {
     this.map = null;
     if (!this.side) return;
     if (layout.height * cam.k < this.h && layout.width * cam.k < this.w) return;
-    const sx = (MAP - 12) / layout.width, sy = tall / layout.height;
-    const m = (this.map = { x0: this.w - MAP + 2, y0: 8, sx: Math.min(sx, Math.min(sx, sy) * 4), sy });
+    const sx = (MAP - GUTTER - 8) / layout.width, sy = tall / layout.height;
+    const m = (this.map = { x0: this.w - MAP + GUTTER, y0: 8, sx: Math.min(sx, Math.min(sx, sy) * 4), sy });
     ctx.fillStyle = theme.page;
     ctx.fillRect(this.w - MAP, 0, MAP, this.h);
     ctx.fillStyle = theme.panelLine;
@@ -339,11 +339,11 @@ class Pane {
     ctx.lineWidth = 1.5;
     ctx.setLineDash([]);
     const top = m.y0 + Math.max(0, cam.y) * sy, high = Math.max(6, (this.h / cam.k) * sy);
-    ctx.strokeRect(m.x0 - 4, Math.min(top, this.h - 6), MAP - 4, Math.min(high, this.h - top));
+    ctx.strokeRect(this.w - MAP + 1.5, Math.min(top, this.h - 6), MAP - 3, Math.min(high, this.h - top));
   }
 
   /**
-   * A mark at the left of the minimap for the hits of each item, the longer the more; their number where there is room.
+   * A mark at the left of the minimap for the hits of each item; beside it their number, where there is room.
    * @param {Context} ctx
    * @param {Minimap} m
    */
@@ -357,16 +357,19 @@ class Pane {
     for (const b of this.items) {
       const n = this.hitsOf(b.i), y = m.y0 + (b.y + b.h / 2) * m.sy;
       if (!n) continue;
-      const w = Math.min(MAP - 8, 6 + 4 * Math.log2(n));
       ctx.fillStyle = theme.found;
-      ctx.fillRect(this.w - MAP + 2, y - 2, w, 4);
+      ctx.fillRect(this.w - MAP + 3, y - 2, 7, 4);
       ctx.strokeStyle = theme.ink;
       ctx.lineWidth = 0.6;
-      ctx.strokeRect(this.w - MAP + 2, y - 2, w, 4);
+      ctx.strokeRect(this.w - MAP + 3, y - 2, 7, 4);
       if (n < 2 || y < free) continue;
       free = y + 11;
+      const text = n.toLocaleString("en"), x = Math.min(m.x0 + (b.x + b.w) * m.sx + 3, this.w - 4 - ctx.measureText(text).width);
+      ctx.strokeStyle = theme.page;
+      ctx.lineWidth = 3;
+      ctx.strokeText(text, x, y);
       ctx.fillStyle = theme.ink;
-      ctx.fillText(n.toLocaleString("en"), Math.min(this.w - MAP + 4 + w, this.w - 20), y);
+      ctx.fillText(text, x, y);
     }
   }
 

@@ -48,7 +48,7 @@ class SceneShell extends Shell {
     this.search = new Search(this);
     this.menu = new FilterMenu(this);
     this.keysOf = keysDialog({ ...this.keyRows(), Search: QUERY_WORDS });
-    this.root.append(this.search.panel, this.menu.panel, this.keysOf.dialog);
+    this.root.append(this.menu.panel, this.keysOf.dialog);
     this.root.addEventListener("keydown", (e) => {
       if (isPlainKey(e) && this.key(e)) take(e);
     });
@@ -92,6 +92,9 @@ class SceneShell extends Shell {
 
   /** Show the selection outside the graph. */
   inspect() {}
+
+  /** Make room for the list of hits. */
+  arrange() {}
 
   redraw() { for (const pane of this.panes) pane.dirty(); }
 
@@ -197,7 +200,8 @@ class SceneShell extends Shell {
   hitText(id) {
     const live = this.panes.findLast((p) => p.live.node(id))?.live ?? this.searched(), n = live.node(id), slot = live.slotOf(id) ?? -1;
     const from = n?.sources[0]?.name ?? n?.shape ?? "", note = this.slots && !this.slots.has(slot) ? `hidden · ${from}` : from;
-    return { name: live.name(id), title: n?.title ?? "", fact: n?.fact ?? "", note };
+    const mark = n && live.marks.get(n.v);
+    return { name: (mark ? PALETTE.glyphs[mark] + " " : "") + live.name(id), title: n?.title ?? "", fact: n?.fact ?? "", note };
   }
 
   // Filter
@@ -209,7 +213,7 @@ class SceneShell extends Shell {
     this.slots = slotsShown(this.scene, this.only, this.hidden);
     this.relayout();
     this.legend();
-    this.find();
+    this.search.fill();
   }
 
   /**
@@ -226,17 +230,26 @@ class SceneShell extends Shell {
   /** Show only some instructions. @param {number[]} ids */
   isolate(ids) { if (ids.length) this.limit(ids, []); }
 
-  hide() { if (this.selected !== null) this.limit(this.only, [...this.hidden, this.selected]); }
+  hide() { this.limit(this.only, [...this.hidden, ...this.chosen().ids]); }
+
+  /** The selected instruction, or those of the closed group with the keyboard's focus; and its name. */
+  chosen() {
+    const { selected } = this, pane = this.panes.find((p) => p.cursor !== undefined), group = pane?.byItem.get(pane.cursor ?? -1);
+    if (selected === null) return { ids: group?.ids ?? [], name: group?.title ?? "the selection" };
+    const live = this.panes.findLast((p) => p.live.node(selected))?.live ?? this.searched();
+    return { ids: [selected], name: `${live.name(selected)} ${live.node(selected)?.title ?? ""}`.trim() };
+  }
 
   /**
-   * Show only what is within `n` edges of the selection.
+   * Show only what is within `n` edges of what is chosen.
    * @param {number} n
    * @param {Way} way
    */
   around(n, way) {
-    if (this.selected === null) return;
-    this.limit(hopsAround(this.searched(), [this.selected], n, way), []);
-    this.centre(this.selected);
+    const { ids } = this.chosen();
+    if (!ids.length) return this.say("Select an instruction first");
+    this.limit(hopsAround(this.searched(), ids, n, way), []);
+    this.centre(ids[0]);
   }
 
   /** Show only the paths between the last two selections. */
@@ -262,7 +275,7 @@ class SceneShell extends Shell {
   shownText() {
     if (!this.slots) return "";
     const live = this.searched(), all = [...(live.whole ?? live).bySlot.keys()], shown = all.filter((s) => this.slots?.has(s)).length;
-    return `${shown.toLocaleString("en")} of ${count(all.length, "instruction")} shown`;
+    return `${shown.toLocaleString("en")} of ${count(all.length, "node")} shown`;
   }
 
   /** What is said in place of a graph without instructions. */
@@ -277,7 +290,7 @@ class SceneShell extends Shell {
     else if (e.key === "?") this.keysOf.open();
     else if (e.key === "m") this.toggleMap();
     else if (e.key === "n" || e.key === "N") this.search.step(e.key === "n" ? 1 : -1);
-    else if (e.key === "i") this.isolate(hits.length ? hits : this.selected === null ? [] : [this.selected]);
+    else if (e.key === "i") this.isolate(hits.length ? hits : this.chosen().ids);
     else if (e.key === "h") this.hide();
     else if (e.key === "p") this.path();
     else if (e.key === "a") this.showAll();

@@ -26,7 +26,7 @@ class Search {
     this.list = h("div", { class: "wb-hitlist", role: "listbox", id: this.prefix, "aria-label": "Hits", tabIndex: -1, onscroll: () => this.fill() }, this.rows);
     this.error = h("div", { class: "wb-wrong", role: "alert" });
     this.panel = h("div", { class: "wb-results", hidden: true, onmousedown: (/** @type {Event} */ e) => e.preventDefault() }, this.error, this.list);
-    this.el = h("span", { class: "wb-searching", onfocusin: () => this.open(), onfocusout: () => this.shut() }, this.field, this.label, this.steps);
+    this.el = h("span", { class: "wb-searching" }, this.field, this.label, this.steps);
   }
 
   get text() { return this.field.value; }
@@ -35,7 +35,6 @@ class Search {
 
   typed() {
     this.run();
-    this.open();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.owner.set({ query: this.text }), SETTLE_MS);
   }
@@ -66,6 +65,9 @@ class Search {
     this.steps.hidden = !n;
     this.owner.mark(asked && !wrong ? new Set(this.hits) : null);
     this.owner.say(wrong ? this.error.textContent ?? "" : this.label.textContent);
+    this.panel.hidden = !n && !wrong;
+    this.field.setAttribute("aria-expanded", String(!this.panel.hidden));
+    this.owner.arrange();
     this.list.scrollTop = 0;
     this.fill();
   }
@@ -76,17 +78,6 @@ class Search {
     this.error.append(
       h("pre", { "aria-hidden": "true" }, (from ? "…" : "") + text.slice(from, at + 14) + "\n" + " ".repeat(at - from + (from ? 1 : 0)) + "▲"),
       h("div", {}, `Position ${at + 1}: ${message}.`));
-  }
-
-  open() {
-    this.panel.hidden = !this.hits.length && !this.error.childNodes.length;
-    this.field.setAttribute("aria-expanded", String(!this.panel.hidden));
-    this.fill();
-  }
-
-  shut() {
-    this.panel.hidden = true;
-    this.field.setAttribute("aria-expanded", "false");
   }
 
   /** @param {KeyboardEvent} e */
@@ -108,7 +99,6 @@ class Search {
   clear() {
     this.ask("");
     this.owner.set({ query: "" });
-    this.shut();
     this.owner.panes[0].tree.focus();
   }
 

@@ -154,6 +154,8 @@ interface Searched {
   panes: Pane[];
   ids(query: string): number[];
   mark(hits: Set<number> | null): void;
+  /** Make room for the list of hits, or take it back. */
+  arrange(): void;
   show(id: number): void;
   centre(id: number): void;
   hitText(id: number): { name: string; title: string; fact: string; note: string };
@@ -164,6 +166,8 @@ interface Searched {
 interface Filtered {
   selected: number | null; previous: number | null; only: number[] | null; hidden: number[]; search: import("./search.js").Search;
   searched(): Live;
+  /** The selected instruction, or those of the closed group with the keyboard's focus; and its name. */
+  chosen(): { ids: number[]; name: string };
   isolate(ids: number[]): void;
   hide(): void;
   around(n: number, way: "in" | "out" | "both"): void;

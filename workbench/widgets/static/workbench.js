@@ -2,8 +2,9 @@
 
 import { Form } from "./form.js";
 import { Shell, renderer } from "./shell.js";
+import { GRAPH_KEYS, KERNEL_KEYS, PASS_KEYS, QUERY_WORDS, keysDialog } from "./keys.js";
 import { Table } from "./table.js";
-import { Tabs, button, decode, h } from "./dom.js";
+import { Tabs, button, decode, h, isPlainKey, take } from "./dom.js";
 import { render as renderExplorer } from "./explorer.js";
 import { render as renderGraph } from "./graph_view.js";
 import { render as renderKernels } from "./kernel_view.js";
@@ -100,10 +101,16 @@ class Frame extends Shell {
   }
 
   build() {
-    this.root.append(
+    const keys = keysDialog({ Graph: GRAPH_KEYS, Passes: PASS_KEYS, Kernels: KERNEL_KEYS, Search: QUERY_WORDS });
+    this.root.addEventListener("keydown", (e) => {
+      if (e.key !== "?" || !isPlainKey(e)) return;
+      keys.open();
+      take(e);
+    });
+    this.root.append(keys.dialog,
       h("div", { class: "wb-bar wb-actions", role: "toolbar", "aria-label": "Workbench" },
         this.toggle, h("strong", { class: "wb-title" }, this.data.title), Object.values(this.buttons), this.stopper,
-        h("span", { class: "wb-spring" }), this.shade, button("Copy as code", "Copy the Python that does the same", () => this.copy()), this.linkButton(), this.themeButton()),
+        h("span", { class: "wb-spring" }), this.shade, button("Copy as code", "Copy the Python that does the same", () => this.copy()), this.linkButton(), this.themeButton(), keys.button),
       this.bar, this.note,
       h("div", { class: "wb-body" }, this.side,
         h("div", { class: "wb-main" }, this.tabs.el, ...Object.values(this.places))),
