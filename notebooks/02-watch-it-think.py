@@ -121,7 +121,7 @@ assert str(work) == str(program)
 
 # %%
 for miss in build.recording.near_misses()[:8]:
-    print(f"{miss.rule} at #{miss.instruction}: {miss.reason}")
+    print(f"{miss.rule} at {miss.at}: {miss.reason}")
 
 # %% [markdown]
 # Ask why two instructions, or two nodes of a model, are not fused into one kernel:

@@ -5,13 +5,14 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, seed, settings
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -80,6 +81,30 @@ class Scheduling(LoadScopeScheduling):
             if nodeid.startswith(folder):
                 return folder
         return nodeid.partition("::")[0]
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        super().add_node_collection(node, collection)
+        self.registered_collections[node] = Numbered(collection)
+
+    def mark_test_complete(
+        self, node: WorkerController, item_index: int, duration: float = 0
+    ) -> None:
+        """Forgets a file that has run: pending tests are counted anew after each test."""
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        super().mark_test_complete(node, item_index, duration)
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
+
+
+class Numbered(list[str]):
+    """The names of a worker's tests; the number of a name is not searched for."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self._numbers = {name: number for number, name in enumerate(names)}
+
+    def index(self, name: str, *_: int) -> int:
+        return self._numbers[name]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -148,6 +148,27 @@ def test_run_in_another_precision(model, capsys, precision):
     assert printed(capsys, "run", model, "--precision", precision, "--repetitions", "1")
 
 
+def test_a_report_is_written_as_one_page(model, tmp_path, capsys):
+    page = tmp_path / "r.html"
+    said = printed(capsys, "report", model, "--output", str(page), "--target", "cpu")
+    assert "values compared" in said
+    assert "first/MatMul" in page.read_text()
+    assert call("report", model, "--inputs", "missing.npz", "--output", str(page)) == 1
+    assert "missing.npz" in capsys.readouterr().err
+
+
+def test_a_diff_says_what_differs_by_text_and_exit_code(model, tmp_path, capsys):
+    assert "no difference" in printed(capsys, "diff", model, model)
+    other = onnx.load(model)
+    other.graph.node[2].op_type = "Sigmoid"
+    onnx.save(other, tmp_path / "other.onnx")
+    assert call("diff", model, str(tmp_path / "other.onnx"), "--json") == 1
+    (row,) = json.loads(capsys.readouterr().out)["differences"]
+    assert (row["sources"], row["what differs"]) == ("last/Relu", "relu → sigmoid")
+    assert call("diff", model, "missing.onnx") == 2
+    assert "missing.onnx" in capsys.readouterr().err
+
+
 def test_bisect_says_where_it_goes_wrong_by_text_and_exit_code(model, capsys):
     text = printed(capsys, "bisect", model, "--target", "cpu")
     assert "nothing wrong" in text.splitlines()[-1]
@@ -181,6 +202,21 @@ def test_compare_says_what_is_wrong_by_text_and_exit_code(model, tmp_path, capsy
     assert told.err == f"wrote {table}\nwrote {page}\n"
     assert "first/MatMul" in table.read_text()
     assert page.read_text().startswith("<!")
+
+
+def test_a_compare_that_is_stopped_prints_what_it_has(model, capsys, monkeypatch):
+    from workbench.numerics.compare import measure
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure, "compare_arrays", stop)
+    assert call("compare", model, "--target", "cpu") == 130
+    text = capsys.readouterr().out.splitlines()
+    assert text[0].startswith("incomplete, the comparison was stopped; 0 values compared")
+    assert text[1] == "not compared: 2: the comparison was stopped"
+    assert call("compare", model, "--target", "cpu", "--json") == 130
+    assert not json.loads(capsys.readouterr().out)["complete"]
 
 
 def test_compare_as_json_keeps_all_digits(model, capsys):

@@ -23,10 +23,12 @@ _tracing.provide(_traces.pass_listeners, _traces.run)
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build as Build
     from workbench.compiler.builds.build import compile as compile
+    from workbench.compiler.builds.differences import differences as differences
     from workbench.compiler.builds.targets import targets as targets
     from workbench.compiler.errors import WorkbenchError as WorkbenchError
     from workbench.compiler.files.archive import load as load
     from workbench.compiler.files.archive import save as save
+    from workbench.compiler.files.inputs import read_inputs as read_inputs
     from workbench.compiler.ir.argument import Argument as Argument
     from workbench.compiler.ir.dtypes import DType as DType
     from workbench.compiler.ir.module import Instruction as Instruction
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.shape import Shape as Shape
     from workbench.compiler.laws.check import check_rule as check_rule
     from workbench.compiler.onnx import parse_onnx as parse_onnx
+    from workbench.compiler.onnx.write import to_onnx as to_onnx
     from workbench.compiler.ops.custom import operation as operation
     from workbench.compiler.passes.base import Pass as Pass
     from workbench.compiler.passes.base import Pipeline as Pipeline
@@ -83,6 +86,7 @@ _HOME = {
     "compare_timings": "compiler.report.timing_comparison",
     "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",
+    "differences": "compiler.builds.differences",
     "inspect": "numerics.metrics.tensor_difference",
     "load": "compiler.files.archive",
     "minimise": "numerics.minimise.minimise",
@@ -94,15 +98,20 @@ _HOME = {
     "passes": "front",
     "pipelines": "front",
     "quantize": "numerics.precision.quantize",
+    "read_inputs": "compiler.files.inputs",
     "rule": "compiler.rewrite",
     "save": "compiler.files.archive",
     "search_precision": "numerics.precision.precision_search",
     "sensitivity": "numerics.precision.sensitivity",
     "targets": "compiler.builds.targets",
+    "to_onnx": "compiler.onnx.write",
 }
 
 provide(
     {
+        "bisect": "workbench.numerics.bisect.bisect:bisect",
+        "compare": "workbench.numerics.compare.compare:compare",
+        "devices": "workbench.gpu.devices.registry:devices",
         "explorer": "workbench.widgets.explorer:PassExplorer",
         "graph": "workbench.widgets.graph_view:GraphView",
         "kernel explorer": "workbench.widgets.kernel_view:explorer",
@@ -111,7 +120,10 @@ provide(
         "notebook program": "workbench.widgets.display:mimebundle",
         "report": "workbench.widgets.report_view:ReportView",
         "tensor": "workbench.widgets.tensor_view:TensorView",
+        "open": "workbench.front:open",
+        "report page": "workbench.widgets.workbench_view:report_page",
         "text": "workbench.compiler.text.printing:to_text",
+        "workbench": "workbench.widgets.workbench_view:Workbench",
         "values": "workbench.numerics.capture.values:show",
     }
 )

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from workbench.cli_models import diff, report
 from workbench.cli_options import (
     Disable,
     Inputs,
@@ -256,6 +257,8 @@ def bisect(
 
 app.command()(compare)
 app.command()(inspect)
+app.command()(report)
+app.command()(diff)
 
 
 @app.command(

@@ -91,30 +91,38 @@ def compare(
         Path | None, typer.Option(help="Write the graph, coloured by error, as an offline page.")
     ] = None,
 ) -> None:
-    """Compares every value of a run with a reference. Exit code 0: all is well; 1: not; 2: bad input."""
+    """Compares every value of a run with a reference. Exit code 0: all is well; 1: not; 2: bad input.
+
+    An interrupt prints what was measured until then, and ends with 130.
+    """
     import workbench as wb
 
     with _bad_input_is_2():
         program = _opened(model)
         second, inputs = _told_apart(program, reference, inputs)
         build = _compiled(program, target, precision, passes, disable)
-        report = wb.compare(
-            build,
-            _arrays(inputs, build),
-            second,
-            model=model,
-            reference_precision=reference_precision,
-            tolerance=tolerance,
-            seed=seed,
-            progress=False if json else None,
-        )
+        try:
+            report = wb.compare(
+                build,
+                _arrays(inputs, build),
+                second,
+                model=model,
+                reference_precision=reference_precision,
+                tolerance=tolerance,
+                seed=seed,
+                progress=False if json else None,
+            )
+        except KeyboardInterrupt as stopped:
+            report: Report | None = getattr(stopped, "result", None)
+            if report is None:
+                raise
         write(csv, lambda: report.table().to_csv())
         write(html, lambda: report.view().to_html())
     if json:
         print_json(_described(report))
     else:
         _print_report(report)
-    raise typer.Exit(0 if report.passed else 1)
+    raise typer.Exit((0 if report.passed else 1) if report.is_complete else 130)
 
 
 def inspect(
@@ -231,7 +239,8 @@ def _print_report(report: "Report") -> None:
         typer.echo(f"{culprit.cause}: {culprit}")
     for reason, count in Counter(left.reason for left in report.not_compared).items():
         typer.echo(f"not compared: {count}: {reason}")
-    print_table(_worst(report.table()), _WIDEST)
+    if report.rows:
+        print_table(_worst(report.table()), _WIDEST)
 
 
 def _worst(table: "DataFrame") -> "DataFrame":
@@ -244,6 +253,7 @@ def _worst(table: "DataFrame") -> "DataFrame":
 def _described(report: "Report") -> dict[str, Any]:
     return {
         "summary": report.summary,
+        "complete": report.is_complete,
         "passed": report.passed,
         "tolerance": report.tolerance,
         "culprits": [_culprit(culprit) for culprit in report.culprits()],

@@ -7,21 +7,29 @@ if TYPE_CHECKING:
     from workbench.compiler.passes.base import Pass, Pipeline
 
 
-def open(model: str | Path, target: str = "auto", **options: Any) -> Any:
-    """The workbench for a model file: parses it, compiles it, and returns the pass explorer.
+def open(model: Any, target: str = "auto", **settings: Any) -> Any:
+    """The whole workbench as one widget: settings, actions, and panes over one selection.
 
     Args:
-        model: An ONNX file.
-        target: What to compile for.
-        **options: Options of `compile`, such as `precision`.
+        model: A model's file (ONNX, TensorFlow or the workbench's own), a program or a build.
+        target: The target that is chosen first; a build has its own.
+        **settings: Other settings: ``device``, ``precision``, ``off`` (names of passes), ``seed``, ``inputs``
+            (a file); or ``title``, ``height``, ``theme`` and ``state`` of the widget.
 
     Raises:
         ModelError: The file cannot be read as a model.
+        OperationError: A setting is unknown.
     """
-    from workbench.compiler.builds.build import compile  # noqa: PLC0415
-    from workbench.compiler.onnx import parse_onnx  # noqa: PLC0415
+    from workbench.compiler import showing  # noqa: PLC0415
+    from workbench.compiler.builds.models import read_model, reading_code  # noqa: PLC0415
 
-    return compile(parse_onnx(model), target, **options).explore()
+    of_widget = {k: settings.pop(k) for k in ("title", "height", "theme", "state") if k in settings}
+    source = ""
+    if isinstance(model, str | Path):
+        model, source = read_model(model), reading_code(model)
+    if not hasattr(model, "program"):
+        settings = {"target": target, **settings}
+    return showing.view("workbench")(model, source=source, settings=settings, **of_widget)
 
 
 def passes() -> "dict[str, type[Pass]]":

@@ -296,6 +296,8 @@ def test_an_input_whose_length_is_open_is_bounded_too(tmp_path: Path):
 
 # Pipes
 
+IMAGE = wb.Program()
+IMAGE.main.add_parameter("image", Shape("float", (1, 3, 4, 4)))
 READERS: dict[str, Callable[[Path], object]] = {
     "a.onnx": wb.parse_onnx,
     "a.pb": wb.parse_tf,
@@ -303,6 +305,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "a.mxr": wb.load,
     "a.json": wb.load,
     "a.npz": lambda path: read_npz(path, WANTED),
+    "a.npy": lambda path: wb.read_inputs(IMAGE, path),
+    "a.png": lambda path: wb.read_inputs(IMAGE, path),
 }
 
 

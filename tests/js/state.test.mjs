@@ -8,7 +8,8 @@ import { Live, Scene } from "../../workbench/widgets/static/scene.js";
 import { attributes, bytes, count, number, percent } from "../../workbench/widgets/static/format.js";
 import { columnsOf, factsOf, ordered, visibleRows } from "../../workbench/widgets/static/kernel_table.js";
 import { diffText } from "../../workbench/widgets/static/lists.js";
-import { fitted, home, panned, readCamera, revealing, writeCamera, zoomed } from "../../workbench/widgets/static/camera.js";
+import { centring, fitted, home, leastZoom, panned, readCamera, revealing, writeCamera, zoomed } from "../../workbench/widgets/static/camera.js";
+import { hashOf, traitsOf } from "../../workbench/widgets/static/link.js";
 import { isOver, readOverlay, share, valueOf } from "../../workbench/widgets/static/overlay.js";
 import { nextStep, within } from "../../workbench/widgets/static/steps.js";
 import { pieces } from "../../workbench/widgets/static/code.js";
@@ -54,6 +55,20 @@ test("a box in view moves no camera, another one comes to the middle", () => {
   const moved = revealing(camera, { x: 50, y: 5000, w: 80, h: 40 }, VIEW);
   near(moved.y + 200, 5020);
   assert.equal(revealing({ ...camera, k: 0.1 }, { x: 50, y: 50, w: 80, h: 40 }, VIEW).k, 0.8);
+});
+
+test("whatever its size, a graph fits, and may be seen so again", () => {
+  const size = { width: 4000, height: 400_000 }, all = fitted(VIEW, size);
+  assert.ok(all.k < 0.02 && size.height * all.k <= VIEW.h && size.width * all.k <= VIEW.w);
+  assert.equal(zoomed(all, 1e-3, 0, 0, leastZoom(VIEW, size)).k, all.k);
+  assert.ok(Math.abs(readCamera(writeCamera(all)).k / all.k - 1) < 0.01);
+  assert.equal(fitted(VIEW, { width: 0, height: 0 }).k, 1);
+});
+
+test("a box is put in the middle of what no minimap covers", () => {
+  const { x, y, k } = centring({ x: 0, y: 0, k: 0.01 }, { x: 100, y: 900, w: 80, h: 40 }, { ...VIEW, side: 0 });
+  near(x + VIEW.w / 2 / k, 140);
+  near(y + VIEW.h / 2 / k, 920);
 });
 
 test("an overlay has the ends of its scale", () => {
@@ -143,4 +158,20 @@ test("numbers have three digits, counts their plural, sizes their unit", () => {
 
 test("the diff is copied with its marks", () => {
   assert.equal(diffText([["=", 1, "a"], ["-", 2, "b"], ["~", 3, "c", "d"], ["…", null, "2 rows"]]), "  a\n- b\n- c\n+ d\n@@ 2 rows @@");
+});
+
+globalThis.PALETTE = { letters: { selected: "s", expanded: "o", theme: "t", passes_step: "pk", graph_expanded: "go", pane: "p", only: "i", hidden: "h" } };
+const linked = (values) => traitsOf(hashOf({ get: (name) => values[name] }));
+
+test("an address brings back what it was made of", () => {
+  const values = { selected: 31, expanded: ["a b", "c|d&e=%7C", "é"], pane: "numbers", passes_step: 4, graph_expanded: [], only: [3, 5, 6, 7], hidden: [9] };
+  const back = linked(values);
+  assert.deepEqual({ ...back, expanded: back.expanded.toSorted() }, { ...values, expanded: values.expanded.toSorted() });
+});
+
+test("what an address says of no trait, or not as a number, is left out", () => {
+  assert.deepEqual(traitsOf("#zz=1&s=abc&s=&pk=1e3&__proto__=1&p=graph"), { pane: "graph" });
+  assert.deepEqual(traitsOf("#o=%25zz%7Ca"), { expanded: ["%zz", "a"] });
+  assert.deepEqual(traitsOf("#i=5-&h=1-99999999"), {});
+  assert.deepEqual(traitsOf(""), {});
 });

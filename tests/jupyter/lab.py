@@ -15,6 +15,7 @@ from typing import Any
 from playwright.sync_api import (
     Browser,
     ConsoleMessage,
+    Error,
     Locator,
     Page,
     TimeoutError,
@@ -30,60 +31,108 @@ RUN_MS = 180_000
 POLLING_MS = 100
 """Instead of each frame, of which the page would then draw sixty a second, and serialize all cells."""
 PICTURES = Path(__file__).parents[2] / "build" / "pictures"
-RESTS = """() => {
-  const app = window.jupyterapp, panel = app?.shell?.currentWidget;
-  return panel?.context?.sessionContext?.session?.kernel?.status === "idle"
+OPEN = """async (path) => {
+  const opened = window.opened ??= {};
+  opened[path] = await window.jupyterapp.commands.execute("docmanager:open", { path });
+  return opened[path].id;
+}"""
+CLOSE = """async (path) => {
+  await window.opened[path].context.sessionContext.shutdown();
+  window.opened[path].dispose();
+}"""
+CHOSEN = """(path) => {
+  const { shell } = window.jupyterapp, panel = window.opened[path];
+  if (shell.currentWidget === panel) return true;
+  shell.activateById(panel.id);
+}"""
+RESTS = """(path) => {
+  const app = window.jupyterapp, panel = window.opened[path];
+  return panel.context.sessionContext.session?.kernel?.status === "idle"
     && app.commands.isEnabled("notebook:run-all-cells")
     && panel.content.widgets.every((cell) => cell.model.executionState !== "running");
 }"""
-RAN = """() => {
-  const cells = window.jupyterapp.shell.currentWidget.content.model.toJSON().cells;
-  const code = cells.filter((cell) => cell.cell_type === "code" && cell.source.length);
-  return code.every((cell) => cell.execution_count)
-    || code.some((cell) => cell.outputs.some((output) => output.output_type === "error"));
+RAN = """(path) => {
+  const code = [...window.opened[path].content.model.cells]
+    .filter((cell) => cell.type === "code" && cell.sharedModel.getSource().length);
+  const failed = ({ outputs }) =>
+    Array.from({ length: outputs.length }, (_, i) => outputs.get(i).type).includes("error");
+  return code.every((cell) => cell.executionCount) || code.some(failed);
 }"""
-CELLS = "() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells"
-RUN = """async (code) => {
-  const app = window.jupyterapp, notebook = app.shell.currentWidget.content;
+CELLS = "(path) => window.opened[path].content.model.toJSON().cells"
+RUN = """async ({ path, code }) => {
+  const { commands } = window.jupyterapp, notebook = window.opened[path].content;
   notebook.activeCellIndex = notebook.widgets.length - 1;
-  await app.commands.execute("notebook:insert-cell-below");
+  await commands.execute("notebook:insert-cell-below");
   notebook.activeCell.model.sharedModel.setSource(code);
-  await app.commands.execute("notebook:run-cell");
+  await commands.execute("notebook:run-cell");
   return notebook.activeCellIndex;
+}"""
+SCROLL = "({ path, index }) => window.opened[path].content.scrollToItem(index, 'start')"
+STILL = """() => {
+  const drawn = [...document.querySelectorAll(".wb-canvas")].map((c) => c.__wb?.stats.frames).join();
+  const still = drawn === window.drawn;
+  window.drawn = drawn;
+  return still;
 }"""
 
 
 class Notebook:
-    """A notebook that is open in a page."""
+    """A notebook that is open in JupyterLab's page; what the page complains of while it is."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, path: str) -> None:
         self.page = page
+        self.path = path
         self.complaints: list[str] = []
         page.on("console", self._console)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("pageerror", self._error)
+        self._id = page.evaluate(OPEN, path)
+        self.rest(OPEN_MS)
+
+    def close(self) -> None:
+        """Ends the kernel and closes the notebook."""
+        self.page.evaluate(CLOSE, self.path)
+        self.page.remove_listener("console", self._console)
+        self.page.remove_listener("pageerror", self._error)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self.complaints.append(f"{message.text} ({message.location.get('url', '')})")
 
+    def _error(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
+    def _choose(self) -> None:
+        self._wait(CHOSEN, OPEN_MS)
+
+    def _wait(self, condition: str, milliseconds: int = RUN_MS) -> None:
+        self.page.wait_for_function(
+            condition, arg=self.path, timeout=milliseconds, polling=POLLING_MS
+        )
+
     def run_all(self) -> None:
         """Runs every cell and waits until the kernel rests."""
+        self._choose()
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(RAN, timeout=RUN_MS, polling=POLLING_MS)
+        self._wait(RAN)
         self.rest()
 
     def rest(self, milliseconds: int = RUN_MS) -> None:
         """Waits until the kernel rests."""
         try:
-            self.page.wait_for_function(RESTS, timeout=milliseconds, polling=POLLING_MS)
+            self._choose()
+            self._wait(RESTS, milliseconds)
         except TimeoutError as error:
             PICTURES.mkdir(parents=True, exist_ok=True)
             self.page.screenshot(path=PICTURES / "not-at-rest.png")
             raise AssertionError(f"the kernel is not at rest; {self.complaints}") from error
 
+    def settle(self) -> None:
+        """Waits until no view is drawn anew."""
+        self._wait(STILL, OPEN_MS)
+
     def cells(self) -> list[dict[str, Any]]:
         """The cells as they would be saved."""
-        return self.page.evaluate(CELLS)
+        return self.page.evaluate(CELLS, self.path)
 
     def outputs(self, cell: int) -> list[dict[str, Any]]:
         """The outputs of a cell."""
@@ -102,7 +151,8 @@ class Notebook:
 
     def run(self, code: str) -> str:
         """Runs code in a new last cell; the text that it printed."""
-        cell = self.page.evaluate(RUN, code)
+        self._choose()
+        cell = self.page.evaluate(RUN, {"path": self.path, "code": code})
         self.rest()
         outputs = self.outputs(cell)
         errors = [o for o in outputs if o["output_type"] == "error"]
@@ -111,10 +161,9 @@ class Notebook:
 
     def cell(self, index: int) -> Locator:
         """A cell, scrolled into view."""
-        self.page.evaluate(
-            "(i) => window.jupyterapp.shell.currentWidget.content.scrollToItem(i, 'start')", index
-        )
-        cell = self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{index}"]')
+        self._choose()
+        self.page.evaluate(SCROLL, {"path": self.path, "index": index})
+        cell = self.page.locator(f'#{self._id} .jp-Cell[data-windowed-list-index="{index}"]')
         cell.wait_for(state="visible", timeout=20_000)
         return cell
 
@@ -128,32 +177,34 @@ class Notebook:
 
 
 class Lab:
-    """A running JupyterLab and the browser that looks at it."""
+    """A running JupyterLab in one page, for its start takes as long as most notebooks do."""
 
-    def __init__(self, root: Path, url: str, token: str, browser: Browser) -> None:
+    def __init__(self, root: Path, page: Page) -> None:
         self.root = root
-        self.url = url
-        self.token = token
-        self.browser = browser
+        self.page = page
 
-    def open(self, path: Path) -> Notebook:
-        """Copies a notebook below the server's root and opens it."""
+    @contextmanager
+    def open(self, path: Path) -> Generator[Notebook]:
+        """Copies a notebook below the server's root, opens it and closes it."""
         shutil.copy(path, self.root / path.name)
-        page = self.browser.new_page(viewport={"width": 1400, "height": 1000})
-        notebook = Notebook(page)
-        address = f"{self.url}lab/workspaces/{path.stem}/tree/{path.name}?token={self.token}"
-        page.goto(address, wait_until="load")
-        page.wait_for_selector(".jp-Notebook", timeout=OPEN_MS)
-        notebook.rest(OPEN_MS)
-        return notebook
+        notebook = Notebook(self.page, path.name)
+        try:
+            yield notebook
+        finally:
+            notebook.close()
 
 
 @contextmanager
 def running(folder: Path, browser: Browser) -> Generator[Lab]:
     """Starts JupyterLab with its files below a folder, to be looked at in a browser; ends it."""
     token = secrets.token_hex(16)
-    with _server(folder, token) as url:
-        yield Lab(folder / "root", url, token, browser)
+    shown = {"viewport": {"width": 1400, "height": 1000}, "reduced_motion": "reduce"}
+    with _server(folder, token) as url, browser.new_context(**shown) as context:
+        page = context.new_page()
+        page.goto(f"{url}lab?token={token}", wait_until="load")
+        page.wait_for_selector("#jp-main-dock-panel", timeout=OPEN_MS)
+        page.evaluate("() => window.jupyterapp.restored")
+        yield Lab(folder / "root", page)
 
 
 @contextmanager

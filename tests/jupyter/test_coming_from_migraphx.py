@@ -1,5 +1,6 @@
 """The third notebook in a real JupyterLab: a script of MIGraphX's, and what the workbench adds to it."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,11 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03-coming-from-migraphx.ip
 
 
 @pytest.fixture(scope="module")
-def opened(lab: Lab) -> Notebook:
+def opened(lab: Lab) -> Generator[Notebook]:
     """The notebook after all its cells have run."""
-    notebook = lab.open(NOTEBOOK)
-    notebook.run_all()
-    return notebook
+    with lab.open(NOTEBOOK) as notebook:
+        notebook.run_all()
+        yield notebook
 
 
 def test_every_cell_runs(opened: Notebook):
@@ -94,4 +95,4 @@ def wear(notebook: Notebook, theme: str) -> None:
     )
     light = str(theme == "Light").lower()
     notebook.page.wait_for_selector(f'body[data-jp-theme-light="{light}"]', state="attached")
-    notebook.page.wait_for_timeout(1000)
+    notebook.settle()

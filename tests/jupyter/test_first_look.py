@@ -1,5 +1,6 @@
 """The first notebook in a real JupyterLab: every cell works, widgets draw, a click is heard."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,11 @@ NODES = """canvas => canvas.__wb.nodes()
 
 
 @pytest.fixture(scope="module")
-def opened(lab: Lab) -> Notebook:
+def opened(lab: Lab) -> Generator[Notebook]:
     """The notebook after all its cells have run."""
-    notebook = lab.open(NOTEBOOK)
-    notebook.run_all()
-    return notebook
+    with lab.open(NOTEBOOK) as notebook:
+        notebook.run_all()
+        yield notebook
 
 
 def has(notebook: Notebook, code: str, mime: str) -> bool:
@@ -73,7 +74,7 @@ def test_a_widget_is_drawn(opened: Notebook, pictures: Path, name: str, code: st
     cell = opened.cell(opened.find(code))
     canvas = cell.locator(".wb-canvas").first
     canvas.wait_for(state="visible", timeout=20_000)
-    opened.page.wait_for_timeout(1000)
+    opened.settle()
     cell.screenshot(path=pictures / f"notebook-{name}.png")
     assert canvas.evaluate(INK) > 8
 

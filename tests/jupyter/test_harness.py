@@ -36,28 +36,25 @@ def notebook(folder: Path, name: str, *codes: str) -> Path:
 
 
 def test_a_click_reaches_python(lab: Lab, tmp_path: Path):
-    opened = lab.open(notebook(tmp_path, "click", "x = 1", WIDGET))
-    opened.run_all()
-    assert opened.errors() == []
-    opened.cell(opened.find("anywidget")).locator("button.probe").click()
-    opened.page.wait_for_timeout(200)
-    assert opened.run("print(button.count)") == "1"
-    assert opened.complaints == []
-    opened.page.close()
+    with lab.open(notebook(tmp_path, "click", "x = 1", WIDGET)) as opened:
+        opened.run_all()
+        assert opened.errors() == []
+        opened.cell(opened.find("anywidget")).locator("button.probe").click()
+        opened.page.wait_for_timeout(200)
+        assert opened.run("print(button.count)") == "1"
+        assert opened.complaints == []
 
 
 def test_an_error_in_a_cell_is_seen(lab: Lab, tmp_path: Path):
-    opened = lab.open(notebook(tmp_path, "error", "1 / 0"))
-    opened.run_all()
-    assert opened.errors() == ["ZeroDivisionError: division by zero"]
-    opened.page.close()
+    with lab.open(notebook(tmp_path, "error", "1 / 0")) as opened:
+        opened.run_all()
+        assert opened.errors() == ["ZeroDivisionError: division by zero"]
 
 
 def test_an_error_in_the_browser_is_seen(lab: Lab, tmp_path: Path):
     code = WIDGET.replace('model.set("count"', 'missing.set("count"')
-    opened = lab.open(notebook(tmp_path, "console", code))
-    opened.run_all()
-    opened.cell(0).locator("button.probe").click()
-    opened.page.wait_for_timeout(200)
-    assert any("missing" in complaint for complaint in opened.complaints)
-    opened.page.close()
+    with lab.open(notebook(tmp_path, "console", code)) as opened:
+        opened.run_all()
+        opened.cell(0).locator("button.probe").click()
+        opened.page.wait_for_timeout(200)
+        assert any("missing" in complaint for complaint in opened.complaints)

@@ -1,5 +1,6 @@
 """The fourth notebook in a real JupyterLab: kernels read, timed, compared, and linked with the graph."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ LIST, EXPLORER = "kernels = fused.kernels()", "explorer = fused"
 
 
 @pytest.fixture(scope="module")
-def opened(lab: Lab) -> Notebook:
+def opened(lab: Lab) -> Generator[Notebook]:
     """The notebook after all its cells have run."""
-    notebook = lab.open(NOTEBOOK)
-    notebook.run_all()
-    return notebook
+    with lab.open(NOTEBOOK) as notebook:
+        notebook.run_all()
+        yield notebook
 
 
 def test_every_cell_runs(opened: Notebook):
@@ -61,7 +62,7 @@ def test_a_kernel_selects_its_instruction_in_the_graph_and_in_python(
         rows.nth(k).click()
         wanted = rows.nth(k).get_attribute("data-id")
         shown.locator(f'.wb-graph .wb-inspector[data-id="{wanted}"]').wait_for(timeout=20_000)
-    opened.page.wait_for_timeout(500)
+    opened.settle()
     shown.screenshot(path=pictures / "notebook-kernels-and-graph.png")
     assert opened.run("print(explorer.selected, explorer.graph.selected)") == f"{wanted} {wanted}"
 

@@ -1,6 +1,7 @@
 """The notebooks on half precision and int8 in a real JupyterLab: what is wrong is found and repaired."""
 
 import re
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -13,19 +14,19 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 @pytest.fixture(scope="module")
-def half(lab: Lab) -> Notebook:
+def half(lab: Lab) -> Generator[Notebook]:
     """The fifth notebook after all its cells have run."""
-    notebook = lab.open(NOTEBOOKS / "05-which-operation-broke-my-half-precision-model.ipynb")
-    notebook.run_all()
-    return notebook
+    with lab.open(NOTEBOOKS / "05-which-operation-broke-my-half-precision-model.ipynb") as notebook:
+        notebook.run_all()
+        yield notebook
 
 
 @pytest.fixture(scope="module")
-def int8(lab: Lab) -> Notebook:
+def int8(lab: Lab) -> Generator[Notebook]:
     """The sixth notebook after all its cells have run."""
-    notebook = lab.open(NOTEBOOKS / "06-quantise-and-see-where-it-hurts.ipynb")
-    notebook.run_all()
-    return notebook
+    with lab.open(NOTEBOOKS / "06-quantise-and-see-where-it-hurts.ipynb") as notebook:
+        notebook.run_all()
+        yield notebook
 
 
 def pictured(notebook: Notebook, code: str, path: Path) -> bool:

@@ -59,7 +59,15 @@ def _shortest(name: str) -> Case:
     """The case with the fewest lines of those on which the pass does something."""
     own = [c for c in cases() if c.pass_name == name]
     active = [c for c in own if "none applies" not in c.rest]
-    return min(active or own, key=lambda c: len(c.before.splitlines()) + len(c.rest.splitlines()))
+    return min(
+        active or own, key=lambda c: len(c.before.splitlines()) + len(_changes(c).splitlines())
+    )
+
+
+def _changes(case: Case) -> str:
+    """The text after the program before, without the sentences."""
+    changes, _, said = case.rest.partition("\nedits:")
+    return f"{changes}\n\n" if said.endswith("\n\n") else changes
 
 
 def _example(case: Case) -> str:

@@ -71,6 +71,37 @@ def test_joining_changes_nothing_of_what_the_files_do(tmp_path: Path):
     assert LEAF.split("\n\n", 1)[1].rsplit("\n\n", 1)[0] in script
 
 
+def test_comments_types_and_spaces_are_left_out_and_nothing_of_a_string():
+    script = """// a
+const a = "// b  c = {}", b = `, ${ a } "`, c = ' : \\\\' '; // c
+  /** d
+   * e */
+
+    /** @type {number[]} */
+    const f = /** @type {any} */ (g ?? []), h = "/* i */";
+  for (const [k, v] of m) if (k in v) return - -k + +v;
+    return `, ${k ? ` : ` : ""}` + /, */.source;
+// j"""
+    left = """const a = "// b  c = {}", b = `, ${ a } "`, c = ' : \\\\' '; // c
+const f=(g??[]),h="/* i */";
+for(const[k,v]of m)if(k in v)return - -k + +v;
+return `, ${k ? ` : ` : ""}` + /, */.source;
+// j"""
+    assert assets.compacted(script) == left
+
+
+@pytest.mark.parametrize("path", sorted(assets.STATIC.glob("*.js")), ids=lambda path: path.stem)
+def test_no_string_of_a_view_spans_lines(path: Path):
+    for line in path.read_text(encoding="utf-8").splitlines():
+        code = "" if line.strip().startswith(("//", "*", "/**")) else line.replace(r"\`", "")
+        assert code.count("`") % 2 == 0, line
+
+
+def test_the_code_of_all_views_is_small():
+    parts = [assets.compacted(p.read_text(encoding="utf-8")) for p in assets.STATIC.glob("*.js")]
+    assert sum(map(len, parts)) <= 150_000
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

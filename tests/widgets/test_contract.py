@@ -19,16 +19,23 @@ SVG = "{http://www.w3.org/2000/svg}"
 DRAWN = "svg title desc style defs pattern path rect circle text tspan g line marker polygon"
 WRITTEN = "div table caption thead tbody tr th td details summary pre p"
 VALUES: dict[str, Any] = {
-    "camera": "1.0,-2.5,0.500", "edit": 1, "expanded": ["a b", "c|d&e=%7C"],
-    "slice": "0,:,3,:", "at": "0,1,3,2",
-}  # fmt: skip
+    "camera": "1.0,-2.5,0.500",
+    "edit": 1,
+    "expanded": ["a b", "c|d&e=%7C"],
+    "query": 'op:relu -"a|b" &=%',
+    "only": [1, 2, 3, 9],
+    "hidden": [2],
+    "slice": "0,:,3,:",
+    "at": "0,1,3,2",
+}
 RUBBISH = [
     "zz=1", "s=abc", "s=", "s=1=2", "s=99999999999999999999", "k=1e3", "n=0x1", "e=١", "t=pink",
-    "c=rubbish", "c=nan,1,1", "i=1:2", "i=,", "i=1,-1", "a=:", "a=1.5", "a=1,", "v=x", "&&&", "x",
-    "%ff=1", "=", "s=1;t=dark", HOSTILE,
+    "i=1-", "i=a", "h=1,,2", "h=-1", "i=0-999999999", "c=rubbish", "c=nan,1,1",
+    "x=1:2", "x=,", "x=1,-1", "y=:", "y=1.5", "y=1,", "v=x",
+    "&&&", "x", "%ff=1", "=", "s=1;t=dark", HOSTILE,
 ]  # fmt: skip
 AWAY = ["k=999999", "n=999999", "s=999999", "e=999999", "k=-5", "n=-5", "o=nothing|like|it",
-        "i=9,9,:,:", "i=:", "i=:,:,:,:", "a=9,9,9,9", "a=1", "i=0,0,:,:&a=1,1,1,1", "v=999999",
+        "x=9,9,:,:", "x=:", "x=:,:,:,:", "y=9,9,9,9", "y=1", "x=0,0,:,:&y=1,1,1,1", "v=999999",
         "l=image"]  # fmt: skip
 
 views = pytest.mark.parametrize("view", found(), ids=lambda view: view.__name__)
@@ -129,10 +136,11 @@ def filled(view: Any) -> dict[str, Any]:
     values = dict(VALUES)
     for name in view._remembered:
         trait = view.traits()[name]
+        form = name.rpartition("_")[2]  # a pane's trait has the form of the view's own
         if isinstance(trait, traitlets.Enum):
             values[name] = trait.values[-1]
-        elif name not in values:
-            values[name] = 9 if name == "selected" else 2
+        else:
+            values[name] = VALUES.get(form, 9 if form == "selected" else 2)
     return {name: values[name] for name in view._remembered}
 
 

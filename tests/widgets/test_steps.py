@@ -130,3 +130,15 @@ def test_the_lowering_is_the_last_step_and_says_what_each_instruction_became():
     view.step = last
     assert "arena of 72 bytes" in view.summary()
     assert view.steps.detail(last - 1)["lowered"] == []
+
+
+def test_one_count_of_instructions_everywhere(recording: Recording, steps: Steps):
+    table = recording.table()
+    for k, (step, line) in enumerate(zip(recording, steps.overview(), strict=True)):
+        counted = len(step.before.main), len(step.after.main)
+        inside = sum(len(m) for m in step.after.modules.values() if m.bypass)
+        assert counted == (line["before"], line["after"]) == (step.size_before, step.size_after)
+        assert inside == line["inside"] == table["inside kernels"][k]
+        assert f"{counted[0]} → {counted[1]} instructions" in repr(step)
+    assert any(table["inside kernels"])
+    assert f"inside kernels: {inside:,}" in PassExplorer(recording, step=k).summary()

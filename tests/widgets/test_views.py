@@ -1,11 +1,14 @@
 """The views on the Python side: selection, state, overlays, errors."""
 
+import itertools
 import math
 
+import pandas as pd
 import pytest
 
 from tests.widgets.networks import recorded, residual
-from workbench.widgets import GraphView, PassExplorer
+from workbench.compiler.ir.program import Program
+from workbench.widgets import GraphView, PassExplorer, palette
 from workbench.widgets.overlay import overlay_of, share
 from workbench.widgets.state import read_state, write_state
 from workbench.widgets.svg import number_text
@@ -113,9 +116,41 @@ def test_numbers_have_three_significant_digits(value: float, text: str):
     assert number_text(value) == text
 
 
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_selection_and_the_marks_of_changes_are_told_apart(dark: bool):
+    selected = palette.SELECTED_DARK if dark else palette.SELECTED
+    light = (palette.ADDED, palette.REMOVED, palette.CHANGED)
+    marks = (palette.ADDED_DARK, palette.REMOVED_DARK, palette.CHANGED_DARK) if dark else light
+    near = [math.dist(palette.rgb(a), palette.rgb(b))
+            for a, b in itertools.combinations([selected, palette.FOUND, *marks], 2)]  # fmt: skip
+    assert min(near) > 60
+
+
+def test_an_empty_program_is_drawn_in_words():
+    view = GraphView(Program("nothing"))
+    assert "This program has no instructions" in view.to_svg()
+    assert view.find("-x") == []
+
+
 def test_importing_widgets_imports_no_anywidget():
     import subprocess
     import sys
 
     code = "import workbench.widgets, sys; assert 'anywidget' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_overlay_is_given_by_nodes_of_the_model_too():
+    program = residual(2)
+    view = GraphView(program)
+    by_node = {i.sources[-1]: i.id for i in program.main if i.name == "convolution"}
+    table = pd.DataFrame({"note": "x", "ms": range(len(by_node))}, index=list(by_node))
+    view.overlay = table
+    assert view.overlay["name"] == "ms"
+    assert view.overlay["values"] == {str(id): float(k) for k, id in enumerate(by_node.values())}
+    view.overlay = table["ms"].rename(by_node)
+    assert view.overlay["values"] == {str(id): float(k) for k, id in enumerate(by_node.values())}
+    with pytest.raises(ValueError, match=r"no instruction came from a node .*near ones are '"):
+        view.overlay = {next(iter(by_node))[:-1]: 1.0}
+    with pytest.raises(ValueError, match=r"expected one column of numbers.*found a, b"):
+        view.overlay = pd.DataFrame({"a": [1], "b": [2]})

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import workbench as wb
 from tests.widgets.kernels import row, rows
 from tests.widgets.networks import HOSTILE, hostile, recorded, residual
 from workbench import widgets
@@ -50,10 +51,16 @@ def overflowing(name: str = "norm") -> Any:
     return compare(build, {"x": np.full((4, 512), 20, np.float32)})
 
 
+def built(program: Any) -> Any:
+    """A build, so that the view of the whole workbench has passes and memory to show."""
+    return wb.compile(program, "cpu")
+
+
 SUBJECTS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "program_or_module": (lambda: residual(2), hostile),
     "recording": (lambda: recorded(residual(2)), lambda: recorded(hostile())),
     "report": (cache(overflowing), cache(lambda: overflowing(HOSTILE))),
+    "program": (lambda: built(residual(2)), lambda: built(hostile())),
     "rows": (rows, hostile_rows),
     "tensor": (tensor, lambda: tensor(HOSTILE)),
 }

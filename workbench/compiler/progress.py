@@ -1,9 +1,10 @@
-"""Progress bars, shown only for work that takes long."""
+"""Progress of long work: a bar that appears after a second, or a listener that may also stop the work."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
 from time import monotonic
 from typing import TypeVar
@@ -14,10 +15,30 @@ T = TypeVar("T")
 
 _DELAY_SECONDS = 1.0
 
+Listener = Callable[[str, int, int], None]
+"""Hears before each item: the name of the work, the number of items done, and that of all."""
+_listener: ContextVar[Listener | None] = ContextVar("progress listener", default=None)
+
+
+@contextmanager
+def progress_to(listener: Listener) -> Generator[None]:
+    """Report the progress of the work inside to a listener instead of bars; what it raises ends the work."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
 
 @contextmanager
 def progress_bar(items: Sequence[T], show: bool | None, what: str) -> Generator[Iterable[T]]:
-    """The items, with a bar that appears after a second (``None``), at once (True) or never (False)."""
+    """The items, with a bar that appears after a second (``None``), at once (True) or never (False).
+
+    A listener set by ``progress_to`` takes the place of the bar.
+    """
+    if (listener := _listener.get()) is not None:
+        yield _told(items, listener, what)
+        return
     if show is False or (show is None and not knobs.progress):
         yield items
         return
@@ -26,6 +47,12 @@ def progress_bar(items: Sequence[T], show: bool | None, what: str) -> Generator[
         yield shown
     finally:
         shown.close()
+
+
+def _told(items: Sequence[T], listener: Listener, what: str) -> Generator[T]:
+    for done, item in enumerate(items):
+        listener(what, done, len(items))
+        yield item
 
 
 def _shown(items: Sequence[T], delay: float, what: str) -> Generator[T]:

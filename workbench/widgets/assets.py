@@ -13,11 +13,19 @@ from functools import cache
 from pathlib import Path
 
 from workbench.widgets import palette
+from workbench.widgets.state import LETTERS
 
 STATIC = Path(__file__).parent / "static"
 _ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
-_IMPORT = re.compile(r'import (\{ \w+(?:, \w+)* \}) from "\./(\w+)\.js";\n')
+_NAME = r"\w+(?: as \w+)?"
+_IMPORT = re.compile(rf'import (\{{ {_NAME}(?:, {_NAME})* \}}) from "\./(\w+)\.js";\n')
 _EXPORT = re.compile(r"\nexport (?:default )?(\{ \w+(?:, \w+)* \});\n\Z")
+_ASIDES = re.compile(
+    r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n|^[ \t]+|/\*\* @type [^*\n]*\*/ ?",
+    re.MULTILINE,
+)
+_STRINGS = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""")
+_AROUND = re.compile(r" *([=(){},;:?<>&|!\[\]]) *")
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -43,7 +51,7 @@ def _join(folder: Path, name: str, scopes: dict[str, str], above: tuple[str, ...
     start, taken = _code(text, 0), ""
     while found := _IMPORT.match(text, start):
         names, source = found.groups()
-        taken += f"const {names} = ${source};\n"
+        taken += f"const {names.replace(' as ', ': ')} = ${source};\n"
         if source not in scopes:
             _join(folder, source, scopes, (*above, name))
         start = _code(text, found.end())
@@ -68,7 +76,24 @@ def script(name: str) -> str:
         name: The view's file without ``.js``, e.g. ``graph_view``.
     """
     colors = json.dumps(_palette(), ensure_ascii=False, separators=(",", ":"))
-    return f"const PALETTE={colors};\n{joined(STATIC, name)}"
+    return f"const PALETTE={colors};\n{compacted(joined(STATIC, name))}"
+
+
+def compacted(script: str) -> str:
+    """A script without comments on lines of their own, types, indentation, and spaces around punctuation.
+
+    No string in it may span lines. A line with a slash or a nested template keeps its spaces.
+    """
+    lines = _ASIDES.sub("", script).split("\n")
+    return "\n".join(_tight(line) for line in lines if line)
+
+
+def _tight(line: str) -> str:
+    parts = _STRINGS.split(line)
+    if line.count("`") > 2 or any("/" in code for code in parts[::2]):
+        return line
+    parts[::2] = [_AROUND.sub(r"\1", code) for code in parts[::2]]
+    return "".join(parts)
 
 
 @cache
@@ -105,4 +130,8 @@ def _palette() -> dict[str, object]:
         "nan": palette.NAN,
         "infinite": palette.INFINITE,
         "lost": palette.LOST,
+        "letters": LETTERS,
+        "selected": palette.SELECTED,
+        "selectedDark": palette.SELECTED_DARK,
+        "found": palette.FOUND,
     }

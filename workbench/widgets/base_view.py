@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import anywidget
@@ -13,6 +16,19 @@ from workbench.widgets.lifetime import loosen, pin
 from workbench.widgets.state import read_state, write_state
 
 THEMES = ("auto", "light", "dark")
+
+
+_embedded: ContextVar[bool] = ContextVar("embedded", default=False)
+
+
+@contextmanager
+def embedded() -> Generator[None]:
+    """Views that are made inside have no channel to the browser: they are panes of another view."""
+    token = _embedded.set(True)
+    try:
+        yield
+    finally:
+        _embedded.reset(token)
 
 
 def packed(value: object) -> bytes:
@@ -46,6 +62,11 @@ class BaseView(anywidget.AnyWidget):
         if state:
             self.state = state
 
+    def open(self) -> None:
+        """Open the channel to the browser, unless the view is a pane of another one."""
+        if not _embedded.get():
+            super().open()
+
     def close(self) -> None:
         """Close the channel to the browser, also that of the layout."""
         if (layout := self._trait_values.get("layout")) is not None:
@@ -78,6 +99,10 @@ class BaseView(anywidget.AnyWidget):
                 raise ValueError(f"state {state!r}: {name} is {value!r}, expected one of {choices}")
         return state
 
+    def _fresh(self, name: str) -> Any:
+        """The value of a trait that a state does not mention."""
+        return self.traits()[name].default(self)
+
     def _write_state(self, _change: Any) -> None:
         self.state = write_state({name: getattr(self, name) for name in self._remembered})
 
@@ -85,8 +110,7 @@ class BaseView(anywidget.AnyWidget):
         values = read_state(change["new"])
         with self.hold_trait_notifications():
             for name in self._remembered:
-                default = self.traits()[name].default_value
-                setattr(self, name, values.get(name, default))
+                setattr(self, name, values[name] if name in values else self._fresh(name))
         self._write_state(
             None
         )  # normalise: a value may have been out of range, or unknown to this view

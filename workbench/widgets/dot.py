@@ -16,10 +16,12 @@ def quoted(text: str) -> str:
     return '"' + " ".join(escaped.split("\n")) + '"'
 
 
-def dot(scene: Scene, opened: set[str], step: int = 0) -> str:
-    """The graph of one step as DOT."""
-    layout = Layout(scene, opened)
-    shown = {scene.slots[v]: scene.versions[v] for v in scene.steps[step] if scene.slots[v] >= 0}
+def dot(scene: Scene, opened: set[str], step: int = 0, slots: set[int] | None = None) -> str:
+    """The graph of one step as DOT; ``slots`` are those that a filter shows, None for all."""
+    layout = Layout(scene, opened, slots)
+    shown = {
+        scene.slots[v]: scene.versions[v] for v in scene.steps[step] if layout.has(scene.slots[v])
+    }
     lines = [
         "digraph program {",
         f"  label={quoted(scene.title)}; rankdir=TB; nslimit=1; bgcolor=transparent;",
@@ -28,7 +30,8 @@ def dot(scene: Scene, opened: set[str], step: int = 0) -> str:
     ]
     lines += _cluster(layout, shown, -1, "  ")
     for edge in edges_of(layout, scene.steps[step]):
-        lines.append(f"  i{edge.start} -> i{edge.end};")
+        style = " [style=dashed]" if edge.dashed else ""
+        lines.append(f"  i{edge.start} -> i{edge.end}{style};")
     return "\n".join([*lines, "}"]) + "\n"
 
 

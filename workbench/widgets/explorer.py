@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,11 @@ import traitlets
 
 from workbench.widgets import assets
 from workbench.widgets.base_view import packed
-from workbench.widgets.graph_view import View
+from workbench.widgets.facts import facts_of, told
+from workbench.widgets.graph_view import PAGE_TRAITS, View
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.payload import payload
+from workbench.widgets.query import find_ids
 from workbench.widgets.steps import Steps
 
 _WORDS = ("added", "removed", "changed")
@@ -23,12 +27,13 @@ class PassExplorer(View):
     Args:
         recording: The recording.
         step: The step to show first; by default the first that changed something.
-        overlay: Numbers by instruction id, shown as colours.
+        overlay: Numbers by instruction or node of the model, shown as colours: a mapping, Series or table.
         title: The name of what was compiled; by default the program's.
         target: The target.
         height: Height in pixels.
         theme: ``auto``, ``light`` or ``dark``.
         state: The `state` of an earlier view, to reopen it.
+        sides: For programs that no pass led to each other: a name for each, in place of "before" and "after".
     """
 
     step = traitlets.Int(0).tag(sync=True)
@@ -38,7 +43,7 @@ class PassExplorer(View):
     detail = traitlets.Bytes().tag(sync=True)
 
     _budget = 600
-    _remembered = ("selected", "step", "edit", "expanded", "camera", "theme")
+    _remembered = (*View._remembered, "step", "edit")
     _esm = assets.module("explorer.js")
     _css = assets.style()
 
@@ -53,6 +58,7 @@ class PassExplorer(View):
         height: int = 720,
         theme: str = "auto",
         state: str = "",
+        sides: Sequence[str] = (),
     ) -> None:
         """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
@@ -60,10 +66,11 @@ class PassExplorer(View):
         self.scene = self.steps.scene
         self.title = title or self.scene.title
         self.target = str(target)
+        self.sides = list(sides)
         super().__init__(
             data=packed(self.columns()),
             step=self.steps.first_changed() if step is None else step,
-            overlay=overlay_of(overlay),
+            overlay=overlay_of(overlay, self.scene.versions),
             height=height,
             theme=theme,
             state=state,
@@ -76,9 +83,15 @@ class PassExplorer(View):
         return payload(self.scene) | {
             "title": self.title,
             "target": self.target,
+            "sides": self.sides,
             "steps": self.steps.overview(),
             "open": sorted(self.scene.default_open(self._budget)),
         }
+
+    def page_data(self) -> dict[str, Any]:
+        """All data, for a page without a kernel."""
+        details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
+        return self.columns() | {"details": details}
 
     @traitlets.validate("step")
     def _check_step(self, proposal: Any) -> int:
@@ -88,6 +101,26 @@ class PassExplorer(View):
         if self.steps.steps:
             self.detail = packed(self.steps.detail(self.step))
 
+    def _versions(self) -> list[int]:
+        """Those after the current step."""
+        return self.scene.steps[self.steps.at(self.step)[1]]
+
+    def find(self, query: str) -> list[int]:
+        """Find instructions after the current pass, then among those that it removed."""
+        known = replace(self._known(), **told(self.steps.steps, self.step))
+        before, after = (
+            find_ids(query, facts_of(self.scene, self.scene.steps[state]), replace(known, marks=m))
+            for state, m in zip(self.steps.at(self.step), self._marks(), strict=True)
+        )
+        there = {self.scene.versions[v].id for v in self._versions()}
+        return [*after, *(id for id in before if id not in there)]
+
+    def _marks(self) -> list[dict[int, str]]:
+        """The marks before and after the current step, by id, in words."""
+        if not self.steps.steps:
+            return [{}, {}]
+        return [{id: _WORDS[m] for id, m in marks.items()} for marks in self.steps.marks(self.step)]
+
     def to_svg(self, *, all_nodes: bool = True) -> str:
         """The graphs before and after the current pass, side by side, with changes marked."""
         from workbench.widgets.svg import beside, svg  # noqa: PLC0415
@@ -95,9 +128,9 @@ class PassExplorer(View):
         states = self.steps.at(self.step)
         pictures = [
             svg(self.scene, self.open_groups(), step=state, theme=self.theme, selected=self.selected,
-                marks={id: _WORDS[m] for id, m in marks.items()}, overlay=self.overlay,
-                limit=None if all_nodes else 250)
-            for state, marks in zip(states, self.steps.marks(self.step), strict=True)
+                marks=marks, overlay=self.overlay,
+                limit=None if all_nodes else 250, shown=self.slots_shown())
+            for state, marks in zip(states, self._marks(), strict=True)
         ]  # fmt: skip
         return beside(pictures, self.summary())
 
@@ -105,20 +138,8 @@ class PassExplorer(View):
         """One offline page with all steps of this view; written to ``path`` if given."""
         from workbench.widgets.page import page  # noqa: PLC0415
 
-        names = (
-            "selected",
-            "highlight",
-            "expanded",
-            "overlay",
-            "theme",
-            "height",
-            "camera",
-            "step",
-            "edit",
-        )
-        details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
-        values = {name: getattr(self, name) for name in names}
-        values["data"] = self.columns() | {"details": details}
+        names = (*PAGE_TRAITS, "step", "edit")
+        values = {name: getattr(self, name) for name in names} | {"data": self.page_data()}
         text = page("explorer.js", values, self.title or "passes", self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
@@ -128,7 +149,8 @@ class PassExplorer(View):
         """The graph after the current pass in Graphviz's language."""
         from workbench.widgets.dot import dot  # noqa: PLC0415
 
-        return dot(self.scene, self.open_groups(), self.steps.at(self.step)[1])
+        after = self.steps.at(self.step)[1]
+        return dot(self.scene, self.open_groups(), after, self.slots_shown())
 
     def to_graphviz(self) -> Any:
         """The graph after the current pass as a `graphviz.Source`."""
@@ -145,9 +167,10 @@ class PassExplorer(View):
         lowered = getattr(self.steps.steps[self.step], "lowered", None)
         if lowered is not None:
             return f"Pass {self.step + 1} of {len(overview)}, {line['name']}: {lowered.summary}"
+        inside = f", inside kernels: {line['inside']:,}" if line["inside"] else ""
         return (
             f"Pass {self.step + 1} of {len(overview)}, {line['name']}: {line['before']:,} → "
-            f"{line['after']:,} instructions, {line['edits']:,} edits, {line['ms']:.3g} ms"
+            f"{line['after']:,} instructions{inside}, {line['edits']:,} edits, {line['ms']:.3g} ms"
         )
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -10,8 +10,11 @@ import traitlets
 
 from workbench.widgets import assets
 from workbench.widgets.base_view import BaseView, packed
+from workbench.widgets.facts import facts_of
+from workbench.widgets.filter import Way, hops_around, path_between, slots_shown
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.payload import payload
+from workbench.widgets.query import Known, find_ids
 from workbench.widgets.rows import table_of
 from workbench.widgets.scene import OPEN_BUDGET, Scene, scene_of
 
@@ -22,6 +25,12 @@ def ids_of(items: Any) -> list[int]:
         return []
     listed = [items] if isinstance(items, int) or hasattr(items, "id") else list(items)
     return [int(getattr(item, "id", item)) for item in listed]
+
+
+PAGE_TRAITS = (
+    "selected", "highlight", "expanded", "overlay", "theme", "height", "camera", "query", "only",
+    "hidden", "kernels",
+)  # fmt: skip
 
 
 class View(BaseView):
@@ -37,14 +46,24 @@ class View(BaseView):
     """A number per instruction, shown as colour; see `workbench.widgets.overlay.overlay_of`."""
     camera = traitlets.Unicode("").tag(sync=True)
     """Left, top and zoom in the browser."""
+    query = traitlets.Unicode("").tag(sync=True)
+    """The text in the search box; `find` says what it finds."""
+    only = traitlets.List(traitlets.Int(), allow_none=True, default_value=None).tag(sync=True)
+    """Ids to which the graph is limited, or None for all."""
+    hidden = traitlets.List(traitlets.Int()).tag(sync=True)
+    """Ids that are hidden."""
+    kernels = traitlets.Dict({}).tag(sync=True)
+    """The kernel of an instruction by id, for queries with ``kernel:``."""
 
     scene: Scene
     _budget = OPEN_BUDGET
-    _remembered: tuple[str, ...] = ("selected", "expanded", "camera", "theme")
+    _remembered: tuple[str, ...] = (
+        "selected", "expanded", "camera", "theme", "query", "only", "hidden",
+    )  # fmt: skip
 
     @traitlets.validate("overlay")
     def _check_overlay(self, proposal: Any) -> dict[str, Any]:
-        return overlay_of(proposal["value"])
+        return overlay_of(proposal["value"], self.scene.versions)
 
     def open_groups(self) -> set[str]:
         """The keys of the open groups."""
@@ -61,6 +80,83 @@ class View(BaseView):
         self.highlight = found if len(found) > 1 else []
         self.selected = found[0] if found else None
 
+    def find(self, query: str) -> list[int]:
+        """Find instructions, as the search box does; docs/views.md describes the language.
+
+        Args:
+            query: Words, fields and comparisons: ``op:dot ms>0.1 -scope:head``.
+
+        Returns:
+            Ids, in the program's order.
+
+        Raises:
+            QueryError: The query is wrong; the message says where, and what was expected.
+        """
+        return find_ids(query, facts_of(self.scene, self._versions()), self._known())
+
+    def isolate(self, ids: Any) -> None:
+        """Show only some instructions; edges through hidden ones are dashed.
+
+        Args:
+            ids: Ids or instructions, one or many.
+        """
+        self.only, self.hidden = ids_of(ids), []
+
+    def hide(self, ids: Any) -> None:
+        """Hide instructions, in addition to those that are hidden.
+
+        Args:
+            ids: Ids or instructions, one or many.
+        """
+        self.hidden = sorted({*self.hidden, *ids_of(ids)})
+
+    def hops(self, ids: Any, n: int = 1, *, way: Way = "both") -> list[int]:
+        """Show only what is within ``n`` edges of some instructions; constants count as no edge.
+
+        Args:
+            ids: Ids or instructions, one or many.
+            n: The number of edges.
+            way: ``in`` for inputs, ``out`` for users, ``both`` for either.
+
+        Returns:
+            The ids that are shown.
+        """
+        if way not in ("in", "out", "both"):
+            raise ValueError(f"way is {way!r}, expected in, out or both")
+        self.isolate(hops_around(self.scene, self._versions(), ids_of(ids), n, way))
+        return list(self.only or ())
+
+    def path(self, a: Any, b: Any) -> list[int]:
+        """Show only the paths between two instructions, in whichever direction there are any.
+
+        Args:
+            a: Id or instruction.
+            b: Id or instruction.
+
+        Returns:
+            The ids on the paths. If there are none, the view stays as it is.
+        """
+        found = path_between(self.scene, self._versions(), ids_of(a)[0], ids_of(b)[0])
+        if found:
+            self.isolate(found)
+        return found
+
+    def show_all(self) -> None:
+        """Show all instructions again."""
+        self.only, self.hidden = None, []
+
+    def slots_shown(self) -> set[int] | None:
+        """The slots of the scene that the filter shows, or None for all."""
+        return slots_shown(self.scene, self.only, self.hidden)
+
+    def _versions(self) -> list[int]:
+        """The versions of instructions that are searched, in the program's order."""
+        return self.scene.steps[0]
+
+    def _known(self) -> Known:
+        kernels = {int(id): str(words) for id, words in self.kernels.items()}
+        return Known(overlay=self.overlay or None, kernels=kernels or None)
+
 
 class GraphView(View):
     """A program or module as a graph: open groups and select instructions, in Python or in the browser.
@@ -68,7 +164,7 @@ class GraphView(View):
     Args:
         program_or_module: The program or module.
         highlight: Ids or instructions to mark.
-        overlay: Numbers by instruction id, shown as colours.
+        overlay: Numbers by instruction or node of the model, shown as colours: a mapping, Series or table.
         height: Height in pixels.
         theme: ``auto``, ``light`` or ``dark``.
         state: The `state` of an earlier view, to reopen it.
@@ -95,7 +191,7 @@ class GraphView(View):
         super().__init__(
             data=packed(self.columns()),
             highlight=ids_of(highlight),
-            overlay=overlay_of(overlay),
+            overlay=overlay_of(overlay, self.scene.versions),
             height=height,
             theme=theme,
             state=state,
@@ -106,6 +202,10 @@ class GraphView(View):
         data = payload(self.scene)
         return data | {"steps": self.scene.steps, "open": sorted(self.scene.default_open())}
 
+    def page_data(self) -> dict[str, Any]:
+        """All data, for a page without a kernel."""
+        return self.columns()
+
     def to_svg(self, *, all_nodes: bool = True) -> str:
         """The picture as SVG, with this view's groups open.
 
@@ -115,7 +215,8 @@ class GraphView(View):
         from workbench.widgets.svg import svg  # noqa: PLC0415
 
         return svg(self.scene, self.open_groups(), theme=self.theme, selected=self.selected,
-                   overlay=self.overlay, limit=None if all_nodes else 400)  # fmt: skip
+                   overlay=self.overlay, limit=None if all_nodes else 400,
+                   shown=self.slots_shown())  # fmt: skip
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One offline page with this view in its current state; written to ``path`` if given."""
@@ -129,14 +230,13 @@ class GraphView(View):
 
     def page_values(self) -> dict[str, Any]:
         """The traits that an offline page has."""
-        names = ("selected", "highlight", "expanded", "overlay", "theme", "height", "camera")
-        return {name: getattr(self, name) for name in names} | {"data": self.columns()}
+        return {name: getattr(self, name) for name in PAGE_TRAITS} | {"data": self.page_data()}
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language, with this view's groups open."""
         from workbench.widgets.dot import dot  # noqa: PLC0415
 
-        return dot(self.scene, self.open_groups())
+        return dot(self.scene, self.open_groups(), slots=self.slots_shown())
 
     def to_graphviz(self) -> Any:
         """The graph as a `graphviz.Source`, which renders itself if Graphviz is installed."""
@@ -160,5 +260,5 @@ class GraphView(View):
         from workbench.widgets.svg import svg  # noqa: PLC0415
 
         picture = svg(self.scene, self.open_groups(), selected=self.selected, overlay=self.overlay,
-                      theme=self.theme, limit=LIMIT)  # fmt: skip
+                      theme=self.theme, limit=LIMIT, shown=self.slots_shown())  # fmt: skip
         return bundle(super()._repr_mimebundle_(**kwargs), picture, self.summary())

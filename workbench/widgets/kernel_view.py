@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,7 @@ class KernelView(BaseView):
         if graph is not None:
             selected = graph.selected if selected is None else selected
             traitlets.link((self, "selected"), (graph, "selected"))
+            graph.kernels = kernel_names(self.rows)
         self.selected = selected
         if state:
             self.state = state
@@ -84,6 +85,10 @@ class KernelView(BaseView):
         """The first message to the browser: everything but the texts of kernels."""
         rows = [{k: v for k, v in row.items() if k not in _DETAILS} for row in self.rows]
         return {"title": self.title, "rows": rows}
+
+    def page_data(self) -> dict[str, Any]:
+        """All data, for a page without a kernel."""
+        return self.columns() | {"details": list(self._details())}
 
     @traitlets.validate("kernel")
     def _check_kernel(self, proposal: Any) -> int:
@@ -111,7 +116,7 @@ class KernelView(BaseView):
 
         names = ("selected", "kernel", "tab", "theme", "height")
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
-        values["data"] = self.columns() | {"details": list(self._details())}
+        values["data"] = self.page_data()
         text = page("kernel_view.js", values, self.title or "kernels", self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
@@ -142,6 +147,15 @@ class KernelView(BaseView):
         from workbench.widgets.display import html_bundle  # noqa: PLC0415
 
         return html_bundle(super()._repr_mimebundle_(**kwargs), self.to_static(), self.summary())
+
+
+def kernel_names(rows: Iterable[Row]) -> dict[str, str]:
+    """The names of the kernels that compute each instruction and its parts, by id, one in a line."""
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for id in {row["id"], *row["ids"]}:
+            found.setdefault(str(id), {})[f"{row['name']} {row['what']}"] = None
+    return {id: "\n".join(names) for id, names in found.items()}
 
 
 def slowest(rows: Sequence[Row]) -> int:

@@ -18,6 +18,8 @@ _shown: dict[str, tuple[int, list[Any]]] = {}
 
 def loosen(view: Any) -> None:
     """Let a view go when nobody refers to it any more, though it has a channel to the browser."""
+    if view.comm is None:
+        return
     _instances.pop(view.model_id, None)
     handle = WeakMethod(view._handle_msg)
 

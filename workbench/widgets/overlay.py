@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from workbench.widgets.palette import SCALES
+from workbench.widgets.rows import Node
 
 _KEYS = {"name", "unit", "scale", "tolerance", "total", "values"}
 
 
-def overlay_of(given: Any) -> dict[str, Any]:
+def overlay_of(given: Any, nodes: Iterable[Node] = ()) -> dict[str, Any]:
     """An overlay in the form that views read.
 
     Args:
-        given: None, or a mapping (or Series) of instruction ids to numbers, or a mapping with ``values``
-            and any of ``name``, ``unit``, ``scale`` (viridis, magma, puor), ``tolerance``, and ``total``
-            (whether a closed group shows the sum of its instructions, instead of the largest).
+        given: None, or a mapping (a Series, or a DataFrame with one column of numbers) of instructions to
+            numbers, or a mapping with ``values`` and any of ``name``, ``unit``, ``scale`` (viridis, magma,
+            puor), ``tolerance``, and ``total`` (whether a closed group shows the sum of its instructions,
+            instead of the largest). An instruction is given by its id, or by the name of a node of the
+            model: then each instruction that came from the node has the number.
+        nodes: The instructions that are drawn, for names of nodes.
 
     Raises:
         ValueError: A key or scale is unknown, or a value is not a number.
@@ -25,7 +30,7 @@ def overlay_of(given: Any) -> dict[str, Any]:
     if given is None:
         return {}
     if hasattr(given, "to_dict") and not isinstance(given, Mapping):
-        given = {"name": str(getattr(given, "name", "") or "value"), "values": given.to_dict()}
+        given = _of_table(given)
     if not given:
         return {}
     if "values" not in given:
@@ -47,9 +52,48 @@ def overlay_of(given: Any) -> dict[str, Any]:
             f"overlay: unknown scale {found['scale']!r}; expected one of {', '.join(SCALES)}"
         )
     values = found["values"]
-    pairs = values.items() if hasattr(values, "items") else values
-    found["values"] = {str(_id(k)): _number(v) for k, v in pairs}
+    pairs = list(values.items() if hasattr(values, "items") else values)
+    by_name = _by_name(nodes) if any(_is_name(k) for k, _ in pairs) else {}
+    found["values"] = {
+        str(id): _number(v)
+        for k, v in pairs
+        for id in (_named(k, by_name) if _is_name(k) else [_id(k)])
+    }
     return found
+
+
+def _of_table(table: Any) -> dict[str, Any]:
+    """The overlay of a Series, or of the only column of numbers of a DataFrame."""
+    if hasattr(table, "columns"):
+        columns = list(table.select_dtypes("number").columns)
+        if len(columns) != 1:
+            listed = ", ".join(map(str, columns)) or "none"
+            raise ValueError(
+                f"overlay: expected one column of numbers, as in table[['ms']]; found {listed}"
+            )
+        table = table[columns[0]]
+    return {"name": str(getattr(table, "name", "") or "value"), "values": dict(table.items())}
+
+
+def _is_name(key: Any) -> bool:
+    return isinstance(key, str) and not key.isdecimal()
+
+
+def _by_name(nodes: Iterable[Node]) -> dict[str, list[int]]:
+    """The ids of the instructions that came from each node of the model."""
+    found: dict[str, dict[int, None]] = {}
+    for node in nodes:
+        for name in node.sources[-1:]:
+            found.setdefault(name, {})[node.id] = None
+    return {name: list(ids) for name, ids in found.items()}
+
+
+def _named(name: str, by_name: Mapping[str, list[int]]) -> list[int]:
+    if name not in by_name:
+        near = get_close_matches(name, by_name, 3)
+        hint = f"; near ones are {', '.join(map(repr, near))}" if near else ""
+        raise ValueError(f"overlay: no instruction came from a node {name!r}{hint}")
+    return by_name[name]
 
 
 def share(overlay: Mapping[str, Any], value: float) -> float:

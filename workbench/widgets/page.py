@@ -22,6 +22,7 @@ const model = {
   off(event, f) { heard[event] = (heard[event] ?? []).filter((g) => g !== f); },
 };
 window.__wbModel = model;
+$shell.followAddress(model);
 entry.render({ model, el: document.getElementById("wb") });
 addEventListener("keydown", (e) => {
   const target = document.querySelector(".wb-timeline, .wb-tree");

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from workbench.widgets import label
+from workbench.widgets.filter import through_hidden
+from workbench.widgets.order import Container
 from workbench.widgets.place import HEADER, PADDING, Plan, Size, place
 from workbench.widgets.scene import NODE_HEIGHT, Scene
 
@@ -49,8 +51,11 @@ class Picture:
 class Layout:
     """Lays out a scene's slots and groups, given the open groups."""
 
-    def __init__(self, scene: Scene, opened: Iterable[str]) -> None:
+    def __init__(self, scene: Scene, opened: Iterable[str], shown: set[int] | None = None) -> None:
+        """Lay out all slots, or only those that are shown."""
         self.scene = scene
+        self.shown = shown
+        self.used = None if shown is None else self._used(scene, shown)
         self.graph = scene.graph
         self.opened = set(opened)
         self.slots = len(scene.graph.paths)
@@ -68,6 +73,32 @@ class Layout:
             found = self.lane_items.setdefault((lane.container - 1, lane.key), [])
             found.append((lane.rank, self.first_lane + k))
         self.picture = self._draw()
+
+    @staticmethod
+    def _used(scene: Scene, shown: set[int]) -> set[int]:
+        """The shown slots, and the groups around them."""
+        groups, slots = scene.graph.groups, len(scene.graph.paths)
+        around = {g for slot in shown for g in scene.graph.chain(slot)}
+        return shown | {slots + g if groups[g].slot < 0 else groups[g].slot for g in around}
+
+    def _content(self, container: int) -> Container:
+        """A container's children that have places: used items, and the lanes of edges from them."""
+        whole, used = self.scene.order.containers[container + 1], self.used
+        if used is None:
+            return whole
+
+        def lives(item: int) -> bool:
+            key = item
+            if item >= self.first_lane:
+                key = self.scene.order.lanes[item - self.first_lane].key
+            return (-1 - key if key < 0 else key) in used
+
+        ties = [(a, b) for a, b in whole.ties if lives(a) and lives(b)]
+        return Container([[i for i in items if lives(i)] for items in whole.ranks], ties)
+
+    def has(self, slot: int) -> bool:
+        """Whether a slot is drawn, by itself or in a closed group."""
+        return slot >= 0 and (self.shown is None or slot in self.shown)
 
     def is_open(self, group: int) -> bool:
         """Whether a group is open."""
@@ -98,12 +129,13 @@ class Layout:
 
     def _measure(self, container: int) -> Plan:
         """The plan of a container, its open children measured first."""
-        for items in self.scene.order.containers[container + 1].ranks:
+        content = self._content(container)
+        for items in content.ranks:
             for item in items:
                 group = self.group_of(item) if item < self.first_lane else None
                 if group is not None and self.is_open(group):
                     self.sizes[item] = self._panel_size(group)
-        plan = place(self.scene.order.containers[container + 1], self.sizes, self.first_lane)
+        plan = place(content, self.sizes, self.first_lane)
         self.plans[container] = plan
         return plan
 
@@ -152,7 +184,7 @@ class Layout:
             return []
         for container, child in reversed(down[: [c for c, _ in down].index(common)]):
             found += self._along(container, -1 - source, self.rank[child])
-        return [self.picture.lanes[i] for i in found]
+        return [self.picture.lanes[i] for i in found if i in self.picture.lanes]
 
     def _climb(self, item: int) -> list[tuple[int, int]]:
         """The containers around an item, innermost first, each with its child that holds the item."""
@@ -199,6 +231,8 @@ class Edge:
     end: int
     points: list[Point]
     """The start, two points per lane, and the end; lanes are straight, curves join them."""
+    dashed: bool = False
+    """Whether it passes through hidden instructions."""
 
 
 def edges_of(layout: Layout, step: list[int]) -> list[Edge]:
@@ -206,19 +240,22 @@ def edges_of(layout: Layout, step: list[int]) -> list[Edge]:
     scene = layout.scene
     slot_of = {scene.versions[v].id: scene.slots[v] for v in step if scene.slots[v] >= 0}
     home = {scene.versions[v].id: scene.versions[v].module for v in step}
+    hidden = {} if layout.shown is None else through_hidden(scene, step, layout.shown)
     found: dict[tuple[int, int, int], Edge] = {}
     for version in step:
         node = scene.versions[version]
-        if scene.slots[version] < 0:
+        if not layout.has(scene.slots[version]):
             continue
         end = layout.shown_as(scene.slots[version])
-        for source in node.inputs:
+        direct = [(source, False) for source in node.inputs if source not in hidden]
+        distant = [(above, True) for source in node.inputs for above in hidden.get(source, ())]
+        for source, dashed in (*direct, *distant):
             slot = slot_of.get(source, -1)
             if slot < 0 or home[source] != node.module:
                 continue
             start = layout.shown_as(slot)
             if start != end and (slot, start, end) not in found:
-                found[slot, start, end] = Edge(source, node.id, start, end, [])
+                found[slot, start, end] = Edge(source, node.id, start, end, [], dashed)
     opens = {scene.slots[v]: bool(scene.versions[v].bodies) for v in step}
     _trace(layout, found, opens)
     return list(found.values())

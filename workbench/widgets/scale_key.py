@@ -15,7 +15,7 @@ _LETTER = 6.2
 
 
 def scale_key(
-    overlay: Mapping[str, Any], top: float, text: Callable[[float], str]
+    overlay: Mapping[str, Any], top: float, text: Callable[[float], str], *, blank: bool = False
 ) -> tuple[str, float]:
     """The key of an overlay, and its width in pixels.
 
@@ -23,11 +23,12 @@ def scale_key(
         overlay: An overlay, as `overlay_of` returns it, with values.
         top: The top of the ramp.
         text: Writes a number.
+        blank: Whether some nodes have no value.
     """
     low, high = bounds(overlay)
     before = f"{overlay['name']} {text(low)}"
     at = _LETTER * len(before) + 6
-    after = _after(overlay, high, text)
+    after = _after(overlay, high, text) + (", hatched: no value" if blank else "")
     parts = [
         _words(before, 0.0, top), *_ramp(overlay, at, top), _tolerance(overlay, at, top),
         _words(after, at + _WIDTH + 6, top),

@@ -26,10 +26,6 @@ class Steps:
         self.steps = list(recording.steps)
         self.rows = [_copied(recording.start)]
         self.after: list[int] = []
-        self.made: dict[int, Any] = dict(recording.start.instructions)
-        """The last row of every instruction of any step, by id."""
-        for edit in (e for step in self.steps for e in step.edits):
-            self.made |= {id: row for id, row in edit.rows.items() if row is not None}
         replaced: list[list[tuple[int, int]]] = []
         for step in self.steps:
             if step.edits:
@@ -46,8 +42,10 @@ class Steps:
                 "name": label.clipped(step.name, 80),
                 "changed": bool(step.edits) or _lowered(step) is not None,
                 "edits": len(step.edits),
+                "made": [id for edit in step.edits for id in edit.added],
                 "before": self.tables[self.at(k)[0]].count(),
                 "after": self.tables[self.at(k)[1]].count(),
+                "inside": step.after_count.inside,
                 "ms": step.seconds * 1e3,
                 "error": getattr(step, "error", ""),
             }
@@ -103,7 +101,7 @@ class Steps:
             "come": self._by_version(last, come),
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],
             "summary": ", ".join(said) or "nothing changed" if lowered is None else lowered.summary,
-            "edits": [self._edit(e) for e in step.edits],
+            "edits": [self._edit(*pair) for pair in zip(step.edits, step.sentences, strict=True)],
             "misses": [_miss(m) for m in step.near_misses],
             "laws": _laws(step.edits),
             "lowered": [_lowered_row(r) for r in lowered or ()],
@@ -115,10 +113,7 @@ class Steps:
         found = ((v, marks.get(scene.versions[v].id)) for v in scene.steps[state])
         return [[v, mark] for v, mark in found if mark is not None]
 
-    def _edit(self, edit: Any) -> dict[str, Any]:
-        replaced = (old for old, _ in edit.replaced)
-        old = self._titles(edit.removed) or self._titles(replaced)
-        new = self._titles(edit.added) or self._titles(edit.changed)
+    def _edit(self, edit: Any, said: str) -> dict[str, Any]:
         return {
             "index": edit.index,
             "rule": edit.rule,
@@ -129,16 +124,8 @@ class Steps:
             "added": list(edit.added),
             "removed": list(edit.removed),
             "changed": list(edit.changed),
-            "what": f"{old} → {new}" if old and new else (old and f"{old} removed") or new,
+            "what": label.clipped(said, 300),
         }
-
-    def _titles(self, ids: Iterable[int]) -> str:
-        """``add ; relu``: the names of operations; constants and bodies only if there is nothing else."""
-        rows = [self.made[id] for id in ids if id in self.made]
-        main = [r for r in rows if r.module == 0] or rows
-        words = [label.title(r.op) for r in main if r.literal is None]
-        words = words or [label.title(r.op) for r in main]
-        return " ; ".join(words[:6]) + (f" ; {len(words) - 6} more" if len(words) > 6 else "")
 
     def diff(self, k: int, gone: dict[int, int], come: dict[int, int]) -> list[list[Any]]:
         """The text diff of step ``k``: removed, added and changed rows, each with a row of context."""

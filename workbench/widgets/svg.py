@@ -28,12 +28,12 @@ MARGIN = 14.0
 _SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 _LIGHT = {
     "page": "#ffffff", "ink": "#1b1f24", "soft": "#5d6672", "line": "#9aa4b0", "frame": "#b9c1ca",
-    "panel": "#47586b", "chip": "#f1f3f5", "accent": "#0b63ce", "added": palette.ADDED,
+    "panel": "#47586b", "chip": "#f1f3f5", "selected": palette.SELECTED, "added": palette.ADDED,
     "removed": palette.REMOVED, "changed": palette.CHANGED,
 }  # fmt: skip
 _DARK = {
     "page": "#16181c", "ink": "#e8eaed", "soft": "#a3acb8", "line": "#66707c", "frame": "#4d5661",
-    "panel": "#a9c0e0", "chip": "#262a30", "accent": "#6cb2ff", "added": palette.ADDED_DARK,
+    "panel": "#a9c0e0", "chip": "#262a30", "selected": palette.SELECTED_DARK, "added": palette.ADDED_DARK,
     "removed": palette.REMOVED_DARK, "changed": palette.CHANGED_DARK,
 }  # fmt: skip
 
@@ -58,6 +58,7 @@ def svg(
     selected: int | None = None,
     overlay: Mapping[str, Any] | None = None,
     limit: int | None = None,
+    shown: set[int] | None = None,
 ) -> str:
     """The picture of one step.
 
@@ -70,17 +71,18 @@ def svg(
         selected: Id of an instruction to ring.
         overlay: An overlay, as `overlay_of` returns it.
         limit: Most boxes to draw. If there are more, groups are closed; then the picture is cut, and says so.
+        shown: The slots that a filter shows, or None for all. The picture says how many these are.
     """
-    layout = Layout(scene, opened)
+    layout = Layout(scene, opened, shown)
     if limit is not None and _boxes(layout, step) > limit:
         fewer = scene.default_open(budget=min(limit, 64)) & opened
-        layout = layout if fewer == layout.opened else Layout(scene, fewer)
+        layout = layout if fewer == layout.opened else Layout(scene, fewer, shown)
     return _Writer(layout, step, dict(marks or {}), theme, selected, overlay or {}, limit).text()
 
 
 def _boxes(layout: Layout, step: int) -> int:
     scene = layout.scene
-    return len({layout.shown_as(scene.slots[v]) for v in scene.steps[step] if scene.slots[v] >= 0})
+    return len({layout.shown_as(s) for v in scene.steps[step] if layout.has(s := scene.slots[v])})
 
 
 def beside(pictures: list[str], words: str) -> str:
@@ -118,9 +120,12 @@ class _Writer:
         self.step = step
         self.values: Mapping[str, float | None] = overlay.get("values", {})
         self.overlay = overlay
-        self.nodes = {
+        drawn = {
             scene.slots[v]: scene.versions[v] for v in scene.steps[step] if scene.slots[v] >= 0
         }
+        self.nodes = {slot: node for slot, node in drawn.items() if layout.has(slot)}
+        self.left_out = len(drawn) - len(self.nodes)
+        self.within = Counter(g for slot in self.nodes for g in layout.graph.chain(slot))
         shown = {self.layout.shown_as(slot) for slot in self.nodes}
         boxes = sorted((self.layout.picture.boxes[i] for i in shown), key=lambda b: (b.y, b.x))
         self.cut = 0 if limit is None else max(0, len(boxes) - limit)
@@ -147,8 +152,27 @@ class _Writer:
             self.parts.append(
                 f'<text class="s" x="0" y="{_n(self.height - 2 * MARGIN - 4)}">{rest}</text>'
             )
+        self._notes()
         self._key()
         return self._wrap("".join(self.parts))
+
+    def _notes(self) -> None:
+        """A line under the picture where there is nothing to see, or less than all."""
+        if self.nodes and not self.left_out:
+            return
+        said = "This program has no instructions"
+        if self.left_out:
+            total = len(self.nodes) + self.left_out
+            said = f"{len(self.nodes):,} of {total:,} nodes shown"
+        y = self.height - 2 * MARGIN + 12.0
+        self.parts.append(f'<text class="s" x="0" y="{_n(y)}">{said}</text>')
+        self.width = max(self.width, label.text_width(said, label.FACT_SIZE) + 2 * MARGIN)
+        self.height += 26.0
+
+    def _count(self, group: int) -> int:
+        """The number of instructions in a group, without those that the filter hides."""
+        count = self.layout.graph.groups[group].count
+        return count if self.layout.shown is None else self.within[group]
 
     def _wrap(self, body: str) -> str:
         words = summary(self.scene, self.step)
@@ -163,9 +187,12 @@ class _Writer:
             f"<style>{self._style(mark)}</style>"
             f'<defs><pattern id="{mark}h" width="7" height="7" patternUnits="userSpaceOnUse" '
             f'patternTransform="rotate(-45)"><path class="hatch" d="M0 3H7" stroke-width="1.5"/>'
+            f"</pattern>"
+            f'<pattern id="{mark}b" width="7" height="7" patternUnits="userSpaceOnUse" '
+            f'patternTransform="rotate(-45)"><path class="none" d="M0 3H7" stroke-width="1.5"/>'
             f"</pattern></defs>"
             f'<rect class="bg" x="{_n(-MARGIN)}" y="{_n(-MARGIN)}" width="{width}" height="{height}"/>'
-            f"{body.replace('url(#hatch)', f'url(#{mark}h)')}</svg>"
+            f"{body.replace('url(#hatch)', f'url(#{mark}h)').replace('url(#blank)', f'url(#{mark}b)')}</svg>"
         )
 
     def _style(self, mark: str) -> str:
@@ -199,8 +226,8 @@ class _Writer:
 
     def _header(self, panel: Box) -> None:
         if self._alive(panel) and panel.y < self.height - 2 * MARGIN - 24.0:
-            group = self.layout.graph.groups[self.layout.group_of(panel.item) or 0]
-            text = f"▾ {escape(group.label)} {group.count}"
+            index = self.layout.group_of(panel.item) or 0
+            text = f"▾ {escape(self.layout.graph.groups[index].label)} {self._count(index)}"
             self.parts.append(
                 f'<text class="h" x="{_n(panel.x + 8)}" y="{_n(panel.y + 17)}">{text}</text>'
             )
@@ -218,7 +245,7 @@ class _Writer:
             else:
                 way.append(f"C{_n(x0)} {_n(y0 + 40)} {_n(x1)} {_n(y1 - 40)} {_n(x1)} {_n(y1)}")
         x, y = points[-1]
-        self.parts.append(f'<path class="e" d="{"".join(way)}"/>')
+        self.parts.append(f'<path class="e{" d" if edge.dashed else ""}" d="{"".join(way)}"/>')
         self.parts.append(f'<path class="a" d="M{_n(x)} {_n(y)}l-3.2 -5.5h6.4z"/>')
 
     def _box(self, box: Box) -> None:
@@ -236,19 +263,26 @@ class _Writer:
         found = self.layout.graph.groups[group]
         self.parts.append(_rect("g", box.x + 3, box.y + 3, box.width, box.height))
         self.parts.append(_rect("g", box.x, box.y, box.width, box.height))
-        self._words(box.x, box, f"▸ {found.label}", count_text(found.count), "")
+        self._words(box.x, box, f"▸ {found.label}", count_text(self._count(group)), "")
 
     def _node(self, box: Box, node: Node, opens: bool) -> None:
         width = min(node_width(node), box.width)
         x = box.x + (box.width - width) / 2
         family = FAMILIES.index(node.family) if node.family in FAMILIES else 5
         color, said = self._overlaid(node.id)
+        blank = self.overlay.get("values") and not color
         style = f' style="fill:{color}"' if color else ""
         self.parts.append(
             f'<g data-id="{node.id}"><title>{escape(node.text)}\n{escape(node.shape)}</title>'
         )
-        self.parts.append(_rect(f"f{family}", x, box.y, width, box.height, extra=style))
-        self.parts.append(_rect(f"b{family}", x, box.y, 4, box.height, 2))
+        if blank:
+            self.parts.append(_rect("g", x, box.y, width, box.height))
+            self.parts.append(
+                _rect("blank", x, box.y, width, box.height, extra=' fill="url(#blank)"')
+            )
+        else:
+            self.parts.append(_rect(f"f{family}", x, box.y, width, box.height, extra=style))
+            self.parts.append(_rect(f"b{family}", x, box.y, 4, box.height, 2))
         ink = f' style="fill:{palette.ink_on(color)}"' if color else ""
         self._words(x, box, f"▸ {node.title}" if opens else node.title, said or node.fact, ink)
         self._chips(x + width + 4, box, node)
@@ -292,7 +326,14 @@ class _Writer:
                 f'<text class="badge" x="{_n(x)}" y="{_n(box.y + 4.5)}">{glyph}</text>'
             )
         if node.id == self.selected:
-            self.parts.append(_rect("sel", x - 2.5, box.y - 2.5, width + 5, box.height + 5, 8))
+            self._ring(x - 4.5, box.y - 4.5, width + 9, box.height + 9)
+
+    def _ring(self, x: float, y: float, width: float, height: float) -> None:
+        """The mark of the selection: a line at a distance, with squares at its corners."""
+        self.parts.append(_rect("sel", x, y, width, height, 2))
+        for cx in (x, x + width):
+            for cy in (y, y + height):
+                self.parts.append(_rect("corner", cx - 3, cy - 3, 6, 6, 0))
 
     def _overlaid(self, id: int) -> tuple[str, str]:
         """The colour and the text of the overlay for one node."""
@@ -312,7 +353,8 @@ class _Writer:
         if not self.overlay.get("values"):
             return
         top = self.height - 2 * MARGIN + 12
-        key, width = scale_key(self.overlay, top, number_text)
+        blank = any(str(n.id) not in self.values for n in self.nodes.values())
+        key, width = scale_key(self.overlay, top, number_text, blank=blank)
         self.parts.append(key)
         self.width, self.height = max(self.width, width + 2 * MARGIN), self.height + 34.0
 

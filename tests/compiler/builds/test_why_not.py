@@ -28,13 +28,13 @@ def why(text: str, a: str, b: str, **options) -> str:
 
 def test_what_is_fused_says_so():
     assert why(X + "a = exp(x)\nb = neg(a)\nr = @return(b)\n", "exp", "neg").startswith(
-        "they are one kernel: pointwise #"
+        "they are one kernel: pointwise @"
     )
 
 
 def test_a_second_user():
     text = X + W + "a = dot(x,w)\nb = exp(a)\nc = reduce_sum[axes={0}](a)\nr = @return(b,c)\n"
-    assert "has other users: fused_reduce #" in why(text, "dot", "exp")
+    assert "has other users: fused_reduce @" in why(text, "dot", "exp")
 
 
 def test_axes():
@@ -75,7 +75,7 @@ def test_an_operation_that_stands_alone():
         X
         + "i = @param:i -> int64_type, {2}, {1}\na = exp(x)\nb = gather[axis=0](a,i)\nr = @return(b)\n"
     )
-    assert "gather #" in why(text, "exp", "gather")
+    assert "gather @" in why(text, "exp", "gather")
     assert "stands alone" in why(text, "exp", "gather")
 
 
@@ -100,7 +100,7 @@ def test_what_is_gone():
     text = (
         X + "a = @literal{1, 2} -> float_type, {2}, {1}\nb = exp(a)\nc = neg(x)\nr = @return(b,c)\n"
     )
-    assert "is computed before a run: it became @literal #" in why(text, "neg", "exp")
+    assert "is computed before a run: it became @literal @" in why(text, "neg", "exp")
 
 
 def test_two_products():

@@ -1,4 +1,4 @@
-"""The effect of each pass on small programs: `passes/<pass>.txt` has both, and the laws used.
+"""The effect of each pass on small programs: `passes/<pass>.txt` has both, the laws, each edit in words.
 
 A case is written as a title, options if any, and the program before; `--update-golden` adds the rest.
 """
@@ -37,7 +37,7 @@ ROUNDING = {
 }
 """Passes that round values, or no longer do, and by how much."""
 _CASE = re.compile(r"^# ", re.MULTILINE)
-_PART = re.compile(r"^(options|before|after|laws):[ \n]", re.MULTILINE)
+_PART = re.compile(r"^(options|before|after|laws|edits):[ \n]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,14 @@ class Case:
             run_pass(pass_named(self.pass_name, **_options(self.pass_name, self.options)), program)
         validate(program)
         laws = dict.fromkeys(e.law for s in recording.steps for e in s.edits)
-        missed = dict.fromkeys(m.reason for m in recording.near_misses())
+        missed = dict.fromkeys(m.reason for s in recording for m in s.recorded_misses)
         lines = [f"# {self.title}"]
         lines += [f"options: {self.options}"] if self.options else []
         lines += ["before:", self.before.strip("\n"), "after:", str(program).strip("\n"), "laws:"]
         lines += [f"  {text}" for text in laws] or ["  none applies"]
         lines += [f"  declined: {re.sub('#[0-9]+', '#…', text)}" for text in missed if not laws]
+        said = dict.fromkeys(text for s in recording for text in s.sentences)
+        lines += ["edits:", *(f"  {text}" for text in said)] if said else []
         return "\n".join(lines) + "\n"
 
 

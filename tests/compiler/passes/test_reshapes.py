@@ -14,6 +14,7 @@ from workbench.compiler.passes.shapes.transform.chains import TRANSFORMS, words_
 from workbench.compiler.passes.shapes.transform.descriptor import Transform, cost
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.run.reference import run
+from workbench.compiler.text.printing import names
 
 
 def program_of(lens: Ints, chain: tuple[Transform, ...], shared: bool) -> Program:
@@ -69,7 +70,7 @@ def test_a_shared_value_inside_a_chain_is_a_near_miss():
     assert str(program) == before
     assert (miss.rule, miss.instruction) == ("find_nested_shape_transforms", end.id)
     assert miss.reason == (
-        f"reshape #{shared.id} in the chain has other users, so it stays; "
+        f"reshape {names(program)[shared.id]} in the chain has other users, so it stays; "
         "transpose, reshape would replace reshape"
     )
 

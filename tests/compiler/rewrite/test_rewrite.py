@@ -225,7 +225,7 @@ def test_a_failed_condition_is_a_near_miss():
     program, x, y = started("x", "y")
     n = program.main.add("neg", y)
     program.main.add_return(program.main.add("add", x, n), n)
-    assert misses(program, add_neg) == [("add_neg", "neg #2: its value has other users")]
+    assert misses(program, add_neg) == [("add_neg", "neg @2: its value has other users")]
 
 
 def test_another_structure_is_not():

@@ -359,7 +359,7 @@ def test_the_script_of_a_folder_shows_the_difference(tmp_path: Path):
     found = minimise(program, given, target="cpu", precision="fp16")
     script = found.save(tmp_path / "new" / "exp")
     assert sorted(p.name for p in script.parent.iterdir()) == [
-        "inputs.npz", "program.gwb", "reproduce.py",
+        "inputs.npz", "model.onnx", "reproduce.py",
     ]  # fmt: skip
     assert [p.name for p in script.parent.parent.iterdir()] == ["exp"]
     command = [sys.executable, script]
@@ -408,8 +408,32 @@ def test_any_type_and_rank_is_saved(value: np.ndarray, tmp_path: Path):
     program.main.add_return(program.main.add("identity", x))
     found = minimise(program, {"x/0": value}, _fails, target="cpu", most=1)
     assert _run(found.save(tmp_path / "x")) == 0  # it fails by the predicate only
-    read = wb.load(tmp_path / "x" / "program.gwb")
+    read = wb.parse_onnx(tmp_path / "x" / "model.onnx")
     assert str(read) == str(program)
+
+
+@pytest.mark.parametrize(("name", "files"), [
+    ("im2col", ["inputs.npz", "program.gwb", "reproduce.py"]),
+    ("rsqrt", ["inputs.npz", "model.onnx", "program.gwb", "reproduce.py"]),
+    ("exp", ["inputs.npz", "model.onnx", "reproduce.py"]),
+])  # fmt: skip
+def test_a_program_that_onnx_would_change_is_kept_as_it_is(
+    name: str, files: list[str], tmp_path: Path
+):
+    program = Program()
+    x = program.main.add_parameter("x", Shape("float", (1, 2, 3, 3)))
+    program.main.add_return(program.main.add(name, *[x] * (2 if name == "im2col" else 1)))
+    found = minimise(program, failing=_fails, target="cpu", most=1)
+    folder = tmp_path / "x"
+    for kept in ("model.onnx", "program.gwb"):  # of an older save
+        folder.mkdir(exist_ok=True)
+        (folder / kept).write_text("")
+    script = found.save(folder, overwrite=True)
+    assert sorted(p.name for p in folder.iterdir()) == files
+    assert ("own form" in script.read_text()) == ("program.gwb" in files)
+    assert _run(script) == 0
+    if "program.gwb" in files:
+        assert str(wb.load(folder / "program.gwb")) == str(program)
 
 
 def test_the_script_names_options_and_says_where_it_cannot(tmp_path: Path):

@@ -366,3 +366,53 @@ def test_fnuz_keeps_every_value():
     run_pass(pass_named("fp8_ocp_to_fnuz"), made)
     assert any(i.shape.type is DType.FP8E4M3FNUZ for i in made.main)
     np.testing.assert_array_equal(run(made, given)[0], before)
+
+
+# Zero points
+
+
+def shifted(*values: float) -> Captured:
+    row = Captured(0, 1, "dot", 0, "", DType.FLOAT, False, (), "int8", asymmetric=True)
+    row.see(np.array(values, np.float32))
+    return row
+
+
+@pytest.mark.parametrize(
+    "values", [(0, 6), (-1, 3), (2, 5), (-5, -2), (-1e-3, 1e3), (-np.inf, 1), (0, 0), (np.nan,), ()]
+)
+def test_codes_with_a_zero_point_cover_the_range_and_have_0(values: tuple[float, ...]):
+    row = shifted(*values)
+    low, high = row.bounds
+    assert -128 <= row.zero_point <= 127
+    assert low <= 0 <= high
+    finite = [v for v in values if np.isfinite(v)]
+    if len(finite) < 2 or not any(finite):
+        assert row.zero_point == 0  # as without
+        return
+    least, largest = min(*finite, 0), max(*finite, 0)
+    assert row.scale == pytest.approx((largest - least) / 255)
+    codes = np.clip(
+        np.round(np.linspace(least, largest, 99) / row.scale) + row.zero_point, -128, 127
+    )
+    back = (codes - row.zero_point) * row.scale
+    assert np.abs(back - np.linspace(least, largest, 99)).max() <= 1.001 * row.scale
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_zero_points_make_the_error_of_int8_smaller(target: str):
+    given = {"x": np.abs(np.random.default_rng(1).standard_normal((2, 3, 8, 8), np.float32)) + 1}
+    wanted = run(network(), given, float64=True)[0]
+    errors: list[float] = []
+    for asymmetric in (False, True):
+        made = wb.quantize(network(), "int8", given, asymmetric=asymmetric)
+        zeros = [r.zero_point for r in made.calibration if not r.constant]
+        assert any(zeros) == asymmetric
+        assert not any(r.zero_point for r in made.calibration if r.constant)
+        found = wb.compile(made, target).run(given)[0]
+        errors.append(float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted)))
+    assert errors[1] < errors[0]
+
+
+def test_only_int8_has_zero_points():
+    with pytest.raises(OperationError, match="asymmetric is for int8"):
+        wb.quantize(network(), "fp16", asymmetric=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ from workbench.compiler.ir.selectors import Selectors, selectors_of
 from workbench.compiler.ir.tracing import listeners
 from workbench.compiler.laws.pass_checks import MeaningCheck, Validation
 from workbench.compiler.passes.base import Pass, Pipeline, passes_of, run_pass
-from workbench.compiler.record.edits import NearMiss
+from workbench.compiler.progress import progress_bar
+from workbench.compiler.record.edits import Counts, NearMiss
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.report.result import Result
 from workbench.knobs import knobs
@@ -113,7 +115,7 @@ class Build:
         """
         from workbench.compiler.builds.why_not import why_not  # noqa: PLC0415
 
-        return why_not(self, a, b)
+        return why_not(self, a, b).text
 
     def memory(self) -> MemoryPlan:
         """The memory of the compiled program: the lifetime of each buffer and its offset in an arena."""
@@ -147,6 +149,41 @@ class Build:
     def explore(self, **options: Any) -> Any:
         """The pass explorer widget."""
         return self.recording.explore(**{"target": self.target.name, **options})
+
+    def open(self, **options: Any) -> Any:
+        """The whole workbench on this build as one widget: settings, actions, and panes over one selection.
+
+        Args:
+            options: Those of ``workbench.open``.
+        """
+        return showing.view("open")(self, **options)
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        compare: bool = True,
+        seed: int = 0,
+    ) -> Any:
+        """Write one offline page with graph, passes, kernels, timings, memory and errors, linked.
+
+        The build is profiled and compared with the reference for it.
+
+        Args:
+            path: The page to write.
+            inputs: As for ``run``.
+            compare: Compare each value with the reference.
+            seed: Seed of the generated inputs.
+
+        Returns:
+            The widget that the page shows.
+
+        Raises:
+            InputError: An input does not fit its parameter.
+            OSError: The page cannot be written.
+        """
+        return showing.view("report page")(self, path, inputs, compare=compare, seed=seed)
 
     def run(
         self,
@@ -233,7 +270,7 @@ class Build:
 
     def __repr__(self) -> str:
         """Target and sizes."""
-        sizes = f"{len(self.source.main)} → {len(self.program.main)} instructions"
+        sizes = Counts.of(self.source).to(Counts.of(self.program))
         return f"<Build for {self.target.name}: {sizes}, {self.seconds * 1e3:.3g} ms>"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
@@ -341,8 +378,9 @@ def _run(
         watch += listeners(work, "compile")
         work.listeners += watch
         try:
-            for one in pipeline.passes:
-                run_pass(one, work)
+            with progress_bar(pipeline.passes, False, "compile") as passes:
+                for one in passes:
+                    run_pass(one, work)
         finally:
             for listener in watch:
                 work.listeners.remove(listener)

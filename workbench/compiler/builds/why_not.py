@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.compiler.builds.declined import attention, declined, declined_at, side
+from workbench.compiler.builds.not_run import not_decomposed, not_run
 from workbench.compiler.errors import GraphError
 from workbench.compiler.ir.builtin import Return
 from workbench.compiler.ir.module import Instruction
@@ -15,32 +17,68 @@ from workbench.compiler.ops.reduce import is_reduction
 from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.passes.fuse import conditions as obstacles
 from workbench.compiler.passes.fuse import fuse_concat, fuse_gemm_epilogue
+from workbench.compiler.passes.fuse.fuse_pointwise import FusePointwise, is_wrappable
+from workbench.compiler.passes.fuse.fuse_reduce import FuseReduce
 from workbench.compiler.passes.fuse.kernels.pairs import behind_views, is_kernel, listed, who
+from workbench.compiler.text.naming import ids_in, resolved
+from workbench.compiler.text.printing import names
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
+    from workbench.compiler.record.edits import Step
 
 Named = Instruction | int | str
 """An instruction of any step, its id, or the name of a node of the model."""
 
 
-def why_not(build: Build, a: Named, b: Named) -> str:
+class Reason(NamedTuple):
+    """A reason why two instructions are not one kernel, or how they are, and its kind."""
+
+    kind: str
+    """``fused``, ``gone``, ``near miss``, ``obstacle`` or ``not run``."""
+    text: str
+
+
+def why_not(build: Build, a: Named, b: Named) -> Reason:
     """Explain why two instructions were not fused into one kernel, or how they were.
+
+    The first of these that there is: a near miss of attention, a near miss of another rule, an obstacle
+    in the compiled program, a pass that did not run.
 
     Raises:
         GraphError: No step had such an instruction, or the model has no such node.
     """
     ours, theirs = (_Place(build, given) for given in (a, b))
     if together := [k for k in ours.kernels if k in theirs.kernels]:
-        return f"they are one kernel: {listed(together)} of the compiled program"
+        text = f"they are one kernel: {listed(together)} of the compiled program"
+        return Reason("fused", _in_compiled(build, text))
     for place in (ours, theirs):
         if not place.kernels:
-            return place.absence
-    pairs = [p for x in ours.kernels for y in theirs.kernels for p in ((x, y), (y, x))]
-    adjacent = [(x, y) for x, y in pairs if _reads(y, x)]
+            return Reason("gone", place.named_absence())
+    sides = [side(build, place.ids) for place in (ours, theirs)]
+    text, kind = attention(build, *sides)
+    if text:
+        return Reason(kind, _in_compiled(build, text))
+    text, concerned = declined(build, *({k.id for k in p.kernels} for p in (ours, theirs)))
+    if text:
+        return Reason("near miss", _in_compiled(build, text + _also_missing(build, concerned)))
+    found = _between_any(build, ours.kernels, theirs.kernels)
+    return found._replace(text=_in_compiled(build, found.text))
+
+
+def _between_any(
+    build: Build, ours: Sequence[Instruction], theirs: Sequence[Instruction]
+) -> Reason:
+    pairs = [p for x in ours for y in theirs for p in ((x, y), (y, x))]
+    adjacent = [_between(build, x, y) for x, y in pairs if _reads(y, x)]
     if adjacent:
-        return "; ".join(dict.fromkeys(_between(build, x, y) for x, y in adjacent))
-    return _apart(build, ours.kernels, theirs.kernels)
+        return Reason(adjacent[0].kind, "; ".join(dict.fromkeys(r.text for r in adjacent)))
+    return _apart(build, ours, theirs)
+
+
+def _in_compiled(build: Build, text: str) -> str:
+    """A text with the names that instructions have in the compiled program."""
+    return resolved(text, names(build.program)) if ids_in(text) else text
 
 
 def kernels_of(build: Build, given: Named) -> tuple[list[Instruction], str]:
@@ -65,6 +103,7 @@ class _Place:
         computed = [k for k in self.kernels if k.literal is None]
         self.constants = [] if computed else self.kernels
         self.kernels = computed
+        self.gone_in: Step | None = None
         self.absence = "" if computed else self._absence()
 
     def _descendants(self) -> list[int]:
@@ -84,8 +123,14 @@ class _Place:
         for step in reversed(self.build.recording.steps):
             for edit in reversed(step.edits):
                 if self.ids[0] in edit.removed:
+                    self.gone_in = step
                     return f"{named} is gone: {edit.rule} of {step.name} removed it: {edit.law}"
         return f"{named} is not in the compiled program"
+
+    def named_absence(self) -> str:
+        """The reason in the printed names of the step that removed it, or of the compiled program."""
+        text = self.absence if self.gone_in is None else self.gone_in.named(self.absence)
+        return resolved(text, names(self.build.program), names(self.build.source))
 
 
 def _ids(build: Build, given: Named) -> list[int]:
@@ -114,20 +159,41 @@ def _reads(user: Instruction, producer: Instruction) -> bool:
 # Kernels where one reads the other
 
 
-def _between(build: Build, producer: Instruction, user: Instruction) -> str:
+def _between(build: Build, producer: Instruction, user: Instruction) -> Reason:
     """The obstacle between a kernel and one that reads it."""
     for one in (producer, user):
+        if reason := not_decomposed(build, one):
+            return Reason("not run", reason)
         if reason := _alone(one):
-            return reason
-    name, reason = _fused_by(producer, user)
-    if not name:
-        return reason
-    if name not in [s.name.partition("(")[0] for s in build.recording.steps]:
-        return f"the pipeline did not run {name}, which fuses kernels such as {listed((producer, user))}"
-    return (
-        reason
-        or f"{name} would fuse {who(producer)} and {who(user)} now; later passes made it possible"
-    )
+            miss = "" if _is_read_through(one) else declined_at(build, one)
+            return Reason("obstacle", f"{reason}; {miss}" if miss else reason)
+    name, obstacle = _fused_by(producer, user)
+    both = listed((producer, user))
+    for wrapper in _wrapped_by(producer, user):
+        if reason := not_run(build, wrapper):
+            return Reason("not run", f"{reason}, which fuses kernels such as {both}")
+    reason = not_run(build, name) if name else ""
+    if obstacle:
+        also = f"; and {reason}" if reason else _also_missing(build, ids_in(obstacle))
+        return Reason("obstacle", obstacle + also)
+    if reason:
+        return Reason("not run", f"{reason}, which fuses kernels such as {both}")
+    now = f"{name} would fuse {who(producer)} and {who(user)} now; later passes made it possible"
+    return Reason("obstacle", now)
+
+
+def _also_missing(build: Build, concerned: Iterable[int]) -> str:
+    """The passes that did not run and would have made kernels of instructions that a reason names."""
+    found = [i for i in map(build.program.find, concerned) if i is not None]
+    missing = filter(None, (not_run(build, name) for name in _wrapped_by(*found)))
+    return "".join(f"; and {reason}" for reason in missing)
+
+
+def _wrapped_by(*kernels: Instruction) -> list[str]:
+    """The passes that make kernels of elementwise work and reductions that are not in one."""
+    found = [FusePointwise.name for k in kernels if is_wrappable(k) and not is_kernel(k)]
+    found += [FuseReduce.name for k in kernels if is_reduction(k) and not is_kernel(k)]
+    return list(dict.fromkeys(found))
 
 
 def _fused_by(producer: Instruction, user: Instruction) -> tuple[str, str]:
@@ -188,7 +254,7 @@ def _alone(instruction: Instruction) -> str:
         return ""
     if op.pointwise or is_reduction(instruction) or fuse_gemm_epilogue.is_product(instruction):
         return ""
-    if op.family is Family.VIEW or _is_view(instruction):
+    if _is_read_through(instruction):
         return f"{who(instruction)} only says how memory is read; kernels read through it"
     return (
         f"{who(instruction)} stands alone: kernels are made of elementwise work, reductions, products, "
@@ -196,10 +262,15 @@ def _alone(instruction: Instruction) -> str:
     )
 
 
+def _is_read_through(instruction: Instruction) -> bool:
+    given = instruction.op.name.startswith("@")
+    return given or instruction.op.family is Family.VIEW or _is_view(instruction)
+
+
 # Kernels that are not adjacent
 
 
-def _apart(build: Build, ours: Sequence[Instruction], theirs: Sequence[Instruction]) -> str:
+def _apart(build: Build, ours: Sequence[Instruction], theirs: Sequence[Instruction]) -> Reason:
     """The obstacle between kernels where neither reads the other."""
     for start, end in ((ours, theirs), (theirs, ours)):
         path = _path(start, set(end))
@@ -208,14 +279,17 @@ def _apart(build: Build, ours: Sequence[Instruction], theirs: Sequence[Instructi
             if not kernels:
                 return _between(build, path[0], path[-1])
             first = _between(build, path[0], kernels[0])
-            return f"between them lies {listed(kernels)}; of the first two kernels: {first}"
+            lies = f"between them lies {listed(kernels)}; of the first two kernels: {first.text}"
+            return Reason(first.kind, lies)
     shared = [x for x in _read(ours) if x in _read(theirs)]
     if not shared:
-        return "neither needs what the other computes, and they read nothing in common"
-    return (
+        nothing = "neither needs what the other computes, and they read nothing in common"
+        return Reason("obstacle", nothing)
+    text = (
         f"neither needs what the other computes; both read {listed(shared)}: only elementwise kernels "
         "that share an input become one (fuse_pointwise with enable_multi_output)"
     )
+    return Reason("obstacle", text)
 
 
 def _is_view(instruction: Instruction) -> bool:

@@ -33,7 +33,7 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, rows_of
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.sym.values import from_value, to_value
-from workbench.compiler.record.edits import Edit, NearMiss, Step
+from workbench.compiler.record.edits import Counts, Edit, NearMiss, Step
 from workbench.compiler.record.lowered import Lowered, LoweredRow, PlaceRow
 from workbench.compiler.record.recording import Recording
 
@@ -390,12 +390,18 @@ def _step(step: Step, pool: _Literals) -> Json:
     return {
         "name": step.name,
         "sizes": [step.size_before, step.size_after],
+        "inside": [step.before_count.inside, step.after_count.inside],
         "seconds": step.seconds,
         "error": step.error,
-        "near_misses": [m._asdict() for m in step.near_misses],
+        "near_misses": [_miss(m) for m in step.recorded_misses],
         "edits": [_edit(e, pool) for e in step.edits],
         **({} if step.lowered is None else {"lowered": asdict(step.lowered)}),
     }
+
+
+def _miss(miss: NearMiss) -> Json:
+    """A near miss as it was recorded: by id, without the printed name."""
+    return {key: value for key, value in miss._asdict().items() if key != "at"}
 
 
 def _edit(edit: Edit, pool: _Literals) -> Json:
@@ -436,10 +442,10 @@ def _read_recording(body: Json, literals: list[Argument]) -> Recording:
     start = _rows(body["start"], literals)
     recording = Recording(build(start))
     for value in body["steps"]:
-        before, step_after = value["sizes"]
-        step = Step(recording, None, value["name"], before)
-        step.size_after, step.seconds, step.error = step_after, value["seconds"], value["error"]
-        step.near_misses = [NearMiss(**m) for m in value["near_misses"]]
+        counts = map(Counts, value["sizes"], value.get("inside", (0, 0)))
+        step = Step(recording, None, value["name"], next(counts))
+        step.after_count, step.seconds, step.error = next(counts), value["seconds"], value["error"]
+        step.recorded_misses = [NearMiss(**m) for m in value["near_misses"]]
         step.made = [_read_edit(e, literals) for e in value["edits"]]
         step.lowered = _read_lowered(value["lowered"]) if "lowered" in value else None
         recording.restore(start, step)

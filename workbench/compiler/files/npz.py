@@ -19,6 +19,7 @@ from workbench.compiler.ir.shape import Shape
 
 MAX_BYTES = 1 << 31
 """The most bytes of an input whose lengths are ranges."""
+_INPUT = ("input", "parameter")
 _WIDEST = 16
 """Bytes of an element that may yet be converted to the parameter's type."""
 
@@ -36,10 +37,23 @@ def read_npz(path: str | Path, wanted: Mapping[str, Shape]) -> dict[str, Array]:
     return dict(arrays_of(path, wanted))
 
 
+def read_npy(path: str | Path, name: str, shape: Shape) -> Array:
+    """The array of an ``.npy`` file, as the input of a parameter.
+
+    Raises:
+        InputError: It is no such file, is damaged, or takes more bytes than the parameter.
+    """
+    with reading(path, "an .npy file"), Path(path).open("rb") as file:
+        lens, dtype = _header(file)
+        _check(name, (lens, dtype), Path(path).stat().st_size - file.tell(), shape, _INPUT)
+        file.seek(0)
+        return cast("Array", np.lib.format.read_array(file, allow_pickle=False))
+
+
 def arrays_of(
     path: str | Path,
     wanted: Mapping[str, Shape],
-    what: tuple[str, str] = ("input", "parameter"),
+    what: tuple[str, str] = _INPUT,
     skip: Container[str] = (),
 ) -> Iterator[tuple[str, Array]]:
     """The arrays of a file with their names, one at a time.
@@ -72,14 +86,18 @@ def names_in(path: str | Path) -> list[str]:
 @contextmanager
 def _opened(path: str | Path) -> Generator[zipfile.ZipFile]:
     """An open file; all errors name it."""
+    with reading(path, "an .npz file of arrays"), zipfile.ZipFile(Path(path)) as archive:
+        yield archive
+
+
+@contextmanager
+def reading(path: str | Path, expected: str) -> Generator[None]:
+    """Errors inside name the file, and what was expected."""
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
-            raise InputError(
-                "this is a folder, a pipe or a device; expected an .npz file of arrays"
-            )
-        with zipfile.ZipFile(path) as archive:
-            yield archive
+            raise InputError(f"this is a folder, a pipe or a device; expected {expected}")
+        yield
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except OSError as error:
@@ -89,7 +107,7 @@ def _opened(path: str | Path) -> Generator[zipfile.ZipFile]:
         ArithmeticError, RuntimeError, MemoryError,
     ) as error:  # fmt: skip
         said = str(error) or type(error).__name__
-        raise InputError(f"{path}: expected an .npz file of arrays; {said}") from error
+        raise InputError(f"{path}: expected {expected}; {said}") from error
 
 
 def _name(info: zipfile.ZipInfo) -> str:
@@ -103,24 +121,36 @@ def _array(
     what: tuple[str, str],
 ) -> Array:
     """One array, if its header says that it has the size of a parameter, and it is that long."""
-    name, (given, place) = _name(info), what
+    name, place = _name(info), what[1]
     if name not in wanted:
         raise InputError(f"no {place} is called {name!r}; {place}s are {', '.join(wanted)}")
     with archive.open(info) as file:
-        lens, dtype = _header(file)
-        size, most = prod(lens) * dtype.itemsize, _most(wanted[name])
-        if size > most:
-            raise InputError(
-                f"{given} {name!r} of {list(lens)} {dtype} takes {size:,} bytes; {place} {wanted[name]} has "
-                f"at most {most:,}"
-            )
-        if size != (there := info.file_size - file.tell()):
-            raise InputError(
-                f"{given} {name!r} of {list(lens)} {dtype} takes {size:,} bytes; {there:,} are there: the "
-                "file is damaged"
-            )
+        header = _header(file)
+        _check(name, header, info.file_size - file.tell(), wanted[name], what)
     with archive.open(info) as file:
         return cast("Array", np.lib.format.read_array(file, allow_pickle=False))
+
+
+def _check(
+    name: str,
+    header: tuple[tuple[int, ...], np.dtype[Any]],
+    there: int,
+    wanted: Shape,
+    what: tuple[str, str],
+) -> None:
+    """Refuse an array that is larger than its place, or shorter than its header says."""
+    (given, place), (lens, dtype) = what, header
+    size, most = prod(lens) * dtype.itemsize, _most(wanted)
+    if size > most:
+        raise InputError(
+            f"{given} {name!r} of {list(lens)} {dtype} takes {size:,} bytes; {place} {wanted} has "
+            f"at most {most:,}"
+        )
+    if size != there:
+        raise InputError(
+            f"{given} {name!r} of {list(lens)} {dtype} takes {size:,} bytes; {there:,} are there: the "
+            "file is damaged"
+        )
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

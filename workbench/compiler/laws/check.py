@@ -172,7 +172,7 @@ class _Trial:
             validate(program)
         except WorkbenchError as error:
             return self._fail(f"{error}", before, program, inputs)
-        missed = (_without_ids(m.reason) for m in recording.near_misses())
+        missed = (_without_ids(m.reason) for s in recording for m in s.recorded_misses)
         self.report.declined.update(missed)
         if not edits:
             return True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.compiler.ir.listener import PassLike, RuleLike
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row
+from workbench.compiler.text.naming import ids_in, resolved
 
 if TYPE_CHECKING:
     from workbench.compiler.record.lowered import Lowered
@@ -50,21 +51,41 @@ class NearMiss(NamedTuple):
     reason: str
     file: str
     line: int
+    at: str = ""
+    """The printed name of the instruction at this step."""
+
+
+class Counts(NamedTuple):
+    """The number of instructions in a program: in the main module, and inside kernels."""
+
+    main: int
+    inside: int = 0
+
+    @classmethod
+    def of(cls, program: Program) -> Counts:
+        """The counts of a program."""
+        inside = sum(len(m) for m in program.modules.values() if m.bypass)
+        return cls(len(program.main), inside)
+
+    def to(self, after: Counts) -> str:
+        """Both counts before and after: ``6 → 3 instructions, inside kernels: 7``."""
+        sizes = f"{self.main} → {after.main} instructions"
+        return f"{sizes}, inside kernels: {after.inside}" if after.inside else sizes
 
 
 class Step:
     """The step of one pass: its edits and near misses."""
 
     def __init__(
-        self, recording: Recording, pass_: PassLike | None, name: str, size_before: int
+        self, recording: Recording, pass_: PassLike | None, name: str, before: Counts
     ) -> None:
         """A step that has not begun."""
         self.recording = recording
         self.index = len(recording.steps)
         self.pass_ = pass_
         self.name = name
-        self.size_before = size_before
-        self.size_after = size_before
+        self.before_count = before
+        self.after_count = before
         self.seconds = 0.0
         self.error = ""
         self.lowered: Lowered | None = None
@@ -80,7 +101,38 @@ class Step:
 
     @cached_property
     def near_misses(self) -> list[NearMiss]:
-        """The places where a rule of the pass matched but declined, each once."""
+        """The places where a rule of the pass matched but declined, each once, in printed names."""
+        return [
+            m._replace(reason=self.named(m.reason), at=self.named(f"#{m.instruction}"))
+            for m in self.recorded_misses
+        ]
+
+    @property
+    def size_before(self) -> int:
+        """The number of instructions in the main module before the pass."""
+        return self.before_count.main
+
+    @property
+    def size_after(self) -> int:
+        """The number of instructions in the main module after the pass."""
+        return self.after_count.main
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """A sentence for each edit, by index: ``add and relu fused into pointwise``."""
+        from workbench.compiler.record.sentences import sentences_of  # noqa: PLC0415
+
+        return sentences_of(self)
+
+    def named(self, text: str) -> str:
+        """A recorded text with printed names in place of ids: those before the pass, or else after it."""
+        if not ids_in(text):
+            return text
+        return resolved(text, *map(self.recording.names_after, (self.index - 1, self.index)))
+
+    @cached_property
+    def recorded_misses(self) -> list[NearMiss]:
+        """The near misses as they were recorded: their reasons name instructions by id."""
         return [
             NearMiss(r.name, r.law, id, reason, r.file, r.line)
             for r, id, reason in dict.fromkeys(self.missed)
@@ -109,7 +161,7 @@ class Step:
         """Name and sizes."""
         if self.lowered is not None:
             return f"<Step {self.index} {self.name}: {self.lowered.summary}>"
-        sizes = f"{self.size_before} → {self.size_after} instructions"
+        sizes = self.before_count.to(self.after_count)
         return f"<Step {self.index} {self.name}: {sizes}, {len(self.edits)} edits>"
 
     @property

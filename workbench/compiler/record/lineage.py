@@ -101,6 +101,14 @@ class Relations:
         """The ids of the first program's instructions that compute the same value as ``id``."""
         return tuple(equal for equal in self.equals(id) if equal in self.first)
 
+    def related(self, id: int) -> set[int]:
+        """The ids of all steps that an instruction came from, became, or computes the same value as."""
+        return {
+            *_closure(id, self._parents),
+            *_closure(id, self._children),
+            *self.equals(id),
+        }
+
     def lineage(self, id: int, sources: tuple[str, ...]) -> Lineage:
         """The lineage of an instruction."""
         past = _closure(id, self._parents)

@@ -14,8 +14,9 @@ from workbench.compiler.ir.listener import Listener, PassLike, RuleLike
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, row_of, rows_of
-from workbench.compiler.record.edits import Edit, NearMiss, Step
+from workbench.compiler.record.edits import Counts, Edit, NearMiss, Step
 from workbench.compiler.record.lineage import Lineage, Relations
+from workbench.compiler.text.printing import row_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -65,6 +66,7 @@ class Recording(Listener):
         self._now = dict(self.start.instructions)
         self._heard: list[tuple[Step, _Entry]] = []
         self._programs: dict[int, Program] = {}
+        self._names: dict[int, dict[int, str]] = {}
         self.undone: list[tuple[Step, Edit]] = []
         """Undone edits, the first one to redo last; a new edit clears them."""
         self._step: Step | None = None
@@ -103,6 +105,12 @@ class Recording(Listener):
             self._programs[index] = build(self._replay(index, ()))
         return self._programs[index]
 
+    def names_after(self, index: int) -> dict[int, str]:
+        """The printed name of every instruction after step ``index`` (-1: at the start)."""
+        if index not in self._names:
+            self._names[index] = row_names(self._replay(index, ()))
+        return self._names[index]
+
     def _replay(self, index: int, more: Iterable[Edit]) -> Rows:
         rows, modules = dict(self.start.instructions), dict(self.start.modules)
         done = [e for step in self.steps[: index + 1] for e in step.edits]
@@ -116,9 +124,13 @@ class Recording(Listener):
         made.take_facts(self.program)
         return made
 
+    def rows_after(self, index: int) -> Rows:
+        """The program after step ``index`` (-1: the start), as rows."""
+        return self._replay(index, ())
+
     def rows_now(self) -> Rows:
         """The program at the end, as rows."""
-        return self._replay(len(self.steps) - 1, ())
+        return self.rows_after(len(self.steps) - 1)
 
     def undo(self, edits: int = 1) -> None:
         """Undo the last edits in the program itself; ``redo`` makes them again.
@@ -145,18 +157,23 @@ class Recording(Listener):
         self._now = dict(rows.instructions)
         self._keys = {module: key for key, module in modules.items()}
         self._programs.clear()
+        self._names.clear()
         self.__dict__.pop("relations", None)
 
     def table(self) -> DataFrame:
-        """A row per pass: instructions before and after, edits, near misses, milliseconds."""
+        """A row per pass: instructions, edits, near misses, milliseconds.
+
+        Instructions are those of the main module before and after; those inside kernels are counted apart.
+        """
         import pandas as pd  # noqa: PLC0415
 
         columns = {
             "pass": [s.name for s in self.steps],
             "instructions before": [s.size_before for s in self.steps],
             "instructions after": [s.size_after for s in self.steps],
+            "inside kernels": [s.after_count.inside for s in self.steps],
             "edits": [len(s.edits) for s in self.steps],
-            "near misses": [len(s.near_misses) for s in self.steps],
+            "near misses": [len(s.recorded_misses) for s in self.steps],
             "ms": [round(s.seconds * 1e3, 3) for s in self.steps],
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(len(self.steps), name="step"))
@@ -167,8 +184,12 @@ class Recording(Listener):
         return self.steps[-1].lowered if self.steps else None
 
     def near_misses(self) -> list[NearMiss]:
-        """All near misses, each once."""
-        return list(dict.fromkeys(m for s in self.steps for m in s.near_misses))
+        """All near misses, each once, in the printed names of the step where it was first met."""
+        found: dict[NearMiss, NearMiss] = {}
+        for step in self.steps:
+            for recorded, miss in zip(step.recorded_misses, step.near_misses, strict=True):
+                found.setdefault(recorded, miss)
+        return list(found.values())
 
     @cached_property
     def relations(self) -> Relations:
@@ -220,7 +241,7 @@ class Recording(Listener):
         Args:
             make: Lowers the program; returns None if the target runs it unchanged.
         """
-        step = Step(self, None, LOWERING, self.program.size)
+        step = Step(self, None, LOWERING, Counts.of(self.program))
         began = perf_counter()
         try:
             step.lowered = make()
@@ -339,7 +360,7 @@ class Recording(Listener):
         return self._step or self._begin_step(None, "edits")
 
     def _begin_step(self, pass_: PassLike | None, name: str) -> Step:
-        step = Step(self, pass_, name, self.program.size)
+        step = Step(self, pass_, name, Counts.of(self.program))
         self._step_began = perf_counter()
         self.steps.append(step)
         self._step = step
@@ -349,7 +370,7 @@ class Recording(Listener):
         step = self._step
         assert step is not None
         step.seconds = perf_counter() - self._step_began
-        step.size_after = self.program.size
+        step.after_count = Counts.of(self.program)
         step.error = error
         self.seconds += step.seconds
         self._step = None

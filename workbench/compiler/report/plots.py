@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from workbench.compiler.report.theme import on_any_page
 from workbench.compiler.report.timings import DEVICE
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _TONES = {
 _PREFIXES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 
 
+@on_any_page
 def plot_timings(table: DataFrame, ax: Axes | None = None, top: int = 20) -> Axes:
     """Horizontal bars of the slowest rows of ``Result.timings()``, with spread as whiskers.
 
@@ -64,12 +66,10 @@ def plot_timings(table: DataFrame, ax: Axes | None = None, top: int = 20) -> Axe
 
 
 def _mark_host(bars: Any, where: Any) -> None:
-    import matplotlib.pyplot as plt  # noqa: PLC0415
 
-    ground = plt.rcParams["axes.facecolor"]
     for bar, place in zip(bars, where, strict=True):
         if place != DEVICE:
-            bar.set(facecolor="#d55e00", edgecolor=ground, hatch=HATCH)
+            bar.set(facecolor="#d55e00", edgecolor="white", hatch=HATCH)
 
 
 def short(text: str, most: int = _LABEL) -> str:
@@ -77,6 +77,7 @@ def short(text: str, most: int = _LABEL) -> str:
     return text if len(text) <= most else text[: max(most - 1, 0)] + "…"
 
 
+@on_any_page
 def plot_memory(plan: MemoryPlan, ax: Axes | None = None) -> Axes:
     """The buffers of a plan over the instructions, and the live bytes at each instruction.
 
@@ -109,7 +110,6 @@ def _draw_buffers(plan: MemoryPlan, ax: Axes, scale: int) -> None:
     rows = plan.buffers
     if not rows:
         return
-    import matplotlib.pyplot as plt  # noqa: PLC0415
 
     ax.bar(
         [b.first for b in rows],
@@ -118,7 +118,7 @@ def _draw_buffers(plan: MemoryPlan, ax: Axes, scale: int) -> None:
         [b.offset / scale for b in rows],
         align="edge",
         color=[_TONES.get(b.family, "#8c8c8c") for b in rows],
-        edgecolor=plt.rcParams["axes.facecolor"],
+        edgecolor="white",
         linewidth=0.8 if len(rows) < 200 else 0.2,
         alpha=0.55,
     )

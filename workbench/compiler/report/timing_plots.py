@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from workbench.compiler.report.plots import HATCH, short
+from workbench.compiler.report.theme import on_any_page
 from workbench.compiler.report.timings import COPY, DEVICE, HOST, LAUNCH, Measured, Timing
 
 if TYPE_CHECKING:
@@ -18,10 +19,13 @@ _TRACKS = ((LAUNCH, "launches", _PINK), (HOST, "host", _ORANGE), (COPY, "copies"
 _KERNELS = (DEVICE, "device", _BLUE)
 _NAMED, _APART = 8, 0.12
 """The most dots that are named, and the least distance of names in decades."""
+_RIGHT = 0.75
+"""The part of the width from which names stand to the left of their dots."""
 _SMALLEST, _LARGEST = 12, 320
 """Smallest and largest area of a roofline's dots, in points²."""
 
 
+@on_any_page
 def plot_roofline(measured: Measured, ax: Axes | None = None) -> Axes:
     """Kernels as dots sized by their share of the time, on logarithmic axes; the slowest are named.
 
@@ -92,18 +96,21 @@ def _name_dots(shown: list[Timing], ax: Axes, x: Any, y: Any, share: Any) -> Non
     for k in [int(k) for k in np.argsort(-share)[:_NAMED]]:
         if all(np.abs(places[k] - places[n]).max() > _APART for n in named):
             text = f"{shown[k].name} {short(shown[k].kernel, 24)}"
+            # Names of dots on the right stand to their left: they would be cut off at the edge.
+            is_right = ax.transLimits.transform(ax.transScale.transform((x[k], y[k])))[0] > _RIGHT
             ax.annotate(
                 text,
                 (x[k], y[k]),
-                (5, 4),
+                (-7 if is_right else 7, 5),
                 textcoords="offset points",
+                ha="right" if is_right else "left",
                 fontsize=7,
-                clip_on=True,
                 parse_math=False,
             )
             named.append(k)
 
 
+@on_any_page
 def plot_timeline(measured: Measured, ax: Axes | None = None) -> Axes:
     """One run over time, with one track each for launches, host instructions, copies and the device.
 
@@ -138,13 +145,12 @@ def plot_timeline(measured: Measured, ax: Axes | None = None) -> Axes:
 def _draw_track(
     ax: Axes, row: int, spans: list[tuple[float, float]], color: str, hatch: str | None
 ) -> None:
-    import matplotlib.pyplot as plt  # noqa: PLC0415
 
     ax.broken_barh(
         spans,
         (row - 0.36, 0.72),
         facecolor=color,
-        edgecolor=plt.rcParams["axes.facecolor"],
+        edgecolor="white",
         linewidth=0.5 if len(spans) < 200 else 0.0,
         hatch=hatch,
     )
@@ -163,6 +169,7 @@ def _say(ax: Axes, text: str, place: tuple[float, float]) -> None:
     )
 
 
+@on_any_page
 def plot_comparison(
     table: DataFrame, names: tuple[str, str], ax: Axes | None = None, top: int = 20
 ) -> Axes:

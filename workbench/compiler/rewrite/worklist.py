@@ -154,11 +154,15 @@ def _drive_module(work: _Worklist, made: Counter[str], limit: int, fresh: _Fresh
             _check_rest(module, made, limit)
 
 
+LEFT = "what is left stays as it is"
+"""The end of the reason of a near miss where rewriting stopped."""
+
+
 def _leave(rules: Sequence[Rule], root: Instruction, fresh: _Fresh) -> None:
     """Say of the rules that would be tried at a root why none is: edits have added too much already."""
     reason = (
         f"edits have made the program grow to {fresh.size} instructions and operands, "
-        f"more than {fresh.limit}; what is left stays as it is"
+        f"more than {fresh.limit}; {LEFT}"
     )
     for one in rules:
         if one.match(root) is not None:

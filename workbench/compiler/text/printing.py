@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.builtin import Literal, Return
+from workbench.compiler.ir.builtin import Literal, Param, Return
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import float_text
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.quoting import module_text, quoted, symbol_text, value_text
+from workbench.compiler.ir.rows import Row, Rows
 from workbench.compiler.text.parsing import parse
 
-__all__ = ["Line", "instruction_text", "lines", "literals", "names", "parse", "to_text"]
+__all__ = [
+    "Line",
+    "instruction_text",
+    "lines",
+    "literals",
+    "names",
+    "parse",
+    "row_names",
+    "to_text",
+]
 
 _INLINE_ELEMENTS = 10
 
@@ -29,15 +39,41 @@ class Line(NamedTuple):
 
 def names(program: Program) -> dict[int, str]:
     """The printed name of every instruction: parameters by name, others ``@`` and their position."""
+    return _named(
+        (m.name, m is program.main, [(i.id, i.parameter) for i in m])
+        for m in program.modules.values()
+    )
+
+
+def row_names(rows: Rows) -> dict[int, str]:
+    """The printed names of a program that is given as rows."""
+    parts: dict[int, list[Row]] = {key: [] for key in rows.modules}
+    for row in rows.instructions.values():
+        parts[row.module].append(row)
+    return _named(
+        (module.name, key == 0, [(r.id, _parameter(r)) for r in sorted(parts[key], key=_order)])
+        for key, module in sorted(rows.modules.items())
+    )
+
+
+def _parameter(row: Row) -> str | None:
+    return row.op.parameter if isinstance(row.op, Param) else None
+
+
+def _order(row: Row) -> int:
+    return row.order
+
+
+def _named(modules: Iterable[tuple[str, bool, list[tuple[int, str | None]]]]) -> dict[int, str]:
+    """Names by id, from each module's name, whether it is the main one, and its ids with parameters."""
     found: dict[int, str] = {}
     taken: set[str] = set()
-    for module in program.modules.values():
-        prefix = "" if module is program.main else f"{module.name}:"
+    for module, is_main, instructions in modules:
+        prefix = "" if is_main else f"{module}:"
         plain = not prefix or value_text(prefix) == prefix
-        for position, instruction in enumerate(module):
-            own = instruction.parameter
+        for position, (id, own) in enumerate(instructions):
             if own is None:
-                found[instruction.id] = _placed(f"{prefix}@{position}", plain)
+                found[id] = _placed(f"{prefix}@{position}", plain)
                 continue
             name = prefix + own
             shown = value_text(name)
@@ -45,7 +81,7 @@ def names(program: Program) -> dict[int, str]:
                 name += "'"
                 shown = quoted(name)
             taken.add(shown)
-            found[instruction.id] = shown
+            found[id] = shown
     return found
 
 

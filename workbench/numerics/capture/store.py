@@ -37,7 +37,8 @@ class ValueStore(MutableMapping[Any, Any]):
     """Arrays, and tuples of arrays, by key; those used least recently are moved to a temporary folder.
 
     Values come back read-only, because a change to one that lies in a file would be lost. An array that owns
-    its memory is kept as it is, so do not write to it later; a view is copied. The folder is made when it is
+    its memory is kept as it is, and so is a view of the whole of one, so do not write to it later; a view
+    of a part is copied. The folder is made when it is
     first needed, and removed with the store, by ``close`` or at the end of a ``with`` block.
     """
 
@@ -203,7 +204,15 @@ def _own(value: Any, key: Hashable) -> Value:
             f"value {key!r} is {_described(value)}; expected an array of numbers, or a tuple of arrays"
         )
     array: Array = np.asarray(value)
-    return read_only(array if array.flags.owndata else array.copy(order="K"))
+    return read_only(array if _is_whole(array) else array.copy(order="K"))
+
+
+def _is_whole(array: Array) -> bool:
+    """Whether an array keeps no more memory from being freed than its own elements."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return owner.flags.owndata and owner.nbytes == array.nbytes
 
 
 def read_only(value: Value) -> Value:

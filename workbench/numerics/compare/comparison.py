@@ -25,7 +25,14 @@ from workbench.numerics.compare.guilty_edits import with_edits
 from workbench.numerics.compare.measure import inherited, local
 from workbench.numerics.compare.recapture import Recapture
 from workbench.numerics.compare.report import NotCompared, Report, Row
-from workbench.numerics.compare.sides import Counterpart, Same, Side, first_counterpart, keys_of
+from workbench.numerics.compare.sides import (
+    Counterpart,
+    Same,
+    Side,
+    Values,
+    first_counterpart,
+    keys_of,
+)
 from workbench.numerics.metrics.metrics import Metrics
 
 Counterparts = Mapping[int, Counterpart]
@@ -74,54 +81,71 @@ class Comparison:
         self._named = names(subject.program)
         self._source = from_source(subject)
         """The source's instructions whose value each compiled one computes, by id."""
+        self._theirs: Counterparts = {}
+        self._expected: Expected | None = None
+        self._ran: dict[int, Metrics] = {}
+        """The inherited errors against the reference."""
+        self._alone: dict[int, Metrics] = {}
+        """The local errors."""
+        self._culprits: list[Culprit] = []
 
     def report(self) -> Report:
-        """Runs everything, and reports it."""
+        """Runs everything, and reports it.
+
+        Raises:
+            KeyboardInterrupt: The user stopped it; ``error.result`` is the report of what was measured.
+        """
         with ExitStack() as stack:
             values = stack.enter_context(ValueStore(self.budget))
-            theirs = self.side.capture(self.inputs, values, self.progress)
-            if self.side.is_same_source:
-                return self._report(theirs, values, theirs, values, [])
-            # At the lengths of the run, values of different lens are told apart.
-            fixed = with_lengths(self.subject.source, self.inputs)
-            apart = Differences(fixed, self.inputs, theirs, values).found()
-            own = stack.enter_context(ValueStore(self.budget))
-            source = Same(self.subject, None, float64=True)
-            return self._report(
-                source.capture(self.inputs, own, self.progress), own, theirs, values, apart
-            )
+            try:
+                return self._compared(stack, values)
+            except KeyboardInterrupt as error:
+                vars(error)["result"] = self._report(is_complete=False)
+                raise
 
-    def _report(
-        self,
-        own: Counterparts,
-        own_values: ValueStore,
-        theirs: Counterparts,
-        values: ValueStore,
-        apart: list[Difference],
+    def _compared(self, stack: ExitStack, values: ValueStore) -> Report:
+        if isinstance(self.side, Same):
+            with self.side.capturing(self.inputs, values, self.progress) as (theirs, arriving):
+                return self._measured(theirs, arriving, theirs, arriving)
+        theirs = self.side.capture(self.inputs, values, self.progress)
+        # At the lengths of the run, values of different lens are told apart.
+        fixed = with_lengths(self.subject.source, self.inputs)
+        apart = Differences(fixed, self.inputs, theirs, values).found()
+        self._culprits += self._models(apart)
+        own = stack.enter_context(ValueStore(self.budget))
+        source = Same(self.subject, None, float64=True)
+        with source.capturing(self.inputs, own, self.progress) as (known, arriving):
+            return self._measured(known, arriving, theirs, values)
+
+    def _measured(
+        self, own: Counterparts, own_values: Values, theirs: Counterparts, values: Values
     ) -> Report:
         pinned = keys_of(self._source, own)
-        expected = Expected(self.subject.program, self.inputs, pinned, own_values)
-        expected.fill(self.progress)
-
-        ran, own_errors = self._as_ran(expected, theirs, values)
+        self._theirs = theirs
+        self._expected = expected = Expected(self.subject.program, self.inputs, pinned, own_values)
+        own_errors = self._as_ran(expected, theirs, values)
         main = self.subject.program.main
         bounds = {i.id: expected.bound(i) for i in main if i.id in own_errors}
-        alone: dict[int, Metrics] = {}
         if self.local or self._is_suspicious(expected, own_errors, bounds):
-            alone = local(self.subject, self.inputs, expected, self.progress)
-        rows = [self._row(i, ran, alone, bounds, expected, theirs) for i in main if i.id in ran]
-        every = [
-            self._row(i, alone, alone, bounds, expected, theirs) for i in main if i.id in alone
-        ]
-        culprits = [
-            *self._models(apart),
-            *(self._diagnosis(expected).culprits(every) if alone else ()),
-        ]
-        missing = [*self._missing(ran, theirs)]
-        found = list(with_edits(ranked(culprits), self.subject, self.inputs, self._source))
-        sides = Recapture(self.subject, self.inputs, self.side, self.budget)
+            local(self.subject, self.inputs, expected, self._alone, self.progress)
+            every = [self._row(i, self._alone) for i in main if i.id in self._alone]
+            self._culprits += self._diagnosis(expected).culprits(every)
+        found = ranked(self._culprits)
+        self._culprits = list(with_edits(found, self.subject, self.inputs, self._source))
+        return self._report()
+
+    def _report(self, is_complete: bool = True) -> Report:
+        """The report of what is known by now."""
+        rows = [self._row(i, self._ran) for i in self.subject.program.main if i.id in self._ran]
         return Report(
-            self.subject.program, rows, self.tolerance, found, missing, self._results(), sides
+            self.subject.program,
+            rows,
+            self.tolerance,
+            ranked(self._culprits),
+            [*self._missing(is_complete)],
+            self._results(),
+            Recapture(self.subject, self.inputs, self.side, self.budget),
+            is_complete=is_complete,
         )
 
     def _is_suspicious(
@@ -144,27 +168,24 @@ class Comparison:
         return bool(expected.misfits) or expected.wrong_results()
 
     def _as_ran(
-        self, expected: Expected, theirs: Counterparts, values: ValueStore
-    ) -> tuple[dict[int, Metrics], dict[int, Metrics]]:
-        """The inherited errors against the reference, and against the expected values: one run."""
+        self, expected: Expected, theirs: Counterparts, values: Values
+    ) -> dict[int, Metrics]:
+        """Measure the inherited errors against the reference; returns those against the expected values."""
 
         def wanted(instruction: Instruction) -> Value | None:
             found = self._counterpart(instruction, theirs)
             return None if found is None else values[found.key]
 
-        if not self.side.is_same_source:
-            ran, own = inherited(
-                self.subject, self.inputs, [wanted, expected.__getitem__], self.progress
-            )
-            return ran, own
-
         def same(instruction: Instruction) -> Value | None:
-            return (
-                wanted(instruction) if instruction.id in expected.misfits else expected[instruction]
-            )
+            return wanted(instruction) if expected.is_misfit(instruction) else expected[instruction]
 
-        (ran,) = inherited(self.subject, self.inputs, [same], self.progress)
-        return ran, ran
+        if self.side.is_same_source:
+            inherited(self.subject, self.inputs, [(same, self._ran)], self.progress)
+            return self._ran
+        own: dict[int, Metrics] = {}
+        both = [(wanted, self._ran), (expected.__getitem__, own)]
+        inherited(self.subject, self.inputs, both, self.progress)
+        return own
 
     def _diagnosis(self, expected: Expected) -> Diagnosis:
         return Diagnosis(
@@ -187,39 +208,33 @@ class Comparison:
 
     # Rows
 
-    def _row(
-        self,
-        instruction: Instruction,
-        ran: Mapping[int, Metrics],
-        alone: Mapping[int, Metrics],
-        bounds: Mapping[int, float],
-        expected: Expected,
-        theirs: Counterparts,
-    ) -> Row:
-        found = self._counterpart(instruction, theirs)
-        since = expected.since(instruction)
+    def _row(self, instruction: Instruction, errors: Mapping[int, Metrics]) -> Row:
+        assert self._expected is not None  # there are errors
+        found = self._counterpart(instruction, self._theirs)
+        since = self._expected.since(instruction)
         return Row(
             instruction.id,
             self._named[instruction.id],
             kernel_text(instruction),
             str(instruction.shape),
             "" if found is None else found.name,
-            ran[instruction.id],
+            errors[instruction.id],
             kernel_sources(instruction),
-            alone.get(instruction.id),
-            bounds.get(instruction.id, 0.0),
+            self._alone.get(instruction.id),
+            self._expected.bound(instruction),
             tuple(self._named[i.id] for i in since if i is not instruction),
             "float64" if found is None else found.how,
             self.tolerances.get(instruction.id),
         )
 
-    def _missing(self, ran: Mapping[int, Metrics], theirs: Counterparts) -> Iterator[NotCompared]:
+    def _missing(self, is_complete: bool) -> Iterator[NotCompared]:
         """The values that were computed without a row, and why."""
         for i in self.subject.program.main:
             taken = [u for u in i.users if isinstance(u.op, GetTupleElem)]
-            if is_computed(i) and not any(x.id in ran for x in (i, *taken)):
-                has = self.side.is_same_source or self._counterpart(i, theirs) is not None
+            if is_computed(i) and not any(x.id in self._ran for x in (i, *taken)):
+                has = self.side.is_same_source or self._counterpart(i, self._theirs) is not None
                 reason = "the target does not compute it by itself" if has else "no counterpart"
+                reason = reason if is_complete else "the comparison was stopped"
                 yield NotCompared(i.id, self._named[i.id], kernel_text(i), reason)
 
     # Causes

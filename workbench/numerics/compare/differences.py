@@ -65,7 +65,6 @@ class Differences:
 
     def found(self) -> list[Difference]:
         """All differences, in the order of the program."""
-        self._expected.fill()
         found = [self._at(i) for i in self.source.main if i.id in self._theirs]
         return [d for d in found if d is not None]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
+from typing import Literal as OneOf
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.ops.recurrent import Recurrent
-from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.steps import uses
 from workbench.numerics.capture.evaluator import Evaluator, as_typed
 from workbench.numerics.metrics.rounding import rounding_bound
+
+_Role: TypeAlias = OneOf["pinned", "view", "misfit"]
 
 
 class Expected:
@@ -52,19 +54,49 @@ class Expected:
         self._inputs = inputs
         self._values = values
         self._main = {i.id: i for i in program.main}
-        known = {i: k for i, k in pinned.items() if k in values and _can_be_kept(self._main[i])}
-        fitting = {i: k for i, k in known.items() if fits(values[k], self._main[i].shape)}
-        self._views = {
-            i: k for i, k in fitting.items() if not (pin_views or is_computed(self._main[i]))
-        }
-        self.pinned = {i: k for i, k in fitting.items() if i not in self._views}
+        self._keys = {i: k for i, k in pinned.items() if _can_be_kept(self._main[i])}
+        self._pin_views = pin_views
+        self._roles: dict[int, _Role | None] = {}
+        self._own: set[int] = set()
+        """The ids of the values that were computed here."""
+
+    def _role(self, id: int) -> _Role | None:
+        """The use of the reference's value of an instruction; None if it has none.
+
+        Asked for only when it matters, so that a reference that still runs is not waited for.
+        """
+        if id not in self._roles:
+            self._roles[id] = self._role_of(id) if id in self._keys else None
+        return self._roles[id]
+
+    def _role_of(self, id: int) -> _Role | None:
+        instruction, key = self._main[id], self._keys[id]
+        if key not in self._values:
+            return None
+        if not fits(self._values[key], instruction.shape):
+            return "misfit"
+        return "pinned" if self._pin_views or is_computed(instruction) else "view"
+
+    def _with_role(self, role: _Role) -> dict[int, Any]:
+        return {i: k for i, k in self._keys.items() if self._role(i) == role}
+
+    @cached_property
+    def pinned(self) -> dict[int, Any]:
         """The keys of the instructions that the reference has a value for."""
-        self.misfits = {i: k for i, k in known.items() if i not in fitting}
+        return self._with_role("pinned")
+
+    @cached_property
+    def misfits(self) -> dict[int, Any]:
         """The keys of the instructions whose value in the reference has other lens."""
+        return self._with_role("misfit")
+
+    def is_misfit(self, instruction: Instruction) -> bool:
+        """Whether the reference's value of an instruction has other lens."""
+        return self._role(instruction.id) == "misfit"
 
     def views(self) -> Iterator[tuple[Instruction, Value]]:
         """Views of values of the reference's, each with the value that the reference has there."""
-        for id, key in self._views.items():
+        for id, key in self._with_role("view").items():
             if not isinstance(self._main[id].op, Param):
                 yield self._main[id], self._values[key]
 
@@ -74,21 +106,9 @@ class Expected:
         pairs = ((self[view], wanted) for view, wanted in self.views() if view.id in shown)
         return any(not np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
-    def fill(self, progress: bool | None = False) -> None:
-        """Compute the values that the reference does not have, in order."""
-        with progress_bar(list(self._main.values()), progress, "expect") as instructions:
-            for instruction in instructions:
-                if self._is_own(instruction):
-                    key = ("own", instruction.id)
-                    self._values[key] = self.recomputed(instruction)
-
     def _is_own(self, instruction: Instruction) -> bool:
-        """Whether a value is to be computed and kept that the reference does not have."""
-        return (
-            is_computed(instruction)
-            and _can_be_kept(instruction)
-            and instruction.id not in self.pinned
-        )
+        """Whether a value that the reference does not have is worth to be kept: it is no view."""
+        return is_computed(instruction) and _can_be_kept(instruction)
 
     def __getitem__(self, instruction: Instruction) -> Value:
         """The expected value of an instruction."""
@@ -99,7 +119,7 @@ class Expected:
             waiting = []
             if (value := self._kept(current)) is None:
                 waiting = [i for i in self.reads(current) if i.id not in known]
-                value = None if waiting else self.exact.value(current, known)
+                value = None if waiting else self._computed(current, known)
             if value is None:
                 stack += waiting
             else:
@@ -109,11 +129,21 @@ class Expected:
     def _kept(self, instruction: Instruction) -> Value | None:
         """The value without a computation; None for views and others that are not stored."""
         id = instruction.id
-        if id in self.pinned:
-            return self._values[self.pinned[id]]
+        if id in self._own:
+            return self._values["own", id]
+        if self._role(id) == "pinned":
+            return self._values[self._keys[id]]
         if isinstance(instruction.op, Param):
             return self.exact.widened(self._inputs[instruction.parameter or ""])
-        return self._values.get(("own", id))
+        return None
+
+    def _computed(self, instruction: Instruction, known: Mapping[int, Value]) -> Value:
+        """The value of an instruction in float64, kept for the next that asks for it."""
+        value = self.exact.value(instruction, known)
+        if self._is_own(instruction):
+            self._values["own", instruction.id] = value
+            self._own.add(instruction.id)
+        return value
 
     def at(self, id: int) -> Instruction:
         """The instruction of the main module with an id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,41 +21,51 @@ Wanted: TypeAlias = Callable[[Instruction], "Value | None"]
 
 
 def inherited(
-    build: Build, inputs: Mapping[str, Any], wanted: Sequence[Wanted], progress: bool | None
-) -> list[dict[int, Metrics]]:
-    """The error of each value as it ran, by instruction id: that of its kernel and of all before it.
+    build: Build,
+    inputs: Mapping[str, Any],
+    wanted: Iterable[tuple[Wanted, dict[int, Metrics]]],
+    progress: bool | None,
+) -> None:
+    """Measure the error of each value as it ran, by instruction id: that of its kernel and of all before it.
 
     Args:
         build: The build, which runs once.
         inputs: An array for each parameter.
-        wanted: References: each gives the value that an instruction should have, or None if it has none.
+        wanted: References, each with the dictionary for the errors against it: a reference gives the value
+            that an instruction should have, or None if it has none.
         progress: Show a progress bar.
-
-    Returns:
-        The errors for each reference.
     """
-    found: list[dict[int, Metrics]] = [{} for _ in wanted]
+    pairs = list(wanted)
 
     def measure(instruction: Instruction, value: Value, _: Sequence[Value]) -> None:
         for one, part in results_of(instruction, value):
-            for errors, reference in zip(found, wanted, strict=True):
+            for reference, errors in pairs:
                 known = reference(one)
                 if known is not None:
                     errors[one.id] = distance(part, known)
 
     build.evaluator().run(inputs, hook=measure, progress=progress)
-    return found
 
 
 def local(
-    build: Build, inputs: Mapping[str, Any], expected: Expected, progress: bool | None
-) -> dict[int, Metrics]:
-    """The error of each kernel on the expected values of its inputs, by instruction id.
+    build: Build,
+    inputs: Mapping[str, Any],
+    expected: Expected,
+    found: dict[int, Metrics],
+    progress: bool | None,
+) -> None:
+    """Measure the error of each kernel on the expected values of its inputs, by instruction id.
 
     One run, in which each value is replaced by the expected one, rounded to its type, once it is measured.
     So no error reaches the next kernel but that of rounding its inputs.
+
+    Args:
+        build: The build, which runs once.
+        inputs: An array for each parameter.
+        expected: The expected values.
+        found: Receives the errors.
+        progress: Show a progress bar.
     """
-    found: dict[int, Metrics] = {}
 
     def measure(instruction: Instruction, value: Value, _: Sequence[Value]) -> Value | None:
         results = results_of(instruction, value)
@@ -66,7 +76,6 @@ def local(
         return _forced(value, results, expected)
 
     build.evaluator().run(inputs, hook=measure, progress=progress)
-    return found
 
 
 def _forced(

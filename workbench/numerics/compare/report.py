@@ -75,6 +75,7 @@ class Report:
         not_compared: Sequence[NotCompared] = (),
         outputs: Collection[int] | None = None,
         sides: Recapture | None = None,
+        is_complete: bool = True,
     ) -> None:
         """Keep the rows.
 
@@ -86,10 +87,13 @@ class Report:
             not_compared: Values without a row.
             outputs: Ids of the values that the program returns; by default the last row's.
             sides: Runs the two sides again, for ``inspect``.
+            is_complete: Whether the comparison came to its end.
         """
         self.program = program
         self.rows = list(rows)
         self.tolerance = tolerance
+        self.is_complete = is_complete
+        """Whether the comparison came to its end; else values are missing, and causes may be."""
         self._sides = sides
         self.not_compared = list(not_compared)
         """Values without a row, each with the reason."""
@@ -131,9 +135,10 @@ class Report:
     def passed(self) -> bool:
         """Whether every result is within tolerance, and no instruction has an error of its own.
 
-        A value between that cancels may be beyond the tolerance although nothing is wrong.
+        A value between that cancels may be beyond the tolerance although nothing is wrong. A comparison that
+        was stopped has not passed.
         """
-        return not self._is_hurt and not self._culprits
+        return self.is_complete and not self._is_hurt and not self._culprits
 
     # Tables
 
@@ -297,7 +302,8 @@ class Report:
         beyond = sum(map(self.is_wrong, self.rows))
         compared = f"{len(self.rows):,} value{'s' * (len(self.rows) != 1)} compared"
         within = f"{len(self.rows) - beyond:,} within {self.tolerance:.3g}"
-        return f"{compared}: {within}, {beyond:,} beyond, {len(self.not_compared):,} not compared"
+        found = f"{compared}: {within}, {beyond:,} beyond, {len(self.not_compared):,} not compared"
+        return found if self.is_complete else f"incomplete, the comparison was stopped; {found}"
 
     def __repr__(self) -> str:
         """The summary."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.report.theme import on_any_page
 from workbench.numerics.compare.culprit import Culprit
 from workbench.numerics.metrics.tensor_plots import BLUE, GREY, RED, plain
 
@@ -27,6 +28,7 @@ _FEW = 60
 """Up to so many points have large marks."""
 
 
+@on_any_page
 def plot_report(report: Report, ax: Axes | None = None) -> Axes:
     """Errors of a report along the graph; ``Report.plot``."""
     import matplotlib.pyplot as plt  # noqa: PLC0415

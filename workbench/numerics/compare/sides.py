@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workbench.compiler.arrays.parallel import threads
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.inputs import completed_inputs
+from workbench.compiler.builds.models import read_model
 from workbench.compiler.builds.targets import all_targets
 from workbench.compiler.errors import InputError, OperationError
+from workbench.compiler.ir.builtin import Literal, Param, Return
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.record.alignment import How
+from workbench.compiler.report.result import work_of
 from workbench.compiler.run.reference import Interpreter
 from workbench.compiler.text.printing import names
 from workbench.numerics.capture.tensor_names import named_instructions, similar
-from workbench.numerics.compare.alignment import How, from_source, matched
+from workbench.numerics.compare.alignment import from_source, matched
+from workbench.numerics.compare.arrivals import arriving
 from workbench.numerics.compare.expected import is_computed
 from workbench.numerics.compare.references import ONNXRUNTIME, as_numbers, named_values
 from workbench.numerics.compare.torch_modules import is_module, module_results
 
 Values = MutableMapping[Any, Value]
+_LARGE = 10**9
+"""Floating-point operations of a large program: a run takes more than 10 ms."""
 _LAYOUTS = ((0, 3, 1, 2), (0, 2, 3, 1))
 """Permutations of four axes between channels last and channels first."""
 
@@ -84,6 +93,22 @@ class Same(Side):
             self._other, self.source, inputs, self._float64, values, progress, self._wanted
         )
         return {id: Counterpart(at, named[at], "lineage") for id, at in ids.items()}
+
+    @contextmanager
+    def capturing(
+        self, inputs: Mapping[str, Any], values: Values, progress: bool | None
+    ) -> Generator[tuple[dict[int, Counterpart], Values]]:
+        """As ``capture``; a large source itself runs in a thread, so its values are still to come.
+
+        Another build does not: a device may belong to one thread. A small source would only be slower.
+        """
+        if self._other is not None or threads() < 2 or not _is_large(self.source):
+            yield self.capture(inputs, values, progress), values
+            return
+        named = names(self.source)
+        ran = [i for i in self.source.main if i.id in self._wanted and _is_run(i)]
+        with arriving(values, lambda found: self.capture(inputs, found, False)) as found:
+            yield {i.id: Counterpart(i.id, named[i.id], "lineage") for i in ran}, found
 
 
 class Another(Side):
@@ -171,6 +196,16 @@ class Named(Side):
         return {i.id: Counterpart(("named", n), n, "tensor", True) for n, i in self._at.items()}
 
 
+def _is_large(program: Program) -> bool:
+    """Whether runs take so long that two at once are faster than one after the other."""
+    return sum(work_of(i).flops for i in program.main) >= _LARGE
+
+
+def _is_run(instruction: Instruction) -> bool:
+    """Whether a run tells the value of an instruction to a hook."""
+    return not isinstance(instruction.op, Param | Return | Literal)
+
+
 def first_counterpart(
     ids: Iterable[int], counterparts: Mapping[int, Counterpart]
 ) -> Counterpart | None:
@@ -252,19 +287,7 @@ def as_program(given: Program | str | Path) -> Program:
         raise OperationError(
             f"compare: expected a build, a program or a model's file; found {type(given).__name__}"
         )
-    path = Path(given)
-    if path.suffix == ".onnx":
-        from workbench.compiler.onnx import parse_onnx  # noqa: PLC0415
-
-        return parse_onnx(path)
-    if path.suffix == ".pb" or path.is_dir():
-        from workbench.compiler.tf import parse_tf  # noqa: PLC0415
-
-        return parse_tf(path)
-    from workbench.compiler.files.archive import load  # noqa: PLC0415
-
-    found = load(path)
-    return found if isinstance(found, Program) else found.last
+    return read_model(given)
 
 
 def _run(
@@ -286,17 +309,18 @@ def _run(
     if build is not None:
         program = build.program
         at = {id: i for i, ids in from_source(build).items() for id in ids if id in wanted}
-    kept = set(at.values())
+    kept, ran = set(at.values()), set[int]()
 
     def keep(instruction: Instruction, value: Value, _: Sequence[Value]) -> None:
         if instruction.id in kept:
             values[instruction.id] = value
+            ran.add(instruction.id)
 
     if build is None:
         Interpreter(source, float64).run(inputs, hook=keep, progress=progress)
     else:
         build.evaluator(float64).run(inputs, hook=keep, progress=progress)
-    return {id: i for id, i in at.items() if i in values}, names(program)
+    return {id: i for id, i in at.items() if i in ran}, names(program)
 
 
 def _in_layout(array: Any, shape: Shape) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from workbench.compiler import showing
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.report.theme import on_any_page
 from workbench.numerics.metrics import tensor_plots, tensor_samples
 from workbench.numerics.metrics.distances import Distances, detailed, element_errors
 from workbench.numerics.metrics.metrics import compare_arrays
@@ -175,6 +176,7 @@ class TensorDifference:
 
     # Pictures
 
+    @on_any_page
     def plot(self) -> Figure:
         """Four plots: both histograms, the slice with the worst element, errors by magnitude, and channels.
 
@@ -199,26 +201,32 @@ class TensorDifference:
         """Whether the lens are those of images: N,1|3|4,H,W or N,H,W,1|3|4, or of one without N."""
         return self.is_comparable and tensor_samples.channel_axis(self.value.shape) is not None
 
+    @on_any_page
     def plot_histogram(self, ax: Axes | None = None) -> Axes:
         """The distributions of both sides' finite elements over the same bins, on a log scale."""
         return tensor_plots.plot_histogram(self, tensor_plots.axes_or_new(ax))
 
+    @on_any_page
     def plot_slice(self, ax: Axes | None = None) -> Axes:
         """The absolute error over the two longest of the last axes, where the worst element is."""
         return tensor_plots.plot_slice(self, tensor_plots.axes_or_new(ax))
 
+    @on_any_page
     def plot_magnitude(self, ax: Axes | None = None) -> Axes:
         """The absolute error against the magnitude of the reference, beside that of one rounding."""
         return tensor_plots.plot_magnitude(self, tensor_plots.axes_or_new(ax))
 
+    @on_any_page
     def plot_channels(self, ax: Axes | None = None, axis: int | None = None) -> Axes:
         """The largest and the mean absolute error by index along an axis; by default 1, or else 0."""
         return tensor_plots.plot_channels(self, tensor_plots.axes_or_new(ax), axis)
 
+    @on_any_page
     def plot_quantiles(self, ax: Axes | None = None) -> Axes:
         """The absolute errors in order of size: by the share of elements with at most that error."""
         return tensor_plots.plot_quantiles(self, tensor_plots.axes_or_new(ax))
 
+    @on_any_page
     def plot_image(self, ax: Axes | None = None) -> Axes:
         """The image with the worst element, the reference's, and the error beside each other.
 

@@ -12,17 +12,19 @@ from typing import IO, Any, cast
 import numpy as np
 
 from workbench.compiler.arrays.metrics import Metric, program_tolerance
-from workbench.compiler.errors import OperationError
+from workbench.compiler.errors import ModelError, OperationError
 from workbench.compiler.files.archive import save
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
+from workbench.compiler.onnx import parse_onnx
+from workbench.compiler.onnx.write import to_onnx
 from workbench.compiler.passes.base import passes_of
 from workbench.numerics.metrics.limits import Limits
 from workbench.numerics.minimise.cases import Case
 from workbench.numerics.minimise.failing import Failure, Options
 
-_PROGRAM, _INPUTS, _SCRIPT = "program.gwb", "inputs.npz", "reproduce.py"
+_MODEL, _PROGRAM, _INPUTS, _SCRIPT = "model.onnx", "program.gwb", "inputs.npz", "reproduce.py"
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,12 @@ class Minimised:
     def save(self, folder: str | Path, overwrite: bool = False) -> Path:
         """Write the program, its inputs and a script that shows the failure.
 
-        The program is ``program.gwb`` in the workbench's own form, which ``load`` reads; the inputs are
-        ``inputs.npz``, where types that NumPy lacks are float32; ``python reproduce.py`` prints how far the
-        target's results are from the reference's, with exit code 1 if that is too far. Passes that are
-        objects cannot be named in the script; a comment there says so.
+        The program is ``model.onnx``. If it cannot be written so, or if reading it again gives another
+        program, which need not fail, it is also ``program.gwb`` in the workbench's own form, which the script
+        reads then; a comment there says why. The inputs are ``inputs.npz``, where types that NumPy lacks are
+        float32; ``python reproduce.py`` prints how far the target's results are from the reference's, with
+        exit code 1 if that is too far. Passes that are objects cannot be named in the script; a comment there
+        says so.
 
         Args:
             folder: The folder, which is made if it does not exist.
@@ -121,13 +125,15 @@ class Minimised:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
             part = Path(name)
-            save(self.program, part / _PROGRAM)
+            reason = _write_program(self.program, part)
             with (part / _INPUTS).open("wb") as opened:
                 _write_inputs(opened, self.smallest.inputs)
-            (part / _SCRIPT).write_text(_script(self), encoding="utf-8")
+            (part / _SCRIPT).write_text(_script(self, reason), encoding="utf-8")
             folder.mkdir(exist_ok=True)
-            for file in (_PROGRAM, _INPUTS, _SCRIPT):
-                (part / file).replace(folder / file)
+            for old in (_MODEL, _PROGRAM):
+                (folder / old).unlink(missing_ok=True)
+            for file in sorted(part.iterdir()):
+                file.replace(folder / file.name)
         return folder / _SCRIPT
 
 
@@ -142,6 +148,23 @@ def _expect_free(folder: Path, overwrite: bool) -> None:
         raise FileExistsError(
             f"{folder}: the folder is not empty; choose another one, or pass overwrite=True"
         )
+
+
+def _write_program(program: Program, folder: Path) -> str:
+    """Write the program as ONNX, or in its own form; gives the reason for the latter, if it is needed."""
+    try:
+        to_onnx(program, folder / _MODEL)
+    except ModelError as error:
+        save(program, folder / _PROGRAM)
+        return " ".join(str(error).split())
+    try:
+        same = str(parse_onnx(folder / _MODEL)) == str(program)
+    except ModelError:
+        same = False
+    if same:
+        return ""
+    save(program, folder / _PROGRAM)
+    return f"{_MODEL} has the same meaning, but other instructions when it is read"
 
 
 def _write_inputs(file: IO[bytes], inputs: Mapping[str, Value]) -> None:
@@ -175,7 +198,7 @@ from workbench.compiler.files.npz import read_npz
 from workbench.numerics.metrics.limits import Limits
 
 here = Path(__file__).parent
-program = wb.load(here / "{program}")
+program = {program}
 shapes = program.parameters
 inputs = {{k: v.astype(shapes[k].type.numpy) for k, v in read_npz(here / "{inputs}", shapes).items()}}
 found = wb.compile(program, {arguments}).run(inputs).outputs
@@ -188,12 +211,14 @@ raise SystemExit(not all(d.within for d in distances))
 """
 
 
-def _script(found: Minimised) -> str:
-    """The text of ``reproduce.py``."""
+def _script(found: Minimised, reason: str) -> str:
+    """The text of ``reproduce.py``; a reason says why the program is not read from ONNX."""
     arguments, note = _arguments(found.options)
+    program = f'wb.load(here / "{_PROGRAM}")' if reason else f'wb.parse_onnx(here / "{_MODEL}")'
+    note += f"\n# The program is in the workbench's own form: {reason}." if reason else ""
     limits = found.limits or Limits(Metric.RELATIVE_RMS, program_tolerance(found.program))
     return _TEXT.format(
-        summary=" ".join(found.summary.split()), note=note, program=_PROGRAM, inputs=_INPUTS,
+        summary=" ".join(found.summary.split()), note=note, program=program, inputs=_INPUTS,
         arguments=arguments, tolerance=limits.tolerance, given=limits.given,
     )  # fmt: skip
 

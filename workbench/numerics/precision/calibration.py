@@ -38,6 +38,8 @@ class Captured:
         sources: The source nodes of the instruction.
         precision: The type that it is rounded to: ``int8``, ``fp8e4m3fn`` or ``int4``.
         packed: Scale and zero point, if they depend only on the value.
+        asymmetric: Whether the codes cover the range from the least to the largest value, not one that is
+            symmetric about 0. The range always has 0, whose code is exact: padding and ReLU make many.
     """
 
     index: int
@@ -50,6 +52,7 @@ class Captured:
     sources: tuple[str, ...]
     precision: str
     packed: tuple[float, int] | None = None
+    asymmetric: bool = False
     seen: int = 0
     """The number of values seen."""
     least: float = np.inf
@@ -95,8 +98,19 @@ class Captured:
             return _UNSEEN
         if self.max_abs == 0:
             return 1.0
+        low, high = self._levels
+        codes, covered = (high - low, self._span) if self._is_shifted else (high, self.max_abs)
         with np.errstate(all="ignore"):
-            return float(np.float32(self._levels[1]) / np.float32(self.max_abs))
+            return float(np.float32(codes) / np.float32(covered))
+
+    @property
+    def _is_shifted(self) -> bool:
+        return self.asymmetric and bool(self._count) and not self.inf and self._span > 0
+
+    @property
+    def _span(self) -> float:
+        """The length of the range of the values and 0."""
+        return max(self.largest, 0.0) - min(self.least, 0.0)
 
     @property
     def scale(self) -> float:
@@ -106,7 +120,10 @@ class Captured:
     @property
     def zero_point(self) -> int:
         """The code of 0."""
-        return self.packed[1] if self.packed else 0
+        if self.packed or not self._is_shifted:
+            return self.packed[1] if self.packed else 0
+        low, high = self._levels
+        return round(max(low, min(high, low - min(self.least, 0.0) / self.scale)))
 
     @property
     def _levels(self) -> tuple[float, float]:

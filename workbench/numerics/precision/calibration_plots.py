@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.compiler.report.theme import on_any_page
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 _BLUE, _RED = "#0072B2", "#D55E00"
 
 
+@on_any_page
 def plot_histogram(row: Captured, ax: Axes | None = None) -> Axes:
     """The frequency of an argument's values on a log scale, between the bounds of its codes."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
@@ -43,6 +46,7 @@ def plot_histogram(row: Captured, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@on_any_page
 def plot_ranges(rows: Sequence[Captured], ax: Axes | None = None, top: int = 30) -> Axes:
     """Bars from the least to the largest value of each argument, in units of its RMS.
 

@@ -70,6 +70,7 @@ def quantize(
     target: str = "ref",
     progress: bool | None = None,
     keep: Selectors = (),
+    asymmetric: bool = False,
 ) -> Quantized:
     """A copy of a program in a narrower type; the given program is not changed.
 
@@ -85,20 +86,27 @@ def quantize(
         progress: Show a progress bar; None shows one after the first second.
         keep: Selectors of the instructions of ``program`` that stay in their type, as in ``wb.compile``.
             So does an instruction that simplification makes of a kept one and others.
+        asymmetric: For ``int8``, round what is not constant with a zero point, so that the codes cover the
+            range of the values and not twice their largest magnitude, as MIGraphX does. The error is
+            smaller; products take more work.
 
     Raises:
         OperationError: The precision or an operation's name is unknown, the two do not match, or a
-            selector chooses nothing.
+            selector chooses nothing; or ``asymmetric`` is given for another type.
         InputError: Required calibration inputs are missing, or do not fit the parameters.
     """
     sets = _expected(program, precision, calibration)
+    if asymmetric and precision != "int8":
+        raise OperationError(
+            f"quantize: asymmetric is for int8, which has zero points; not {precision}"
+        )
     named = _names(precision, ins_names)
     kept = select(program, keep)
     rows = rows_of(program)
     made = Quantized()
     build(rows, made)
     with Recording(made, rows) as recording:
-        found = quantize_in_place(made, precision, sets, named, target, progress, kept)
+        found = quantize_in_place(made, precision, sets, named, target, progress, kept, asymmetric)
     made.calibration, made.recording = found, recording
     return made
 
@@ -162,6 +170,7 @@ def quantize_in_place(
     target: str = "ref",
     progress: bool | None = False,
     keep: Selectors = (),
+    asymmetric: bool = False,
 ) -> Calibration:
     """Quantize a program in place, with MIGraphX's passes in MIGraphX's order.
 
@@ -176,7 +185,9 @@ def quantize_in_place(
         OperationError: A selector of what is to be kept chooses nothing.
     """
     with traced(program, "quantize"), following(program, select(program, keep)) as kept:
-        found = _quantize(program, precision, calibration, ins_names, target, progress, kept)
+        found = _quantize(
+            program, precision, calibration, ins_names, target, progress, kept, asymmetric
+        )
     if knobs.quantization_params and precision in _BITS:
         _say_parameters(found)
     return found
@@ -200,6 +211,7 @@ def _quantize(
     target: str,
     progress: bool | None,
     kept: Followed,
+    asymmetric: bool,
 ) -> Calibration:
     if precision in _FLOATS:
         _truncate(program, precision, ("all",) if ins_names is None else ins_names, kept)
@@ -213,7 +225,9 @@ def _quantize(
         _run(program, QuantizeInt4(keep=kept.ids))
         return Calibration(precision, rows)
     capture = CaptureArguments(ins_names=tuple(names), keep=kept.ids)
-    rows = _calibrated(program, _BITS[precision], capture, calibration, target, progress)
+    rows = _calibrated(
+        program, _BITS[precision], capture, calibration, target, progress, asymmetric
+    )
     found = Calibration(precision, rows)
     pairs = tuple(found.quant_params)
     _run(program, capture)
@@ -255,13 +269,14 @@ def _calibrated(
     calibration: Iterable[Inputs],
     target: str,
     progress: bool | None,
+    asymmetric: bool,
 ) -> list[Captured]:
     """The captured arguments of a copy of the program, calibrated on the inputs."""
     copy = program.clone()
     run_pass(capture, copy)
     found = (i for m in open_modules(copy) for i in m)
     places = [(i, n) for i in found for n, x in enumerate(i.inputs) if isinstance(x.op, Capture)]
-    rows = [_row(k, i, n, precision) for k, (i, n) in enumerate(places)]
+    rows = [_row(k, i, n, precision, asymmetric) for k, (i, n) in enumerate(places)]
     with _watching(lambda index, value: rows[index].see(value)):
         interpreter: PlannedInterpreter | None = None
         sets = calibration if isinstance(calibration, Sequence) else list(calibration)
@@ -283,7 +298,9 @@ def _watching(hear: Callable[[int, Any], None]) -> Generator[None]:
         watcher.reset(token)
 
 
-def _row(index: int, taker: Instruction, operand: int, precision: str) -> Captured:
+def _row(
+    index: int, taker: Instruction, operand: int, precision: str, asymmetric: bool
+) -> Captured:
     value = taker.inputs[operand].inputs[0]
     return Captured(
         index,
@@ -295,6 +312,7 @@ def _row(index: int, taker: Instruction, operand: int, precision: str) -> Captur
         value.is_constant,
         taker.sources,
         precision,
+        asymmetric=asymmetric and not value.is_constant,
     )
 
 

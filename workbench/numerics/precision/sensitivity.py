@@ -12,6 +12,7 @@ import numpy as np
 from workbench.compiler.arrays.metrics import Metric
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.selectors import Selector
+from workbench.compiler.report.theme import on_any_page
 from workbench.numerics.precision.layers import By
 from workbench.numerics.precision.trials import Executor, Inputs, Trials, partial_result
 
@@ -72,6 +73,7 @@ class Sensitivities:
         ]
         return pd.DataFrame(rows, columns=pd.Index(columns))
 
+    @on_any_page
     def plot(self, ax: Axes | None = None) -> Axes:
         """The worst layers as bars on a log scale; a bar to the edge means outputs that are not finite."""
         import matplotlib.pyplot as plt  # noqa: PLC0415

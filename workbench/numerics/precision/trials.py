@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -210,8 +211,10 @@ def _submitted(
     executor: Executor, program: Program, setting: Setting, keeps: list[tuple[Selector, ...]]
 ) -> Generator[float]:
     """The errors in order; when it ends early, what has not begun is cancelled."""
-    data = to_bytes(program) if keeps else b""
-    waiting = deque(executor.submit(measure, data, setting, keep) for keep in keeps)
+    if not keeps:
+        return
+    data, held = _held(executor, to_bytes(program)), _held(executor, setting)
+    waiting = deque(executor.submit(measure, data, held, keep) for keep in keeps)
     try:
         while waiting:
             yield waiting[0].result()
@@ -219,6 +222,22 @@ def _submitted(
     finally:
         for future in waiting:
             getattr(future, "cancel", lambda: None)()
+
+
+def _held(executor: Executor, value: Any) -> Any:
+    """A value as the argument of many calls. A client of Dask gets it once.
+
+    As the result of a call, not scattered, so that it is sent again if the worker that has it ends.
+    """
+    if not hasattr(executor, "scatter"):
+        return value
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # Dask's advice to scatter what is large
+        return executor.submit(_itself, value)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 @contextmanager

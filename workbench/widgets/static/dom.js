@@ -45,7 +45,7 @@ const searchField = (placeholder, label, oninput, onkeydown) =>
 const targetOf = (e) => /** @type {HTMLElement} */ (e.target);
 
 /** Whether the view handles a key: not in an input field, and without modifiers. @param {KeyboardEvent} e */
-const isPlainKey = (e) => targetOf(e).tagName !== "INPUT" && !e.altKey && !e.ctrlKey && !e.metaKey;
+const isPlainKey = (e) => !/^(INPUT|SELECT|TEXTAREA)$/.test(targetOf(e).tagName) && !e.altKey && !e.ctrlKey && !e.metaKey;
 
 /**
  * Consume an event: stop its propagation and default action.

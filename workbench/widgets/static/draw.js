@@ -5,12 +5,12 @@ const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Ar
 const LIGHT = {
   page: "#ffffff", ink: "#1b1f24", soft: "#5d6672", line: "#9aa4b0", frame: "#b9c1ca", panel: "#47586b0f",
   panelLine: "#47586b33", accent: "#0b63ce", chip: "#f1f3f5", added: PALETTE.added, removed: PALETTE.removed,
-  changed: PALETTE.changed, base: "#ffffff", share: 0.17,
+  changed: PALETTE.changed, selected: PALETTE.selected, found: PALETTE.found, base: "#ffffff", share: 0.17,
 };
 const DARK = {
   page: "#16181c", ink: "#e8eaed", soft: "#a3acb8", line: "#66707c", frame: "#4d5661", panel: "#a9c0e012",
   panelLine: "#a9c0e030", accent: "#6cb2ff", chip: "#262a30", added: PALETTE.addedDark, removed: PALETTE.removedDark,
-  changed: PALETTE.changedDark, base: "#1c1f24", share: 0.3,
+  changed: PALETTE.changedDark, selected: PALETTE.selectedDark, found: PALETTE.found, base: "#1c1f24", share: 0.3,
 };
 
 /** @param {string} c `#rrggbb` */
@@ -112,19 +112,27 @@ function drawEdges(ctx, edges, theme, k, emphasised) {
   ctx.lineWidth = Math.max(1.1, 0.6 / k);
   ctx.strokeStyle = theme.line;
   ctx.globalAlpha = far ? 0.55 : 0.85;
-  ctx.beginPath();
-  for (const e of edges) if (!emphasised(e)) traceEdge(ctx, e.points, far);
-  ctx.stroke();
+  for (const dashed of [false, true]) {
+    ctx.setLineDash(dashed ? [5, 5] : []);
+    ctx.beginPath();
+    for (const e of edges) if (e.dashed === dashed && !emphasised(e)) traceEdge(ctx, e.points, far);
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
   ctx.globalAlpha = 1;
   if (!far) heads(ctx, edges.filter((e) => !emphasised(e)), theme.line);
   const strong = edges.filter(emphasised);
   if (!strong.length) return;
-  ctx.strokeStyle = theme.accent;
+  ctx.strokeStyle = theme.selected;
   ctx.lineWidth = Math.max(1.8, 1 / k);
-  ctx.beginPath();
-  for (const e of strong) traceEdge(ctx, e.points, far);
-  ctx.stroke();
-  heads(ctx, strong, theme.accent);
+  for (const e of strong) {
+    ctx.setLineDash(e.dashed ? [5, 5] : []);
+    ctx.beginPath();
+    traceEdge(ctx, e.points, far);
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+  heads(ctx, strong, theme.selected);
 }
 
 /**
@@ -194,7 +202,8 @@ function drawHeader(ctx, box, label, count, theme) {
  */
 function drawNode(ctx, b, theme, k) {
   const { x, y, w, h } = b, r = 6;
-  const fill = b.color ?? (b.group ? theme.chip : theme.fills[b.family]);
+  const fill = b.color ?? (b.group || b.blank ? theme.chip : theme.fills[b.family]);
+  if (b.found || b.hits) halo(ctx, b, theme, k);
   if (b.group && k > 0.2) {
     rect(ctx, x + 3, y + 3, w, h, r);
     ctx.fillStyle = theme.chip;
@@ -204,20 +213,22 @@ function drawNode(ctx, b, theme, k) {
     ctx.stroke();
   }
   if (k < 0.2) {
-    ctx.fillStyle = b.color ?? mix(b.group ? theme.soft : theme.families[b.family], theme.base, 0.55);
-    ctx.fillRect(x, y, w, h);
+    ctx.fillStyle = b.color ?? mix(b.group || b.blank ? theme.soft : theme.families[b.family], theme.base, b.blank ? 0.3 : 0.55);
+    ctx.fillRect(x, y, Math.max(w, 1.5 / k), Math.max(h, 1 / k));
   } else {
     rect(ctx, x, y, w, h, r);
     ctx.fillStyle = fill;
     ctx.fill();
-    stripe(ctx, b, theme);
+    if (b.blank) hatch(ctx, b, theme.frame, 0.7);
+    else stripe(ctx, b, theme);
     rect(ctx, x, y, w, h, r);
     ctx.lineWidth = 1;
-    ctx.strokeStyle = b.group ? theme.frame : mix(theme.families[b.family], theme.base, 0.6);
+    ctx.strokeStyle = b.group || b.blank ? theme.frame : mix(theme.families[b.family], theme.base, 0.6);
     ctx.stroke();
   }
   if (b.mark) drawMark(ctx, b, theme, b.mark, k);
-  if (b.selected || b.hovered || b.found) ring(ctx, b, theme, k);
+  if (b.selected || b.hovered) ring(ctx, b, theme, k);
+  if (b.hits && k > 0.08) badge(ctx, b, theme, k);
   if (k < 0.3) return;
   words(ctx, b, theme, b.color ? inkOn(b.color) : null, k);
   if (b.chips.length && k >= 0.45) drawChips(ctx, b, theme);
@@ -238,19 +249,97 @@ function stripe(ctx, b, theme) {
 }
 
 /**
+ * Around a selected node a line at a distance, with squares at its corners; a thin line around the one under the mouse.
  * @param {Context} ctx
  * @param {Drawn} b
  * @param {Theme} theme
  * @param {number} k
  */
 function ring(ctx, b, theme, k) {
-  const pad = 2.5;
+  const scale = 1 / Math.min(1, Math.max(k, 0.3)), pad = b.selected ? 4.5 * scale : 2.5, x = b.x - pad, y = b.y - pad, w = b.w + 2 * pad, h = b.h + 2 * pad;
+  rect(ctx, x, y, w, h, b.selected ? 2 : 8);
+  ctx.lineWidth = (b.selected ? 2.2 : 1.2) * scale;
+  ctx.strokeStyle = b.selected ? theme.selected : theme.soft;
+  ctx.stroke();
+  if (!b.selected) return;
+  ctx.fillStyle = theme.selected;
+  const side = 6 * scale;
+  for (const cx of [x, x + w]) for (const cy of [y, y + h]) ctx.fillRect(cx - side / 2, cy - side / 2, side, side);
+}
+
+/**
+ * A hit, as a marker pen would show it, with a dotted line for those who do not see its colour.
+ * @param {Context} ctx
+ * @param {Drawn} b
+ * @param {Theme} theme
+ * @param {number} k
+ */
+function halo(ctx, b, theme, k) {
+  if (k < 0.15) {
+    const w = Math.max(b.w + 4 / k, 9 / k), h = Math.max(b.h, 3 / k);
+    const x = b.x + b.w / 2 - w / 2;
+    ctx.fillStyle = theme.ink;
+    for (const edge of [x - 1 / k, x + w]) ctx.fillRect(edge, b.y, 1 / k, h);
+    ctx.fillStyle = theme.found;
+    ctx.fillRect(x, b.y, w, h);
+    return;
+  }
+  const scale = 1 / Math.min(1, k), pad = 2 * scale;
   rect(ctx, b.x - pad, b.y - pad, b.w + 2 * pad, b.h + 2 * pad, 8);
-  ctx.lineWidth = (b.selected ? 2.5 : 1.5) / Math.min(1, Math.max(k, 0.3));
-  ctx.strokeStyle = theme.accent;
-  if (b.found && !b.selected) ctx.setLineDash([2, 3]);
+  ctx.strokeStyle = ctx.fillStyle = theme.found;
+  ctx.lineWidth = 5 * scale;
+  ctx.stroke();
+  if (k < 0.2) return;
+  rect(ctx, b.x - 2 * pad, b.y - 2 * pad, b.w + 4 * pad, b.h + 4 * pad, 9);
+  ctx.lineWidth = 1.2 * scale;
+  ctx.strokeStyle = theme.ink;
+  ctx.setLineDash([1.5 * scale, 3 * scale]);
   ctx.stroke();
   ctx.setLineDash([]);
+}
+
+/**
+ * The number of hits inside a box, at its corner; it stays readable when far away.
+ * @param {Context} ctx
+ * @param {Drawn} b
+ * @param {Theme} theme
+ * @param {number} k
+ */
+function badge(ctx, b, theme, k) {
+  const scale = 1 / Math.min(1, Math.max(k, 0.12)), text = (b.hits ?? 0).toLocaleString("en");
+  ctx.font = `700 ${11 * scale}px ${FONT}`;
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  const w = ctx.measureText(text).width + 10 * scale, h = 16 * scale, x = b.x + b.w - w + 8, y = b.y - h / 2;
+  rect(ctx, x, y, w, h, h / 2);
+  ctx.fillStyle = theme.found;
+  ctx.fill();
+  ctx.lineWidth = scale;
+  ctx.strokeStyle = "#000000";
+  ctx.stroke();
+  ctx.fillStyle = "#000000";
+  ctx.fillText(text, x + w / 2, y + h / 2 + 0.5 * scale);
+}
+
+/**
+ * @param {Context} ctx
+ * @param {Place} b
+ * @param {string} color
+ * @param {number} alpha
+ */
+function hatch(ctx, b, color, alpha) {
+  ctx.save();
+  ctx.clip();
+  ctx.globalAlpha *= alpha;
+  ctx.strokeStyle = color;
+  ctx.lineWidth = 1.5;
+  ctx.beginPath();
+  for (let d = -b.h; d < b.w; d += 7) {
+    ctx.moveTo(b.x + d, b.y + b.h);
+    ctx.lineTo(b.x + d + b.h, b.y);
+  }
+  ctx.stroke();
+  ctx.restore();
 }
 
 /**
@@ -286,18 +375,7 @@ function drawMark(ctx, b, theme, mark, k) {
   const color = theme[mark];
   rect(ctx, b.x, b.y, b.w, b.h, 6);
   if (mark === "removed" && k > 0.15) {
-    ctx.save();
-    ctx.clip();
-    ctx.globalAlpha *= 0.35;
-    ctx.strokeStyle = color;
-    ctx.lineWidth = 1.5;
-    ctx.beginPath();
-    for (let d = -b.h; d < b.w; d += 7) {
-      ctx.moveTo(b.x + d, b.y + b.h);
-      ctx.lineTo(b.x + d + b.h, b.y);
-    }
-    ctx.stroke();
-    ctx.restore();
+    hatch(ctx, b, color, 0.35);
     rect(ctx, b.x, b.y, b.w, b.h, 6);
   }
   ctx.strokeStyle = color;
@@ -345,7 +423,7 @@ function drawChips(ctx, b, theme) {
     ctx.fillStyle = theme.chip;
     ctx.fill();
     ctx.lineWidth = b.selectedChip === c.chip.id ? 2 : 1;
-    ctx.strokeStyle = b.selectedChip === c.chip.id ? theme.accent : theme.frame;
+    ctx.strokeStyle = b.selectedChip === c.chip.id ? theme.selected : theme.frame;
     ctx.stroke();
     ctx.fillStyle = theme.soft;
     if (c.chip.port) {

@@ -1,8 +1,9 @@
 // PassExplorer: a recording on a timeline, the graph before and after each pass, its edits and the text diff.
 
-import { Tabs, button, decode, failure, h, isPlainKey, take, walkRows } from "./dom.js";
+import { Tabs, button, decode, failure, h, take, walkRows } from "./dom.js";
 import { count, number } from "./format.js";
 import { diffRows, diffText, editList, lawList, loweredList, missList } from "./lists.js";
+import { PASS_KEYS } from "./keys.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
 import { Live } from "./scene.js";
@@ -34,15 +35,18 @@ class ExplorerShell extends SceneShell {
     this.onlyChanged = this.keep = true;
     this.settled = false;
     this.tab = "edits";
-    /** The layout of all steps, with the groups that were open in it. @type {{ open: string, layout: Layout } | null} */
+    /** The layout of all steps, with the groups that were open in it. @type {{ open: string, slots: Set<number> | null, layout: Layout } | null} */
     this.kept = null;
     /** The replacement of each removed instruction, by id. @type {Map<number, number>} */
     this.newOf = new Map();
+    /** The names of the two sides. @type {HTMLElement[]} */
+    this.captions = [];
     /** @type {number | undefined} */
     this.late = undefined;
     const nothing = new Live(this.scene, []), layout = this.layoutOf(null);
     this.before = new Pane(this, "Graph before the pass", nothing, layout);
     this.after = new Pane(this, "Graph after the pass", nothing, layout);
+    this.before.hasMap = false;
     this.panes = [this.before, this.after];
     this.dots = this.steps.map((s, k) => h("span", { class: "wb-dot" + (s.changed ? " wb-changed" : ""), title: `${k + 1} ${s.name}`, onclick: () => this.go(k, true) }));
     this.slider = h("div", {
@@ -56,9 +60,6 @@ class ExplorerShell extends SceneShell {
     this.diff = h("div", { class: "wb-diff", tabIndex: 0, "aria-label": "Text diff", onkeydown: (/** @type {KeyboardEvent} */ e) => walkRows(this.diff, e) });
     this.diffHead = h("span", { class: "wb-soft" });
     this.root.append(...this.bars(), this.body(), this.legendEl, this.status);
-    this.root.addEventListener("keydown", (e) => {
-      if (isPlainKey(e) && this.key(e)) e.preventDefault();
-    });
     this.on("detail", () => this.received());
     this.on("step", () => this.go(model.get("step")));
     this.on("edit", () => this.showEdit(model.get("edit") ?? null, false));
@@ -76,8 +77,8 @@ class ExplorerShell extends SceneShell {
     return [
       h("div", { class: "wb-bar" },
         h("strong", { class: "wb-title" }, data.title || "program"), data.target ? h("span", { class: "wb-soft" }, "→ " + data.target) : null,
-        h("span", { class: "wb-spring" }), this.searchBox(), button("⤢", "Show everything (0)", () => this.after.fitAll()),
-        this.themeButton(), this.saveButton(this.after, "Save the graph after the pass as PNG")),
+        h("span", { class: "wb-spring" }), this.searchBox(), this.menu.button, button("⤢", "Show everything (0)", () => this.after.fitAll()),
+        this.linkButton(), this.themeButton(), this.saveButton(this.after, "Save the graph after the pass as PNG"), this.keysOf.button),
       h("div", { class: "wb-bar wb-steps", role: "toolbar", "aria-label": "Passes" },
         button("◀", "Previous pass that changed something (r)", () => this.skip(-1)),
         button("▶", "Next pass that changed something (f)", () => this.skip(1)),
@@ -88,14 +89,15 @@ class ExplorerShell extends SceneShell {
   }
 
   body() {
-    /** @type {(name: string, pane: Pane) => HTMLElement} */
-    const half = (name, pane) => h("div", { class: `wb-half wb-${name}` }, h("div", { class: "wb-caption" }, name), pane.el);
+    this.captions = [h("div", { class: "wb-caption" }, "before"), h("div", { class: "wb-caption" }, "after")];
+    /** @type {(name: string, pane: Pane, caption: HTMLElement) => HTMLElement} */
+    const half = (name, pane, caption) => h("div", { class: `wb-half wb-${name}` }, caption, pane.el);
     return h("div", { class: "wb-body" },
       h("div", { class: "wb-main" },
-        h("div", { class: "wb-pair" }, half("before", this.before), half("after", this.after)),
+        h("div", { class: "wb-pair" }, half("before", this.before, this.captions[0]), half("after", this.after, this.captions[1])),
         h("div", { class: "wb-diffbar" }, h("strong", {}, "Text diff"), this.diffHead, h("span", { class: "wb-spring" }), button("Copy", "Copy the text diff", () => this.copy())),
         this.diff),
-      h("div", { class: "wb-column" }, this.tabs.el, this.list, this.side));
+      h("div", { class: "wb-column" }, this.search.panel, this.tabs.el, this.list, this.side));
   }
 
   /**
@@ -107,6 +109,17 @@ class ExplorerShell extends SceneShell {
   }
 
   searched() { return this.after.live; }
+
+  /** The hits after the pass, then those that it removed. @param {string} query */
+  ids(query) {
+    const { detail } = this, known = { ...this.known(), ...(detail ? ofStep(detail, this.steps) : {}) };
+    /** @type {(pane: Pane, other: Pane | null) => number[]} */
+    const side = ({ live }, other) => live.find(query, { ...known, marks: new Map([...live.marks].map(([v, mark]) => [this.scene.node(v).id, mark])) })
+      .filter((id) => !other?.live.node(id));
+    return [...side(this.after, null), ...side(this.before, this.after)];
+  }
+
+  keyRows() { return { Passes: PASS_KEYS, ...super.keyRows() }; }
 
   // Steps
 
@@ -124,12 +137,13 @@ class ExplorerShell extends SceneShell {
     this.timeline();
     const detail = this.details.get(k);
     if (detail) return this.showStep(detail);
-    this.what.append(" loading");
+    this.what.append(h("span", { class: "wb-loading" }, " loading"));
     clearTimeout(this.late);
     this.late = setTimeout(() => this.details.has(k) || this.noKernel(), PATIENCE_MS);
   }
 
   noKernel() {
+    this.what.querySelector(".wb-loading")?.remove();
     const text = "This step is not stored here and no kernel answers. Run the cell again.";
     this.diff.replaceChildren(h("div", { class: "wb-failure" }, text));
     this.say(text);
@@ -152,6 +166,7 @@ class ExplorerShell extends SceneShell {
   timeline() {
     const s = this.steps[this.index], k = this.index + 1;
     this.dots.forEach((dot, i) => dot.classList.toggle("wb-here", i === this.index));
+    this.slider.scrollLeft = this.dots[this.index].offsetLeft - this.slider.offsetLeft - this.slider.clientWidth / 2;
     this.slider.setAttribute("aria-valuenow", String(k));
     this.slider.setAttribute("aria-valuetext", `${k} of ${this.steps.length}, ${s.name}, ${count(s.edits, "edit")}`);
     this.what.replaceChildren(
@@ -165,7 +180,9 @@ class ExplorerShell extends SceneShell {
     const s = this.steps[this.index];
     /** @type {(order: number[], marks: [number, number][]) => Live} */
     const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
+    this.what.querySelector(".wb-loading")?.remove();
     this.detail = d;
+    this.data.sides?.slice(this.index, this.index + 2).forEach((name, k) => (this.captions[k].textContent = name));
     this.newOf = new Map(d.replaced);
     this.place(live(d.before, d.gone), live(d.after, d.come));
     for (const pane of this.panes) pane.resize();
@@ -175,7 +192,8 @@ class ExplorerShell extends SceneShell {
     this.showTab(this.tab);
     this.inspect();
     this.legend();
-    if (this.search.value) this.find(this.search.value);
+    this.search.ask(this.model.get("query") ?? "");
+    this.find();
     if (s.error) this.diff.prepend(h("div", { class: "wb-failure", role: "alert" }, `The pass failed: ${s.error}`));
     this.say(`${s.name}: ${d.summary}`);
     const wanted = this.model.get("edit") ?? null;
@@ -191,7 +209,7 @@ class ExplorerShell extends SceneShell {
   layoutOf(used) {
     const open = [...this.open].toSorted().join("|");
     if (!this.keep) return new Layout(this.scene, this.open, used);
-    if (this.kept?.open !== open) this.kept = { open, layout: new Layout(this.scene, this.open) };
+    if (this.kept?.open !== open || this.kept.slots !== this.slots) this.kept = { open, slots: this.slots, layout: new Layout(this.scene, this.open, this.slots) };
     return this.kept.layout;
   }
 
@@ -201,9 +219,9 @@ class ExplorerShell extends SceneShell {
    * @param {Live} after
    */
   place(before, after) {
-    const layout = this.layoutOf(new Set([...before.bySlot.keys(), ...after.bySlot.keys()]));
-    this.before.show(before, layout);
-    this.after.show(after, layout);
+    const old = this.seen(before), now = this.seen(after), layout = this.layoutOf(new Set([...old.bySlot.keys(), ...now.bySlot.keys()]));
+    this.before.show(old, layout);
+    this.after.show(now, layout);
   }
 
   relayout() {
@@ -297,7 +315,8 @@ class ExplorerShell extends SceneShell {
   showTab(name) {
     const d = this.detail;
     if (!d) return;
-    if (d.lowered?.length) this.tabs.show({ lowered: `Lowering ${d.lowered.length}` }, "lowered");
+    if (this.data.sides?.length) this.tabs.show({ edits: `Differences ${d.edits.length}` }, "edits");
+    else if (d.lowered?.length) this.tabs.show({ lowered: `Lowering ${d.lowered.length}` }, "lowered");
     else {
       this.tab = name;
       this.tabs.show({ edits: `Edits ${d.edits.length}`, misses: `Near misses ${d.misses.length}`, laws: "Laws" }, name);
@@ -353,14 +372,13 @@ class ExplorerShell extends SceneShell {
 
   /** @param {KeyboardEvent} e */
   key(e) {
-    if (e.key === "/") this.search.focus();
-    else if (e.key === "f") this.skip(1);
+    if (e.key === "f") this.skip(1);
     else if (e.key === "r") this.skip(-1);
     else if (e.key === "Home") this.go(0, true);
     else if (e.key === "End") this.go(this.steps.length - 1, true);
     else if (e.key === "ArrowRight") this.stepEdit(1);
     else if (e.key === "ArrowLeft") this.stepEdit(-1);
-    else return false;
+    else return super.key(e);
     return true;
   }
 
@@ -391,6 +409,20 @@ class ExplorerShell extends SceneShell {
   }
 }
 
+/**
+ * What a step of a recording tells of instructions, for queries.
+ * @param {Detail} detail
+ * @param {Step[]} steps
+ */
+function ofStep({ edits, lowered }, steps) {
+  /** @type {Map<number, string>} */
+  const rules = new Map();
+  for (const e of edits) for (const id of new Set([...e.added, ...e.removed, ...e.changed])) rules.set(id, rules.has(id) ? `${rules.get(id)}\n${e.rule}` : e.rule);
+  const passes = new Map(steps.flatMap((s) => (s.made ?? []).map((id) => /** @type {[number, string]} */ ([id, s.name]))));
+  const kernels = lowered?.length ? new Map(lowered.filter((r) => r.kind !== "part").map((r) => [r.id, r.became])) : null;
+  return { rules, passes, kernels };
+}
+
 const render = renderer(async (model, el, data) => {
   const shell = new ExplorerShell(model, el, data);
   const stored = model.get("detail") ? await decode(model.get("detail")) : null;
@@ -400,4 +432,4 @@ const render = renderer(async (model, el, data) => {
   return shell;
 });
 
-export default { render };
+export { render };

@@ -1,6 +1,6 @@
 // The frame of one graph: a program with groups to open, and an inspector; GraphView, and the base of ReportView.
 
-import { button, h, isPlainKey } from "./dom.js";
+import { button, h } from "./dom.js";
 import { count } from "./format.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
@@ -17,15 +17,18 @@ class GraphShell extends SceneShell {
   constructor(model, el, data) {
     super(model, el, data, "wb-graph", 480);
     this.live = new Live(this.scene, data.steps[0]);
-    this.side = h("div", { class: "wb-side", hidden: true });
-    this.pane = new Pane(this, `Graph of ${data.title || "the program"}`, this.live, new Layout(this.scene, this.open));
+    this.facts = h("div", { class: "wb-chosenfacts" });
+    this.side = h("div", { class: "wb-side", hidden: true }, this.search.panel, this.facts);
+    this.pane = new Pane(this, `Graph of ${data.title || "the program"}`, this.live, new Layout(this.scene, this.open, this.slots));
     this.panes = [this.pane];
     this.build();
     this.overlaid();
-    this.pane.show(this.live, this.pane.layout);
-    if (!this.camera() && this.selected !== null) this.show(this.selected);
+    this.relayout();
     this.pane.resize();
+    this.camera();
+    this.search.ask(model.get("query") ?? "");
     this.inspect();
+    if (this.selected !== null && !model.get("camera")) this.show(this.selected);
   }
 
   build() {
@@ -35,19 +38,16 @@ class GraphShell extends SceneShell {
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Graph" },
         h("strong", { class: "wb-title" }, scene.data.title || "program"),
         h("span", { class: "wb-soft" }, count(nodes, "instruction")),
-        h("span", { class: "wb-spring" }), this.searchBox(),
+        h("span", { class: "wb-spring" }), this.searchBox(), this.menu.button,
         label.length ? button("Open all", "Open all groups", () => this.openOnly(key)) : null,
         label.length ? button("Close all", "Close all groups", () => this.openOnly([])) : null,
-        button("⤢", "Show everything (0)", () => pane.fitAll()), this.themeButton(), this.saveButton(pane, "Save as PNG")),
+        button("⤢", "Show everything (0)", () => pane.fitAll()), this.linkButton(), this.themeButton(), this.saveButton(pane, "Save as PNG"), this.keysOf.button),
       h("div", { class: "wb-body" }, pane.el, this.side), this.legendEl, this.status);
-    this.root.addEventListener("keydown", (e) => {
-      if (isPlainKey(e) && this.key(e)) e.preventDefault();
-    });
   }
 
   searched() { return this.live; }
 
-  relayout() { this.pane.show(this.live, new Layout(this.scene, this.open)); }
+  relayout() { this.pane.show(this.seen(this.live), new Layout(this.scene, this.open, this.slots)); }
 
   /** Open or close a group without moving it on the screen. @param {string} key */
   toggle(key) {
@@ -97,8 +97,8 @@ class GraphShell extends SceneShell {
   }
 
   inspect() {
-    this.side.hidden = this.selected === null;
-    this.side.replaceChildren(
+    this.arrange();
+    this.facts.replaceChildren(
       button("×", "Close the inspector", () => this.select(null, this.pane), { class: "wb-button wb-close" }),
       inspector(this.live, this.selected, (id) => this.show(id), this.selected === null ? null : this.about(this.selected)));
   }
@@ -106,11 +106,9 @@ class GraphShell extends SceneShell {
   /** More to say of an instruction. @param {number} _id @returns {Child} */
   about(_id) { return null; }
 
-  /** @param {KeyboardEvent} e */
-  key(e) {
-    if (e.key !== "/") return false;
-    this.search.focus();
-    return true;
+  arrange() {
+    this.facts.hidden = this.selected === null;
+    this.side.hidden = this.facts.hidden && this.search.panel.hidden;
   }
 }
 

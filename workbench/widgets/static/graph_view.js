@@ -5,4 +5,4 @@ import { renderer } from "./shell.js";
 
 const render = renderer((model, el, data) => new GraphShell(model, el, data));
 
-export default { render };
+export { render };

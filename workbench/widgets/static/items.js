@@ -22,6 +22,7 @@ function itemsOf(live, layout) {
   const within = new Map();
   for (const [slot, v] of live.bySlot) {
     const n = scene.node(v), main = n.module === 0, seen = layout.shownAs(slot), box = layout.box(seen);
+    if (!box) continue;
     for (const g of scene.chain(slot)) if (main || body[g]) within.set(g, (within.get(g) ?? 0) + 1);
     if (seen !== slot) enclose(closed, live, n, box);
     else if (!box.open || !n.opens) items.push(nodeItem(live, n, box));

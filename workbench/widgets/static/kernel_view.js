@@ -1,6 +1,7 @@
 // KernelView: a table of a run's kernels; beside it the source, module, machine code and log of one.
 
 import { Code } from "./code.js";
+import { KERNEL_KEYS, keysDialog } from "./keys.js";
 import { Tabs, button, decode, h, isPlainKey, moved, searchField, take, targetOf } from "./dom.js";
 import { columnsOf, factsOf, ordered, visibleRows } from "./kernel_table.js";
 import { count, known } from "./format.js";
@@ -40,6 +41,7 @@ class KernelShell extends Shell {
     this.filter = searchField("Filter kernels", "Filter kernels", () => this.list(), (e) => this.inFilter(e));
     this.left = h("span", { class: "wb-hits" });
     this.table = h("div", { class: "wb-tableau" });
+    this.keysOf = keysDialog({ Kernels: KERNEL_KEYS });
     this.tabs = new Tabs("Of the kernel", (key) => this.open(key, true));
     this.facts = h("div", { class: "wb-facts" });
     this.code = new Code((text) => this.say(text));
@@ -58,14 +60,15 @@ class KernelShell extends Shell {
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Kernels" },
         h("strong", { class: "wb-title" }, this.title), h("span", { class: "wb-soft" }, count(this.rows.length, "kernel")),
-        h("span", { class: "wb-spring" }), this.filter, this.left, this.themeButton()),
+        h("span", { class: "wb-spring" }), this.filter, this.left, this.linkButton(), this.themeButton(), this.keysOf.button),
       h("div", { class: "wb-body" }, this.table,
         h("div", { class: "wb-one" }, this.facts, h("div", { class: "wb-tabbar" }, this.tabs.el, h("span", { class: "wb-spring" }), tools), this.code.el)),
-      this.status);
+      this.status, this.keysOf.dialog);
     this.root.addEventListener("keydown", (e) => {
-      if (e.key !== "/" || !isPlainKey(e)) return;
-      this.search.focus();
-      e.preventDefault();
+      if (!["/", "?"].includes(e.key) || !isPlainKey(e)) return;
+      if (e.key === "/") this.search.focus();
+      else this.keysOf.open();
+      take(e);
     });
   }
 
@@ -259,4 +262,4 @@ const render = renderer(async (model, el, data) => {
   return shell;
 });
 
-export default { render };
+export { render };

@@ -5,7 +5,7 @@ import { listAt } from "./scene.js";
 
 const CLOSED_HEIGHT = 40;
 
-/** The places of all items. If `used` is given, other slots take no room. */
+/** The places of all items; with `used`, of those of these slots. */
 class Layout {
   /**
    * @param {Scene} scene
@@ -15,17 +15,11 @@ class Layout {
   constructor(scene, open, used = null) {
     this.scene = scene;
     this.open = open;
-    const { slots, groups } = scene.data, usedGroups = new Set([...(used ?? [])].flatMap((s) => scene.chain(s)));
-    const alive = groups.key.map((_, g) => !used || !!groups.body[g] || usedGroups.has(g));
-    /** @type {(list: number[]) => number[]} */
-    const keep = (list) => (used ? list.map((v, s) => (used.has(s) ? v : 0)) : list.slice());
-    const half = groups.half.map((w, g) => (alive[g] ? w : 0));
+    const { slots, groups } = scene.data;
     /** @type {Sizes} */
-    this.sizes = {
-      left: keep(slots.left).concat(half), right: keep(slots.right).concat(half),
-      height: keep(slots.height).concat(alive.map((a) => (a ? CLOSED_HEIGHT : 0))),
-    };
-    this.hidden = new Set(alive.flatMap((a, g) => (a ? [] : [g])));
+    this.sizes = { left: slots.left.concat(groups.half), right: slots.right.concat(groups.half), height: slots.height.concat(groups.half.map(() => CLOSED_HEIGHT)) };
+    /** The items that have places, or null for all. @type {Set<number> | null} */
+    this.used = used && new Set([...used, ...[...used].flatMap((s) => scene.chain(s)).map((g) => scene.itemOf(g))]);
     /** @type {Map<number, Plan>} */
     this.plans = new Map();
     /** @type {Map<number, Box>} */
@@ -41,7 +35,25 @@ class Layout {
   }
 
   /** @param {number} g */
-  isOpen(g) { return this.open.has(this.scene.data.groups.key[g]) && !this.hidden.has(g); }
+  isOpen(g) { return this.open.has(this.scene.data.groups.key[g]); }
+
+  /**
+   * A container's children that have places: used items, and the lanes of edges from them.
+   * @param {number} c
+   * @returns {Container}
+   */
+  content(c) {
+    const { scene, used } = this, container = scene.data.containers[c + 1];
+    if (!used) return container;
+    /** @type {(i: number) => boolean} */
+    const lives = (i) => {
+      const key = i < scene.firstLane ? i : scene.data.lanes.key[i - scene.firstLane];
+      return used.has(key < 0 ? -1 - key : key);
+    };
+    const ties = [];
+    for (let k = 0; k < container.ties.length; k += 2) if (lives(container.ties[k]) && lives(container.ties[k + 1])) ties.push(container.ties[k], container.ties[k + 1]);
+    return { ranks: container.ranks.map((items) => items.filter(lives)), ties };
+  }
 
   /**
    * The box of an item that is known to have one.
@@ -54,7 +66,7 @@ class Layout {
    * @param {number} c the group, or −1 for the whole
    */
   measure(c) {
-    const { scene, sizes } = this, container = scene.data.containers[c + 1];
+    const { scene, sizes } = this, container = this.content(c);
     for (const i of container.ranks.flat()) {
       const g = i < scene.firstLane ? scene.groupOf(i) : undefined;
       if (g === undefined || !this.isOpen(g)) continue;
@@ -145,7 +157,7 @@ class Layout {
       for (let k = at - 1; k >= 0; k--) found.push(...this.along(down[k][0], -1 - slot, rank.get(down[k][1])));
       break;
     }
-    return found.map((i) => /** @type {Lane} */ (this.lanes.get(i)));
+    return found.flatMap((i) => { const lane = this.lanes.get(i); return lane ? [lane] : []; });
   }
 }
 
@@ -162,15 +174,18 @@ function edgesOf(layout, live) {
   const arriving = new Map();
   for (const [slot, v] of live.bySlot) {
     const n = live.scene.node(v), end = layout.shownAs(slot);
-    for (const id of n.inputs) {
+    /** @type {(id: number, dashed: boolean) => void} */
+    const join = (id, dashed) => {
       const s = live.node(id);
-      if (!s || s.slot < 0 || s.module !== n.module) continue;
+      if (!s || s.slot < 0 || s.module !== n.module) return;
       const start = layout.shownAs(s.slot), key = s.slot + "," + start + "," + end;
-      if (start === end || found.has(key)) continue;
-      const edge = { source: id, user: n.id, start, end, points: leaving(layout, s, start, end), x0: 0, y0: 0, x1: 0, y1: 0 };
+      if (start === end || found.has(key)) return;
+      const edge = { source: id, user: n.id, start, end, dashed, points: leaving(layout, s, start, end), x0: 0, y0: 0, x1: 0, y1: 0 };
       found.set(key, edge);
       listAt(arriving, end).push(edge);
-    }
+    };
+    for (const id of n.inputs) if (!live.through?.has(id)) join(id, false);
+    if (live.through) for (const id of n.inputs) for (const above of live.through.get(id) ?? []) join(above, true);
   }
   for (const [end, edges] of arriving) arrive(layout.box(end), edges);
   const all = [...found.values()];

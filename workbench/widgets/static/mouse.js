@@ -2,7 +2,6 @@
 
 import { h } from "./dom.js";
 import { chipRows } from "./draw.js";
-import { MAP } from "./camera.js";
 
 /** @typedef {{ sx: number, sy: number }} Point */
 /** @typedef {{ box?: Item, chip?: Chip, panel?: Box & { g: number } }} Hit */
@@ -45,7 +44,7 @@ class Mouse {
   }
 
   /** @param {Point} p */
-  isOnMap(p) { return !!this.pane.map && p.sx > this.pane.w - MAP - 2; }
+  isOnMap(p) { return !!this.pane.map && p.sx > this.pane.w - this.pane.side; }
 
   /**
    * Find the object under a point of the screen: a node, a chip, or the header of an open panel.
@@ -106,7 +105,7 @@ class Mouse {
   /** Move the camera to the location of a point of the minimap. @param {Point} p */
   jump({ sx, sy }) {
     const { pane } = this, { cam, map: m } = pane;
-    if (m) pane.move({ k: cam.k, x: (sx - m.x0) / m.sx - (pane.w - MAP) / cam.k / 2, y: (sy - m.y0) / m.sy - pane.h / cam.k / 2 });
+    if (m) pane.move({ k: cam.k, x: (sx - m.x0) / m.sx - (pane.w - pane.side) / cam.k / 2, y: (sy - m.y0) / m.sy - pane.h / cam.k / 2 });
   }
 
   /** @param {PointerEvent} e */

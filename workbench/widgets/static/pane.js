@@ -1,6 +1,6 @@
 // One canvas with a graph: contents, camera and drawing. The mouse and the tree are separate modules.
 
-import { MAP, fitted, home, panned, revealing, zoomed } from "./camera.js";
+import { centring, fitted, home, leastZoom, panned, revealing, zoomed } from "./camera.js";
 import { drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel } from "./draw.js";
 import { edgesOf } from "./layout.js";
 import { h } from "./dom.js";
@@ -8,7 +8,7 @@ import { itemsOf } from "./items.js";
 import { Mouse } from "./mouse.js";
 import { Tree } from "./tree.js";
 
-const FADE_MS = 150;
+const FADE_MS = 150, MAP = 48, GUTTER = 12, NARROW = 400;
 const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** @typedef {(place: Place, right?: number) => boolean} Seen */
@@ -31,6 +31,12 @@ class Pane {
     this.cam = { x: 0, y: 0, k: 1 };
     this.placed = this.shown = false;
     this.w = this.h = 0;
+    /** The items and the overlay that gave them their colours. @type {{ items: Item[], overlay: Overlay | null } | null} */
+    this.tinted = null;
+    /** Whether there is a minimap, where the pane is wide enough. */
+    this.hasMap = true;
+    /** The number of hits of each item, those in it included, for one set of hits. @type {{ found: Set<number>, counts: Map<number, number> } | null} */
+    this.counted = null;
     this.dpr = 1;
     /** @type {Item[]} */
     this.items = [];
@@ -62,7 +68,8 @@ class Pane {
     this.canvas = h("canvas", { class: "wb-canvas", "aria-hidden": "true" });
     this.tree = new Tree(this);
     this.mouse = new Mouse(this);
-    this.el = h("div", { class: "wb-pane" }, this.canvas, this.tree.el, this.mouse.tip);
+    this.note = h("p", { class: "wb-empty", hidden: true });
+    this.el = h("div", { class: "wb-pane" }, this.canvas, this.note, this.tree.el, this.mouse.tip);
     Object.assign(this.canvas, { __wb: this.hook() });
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.el);
@@ -79,7 +86,7 @@ class Pane {
    * @param {Layout} layout
    */
   show(live, layout) {
-    const before = this.live, fades = this.shown && before !== live && !isStill();
+    const before = this.live, fades = this.shown && before !== live && before.slots === live.slots && !isStill();
     const old = fades ? itemsOf(before, layout).items.filter((b) => !b.group) : [];
     this.shown = true;
     this.layout = layout;
@@ -90,11 +97,16 @@ class Pane {
     this.byItem = new Map(this.items.map((b) => [b.i, b]));
     this.visible = this.items;
     this.ghosts = old.filter((b) => this.byItem.get(b.i)?.v !== b.v);
-    this.map = null;
+    this.map = this.counted = null;
+    this.note.hidden = this.items.length > 0;
+    this.note.textContent = this.note.hidden ? "" : this.owner.empty();
     this.dirty();
   }
 
   // Camera
+
+  /** The width of the minimap's column. */
+  get side() { return this.hasMap && this.w >= NARROW ? MAP : 0; }
 
   resize() {
     const { width, height } = this.el.getBoundingClientRect();
@@ -139,7 +151,7 @@ class Pane {
    * @param {number} sx
    * @param {number} sy
    */
-  zoom(factor, sx = this.w / 2, sy = this.h / 2) { this.move(zoomed(this.cam, factor, sx, sy)); }
+  zoom(factor, sx = this.w / 2, sy = this.h / 2) { this.move(zoomed(this.cam, factor, sx, sy, leastZoom(this, this.layout))); }
 
   /**
    * Move by pixels; returns whether that was possible.
@@ -158,6 +170,27 @@ class Pane {
     if (!b || !this.w) return;
     const to = revealing(this.cam, b, this);
     if (to !== this.cam) this.move(to);
+  }
+
+  /** Put an item in the middle. @param {number} i */
+  centre(i) {
+    const b = this.byItem.get(i) ?? this.layout.boxes.get(i);
+    if (b && this.w) this.move(centring(this.cam, b, this));
+  }
+
+  /** The number of hits that an item shows, in it or on it. @param {number} i */
+  hitsOf(i) {
+    const { found } = this.owner;
+    if (this.counted?.found !== found) {
+      /** @type {Map<number, number>} */
+      const counts = new Map();
+      for (const id of found) {
+        const item = this.itemFor(id);
+        if (item !== undefined) counts.set(item, (counts.get(item) ?? 0) + 1);
+      }
+      this.counted = { found, counts };
+    }
+    return this.counted.counts.get(i) ?? 0;
   }
 
   /** The visible item of an instruction: its box, its group's, or the node that has it as a chip. @param {number} id */
@@ -181,6 +214,7 @@ class Pane {
     if (!this.w || !this.shown || this.gone || !ctx) return;
     const start = performance.now(), { cam, dpr } = this, age = this.fading ? Math.min(1, (start - this.fading.start) / FADE_MS) : 1;
     if (age >= 1) this.fading = null;
+    this.tint();
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     ctx.clearRect(0, 0, this.w, this.h);
     ctx.setTransform(dpr * cam.k, 0, 0, dpr * cam.k, -cam.x * dpr * cam.k, -cam.y * dpr * cam.k);
@@ -261,41 +295,86 @@ class Pane {
   }
 
   /**
-   * Set the appearance of an item: selection, search hit, overlay colour and number.
+   * Set the appearance of an item: selection and hits.
    * @param {Item} b
    * @param {boolean} here whether this item shows the selected instruction
    * @param {number | null} selected
    */
   dress(b, here, selected) {
-    const overlay = this.owner.colorOf(b);
-    b.selected = here && (b.group || b.id === selected);
+    b.selected = (here && (b.group || b.id === selected)) || b.i === this.cursor;
     b.selectedChip = here && !b.group && b.id !== selected ? selected : null;
     b.hovered = this.hover === b;
     b.found = b.id !== undefined && this.owner.found.has(b.id);
-    b.color = overlay?.color;
-    b.fact = overlay?.text || b.own;
+    b.hits = this.hitsOf(b.i) - (b.found ? 1 : 0);
     return b;
+  }
+
+  /** Give all items the colours and numbers of the overlay, once per overlay. */
+  tint() {
+    const { owner } = this;
+    if (this.tinted?.items === this.items && this.tinted.overlay === owner.overlay) return;
+    this.tinted = { items: this.items, overlay: owner.overlay };
+    for (const b of this.items) {
+      const overlay = owner.colorOf(b);
+      b.color = overlay?.color;
+      b.blank = !overlay && owner.overlay !== null;
+      b.fact = overlay?.text || b.own;
+    }
   }
 
   /** The minimap: the whole graph, with the visible part to drag. @param {Context} ctx */
   drawMap(ctx) {
     const { cam, layout } = this, { theme } = this.owner, tall = this.h - 16;
     this.map = null;
+    if (!this.side) return;
     if (layout.height * cam.k < this.h && layout.width * cam.k < this.w) return;
-    const sx = (MAP - 12) / layout.width, sy = tall / layout.height;
-    const m = (this.map = { x0: this.w - MAP + 2, y0: 8, sx: Math.min(sx, Math.min(sx, sy) * 4), sy });
+    const sx = (MAP - GUTTER - 8) / layout.width, sy = tall / layout.height;
+    const m = (this.map = { x0: this.w - MAP + GUTTER, y0: 8, sx: Math.min(sx, Math.min(sx, sy) * 4), sy });
     ctx.fillStyle = theme.page;
-    ctx.globalAlpha = 0.85;
-    ctx.fillRect(this.w - MAP - 2, 0, MAP + 2, this.h);
-    ctx.globalAlpha = 1;
+    ctx.fillRect(this.w - MAP, 0, MAP, this.h);
+    ctx.fillStyle = theme.panelLine;
+    ctx.fillRect(this.w - MAP, 0, 1, this.h);
     for (const b of this.items) {
-      ctx.fillStyle = b.mark ? theme[b.mark] : b.color ?? (b.group ? theme.soft : theme.families[b.family]);
+      ctx.fillStyle = b.mark ? theme[b.mark] : b.color ?? (b.group || b.blank ? theme.soft : theme.families[b.family]);
       ctx.fillRect(m.x0 + b.x * m.sx, m.y0 + b.y * sy, Math.max(2, b.w * m.sx), Math.max(1, b.h * sy));
     }
+    this.drawMapHits(ctx, m);
     ctx.strokeStyle = theme.accent;
     ctx.lineWidth = 1.5;
+    ctx.setLineDash([]);
     const top = m.y0 + Math.max(0, cam.y) * sy, high = Math.max(6, (this.h / cam.k) * sy);
-    ctx.strokeRect(m.x0 - 4, Math.min(top, this.h - 6), MAP - 4, Math.min(high, this.h - top));
+    ctx.strokeRect(this.w - MAP + 1.5, Math.min(top, this.h - 6), MAP - 3, Math.min(high, this.h - top));
+  }
+
+  /**
+   * A mark at the left of the minimap for the hits of each item; beside it their number, where there is room.
+   * @param {Context} ctx
+   * @param {Minimap} m
+   */
+  drawMapHits(ctx, m) {
+    const { found, theme } = this.owner;
+    if (!found.size) return;
+    let free = -Infinity;
+    ctx.font = "9px system-ui, sans-serif";
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    for (const b of this.items) {
+      const n = this.hitsOf(b.i), y = m.y0 + (b.y + b.h / 2) * m.sy;
+      if (!n) continue;
+      ctx.fillStyle = theme.found;
+      ctx.fillRect(this.w - MAP + 3, y - 2, 7, 4);
+      ctx.strokeStyle = theme.ink;
+      ctx.lineWidth = 0.6;
+      ctx.strokeRect(this.w - MAP + 3, y - 2, 7, 4);
+      if (n < 2 || y < free) continue;
+      free = y + 11;
+      const text = n.toLocaleString("en"), x = Math.min(m.x0 + (b.x + b.w) * m.sx + 3, this.w - 4 - ctx.measureText(text).width);
+      ctx.strokeStyle = theme.page;
+      ctx.lineWidth = 3;
+      ctx.strokeText(text, x, y);
+      ctx.fillStyle = theme.ink;
+      ctx.fillText(text, x, y);
+    }
   }
 
   // For tests, and for driving the view from a console
@@ -309,10 +388,10 @@ class Pane {
       get camera() { return { ...this.pane.cam }; },
       nodes: () => this.items.map((b) => ({
         id: b.id ?? null, key: b.key ?? null, kind: b.group ? "group" : "node", title: b.title, fact: b.fact, mark: b.mark ?? null,
-        ...onScreen(b), world: [b.x, b.y, b.w, b.h], chips: b.chips.map((c) => c.label), color: b.color ?? null,
+        ...onScreen(b), world: [b.x, b.y, b.w, b.h], chips: b.chips.map((c) => c.label), color: b.color ?? null, hits: this.hitsOf(b.i), blank: !!b.blank,
       })),
       panels: () => this.panels.map((b) => ({ key: this.live.scene.data.groups.key[b.g], ...onScreen(b) })),
-      edges: () => this.edges.map((e) => ({ source: e.source, user: e.user, points: e.points.slice() })),
+      edges: () => this.edges.map((e) => ({ source: e.source, user: e.user, dashed: e.dashed, points: e.points.slice() })),
       redraw: () => (this.draw(), this.stats.last),
       pan: (/** @type {number} */ dx, /** @type {number} */ dy) => this.pan(dx, dy),
     };

@@ -1,6 +1,9 @@
 // A scene: slots, groups and versions of instructions, decoded from columns; and the content of one side of a view.
 
-import { wordsOf } from "./format.js";
+import { findIds } from "./query.js";
+
+/** @type {Known} */
+const NOTHING = { overlay: null, marks: null, rules: null, passes: null, kernels: null };
 
 /** The end of a long name of nested modules. @param {string} name */
 const short = (name) => (name.length > 30 ? "…" + name.slice(-24) : name);
@@ -88,6 +91,16 @@ class Live {
     this.names = new Map();
     /** @type {Map<number, number[]>} */
     this.users = new Map();
+    /** @type {Facts[] | undefined} */
+    this.listed = undefined;
+    /** The slots to which a filter limits this side, what it left out between them, and the side without it. @type {Set<number> | null} */
+    this.slots = null;
+    /** @type {Map<number, number[]> | null} */
+    this.through = null;
+    /** @type {Live | null} */
+    this.whole = null;
+    /** @type {Live | null} */
+    this.part = null;
     /** @type {Map<number, number>} */
     const counts = new Map();
     for (const v of order) {
@@ -131,19 +144,20 @@ class Live {
     return this.scene.chain(slot).map((g) => this.scene.data.groups.key[g]).filter((key) => !open.has(key));
   }
 
-  /**
-   * The ids of instructions with all words in their operation, name, fact, attributes, shape or source names.
-   * @param {string} words
-   */
-  find(words) {
-    const wanted = wordsOf(words);
-    if (!wanted.length) return [];
-    return this.order.map((v) => this.scene.node(v)).filter((n) => {
-      const sources = n.sources.map((s) => s.name).join(" ");
-      const text = `${this.name(n.id)} ${n.title} ${n.fact} ${n.text} ${n.shape} ${sources}`.toLowerCase();
-      return wanted.every((w) => text.includes(w));
-    }).map((n) => n.id);
+  /** The facts of the instructions that a query can ask for, in the program's order. @returns {Facts[]} */
+  get facts() {
+    return (this.listed ??= this.order.map((v) => {
+      const { id, title, fact, text, shape, sources, family } = this.scene.node(v);
+      return { id, name: this.name(id), title, fact, text, shape, sources, get family() { return Object.keys(PALETTE.families)[family]; } };
+    }));
   }
+
+  /**
+   * The ids of the instructions that a query finds; throws a QueryError if it is none.
+   * @param {string} query
+   * @param {Known} known
+   */
+  find(query, known = NOTHING) { return findIds(query, this.facts, known); }
 }
 
-export { Live, Scene, listAt };
+export { Live, NOTHING, Scene, listAt };

@@ -1,14 +1,20 @@
 // The base of the graph views: panes, open groups, camera, search, overlay and legend.
 
-import { button, h, searchField } from "./dom.js";
-import { count, number, wordsOf } from "./format.js";
+import { button, h, isPlainKey, take } from "./dom.js";
+import { count, number } from "./format.js";
+import { FilterMenu } from "./filter_menu.js";
+import { GRAPH_KEYS, QUERY_WORDS, keysDialog } from "./keys.js";
+import { hopsAround, limited, pathBetween, slotsShown } from "./filter.js";
 import { isOver, readOverlay, share, valueOf } from "./overlay.js";
 import { readCamera, writeCamera } from "./camera.js";
-import { Scene } from "./scene.js";
+import { NOTHING, Scene } from "./scene.js";
+import { Search } from "./search.js";
 import { Shell } from "./shell.js";
 import { sample } from "./draw.js";
 
-const SETTLE_MS = 250, NOT_FINITE = "not finite";
+const SETTLE_MS = 250, NOT_FINITE = "not finite", NO_VALUE = "no value";
+
+/** @typedef {"in" | "out" | "both"} Way */
 
 class SceneShell extends Shell {
   /**
@@ -28,19 +34,27 @@ class SceneShell extends Shell {
     this.panes = [];
     /** Ids that are marked. @type {Set<number>} */
     this.found = new Set(model.get("highlight") ?? []);
-    /** Ids that match the search. @type {number[]} */
-    this.matches = [];
-    this.at = -1;
+    /** The instruction that was selected before the current one. @type {number | null} */
+    this.previous = null;
+    /** Ids to which the graph is limited, or null. @type {number[] | null} */
+    this.only = model.get("only") ?? null;
+    /** Ids that are hidden. @type {number[]} */
+    this.hidden = model.get("hidden") ?? [];
+    this.slots = slotsShown(this.scene, this.only, this.hidden);
     this.overlay = readOverlay(model.get("overlay"));
     /** @type {number | undefined} */
     this.moving = undefined;
     this.legendEl = h("div", { class: "wb-legend" });
-    this.hits = h("span", { class: "wb-hits" });
-    this.search = searchField("Search", "Search instructions", () => this.find(this.search.value), (e) => this.inSearch(e));
-    this.on("highlight", () => {
-      this.found = new Set(model.get("highlight") ?? []);
-      this.redraw();
+    this.search = new Search(this);
+    this.menu = new FilterMenu(this);
+    this.keysOf = keysDialog({ ...this.keyRows(), Search: QUERY_WORDS });
+    this.root.append(this.menu.panel, this.keysOf.dialog);
+    this.root.addEventListener("keydown", (e) => {
+      if (isPlainKey(e) && this.key(e)) take(e);
     });
+    this.on("highlight", () => this.mark(null));
+    this.on("query", () => this.search.ask(model.get("query") ?? ""));
+    for (const trait of ["only", "hidden"]) this.on(trait, () => this.limits() && this.filtered());
     this.on("overlay", () => this.overlaid());
     this.on("expanded", () => this.reopen(model.get("expanded")));
     this.on("camera", () => this.camera());
@@ -52,11 +66,35 @@ class SceneShell extends Shell {
    */
   searched() { throw new Error("a view says what it searches"); }
 
+  /** The keys of the view, in sections. @returns {Record<string, [string, string][]>} */
+  keyRows() { return { Graph: GRAPH_KEYS }; }
+
+  /** Whether the traits of the filter differ from what is shown. */
+  limits() {
+    const { model } = this;
+    return JSON.stringify([model.get("only") ?? null, model.get("hidden") ?? []]) !== JSON.stringify([this.only, this.hidden]);
+  }
+
+  /** What the filter shows of one side. @param {Live} live */
+  seen(live) { return limited(live, this.slots); }
+
+  /**
+   * @param {number | null} id
+   * @param {Pane | null} pane
+   */
+  select(id, pane) {
+    if (id !== null && this.selected !== null && id !== this.selected) this.previous = this.selected;
+    super.select(id, pane);
+  }
+
   /** Update the layout. */
   relayout() {}
 
   /** Show the selection outside the graph. */
   inspect() {}
+
+  /** Make room for the list of hits. */
+  arrange() {}
 
   redraw() { for (const pane of this.panes) pane.dirty(); }
 
@@ -70,6 +108,7 @@ class SceneShell extends Shell {
   destroy() {
     super.destroy();
     clearTimeout(this.moving);
+    this.search.destroy();
     for (const pane of this.panes) pane.destroy();
   }
 
@@ -90,7 +129,7 @@ class SceneShell extends Shell {
    */
   choose(id) {
     if (this.selected === id) return;
-    super.select(id, null);
+    SceneShell.prototype.select.call(this, id, null);
     this.set({ selected: id });
   }
 
@@ -100,6 +139,7 @@ class SceneShell extends Shell {
    * @param {Pane} pane
    */
   uncover(id, pane) {
+    this.admit(id);
     const shut = pane.live.shutAround(id, this.open);
     if (shut.length) {
       for (const key of shut) this.open.add(key);
@@ -130,36 +170,139 @@ class SceneShell extends Shell {
 
   // Search
 
-  searchBox() { return h("span", { class: "wb-searching" }, this.search, this.hits); }
+  searchBox() { return this.search.el; }
 
-  /** @param {KeyboardEvent} e */
-  inSearch(e) {
-    e.stopPropagation();
-    if (e.key === "Enter") this.step(e.shiftKey ? -1 : 1);
-    if (e.key !== "Escape") return;
-    this.search.value = "";
-    this.find("");
-    this.panes[0].tree.focus();
+  /** What the view knows of instructions beyond the program. @returns {Known} */
+  known() {
+    const kernels = Object.entries(this.model.get("kernels") ?? {}).map(([id, words]) => /** @type {[number, string]} */ ([+id, words]));
+    return { ...NOTHING, overlay: this.overlay, kernels: kernels.length ? new Map(kernels) : null };
   }
 
-  /** Mark the instructions that match all words. @param {string} words */
-  find(words) {
-    const searching = wordsOf(words).length > 0;
-    this.matches = this.searched().find(words);
-    this.found = new Set(searching ? this.matches : this.model.get("highlight") ?? []);
-    this.at = -1;
-    this.hits.textContent = !searching ? "" : this.matches.length ? count(this.matches.length, "match", "matches") : "none";
-    this.say(this.hits.textContent);
+  /** The hits of a query. @param {string} query */
+  ids(query) { return this.searched().find(query, this.known()); }
+
+  /** Find again, after the program or the overlay has changed. */
+  find() { if (this.search.text) this.search.run(); }
+
+  /** Mark the hits of a search, or what Python has highlighted. @param {Set<number> | null} hits */
+  mark(hits) {
+    this.found = hits ?? new Set(this.model.get("highlight") ?? []);
     this.redraw();
   }
 
-  /** Go to the next match. @param {number} by */
-  step(by) {
-    const n = this.matches.length;
-    if (!n) return;
-    this.at = (this.at + by + n) % n;
-    this.hits.textContent = `${this.at + 1} of ${n}`;
-    this.show(this.matches[this.at]);
+  /** Put an instruction in the middle. @param {number} id */
+  centre(id) {
+    const pane = this.panes.findLast((p) => p.live.node(id)), item = pane?.itemFor(id);
+    if (pane && item !== undefined) pane.centre(item);
+  }
+
+  /** A hit in words. @param {number} id */
+  hitText(id) {
+    const live = this.panes.findLast((p) => p.live.node(id))?.live ?? this.searched(), n = live.node(id), slot = live.slotOf(id) ?? -1;
+    const from = n?.sources[0]?.name ?? n?.shape ?? "", note = this.slots && !this.slots.has(slot) ? `hidden · ${from}` : from;
+    const mark = n && live.marks.get(n.v);
+    return { name: (mark ? PALETTE.glyphs[mark] + " " : "") + live.name(id), title: n?.title ?? "", fact: n?.fact ?? "", note };
+  }
+
+  // Filter
+
+  /** Limit the graph to what the traits say. */
+  filtered() {
+    this.only = this.model.get("only") ?? null;
+    this.hidden = this.model.get("hidden") ?? [];
+    this.slots = slotsShown(this.scene, this.only, this.hidden);
+    this.relayout();
+    this.legend();
+    this.search.fill();
+  }
+
+  /**
+   * @param {number[] | null} only
+   * @param {number[]} hidden
+   */
+  limit(only, hidden) {
+    this.set({ only, hidden });
+    this.filtered();
+    for (const pane of this.panes) pane.home();
+    this.say(this.shownText() || "All instructions are shown");
+  }
+
+  /** Show only some instructions. @param {number[]} ids */
+  isolate(ids) { if (ids.length) this.limit(ids, []); }
+
+  hide() { this.limit(this.only, [...this.hidden, ...this.chosen().ids]); }
+
+  /** The selected instruction, or those of the closed group with the keyboard's focus; and its name. */
+  chosen() {
+    const { selected } = this, pane = this.panes.find((p) => p.cursor !== undefined), group = pane?.byItem.get(pane.cursor ?? -1);
+    if (selected === null) return { ids: group?.ids ?? [], name: group?.title ?? "the selection" };
+    const live = this.panes.findLast((p) => p.live.node(selected))?.live ?? this.searched();
+    return { ids: [selected], name: `${live.name(selected)} ${live.node(selected)?.title ?? ""}`.trim() };
+  }
+
+  /**
+   * Show only what is within `n` edges of what is chosen.
+   * @param {number} n
+   * @param {Way} way
+   */
+  around(n, way) {
+    const { ids } = this.chosen();
+    if (!ids.length) return this.say("Select an instruction first");
+    this.limit(hopsAround(this.searched(), ids, n, way), []);
+    this.centre(ids[0]);
+  }
+
+  /** Show only the paths between the last two selections. */
+  path() {
+    if (this.selected === null || this.previous === null) return this.say("Select two instructions, one after the other");
+    const ids = pathBetween(this.searched(), this.previous, this.selected);
+    if (ids.length) this.limit(ids, []);
+    else this.say("There is no path between the last two selections");
+  }
+
+  showAll() { if (this.slots) this.limit(null, []); }
+
+  /** Show an instruction that the filter hides, too. @param {number} id */
+  admit(id) {
+    const live = this.panes.findLast((p) => p.live.node(id))?.live, slot = live?.slotOf(id);
+    if (!this.slots || slot === undefined || this.slots.has(slot)) return;
+    const same = this.scene.data.nodes.slot.flatMap((s, v) => (s === slot ? [this.scene.data.nodes.id[v]] : []));
+    this.set({ only: this.only && [...this.only, id], hidden: this.hidden.filter((k) => !same.includes(k)) });
+    this.filtered();
+  }
+
+  /** What the filter shows, in words; nothing if all is shown. */
+  shownText() {
+    if (!this.slots) return "";
+    const live = this.searched(), all = [...(live.whole ?? live).bySlot.keys()], shown = all.filter((s) => this.slots?.has(s)).length;
+    return `${shown.toLocaleString("en")} of ${count(all.length, "node")} shown`;
+  }
+
+  /** What is said in place of a graph without instructions. */
+  empty() { return this.slots ? "The filter shows nothing of this graph. Press a to show all." : "This program has no instructions."; }
+
+  // Keys
+
+  /** @param {KeyboardEvent} e */
+  key(e) {
+    const hits = this.search.hits;
+    if (e.key === "/") this.search.focus();
+    else if (e.key === "?") this.keysOf.open();
+    else if (e.key === "m") this.toggleMap();
+    else if (e.key === "n" || e.key === "N") this.search.step(e.key === "n" ? 1 : -1);
+    else if (e.key === "i") this.isolate(hits.length ? hits : this.chosen().ids);
+    else if (e.key === "h") this.hide();
+    else if (e.key === "p") this.path();
+    else if (e.key === "a") this.showAll();
+    else if (/^[1-9]$/.test(e.key)) this.around(+e.key, "both");
+    else return false;
+    return true;
+  }
+
+  toggleMap() {
+    const map = this.panes[this.panes.length - 1];
+    map.hasMap = !map.hasMap;
+    this.redraw();
   }
 
   // Overlay and legend
@@ -167,6 +310,7 @@ class SceneShell extends Shell {
   overlaid() {
     this.overlay = readOverlay(this.model.get("overlay"));
     this.legend();
+    this.find();
     this.redraw();
   }
 
@@ -181,14 +325,21 @@ class SceneShell extends Shell {
     return { color: sample(o.scale, share(o, value)), text };
   }
 
-  /** Draw the legend. */
-  legend() { this.legendEl.replaceChildren(...this.keys(this.searched())); }
+  /** Draw the legend, and in it what the filter shows. */
+  legend() {
+    const note = this.shownText(), all = h("button", { type: "button", class: "wb-link", onclick: () => this.showAll() }, "Show all (a)");
+    this.legendEl.replaceChildren(...(note ? [h("span", { class: "wb-shown" }, note, " ", all)] : []), ...this.keys(this.searched()));
+  }
 
   /**
    * @param {Live} live
    * @returns {HTMLElement[]}
    */
-  keys(live) { return this.overlay ? overlayKeys(this.overlay) : familyKeys(live, this.theme); }
+  keys(live) {
+    if (!this.overlay) return familyKeys(live, this.theme);
+    const { values } = this.overlay, blank = live.order.some((v) => live.scene.node(v).slot >= 0 && !values.has(live.scene.node(v).id));
+    return [...overlayKeys(this.overlay), ...(blank ? [h("span", { class: "wb-key" }, h("i", { class: "wb-blank" }), NO_VALUE)] : [])];
+  }
 
   /**
    * Save the canvas of a pane as PNG.

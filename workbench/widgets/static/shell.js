@@ -2,6 +2,7 @@
 
 import { button, failure, h, decode, isDark, onTheme } from "./dom.js";
 import { colors } from "./draw.js";
+import { hashOf, traitsOf } from "./link.js";
 
 class Shell {
   /**
@@ -70,6 +71,21 @@ class Shell {
 
   themeButton() { return button("◐", "Light or dark", () => this.switchTheme()); }
 
+  /** A button that copies the address of this state, on a page of its own; elsewhere nothing. */
+  linkButton() {
+    if (/** @type {any} */ (window).__wbModel !== this.model) return null;
+    return button("Copy link", "Copy a link to what is shown", async () => {
+      const address = location.href.split("#")[0] + hashOf(this.model);
+      history.replaceState(null, "", address);
+      try {
+        await navigator.clipboard.writeText(address);
+        this.say("The link is in the clipboard");
+      } catch {
+        this.say("The link is in the address bar");
+      }
+    });
+  }
+
   /** Announce a text to screen readers. @param {string} text */
   say(text) { this.status.textContent = text; }
 
@@ -90,4 +106,16 @@ const renderer = (make) => async (/** @type {Rendering} */ { model, el }) => {
   }
 };
 
-export { Shell, renderer };
+/**
+ * Show what the page's address says, now and when it changes.
+ * @param {Model} model
+ */
+function followAddress(model) {
+  const follow = () => {
+    for (const [name, value] of Object.entries(traitsOf(location.hash))) model.set(name, value);
+  };
+  follow();
+  addEventListener("hashchange", follow);
+}
+
+export { Shell, followAddress, renderer };

@@ -31,4 +31,4 @@ const render = renderer(async (model, el, data) => {
   return shell;
 });
 
-export default { render };
+export { render };

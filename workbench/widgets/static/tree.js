@@ -31,7 +31,7 @@ class Tree {
     const current = this.current();
     let shown = this.pane.visible.slice(0, SHOWN);
     if (current && !shown.includes(current)) shown = [current, ...shown];
-    const key = shown.map((b) => `${b.i}.${b.v ?? ""}.${b.mark ?? ""}`).join() + "|" + (current?.i ?? "");
+    const key = shown.map((b) => `${b.i}.${b.v ?? ""}.${b.mark ?? ""}.${this.pane.hitsOf(b.i)}`).join() + "|" + (current?.i ?? "");
     if (key === this.mirrored) return;
     this.mirrored = key;
     clearTimeout(this.timer);
@@ -63,9 +63,10 @@ class Tree {
 
   /** An item in words. @param {Item} b */
   say(b) {
-    if (b.id === undefined) return `${b.title}, closed group, ${b.fact}`;
+    const hits = this.pane.hitsOf(b.i);
+    if (b.id === undefined) return `${b.title}, closed group, ${b.fact}${hits ? `, ${hits} found` : ""}`;
     const chips = b.chips.length ? `, with ${b.chips.map((c) => c.label).join(", ")}` : "";
-    return `${this.pane.live.name(b.id)} ${b.title}${b.fact ? ", " + b.fact : ""}${b.mark ? ", " + b.mark : ""}${chips}`;
+    return `${this.pane.live.name(b.id)} ${b.title}${b.fact ? ", " + b.fact : ""}${b.mark ? ", " + b.mark : ""}${chips}${hits ? ", found" : ""}`;
   }
 
   /** The item with the keyboard's focus. */
@@ -80,8 +81,8 @@ class Tree {
   choose(b) {
     const { pane } = this;
     if (!b) return;
-    pane.cursor = b.group ? b.i : undefined;
     pane.owner.select(b.id ?? null, pane);
+    pane.cursor = b.group ? b.i : undefined;
     pane.reveal(b.i);
     pane.owner.say(this.say(b));
   }
@@ -131,11 +132,25 @@ class Tree {
     return this.pane.items.filter((o) => (o.y - b.y) * down > 0).toSorted((p, q) => far(p) - far(q)).at(0);
   }
 
-  /** Open a group or body, or select the node. @param {Item | undefined} b */
+  /** Open a group or body and go to the first box in it, or select the node. @param {Item | undefined} b */
   enter(b) {
-    if (b?.key) this.pane.owner.toggle(b.key);
-    else if (b) this.pane.owner.select(b.id ?? null, this.pane);
+    const { pane } = this, { scene } = pane.live, g = b?.key ? scene.data.groups.key.indexOf(b.key) : -1;
+    if (b?.key) {
+      pane.owner.toggle(b.key);
+      this.choose(pane.items.find((o) => scene.parentOf(o.i) === g) ?? pane.items.find((o) => this.isIn(o, g)));
+    } else if (b) this.pane.owner.select(b.id ?? null, this.pane);
     else this.choose(this.first());
+  }
+
+  /**
+   * @param {Item} b
+   * @param {number} group
+   */
+  isIn(b, group) {
+    const { scene } = this.pane.live;
+    let g = scene.parentOf(b.i);
+    while (g >= 0 && g !== group) g = scene.data.groups.parent[g];
+    return g === group;
   }
 
   /** Close the group around the current node; without one, clear the selection. @param {Item | undefined} b */

@@ -2,7 +2,8 @@
 
 declare const PALETTE: {
   families: Record<string, string>; words: Record<string, string>; scales: Record<string, string[]>; glyphs: Record<Mark, string>;
-  added: string; removed: string; changed: string; addedDark: string; removedDark: string; changedDark: string;
+  letters: Record<string, string>;
+  selected: string; selectedDark: string; found: string; added: string; removed: string; changed: string; addedDark: string; removedDark: string; changedDark: string;
   nan: string; infinite: string; lost: string;
 };
 
@@ -14,6 +15,7 @@ interface Model {
   get(name: string): any;
   set(name: string, value: unknown): void;
   save_changes(): void;
+  send?(content: unknown): void;
   on(event: string, callback: () => void): void;
   off(event: string, callback: () => void): void;
 }
@@ -37,7 +39,7 @@ interface GraphData extends SceneData { steps: number[][]; open: string[] }
 /** Sentences, and numbers by name, of an instruction of a report. */
 interface Facts { said: string[]; rows: [string, string][] }
 interface ReportData extends GraphData { facts: Record<number, Facts>; live: boolean; stored?: boolean }
-interface ExplorerData extends SceneData { steps: Step[]; target: string; open: string[]; details?: Detail[] }
+interface ExplorerData extends SceneData { steps: Step[]; target: string; sides?: string[]; open: string[]; details?: Detail[] }
 
 interface Chip { label: string; id: number; port: boolean }
 /** One version of an instruction. */
@@ -52,30 +54,53 @@ interface Plan { x: Map<number, number>; y: Map<number, number>; bands: [number,
 /** The room of a slot or group; `g` is the group's number, and `open` whether its inside shows. */
 interface Box { i: number; x: number; y: number; cx: number; w: number; h: number; g?: number; open: boolean; depth: number }
 type Lane = [number, number, number];
-interface Edge { source: number; user: number; start: number; end: number; points: number[]; x0: number; y0: number; x1: number; y1: number }
+interface Edge { dashed: boolean; source: number; user: number; start: number; end: number; points: number[]; x0: number; y0: number; x1: number; y1: number }
 interface Camera { x: number; y: number; k: number }
-interface Extent { w: number; h: number }
+/** A pane's size; `side` is the width of what covers its right edge. */
+interface Extent { w: number; h: number; side?: number }
 interface Place { x: number; y: number; w: number; h: number }
 
 /** A box on the canvas: a node or a closed group. */
 interface Drawn extends Place {
   title: string; fact: string; family: number; group: boolean; opens: boolean; chips: Chip[]; mark?: Mark;
-  selected?: boolean; selectedChip?: number | null; hovered?: boolean; found?: boolean; color?: string;
+  selected?: boolean; selectedChip?: number | null; hovered?: boolean; color?: string;
+  /** Whether it is a hit, the number of hits inside it, and whether the overlay has no value for it. */
+  found?: boolean; hits?: number; blank?: boolean;
 }
 /** A box that is picked and walked: `own` is its fact without an overlay, `ids` its instructions. */
 interface Item extends Drawn { i: number; v?: number; id?: number; ids: number[]; key?: string; own: string }
 interface Theme {
   dark: boolean; page: string; ink: string; soft: string; line: string; frame: string; panel: string; panelLine: string; accent: string;
-  chip: string; added: string; removed: string; changed: string; base: string; share: number; families: string[]; fills: string[];
+  chip: string; selected: string; found: string; added: string; removed: string; changed: string; base: string; share: number; families: string[]; fills: string[];
 }
 interface Overlay {
   name: string; unit: string; scale: string; tolerance: number | null; total: boolean; values: Map<number, number>;
   low: number; high: number; log: boolean; lost: number;
 }
 
+// Queries, see query.js
+
+interface Value { words: string; quoted: boolean; pattern: RegExp | null }
+type Term =
+  | { kind: "or" | "and"; terms: Term[] } | { kind: "not"; term: Term } | { kind: "id"; id: number } | { kind: "name"; name: string }
+  | { kind: "text"; value: Value } | { kind: "field"; field: string; value: Value; at: number }
+  | { kind: "attr"; key: string; op: string; value: Value | null; at: number }
+  | { kind: "compare"; name: string; op: string; number: number; words: string; at: number }
+  | { kind: "range"; name: string; low: number; high: number; at: number };
+/** The facts of one instruction that a query can ask for. */
+interface Facts {
+  id: number; name: string; title: string; fact: string; text: string; shape: string; readonly family: string;
+  sources: { name: string; scope?: string }[];
+}
+/** What only some views know, by id; null where a view knows none. */
+interface Known {
+  overlay: Overlay | null; marks: Map<number, string> | null; rules: Map<number, string> | null;
+  passes: Map<number, string> | null; kernels: Map<number, string> | null;
+}
+
 // A recording, see steps.py
 
-interface Step { name: string; changed: boolean; edits: number; before: number; after: number; ms: number; error: string }
+interface Step { name: string; changed: boolean; made?: number[]; edits: number; before: number; after: number; ms: number; error: string }
 interface Sited { file: string; line: number }
 interface Edit extends Sited { index: number; rule: string; law: string; ms: number; added: number[]; removed: number[]; changed: number[]; what: string }
 interface Miss extends Sited { rule: string; reason: string; instruction: number }
@@ -98,6 +123,17 @@ interface Kernel {
 interface KernelTexts { name: string; source: string; prologue: number; log: string; assembly?: string }
 interface KernelData { title: string; rows: Kernel[]; details?: KernelTexts[] }
 
+// The workbench, see workbench_view.py
+
+interface Settings { target: string; device: string; precision: string; off: string[]; order: number[]; seed: number; inputs: string }
+interface Choices { pipeline: { label: string; passes: { name: string; summary: string; on: boolean }[] }[]; devices: string[]; target: string }
+interface Status { doing: string; what: string; done: number; of: number; error: string; note: string; stale: boolean; has: string[]; why?: Record<string, string> }
+interface FrameData {
+  title: string; targets: { name: string; missing: string; what: string }[]; precisions: string[]; actions: string[]; shades: string[]; stored?: boolean;
+}
+interface TableColumn { name: string; kind: string; title?: string; of?: number; bar?: boolean; tolerance?: number }
+interface TableRow { id: number; ids: number[]; cells: any[]; marked: boolean }
+interface TableData { columns: TableColumn[]; rows: TableRow[]; said: string; notes?: { id: number; text: string }[]; sort: number | null; way: number }
 // A tensor beside its reference, see tensor_samples.py and tensor_traits.py
 
 /** Ticks as positions and texts; parts as fill, stroke, whether it is dashed, and path. */
@@ -122,11 +158,37 @@ type Pane = import("./pane.js").Pane;
 type Context = CanvasRenderingContext2D;
 /** The view around a pane: it receives events and answers questions. */
 interface Owner {
-  theme: Theme; selected: number | null; found: Set<number>;
+  theme: Theme; selected: number | null; found: Set<number>; overlay: Overlay | null;
   select(id: number | null, pane: Pane | null): void;
   toggle(key: string): void;
   moved(pane: Pane): void;
   key(event: KeyboardEvent): boolean;
   say(text: string): void;
+  empty(): string;
   colorOf(item: Item): { color: string; text: string } | null;
+}
+/** The view around a search. */
+interface Searched {
+  panes: Pane[];
+  ids(query: string): number[];
+  mark(hits: Set<number> | null): void;
+  /** Make room for the list of hits, or take it back. */
+  arrange(): void;
+  show(id: number): void;
+  centre(id: number): void;
+  hitText(id: number): { name: string; title: string; fact: string; note: string };
+  set(values: Record<string, unknown>): void;
+  say(text: string): void;
+}
+/** The view around a menu of filters. */
+interface Filtered {
+  selected: number | null; previous: number | null; only: number[] | null; hidden: number[]; search: import("./search.js").Search;
+  searched(): Live;
+  /** The selected instruction, or those of the closed group with the keyboard's focus; and its name. */
+  chosen(): { ids: number[]; name: string };
+  isolate(ids: number[]): void;
+  hide(): void;
+  around(n: number, way: "in" | "out" | "both"): void;
+  path(): void;
+  showAll(): void;
 }

@@ -215,7 +215,10 @@ def _counted(
 ) -> list[Instruction]:
     """The results of a loop that counts its iterations, so that scans end where it ended."""
     states = len(inputs) - 2
-    count = module.add_parameter("#iterations", Shape(DType.INT64))
+    name = "#iterations"
+    while name in module.parameters:  # the model may be one that was written from such a loop
+        name += "'"
+    count = module.add_parameter(name, Shape(DType.INT64))
     end = module.last
     assert end is not None  # every subgraph returns its outputs
     one = module.add_literal(np.ones((), np.int64))

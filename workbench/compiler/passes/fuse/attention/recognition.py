@@ -11,7 +11,7 @@ from workbench.compiler.ops.contract import Dot
 from workbench.compiler.ops.elementary import Exp, Log
 from workbench.compiler.ops.movement import Layout
 from workbench.compiler.ops.pointwise import Add, Div, Sub
-from workbench.compiler.ops.reduce import ReduceMax, ReduceSum
+from workbench.compiler.ops.reduce import ReduceMax, ReduceSum, Softmax
 from workbench.compiler.ops.reshape import Reshape
 from workbench.compiler.rewrite import (
     Decline,
@@ -93,6 +93,39 @@ def look_through(value: Instruction, through: Predicate | None = None) -> Iterat
         yield current
         if current.op.pointwise or (through is not None and through(current)):
             stack += reversed(current.inputs)
+
+
+# Attention that is not a group yet
+
+
+def attention_ending_in(root: Instruction) -> tuple[Members, Instruction] | None:
+    """The attention that ends in a product, whether or not it can be a group; None if there is none.
+
+    Its softmax may be an operation of its own, and views may lie anywhere between the two products.
+
+    Returns:
+        The instructions from the first product to the last, and the softmax.
+    """
+    if not isinstance(root.op, Dot) or not root.inputs:
+        return None
+    for value in look_through(root.inputs[0], is_shaped):
+        scores = value.inputs[0] if isinstance(value.op, Softmax) else softmax_input(value)
+        if scores is None:
+            continue
+        first = next((i for i in look_through(scores, is_shaped) if isinstance(i.op, Dot)), None)
+        if first is not None and first.module is root.module:
+            return between(first, root), value
+    return None
+
+
+def attention_obstacle(root: Instruction, softmax: Instruction) -> str:
+    """The operation between a softmax and the product after it that attention cannot contain."""
+    inside = in_order(between(softmax, root))
+    strange = next((i for i in inside if i not in (softmax, root) and not i.op.pointwise), None)
+    if strange is None:
+        return ""
+    between_them = f"lies between the softmax #{softmax.id} and the product #{root.id}"
+    return f"{strange.name} #{strange.id} {between_them}; in attention only elementwise work does"
 
 
 # Members of the group

@@ -1,0 +1,109 @@
+"""The workbench's page in Chromium: panes over one selection, tables that sort, settings that wait."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from tests.browser.conftest import Shown
+from tests.widgets.networks import residual
+from workbench.widgets.workbench_view import Workbench
+
+pytestmark = pytest.mark.browser
+Show = Callable[..., Shown]
+
+
+@pytest.fixture(scope="module")
+def view() -> Workbench:
+    """Everything is known of it."""
+    made = Workbench(wb.compile(residual(2), "cpu"))
+    for action in ("profile", "compare"):
+        made.do(action)
+    return made
+
+
+def tab(shown: Shown, pane: str) -> None:
+    """Opens a pane."""
+    shown.page.locator(f"[role=tablist][aria-label=Panes] [data-tab={pane}]").click()
+
+
+def test_the_selection_goes_from_pane_to_pane(view: Workbench, show: Show, pictures: Path):
+    shown = show(view)
+    node = next(n for n in shown.nodes() if n["title"] == "convolution")
+    shown.click(node)
+    chosen = shown.trait("selected")
+    assert chosen in {i.id for i in view.build.program.main}
+    for pane in ("timings", "memory", "numbers"):
+        tab(shown, pane)
+        row = shown.page.locator(".wb-tablepane:visible tr.wb-chosen")
+        assert int(row.get_attribute("data-id")) == chosen, pane
+        shown.page.screenshot(path=pictures / f"workbench-{pane}.png")
+    other = shown.page.locator(".wb-tablepane:visible tbody tr:not(.wb-chosen)").first
+    wanted = int(other.get_attribute("data-id"))
+    other.click()
+    assert shown.trait("selected") == wanted != chosen
+    tab(shown, "passes")
+    shown.page.locator(".wb-explorer .wb-canvas").first.wait_for(state="visible")
+    assert shown.trait("pane") == "passes"
+    shown.page.screenshot(path=pictures / "workbench-passes.png")
+
+
+def test_a_table_is_sorted_by_a_column_and_filtered_by_words(view: Workbench, show: Show):
+    shown = show(view)
+    tab(shown, "timings")
+    times = [row["cells"][3] for row in view.table("timings")["rows"]]
+    page = shown.page.locator(".wb-tablepane:visible")
+    names = page.locator("tbody tr td:first-child")
+    by_time = sorted(range(len(times)), key=lambda k: -times[k])
+    first = view.table("timings")["rows"][by_time[0]]["cells"][0]
+    assert names.first.inner_text() == first
+    page.get_by_role("button", name="Median time").click()
+    assert names.last.inner_text() == first
+    page.locator("input").fill("convolution")
+    rows = [r for r in view.table("timings")["rows"] if "convolution" in str(r["cells"])]
+    assert names.count() == len(rows) > 0
+    page.locator("input").fill("no such thing")
+    assert "No row has these words" in page.inner_text()
+
+
+def test_without_a_kernel_it_shows_all_and_changes_nothing(view: Workbench, show: Show):
+    shown = show(view)
+    assert shown.page.locator(".wb-settings").is_hidden()
+    shown.page.get_by_role("button", name="Show or hide the settings").click()
+    boxes = shown.page.locator(".wb-switch input")
+    assert boxes.count() == len(view.build.target.pipeline().names())
+    assert all(box.is_disabled() for box in boxes.all())
+    actions = shown.page.locator(".wb-action")
+    assert [b.is_disabled() for b in actions.all()] == [True] * 5
+    tab(shown, "kernels")
+    assert "runs no kernels" in shown.page.locator(".wb-absence:visible").inner_text()
+
+
+def test_a_link_opens_on_the_finding(view: Workbench, show: Show):
+    shown = show(view)
+    tab(shown, "memory")
+    row = shown.page.locator(".wb-tablepane:visible tbody tr").nth(3)
+    row.click()
+    shown.page.get_by_role("button", name="Copy a link to what is shown").click()
+    link = shown.page.url.partition("#")[2]
+    again = Workbench(wb.compile(residual(2), "cpu"), state=link)
+    assert (again.pane, again.selected) == ("memory", int(row.get_attribute("data-id")))
+    tab(shown, "graph")
+    shown.page.evaluate("hash => { location.hash = hash; }", f"p=passes&s={again.selected}&pk=1")
+    shown.page.locator(".wb-explorer .wb-canvas").first.wait_for(state="visible")
+    assert (shown.trait("passes_step"), shown.trait("selected")) == (1, again.selected)
+    shown.page.evaluate("() => { location.hash = 'p=nothing&s=x&zz=1'; }")
+    assert shown.trait("selected") == again.selected
+
+
+@pytest.mark.parametrize(("width", "dark"), [(700, False), (1000, True), (1600, False)])
+def test_it_fits_its_page(view: Workbench, show: Show, pictures: Path, width: int, dark: bool):
+    shown = show(view, width=width, dark=dark)
+    shown.page.get_by_role("button", name="Show or hide the settings").click()
+    wide = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert shown.page.evaluate(wide) <= 0
+    canvas = shown.canvas.bounding_box()
+    assert canvas["width"] >= 300
+    assert canvas["height"] >= 150
+    shown.page.screenshot(path=pictures / f"workbench-{width}.png")

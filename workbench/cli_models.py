@@ -1,0 +1,61 @@
+"""The subcommands about whole models: `report`, an offline page, and `diff`, what two models differ in."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.cli_options import AnyModel, Disable, Json, Precision, Seed, Target, names_of
+from workbench.cli_output import print_json, print_table, rows_of
+
+
+def report(
+    model: AnyModel,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    inputs: Annotated[
+        Path | None, typer.Option(help="An .npz or .npy file, or an image; by default generated.")
+    ] = None,
+    target: Target = "auto",
+    precision: Precision = None,
+    disable: Disable = None,
+    seed: Seed = 0,
+    compare: Annotated[bool, typer.Option(help="Compare each value with the reference.")] = True,
+) -> None:
+    """Writes one offline page: graph, passes, kernels, timings, memory and errors of a model, linked."""
+    import workbench as wb
+    from workbench.compiler.builds.models import read_model
+
+    program = read_model(model)
+    build = wb.compile(program, target, precision=precision, disable=names_of(disable))
+    arrays = None if inputs is None else wb.read_inputs(program, inputs)
+    view = build.report(output, arrays, compare=compare, seed=seed)
+    typer.echo(f"{output}: {output.stat().st_size / 1e6:.2g} MB; {view.summary()}")
+
+
+def diff(
+    a: AnyModel,
+    b: AnyModel,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write both graphs as one page.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Says what one model adds, removes or changes. Exit code 0: nothing; 1: something; 2: bad input."""
+    import workbench as wb
+    from workbench.compiler.errors import WorkbenchError
+
+    try:
+        found = wb.differences(a, b)
+        if output is not None:
+            found.view().to_html(output)
+    except (WorkbenchError, OSError) as error:
+        typer.echo(f"workbench: {error}", err=True)
+        raise typer.Exit(2) from error
+    if json:
+        print_json({"summary": found.summary, "differences": rows_of(found.table())})
+    else:
+        print_table(found.table().drop(columns=["program", "id"]), widest=60)
+        typer.echo(found.summary)
+    raise typer.Exit(0 if found.table().empty else 1)

@@ -1,0 +1,41 @@
+"""Models' files: the program of one, by its kind, and the code that reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workbench.compiler.ir.program import Program
+
+
+def read_model(path: str | Path) -> Program:
+    """The program of a model's file: ONNX, TensorFlow (``.pb``, SavedModel), or one of the workbench's own.
+
+    Raises:
+        ModelError: The file cannot be read.
+    """
+    path = Path(path)
+    kind = _kind(path)
+    if kind == "parse_onnx":
+        from workbench.compiler.onnx import parse_onnx  # noqa: PLC0415
+
+        return parse_onnx(path)
+    if kind == "parse_tf":
+        from workbench.compiler.tf import parse_tf  # noqa: PLC0415
+
+        return parse_tf(path)
+    from workbench.compiler.files.archive import load  # noqa: PLC0415
+
+    found = load(path)
+    return found if isinstance(found, Program) else found.last
+
+
+def reading_code(path: str | Path) -> str:
+    """The Python that reads a model's file, with ``import workbench as wb``."""
+    return f"wb.{_kind(Path(path))}({str(path)!r})"
+
+
+def _kind(path: Path) -> str:
+    """The function of the front door that reads it."""
+    if path.suffix == ".onnx":
+        return "parse_onnx"
+    return "parse_tf" if path.suffix == ".pb" or path.is_dir() else "load"

@@ -1,0 +1,1 @@
+"""The writers of operations, a file a family; each file registers its own."""

@@ -1,0 +1,29 @@
+"""Operations that standard ONNX has no meaning for, and why."""
+
+from __future__ import annotations
+
+from workbench.compiler.onnx.write.registry import refuses
+
+refuses(
+    {
+        "@outline": "of this value only the shape is known",
+        "outline": "of this value only the shape is known",
+        "unknown:": "the model's operator is not known, so neither is what it means",
+        "load": "it reads bytes of a buffer, which ONNX does not have",
+        "pack_fp4": "ONNX has no bytes of two 4-bit floats",
+        "unpack_fp4": "ONNX has no bytes of two 4-bit floats",
+        "im2col": "ONNX has no operator that lays the taps of windows out",
+        "random_uniform": "ONNX's random numbers are others for the same seed",
+        "multinomial": "ONNX's Multinomial draws numbers of its own",
+        "select_module": "ONNX has no choice of a graph by the lengths of its inputs",
+        "gqa_rotary_embedding": "standard ONNX has no rotary embedding of packed queries and keys",
+        "concat_past_present": "standard ONNX has no cache that is written in place",
+        "rnn_var_sl_last_output": "ONNX has no such part of a recurrent network",
+        "rnn_var_sl_shift_output": "ONNX has no such part of a recurrent network",
+        "rnn_var_sl_shift_sequence": "ONNX has no such part of a recurrent network",
+        "tree_ensemble": "the trees are those of the domain ai.onnx.ml, not of standard ONNX",
+        "count_ngrams": "its n-grams are operands, and ONNX's TfIdfVectorizer has them as attributes",
+        "lookup": "its keys are operands, and ONNX has no such table",
+        "couple_pairs": "the probabilities are those of the domain ai.onnx.ml, not of standard ONNX",
+    }
+)

@@ -1,0 +1,1 @@
+"""A session: what is open in the workbench, its settings, and the builds, results and reports made so far."""

@@ -1,0 +1,115 @@
+"""Tables of a session for its panes: timings, memory and numbers, a row for each instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from workbench.compiler.errors import OperationError
+from workbench.compiler.report.memory_plan import MemoryPlan
+from workbench.compiler.report.timings import Measured
+from workbench.widgets import label
+from workbench.widgets.session.session import Session
+
+Table = dict[str, Any]
+
+TEXT = 120
+"""The longest text of a cell."""
+
+
+def table_of(session: Session, name: str) -> Table:
+    """The table of a pane.
+
+    Raises:
+        OperationError: There is nothing to show yet.
+    """
+    if name == "timings" and session.timed and session.result is not None:
+        return timings(session.result.measured)
+    if name == "memory" and session.build is not None:
+        return memory(session.build.memory())
+    if name == "numbers" and session.report is not None:
+        return numbers(session.report)
+    raise OperationError(f"there is nothing to show in {name!r} yet")
+
+
+def timings(measured: Measured) -> Table:
+    """Timings: a row per kernel, host step or copy, in the order of the run."""
+    whole = sum(t.spread.median for t in measured.rows) or 1.0
+    rows = [
+        _row(t.id, t.aliases, [
+            t.name, t.kernel, t.where, t.spread.median * 1e3, t.spread.iqr * 1e3,
+            t.spread.median / whole, t.bytes, t.flops, ", ".join(t.sources),
+        ])
+        for t in measured.rows
+    ]  # fmt: skip
+    columns = [
+        _column("instruction"), _column("kernel", "wide"), _column("where"),
+        _column("ms", "bar", title="Median time of the repetitions"),
+        _column("± ms", "number", title="Interquartile range of the repetitions"),
+        _column("share", "percent"), _column("bytes", "bytes", title="Bytes that enter and leave"),
+        _column("flops", "count", title="Floating-point operations"), _column("model", "wide"),
+    ]  # fmt: skip
+    total = sum(t.spread.median for t in measured.rows) * 1e3
+    said = f"{len(rows):,} rows, {total:.3g} ms together"
+    if (run := measured.run) is not None:
+        said += f"; a run as called takes {run.wall.median * 1e3:.3g} ms"
+    return {"columns": columns, "rows": rows, "said": said, "sort": 3, "way": -1}
+
+
+def memory(plan: MemoryPlan) -> Table:
+    """Memory: a row per buffer with its lifetime over the program and its offset in the arena."""
+    steps = max(len(plan.steps), 1)
+    rows = [
+        _row(b.id, (b.id,), [
+            b.instruction, b.op, b.bytes, b.offset, [b.first, b.last + 1], ", ".join(b.sources),
+        ])
+        for b in plan.buffers
+    ]  # fmt: skip
+    columns = [
+        _column("instruction"), _column("operation"), _column("bytes", "bytes", bar=True),
+        _column("offset", "count", title="Offset in the arena, in bytes"),
+        _column("lifetime", "span", title="From the instruction to its last use", of=steps),
+        _column("model", "wide"),
+    ]  # fmt: skip
+    said = f"{len(rows):,} buffers, {plan.peak:,} bytes at the peak, {plan.total:,} without sharing"
+    return {"columns": columns, "rows": rows, "said": said, "sort": None, "way": 1}
+
+
+def numbers(report: Any) -> Table:
+    """Numbers: a row per compared value with its inherited and its local error, the culprits first."""
+    blamed = {c.id: k + 1 for k, c in enumerate(report.culprits())}
+    rows = [
+        _row(r.id, (r.id,), [
+            blamed.get(r.id), r.name, r.kernel, _error(r.metrics.error),
+            None if r.local is None else _error(r.local.error), r.bound, r.metrics.nan, r.metrics.inf,
+            ", ".join(r.sources),
+        ], report.is_wrong(r))
+        for r in report.rows
+    ]  # fmt: skip
+    columns = [
+        _column("culprit", "number", title="Place among the culprits"), _column("instruction"),
+        _column("kernel", "wide"),
+        _column("error", "error", title="Relative RMS as it ran", tolerance=report.tolerance),
+        _column("own error", "error", title="Relative RMS of this kernel on the reference's inputs"),
+        _column("rounding", "error", title="The own error that rounding accounts for"),
+        _column("NaN", "count"), _column("inf", "count"), _column("model", "wide"),
+    ]  # fmt: skip
+    notes = [{"id": c.id, "text": label.clipped(str(c), 600)} for c in report.culprits()[:20]]
+    sort, way = (0, 1) if blamed else (3, -1)
+    return {"columns": columns, "rows": rows, "said": report.counts, "notes": notes,
+            "sort": sort, "way": way}  # fmt: skip
+
+
+def _column(name: str, kind: str = "text", **facts: Any) -> Table:
+    return {"name": name, "kind": kind, **facts}
+
+
+def _row(id: int, ids: Any, cells: Sequence[Any], marked: bool = False) -> Table:
+    clipped = [label.clipped(c, TEXT) if isinstance(c, str) else c for c in cells]
+    return {"id": id, "ids": sorted(ids), "cells": clipped, "marked": marked}
+
+
+def _error(value: float) -> float | str:
+    """An error; words for one that JSON has no number for."""
+    return value if isfinite(value) else "not finite"
