@@ -1,4 +1,4 @@
-"""ReportView in Chromium with Python behind it: the culprit, kernels that open, and tensors below the graph."""
+"""ReportView in Chromium with Python behind it: the culprit, kernels that open, and tensors."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_it_opens_on_the_culprit_with_its_parts_coloured(live: Live, show: Show,
     assert culprit.part.id in parts
     assert parts[culprit.part.id]["color"] == "#fcfdbf"
     assert parts[culprit.part.id]["fact"] == "not finite"
-    panels = [p for p in shown.page.locator(".wb-canvas").evaluate("c => c.__wb.panels()")]
+    panels = shown.page.locator(".wb-canvas").evaluate("c => c.__wb.panels()")
     culprits = next(p for p in panels if p["key"] == f"@{culprit.id}")
     box = shown.canvas.bounding_box()
     assert 0 <= culprits["x"] + culprits["w"] / 2 <= box["width"]

@@ -1,4 +1,4 @@
-"""Views of programs, recordings, kernels and tensors for notebooks, pages and documents. They know no devices."""
+"""Views of programs, recordings, kernels and tensors for notebooks and pages. They know no devices."""
 
 from typing import TYPE_CHECKING, Any
 

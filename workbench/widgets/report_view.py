@@ -15,9 +15,9 @@ from workbench.widgets.tensor_traits import TensorTraits, data_of
 
 
 class ReportView(TensorTraits, GraphView):
-    """The graph of a build, coloured by error on a log scale; it opens on the first culprit.
+    """The graph of a build, coloured by error on a log scale; it opens on the culprit.
 
-    The inspector has the numbers of the selected value, and shows both tensors below the graph. A fused kernel
+    The inspector has the numbers of the selected value, and shows both tensors below the graph. A kernel
     opens like a module: what is inside is evaluated then, and coloured by its own error.
 
     Args:
@@ -48,7 +48,7 @@ class ReportView(TensorTraits, GraphView):
         **options: Any,
     ) -> None:
         """Colour the graph, and select the first culprit; one that is known inside is opened."""
-        self.report = report
+        self.report: Any = report
         self._facts: dict[int, Any] = report.facts()
         colors: dict[str, Any] = {
             "name": "local relative RMS" if local else "relative RMS", "scale": "magma",
@@ -69,7 +69,8 @@ class ReportView(TensorTraits, GraphView):
         if self.selected is None:
             self.selected = shown.id
         around = self._around(shown.part.id) if shown.part is not None else set[str]()
-        if around and self.expanded is None:
+        opened: Any = self.expanded
+        if around and opened is None:
             self._tell_parts([shown.id])
             self.expanded = sorted({*self.open_groups(), *around})
 
@@ -111,7 +112,8 @@ class ReportView(TensorTraits, GraphView):
         more = {k: v.pop("error") for k, v in found.items() if "error" in v}
         self.parts = {**self.parts, **{str(k): v for k, v in found.items()}}
         if self._colored:
-            self.overlay = {**self.overlay, "values": {**self.overlay["values"], **more}}
+            colors: dict[str, Any] = dict(self.overlay)
+            self.overlay = colors | {"values": {**colors["values"], **more}}
 
     def _is_in(self, id: int, part: str) -> bool:
         node, owner = self.table.node(int(part)), self.table.node(id)
@@ -147,7 +149,7 @@ class ReportView(TensorTraits, GraphView):
     # Forms
 
     def page_values(self) -> dict[str, Any]:
-        """The traits of an offline page: with the parts of the first culprits, and the values that are shown."""
+        """The traits of an offline page: with the parts of the first culprits, and the shown values."""
         if self.report.is_live:
             self._tell_parts([c.id for c in self.report.culprits()[:3] if c.id in self._facts])
         names = ("inspected", "slice", "at", "layer", "parts")

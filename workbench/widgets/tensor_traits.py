@@ -1,4 +1,4 @@
-"""The traits of a view that inspects a tensor, and the slice that it sends: asked for by the browser, or by Python."""
+"""The traits of a view that inspects a tensor, and the slice that it sends when asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers behind a tensor's pictures: bounded in size, fit for JSON, and nothing wrong is lost in them."""
+"""The numbers behind a tensor's pictures: bounded in size, fit for JSON, and nothing wrong is lost."""
 
 import json
 from math import inf, nan

@@ -95,7 +95,7 @@ class Recapture:
             return self._expected(instruction, own.capture(self.inputs, values, False), values)
 
     def parts(self, instructions: Iterable[Instruction]) -> dict[int, list[Part]]:
-        """The instructions inside of fused ones, each on the operands that it has there, by the fused one's id.
+        """The instructions inside of fused ones, each on its operands there, by the fused one's id.
 
         The kernels' inputs are the expected ones, rounded to their types.
         """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from workbench.numerics.compare.report import NotCompared, Report, Row
 
 Facts: TypeAlias = dict[str, Any]
-"""``said``: sentences; ``rows``: pairs of a name and a text; of parts also ``error``, by which it is coloured."""
+"""``said``: sentences; ``rows``: pairs of a name and a text; of parts also ``error``, which colours it."""
 
 
 def facts_of(report: Report) -> dict[int, Facts]:

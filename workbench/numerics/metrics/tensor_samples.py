@@ -71,7 +71,7 @@ def axes_of(lens: Sequence[int]) -> tuple[int, ...]:
 def overview(tensor: TensorDifference) -> dict[str, Any]:
     """A tensor in words, distances, both histograms, errors by magnitude and by channel, ready for JSON."""
     lens = list(tensor.value.shape)
-    known = tensor.metrics.table() if tensor.is_comparable else {}
+    known: Any = tensor.metrics.table() if tensor.is_comparable else {}
     found: dict[str, Any] = {
         "title": tensor.title, "statement": tensor.statement, "lens": lens,
         "type": str(tensor.value.dtype), "reference": str(tensor.reference.dtype),
@@ -213,12 +213,13 @@ def cells(tensor: TensorDifference, index: Index, most: int = CELLS) -> Cells:
     )
     lens = (1,) * (2 - value.ndim) + value.shape
     rows, columns = (int(n) for n in lens)
-    parts = [x.reshape(rows, columns) for x in (value, wanted, errors)]
+    value, wanted, errors = (x.reshape(rows, columns) for x in (value, wanted, errors))
     fewer = _fewer(rows, columns, most)
     if fewer == (rows, columns):
-        return Cells((rows, columns), *parts, None)
-    where = _largest(parts[0], parts[2], fewer)
-    return Cells((rows, columns), *(x.ravel()[where] for x in parts), where)
+        return Cells(fewer, value, wanted, errors, None)
+    where = _largest(value, errors, fewer)
+    value, wanted, errors = (x.ravel()[where] for x in (value, wanted, errors))
+    return Cells((rows, columns), value, wanted, errors, where)
 
 
 def _fewer(rows: int, columns: int, most: int) -> tuple[int, int]:
@@ -313,7 +314,7 @@ def image(tensor: TensorDifference, at: Sequence[int], most: int = CELLS) -> dic
         return None
     sides = [pixels(x, at, axis) for x in (tensor.value, tensor.reference, tensor.errors)]
     lens = sides[0].shape[:2]
-    fewer = _fewer(*lens, most)
+    fewer = _fewer(lens[0], lens[1], most)
     rows, columns = (np.arange(f) * n // f for f, n in zip(fewer, lens, strict=True))
     worst = np.maximum.reduceat(
         np.maximum.reduceat(sides[2].max(axis=2), rows, axis=0), columns, axis=1
@@ -326,5 +327,5 @@ def image(tensor: TensorDifference, at: Sequence[int], most: int = CELLS) -> dic
 
 def _bytes(image: Array, colors: Array) -> Array:
     shown = np.nan_to_num(colors * 254 + 1).astype(np.uint8)
-    lost = ~np.isfinite(image).all(axis=2)
+    lost = np.asarray(~np.isfinite(image).all(axis=2))
     return np.where(lost[..., None], np.array([0, 0, 1], np.uint8), shown)
