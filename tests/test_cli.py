@@ -169,6 +169,37 @@ def test_a_diff_says_what_differs_by_text_and_exit_code(model, tmp_path, capsys)
     assert "missing.onnx" in capsys.readouterr().err
 
 
+def test_a_failing_model_is_minimised_into_a_folder(model, tmp_path, capsys):
+    folder = tmp_path / "small"
+    options = ("--target", "cpu", "--precision", "fp16", "--tolerance", "1e-9")
+    said = printed(capsys, "minimise", model, "-o", str(folder), *options)
+    assert "fails on cpu with" in said
+    assert {p.name for p in folder.iterdir()} >= {"model.onnx", "inputs.npz", "reproduce.py"}
+    assert call("minimise", model, "-o", str(folder), *options) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert call("minimise", model, "--target", "cpu", "-o", str(tmp_path / "none")) == 2
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_passes_made_is_written_as_onnx(model, tmp_path, capsys):
+    out = tmp_path / "out.onnx"
+    assert "0 functions" in printed(capsys, "export", model, str(out))
+    assert "1 functions" in printed(capsys, "export", model, str(out), "--target", "cpu")
+    onnx.checker.check_model(onnx.load(out), full_check=True)
+
+
+def test_what_is_kept_stays_in_float(model, capsys):
+    text = printed(
+        capsys, "compile", model, "--target", "ref", "--precision", "fp16", "--keep", "op:dot",
+        "--keep", "last/Relu", "--text",
+    )  # fmt: skip
+    kept = [line for line in text.splitlines() if " dot(" in line or " relu(" in line]
+    assert len(kept) == 2
+    assert all("float_type" in line for line in kept)
+    assert call("compile", model, "--precision", "fp16", "--keep", "op:softmax") == 1
+    assert "softmax" in capsys.readouterr().err
+
+
 def test_bisect_says_where_it_goes_wrong_by_text_and_exit_code(model, capsys):
     text = printed(capsys, "bisect", model, "--target", "cpu")
     assert "nothing wrong" in text.splitlines()[-1]

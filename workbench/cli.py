@@ -9,11 +9,12 @@ from urllib.parse import quote
 
 import typer
 
-from workbench.cli_models import diff, report
+from workbench.cli_models import diff, export, minimise, report
 from workbench.cli_options import (
     Disable,
     Inputs,
     Json,
+    Keep,
     Model,
     Passes,
     Precision,
@@ -137,6 +138,7 @@ def compile(
     passes: Passes = None,
     disable: Disable = None,
     precision: Precision = None,
+    keep: Keep = None,
     check: Check = False,
     json: Json = False,
     html: Annotated[Path | None, typer.Option(help="Write the pass explorer, offline.")] = None,
@@ -144,7 +146,7 @@ def compile(
     lowering: Lowering = False,
 ) -> None:
     """Compiles a model and prints what each pass did."""
-    build = _build(model, target, passes, precision, names_of(disable), check)
+    build = _build(model, target, passes, precision, names_of(disable), check, keep or ())
     if html:
         write(html, build.explore().to_html)
     lowered = build.recording.lowered
@@ -259,6 +261,8 @@ app.command()(compare)
 app.command()(inspect)
 app.command()(report)
 app.command()(diff)
+app.command()(minimise)
+app.command()(export)
 
 
 @app.command(
@@ -366,11 +370,12 @@ def _build(
     precision: str | None,
     disable: "Sequence[str]" = (),
     check: bool = False,
+    keep: "Sequence[str]" = (),
 ) -> "Build":
     import workbench as wb
 
     program = _program(model)
-    options: dict[str, Any] = {"target": target, "disable": disable}
+    options: dict[str, Any] = {"target": target, "disable": disable, "keep": keep}
     if passes is not None:
         options["passes"] = names_of(passes)
     if check:

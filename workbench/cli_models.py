@@ -1,11 +1,23 @@
-"""The subcommands about whole models: `report`, an offline page, and `diff`, what two models differ in."""
+"""The subcommands about whole models: `report`, `diff`, `minimise` and `export`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from workbench.cli_options import AnyModel, Disable, Json, Precision, Seed, Target, names_of
+from workbench.cli_options import (
+    AnyModel,
+    Disable,
+    Inputs,
+    Json,
+    Keep,
+    Passes,
+    Precision,
+    Seed,
+    Target,
+    names_of,
+    passes_of,
+)
 from workbench.cli_output import print_json, print_table, rows_of
 
 
@@ -19,6 +31,7 @@ def report(
     ] = None,
     target: Target = "auto",
     precision: Precision = None,
+    keep: Keep = None,
     disable: Disable = None,
     seed: Seed = 0,
     compare: Annotated[bool, typer.Option(help="Compare each value with the reference.")] = True,
@@ -28,7 +41,9 @@ def report(
     from workbench.compiler.builds.models import read_model
 
     program = read_model(model)
-    build = wb.compile(program, target, precision=precision, disable=names_of(disable))
+    build = wb.compile(
+        program, target, precision=precision, keep=keep or (), disable=names_of(disable)
+    )
     arrays = None if inputs is None else wb.read_inputs(program, inputs)
     view = build.report(output, arrays, compare=compare, seed=seed)
     typer.echo(f"{output}: {output.stat().st_size / 1e6:.2g} MB; {view.summary()}")
@@ -59,3 +74,90 @@ def diff(
         print_table(found.table().drop(columns=["program", "id"]), widest=60)
         typer.echo(found.summary)
     raise typer.Exit(0 if found.table().empty else 1)
+
+
+def minimise(
+    model: AnyModel,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The folder for the model, its inputs and a script."),
+    ] = Path("minimised"),
+    inputs: Inputs = None,
+    target: Target = "auto",
+    tolerance: Annotated[
+        float | None, typer.Option(help="The largest relative RMS of a right result.")
+    ] = None,
+    passes: Passes = None,
+    disable: Disable = None,
+    precision: Precision = None,
+    most: Annotated[int, typer.Option(min=1, help="The largest number of trials.")] = 200,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Writes the smallest part of a failing model that still fails. Exit code 0: found; 2: it does not fail.
+
+    An interrupt writes the smallest part until then, and ends with 130.
+    """
+    import workbench as wb
+    from workbench.compiler.builds.models import read_model
+    from workbench.compiler.errors import WorkbenchError
+    from workbench.compiler.files.npz import read_npz
+
+    ended = 0
+    try:
+        program = read_model(model)
+        try:
+            found = wb.minimise(
+                program,
+                None if inputs is None else read_npz(inputs, program.parameters),
+                target=target,
+                tolerance=tolerance,
+                passes=passes_of(passes),
+                disable=names_of(disable),
+                precision=precision,
+                seed=seed,
+                most=most,
+                progress=False if json else None,
+            )
+        except KeyboardInterrupt as stopped:
+            if (found := getattr(stopped, "result", None)) is None:
+                raise
+            ended = 130
+        script = found.save(output)
+    except (WorkbenchError, OSError) as error:
+        typer.echo(f"workbench: {error}", err=True)
+        raise typer.Exit(2) from error
+    if json:
+        print_json({"summary": found.summary, "script": str(script), "sources": found.sources})
+    else:
+        typer.echo(f"{found.summary}\n{script}")
+    raise typer.Exit(ended)
+
+
+def export(
+    model: AnyModel,
+    output: Annotated[Path, typer.Argument(help="The ONNX file to write.", show_default=False)],
+    target: Annotated[
+        str | None,
+        typer.Option(help="Compile for this target first; by default nothing is compiled."),
+    ] = None,
+    precision: Precision = None,
+    keep: Keep = None,
+    disable: Disable = None,
+) -> None:
+    """Writes a model, or what a target's passes made of it, as ONNX; fused modules become functions."""
+    import workbench as wb
+    from workbench.compiler.builds.models import read_model
+
+    program = read_model(model)
+    if target is not None or precision is not None:
+        build = wb.compile(
+            program,
+            target or "ref",
+            precision=precision,
+            keep=keep or (),
+            disable=names_of(disable),
+        )
+        program = build.program
+    made = wb.to_onnx(program, output)
+    typer.echo(f"{output}: {len(made.graph.node):,} nodes, {len(made.functions):,} functions")

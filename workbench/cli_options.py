@@ -32,6 +32,16 @@ Precision = Annotated[
     str | None, typer.Option(help="fp16 or bf16: the type of every float32 computation.")
 ]
 
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        help="What --precision leaves in float32: a node's name, a scope, op:softmax or re:ln[12]; "
+        "may be given several times.",
+        show_default=False,
+    ),
+]
+
 
 def names_of(text: str | None) -> list[str]:
     """The names in a list with commas between."""

@@ -14,6 +14,7 @@ from workbench.cli_options import (
     Disable,
     Inputs,
     Json,
+    Keep,
     Passes,
     Precision,
     Seed,
@@ -71,6 +72,7 @@ def compare(
     inputs: InputsSecond = None,
     target: Target = "auto",
     precision: Precision = None,
+    keep: Keep = None,
     passes: Passes = None,
     disable: Disable = None,
     tolerance: Annotated[
@@ -100,7 +102,7 @@ def compare(
     with _bad_input_is_2():
         program = _opened(model)
         second, inputs = _told_apart(program, reference, inputs)
-        build = _compiled(program, target, precision, passes, disable)
+        build = _compiled(program, target, precision, passes, disable, keep)
         try:
             report = wb.compare(
                 build,
@@ -153,6 +155,7 @@ def inspect(
     ] = None,
     target: Target = "auto",
     precision: Precision = None,
+    keep: Keep = None,
     passes: Passes = None,
     disable: Disable = None,
     seed: Seed = 0,
@@ -160,7 +163,7 @@ def inspect(
 ) -> None:
     """Shows the values inside a run of a compiled model: their statistics, or the values in a file."""
     program = _opened(model)
-    build = _compiled(program, target, precision, passes, disable)
+    build = _compiled(program, target, precision, passes, disable, keep)
     options: dict[str, Any] = {"seed": seed, "progress": False if json else None}
     wanted = None if names is None else names_of(names)
     given = _arrays(inputs, build)
@@ -197,6 +200,7 @@ def _compiled(
     precision: str | None,
     passes: str | None,
     disable: str | None,
+    keep: list[str] | None,
 ) -> "Build":
     import workbench as wb
 
@@ -206,6 +210,7 @@ def _compiled(
         passes=passes_of(passes),
         disable=names_of(disable),
         precision=precision,
+        keep=keep or (),
     )
 
 

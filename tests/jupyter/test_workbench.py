@@ -1,6 +1,7 @@
 """The workbench in a real JupyterLab: buttons compile, profile and compare; Python has what they made."""
 
 import json
+from collections.abc import Generator
 from pathlib import Path
 
 import nbformat
@@ -15,17 +16,17 @@ LONG = 60_000
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Notebook:
+def notebook(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Generator[Notebook]:
     """A notebook with the workbench on a small model, which is open and not yet compiled."""
     code = f"import workbench as wb\nview = wb.open({str(MODELS['small_cnn'].path)!r}, 'cpu')\nview"
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     path = tmp_path_factory.mktemp("workbench") / "workbench.ipynb"
     nbformat.write(book, path)
-    opened = lab.open(path)
-    opened.run_all()
-    opened.page.locator(".wb-frame .wb-canvas").first.wait_for(state="visible", timeout=LONG)
-    return opened
+    with lab.open(path) as opened:
+        opened.run_all()
+        opened.page.locator(".wb-frame .wb-canvas").first.wait_for(state="visible", timeout=LONG)
+        yield opened
 
 
 def press(notebook: Notebook, name: str) -> Locator:

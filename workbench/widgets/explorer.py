@@ -9,6 +9,7 @@ from typing import Any
 
 import traitlets
 
+from workbench.compiler.builds.garbage import rarely_collected
 from workbench.widgets import assets
 from workbench.widgets.base_view import packed
 from workbench.widgets.facts import facts_of, told
@@ -62,7 +63,8 @@ class PassExplorer(View):
     ) -> None:
         """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
-        self.steps = Steps(recording)
+        with rarely_collected():
+            self.steps = Steps(recording)
         self.scene = self.steps.scene
         self.title = title or self.scene.title
         self.target = str(target)

@@ -8,6 +8,7 @@ from typing import Any
 
 import traitlets
 
+from workbench.compiler.builds.garbage import rarely_collected
 from workbench.widgets import assets
 from workbench.widgets.base_view import BaseView, packed
 from workbench.widgets.facts import facts_of
@@ -186,8 +187,9 @@ class GraphView(View):
     ) -> None:
         """Lay out the program; drawing waits until the view is shown."""
         self.program = program_or_module
-        self.table = table_of(program_or_module)
-        self.scene = scene_of([self.table])
+        with rarely_collected():
+            self.table = table_of(program_or_module)
+            self.scene = scene_of([self.table])
         super().__init__(
             data=packed(self.columns()),
             highlight=ids_of(highlight),

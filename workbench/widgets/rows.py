@@ -16,6 +16,10 @@ LARGEST_CONSTANT = 24
 WEIGHTS = frozenset({"", "Initializer", "Constant"})
 
 
+Looks = dict[tuple[Any, ...], tuple[str, str, str, str, str]]
+"""Title, fact, family, shape and text by operation, shapes and parts."""
+
+
 class Chip(NamedTuple):
     """A small label on a node, in place of an edge from a constant or from a value with many users."""
 
@@ -89,10 +93,15 @@ def _only(rows: Any, name: str) -> Any:
     return rows
 
 
-def table_of_rows(rows: Any) -> Table:
-    """The drawn rows of a program, from the compiler's rows."""
+def table_of_rows(rows: Any, looks: Looks | None = None) -> Table:
+    """The drawn rows of a program, from the compiler's rows.
+
+    Args:
+        rows: The compiler's rows.
+        looks: What was drawn before; states of one program share it, since most instructions stay.
+    """
     ordered = list(_reachable(rows))
-    writer = _Writer(rows, ordered)
+    writer = _Writer(rows, ordered, {} if looks is None else looks)
     table = Table(rows.name, source_nodes=rows.source_nodes)
     table.order = [row.id for row in ordered]
     table.modules = {key: module.name for key, module in rows.modules.items()}
@@ -139,13 +148,15 @@ def constants_of(ordered: list[Any], users: dict[int, list[int]]) -> set[int]:
             sizes = [cone.get(i, LARGEST_CONSTANT) for i in dict.fromkeys(row.inputs)]
             if 1 + sum(sizes) <= LARGEST_CONSTANT and getattr(row.op, "context_free", True):
                 cone[row.id] = 1 + sum(sizes)
-    return {id for id in cone if id in users or id not in last.values()}
+    results = set(last.values())
+    return {id for id in cone if id in users or id not in results}
 
 
 class _Writer:
     """Makes nodes from the rows of one program."""
 
-    def __init__(self, rows: Any, ordered: list[Any]) -> None:
+    def __init__(self, rows: Any, ordered: list[Any], looks: Looks) -> None:
+        self.looks = looks
         self.rows = rows.instructions
         self.sources = rows.source_nodes
         self.users = users_of(ordered)
@@ -167,15 +178,29 @@ class _Writer:
     def node(self, row: Any) -> Node:
         """The node of one row."""
         inputs, chips = self._inputs(row)
-        parts = [p for m in row.modules if m in self.bypass for p in self.parts.get(m, [])]
-        shapes = [self.rows[i].shape for i in row.inputs if i in self.rows]
-        returns = row.op.name == "@return"
-        said = "" if returns else label.fact(row.op, row.shape, shapes, label.parts_text(parts))
-        shape = "" if returns else str(row.shape)
-        family = getattr(row.op.family, "value", row.op.family)
-        return Node(row.id, row.module, label.title(row.op), said, family, inputs, chips, shape,
-                    label.clipped(str(row.op), 400), tuple(row.inputs), tuple(row.sources),
-                    tuple(row.modules))  # fmt: skip
+        title, said, family, shape, text = self._look(row)
+        return Node(row.id, row.module, title, said, family, inputs, chips, shape, text,
+                    row.inputs, row.sources, row.modules)  # fmt: skip
+
+    def _look(self, row: Any) -> tuple[str, str, str, str, str]:
+        """Title, fact, family, shape and text: equal layers have equal ones, which are made once."""
+        parts: tuple[str, ...] = ()
+        if row.modules:
+            inner = (self.parts.get(m, ()) for m in row.modules if m in self.bypass)
+            parts = tuple(p for names in inner for p in names)
+        inputs = tuple([self.rows[i].shape for i in row.inputs[:2] if i in self.rows])
+        key = (row.op, row.shape, inputs, parts)
+        if (known := self.looks.get(key)) is None:
+            returns = row.op.name == "@return"
+            said = label.fact(row.op, row.shape, list(inputs), label.parts_text(list(parts)))
+            known = self.looks[key] = (
+                label.title(row.op),
+                "" if returns else said,
+                getattr(row.op.family, "value", row.op.family),
+                "" if returns else str(row.shape),
+                label.clipped(str(row.op), 400),
+            )
+        return known
 
     def _inputs(self, row: Any) -> tuple[tuple[int, ...], tuple[Chip, ...]]:
         inputs: list[int] = []

@@ -44,11 +44,16 @@ class Graph:
         inside = {slot: k for k, (_, _, _, slots) in enumerate(bodies) for slot in slots}
         top = [s for s in range(len(self.paths)) if s not in inside]
         order = _scope_groups(self, schedule(top, self.edges, self.paths))
-        for key, name, owner, slots in bodies:
+        nowhere: list[Path] = [()] * len(self.paths)
+        within: list[list[tuple[int, int]]] = [[] for _ in bodies]
+        for source, user in self.edges:
+            if (body := inside.get(source)) is not None and body == inside.get(user):
+                within[body].append((source, user))
+        for edges, (key, name, owner, slots) in zip(within, bodies, strict=True):
             self.groups.append(Group(key, name, "module", -1, owner, len(slots)))
             for slot in slots:
                 self.parent[slot] = len(self.groups) - 1
-            order += schedule(list(slots), self.edges, [()] * len(self.paths))
+            order += schedule(list(slots), edges, nowhere)
         for place, slot in enumerate(order):
             self.position[slot] = place
         self._nest_bodies()

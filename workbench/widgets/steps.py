@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.compiler.record.lowered import PART
 from workbench.widgets import label
-from workbench.widgets.rows import Table, table_of_rows
+from workbench.widgets.rows import Looks, Table, table_of_rows
 from workbench.widgets.scene import Scene, scene_of
 
 ADDED, REMOVED, CHANGED = range(3)
@@ -32,7 +32,8 @@ class Steps:
                 self.rows.append(_replayed(self.rows[-1], step.edits))
                 replaced.append([pair for e in step.edits for pair in e.replaced])
             self.after.append(len(self.rows) - 1)
-        self.tables: list[Table] = [table_of_rows(r) for r in self.rows]
+        looks: Looks = {}
+        self.tables: list[Table] = [table_of_rows(r, looks) for r in self.rows]
         self.scene: Scene = scene_of(self.tables, replaced)
 
     def overview(self) -> list[dict[str, Any]]:
