@@ -43,8 +43,8 @@ def test_it_opens_on_the_culprit_with_its_parts_coloured(live: Live, show: Show,
 
 def test_a_kernel_that_is_opened_is_evaluated(show: Show):
     view = ReportView(overflowing(), state="o=")
-    live = Live(view, *NAMES)
     view.parts = {}
+    live = Live(view, *NAMES)
     shown = show(live)
     id = view.report.culprits()[0].id
     node = next(n for n in shown.nodes() if n["id"] == id)
