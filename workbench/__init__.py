@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from workbench.numerics.bisect.bisect import bisect as bisect
     from workbench.numerics.compare.compare import compare as compare
     from workbench.numerics.compare.report import Report as Report
+    from workbench.numerics.metrics.tensor_difference import inspect as inspect
     from workbench.numerics.minimise.minimise import minimise as minimise
     from workbench.numerics.precision.calibration import Calibration as Calibration
     from workbench.numerics.precision.precision_search import search_precision as search_precision
@@ -86,6 +87,7 @@ _HOME = {
     "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",
     "differences": "compiler.builds.differences",
+    "inspect": "numerics.metrics.tensor_difference",
     "load": "compiler.files.archive",
     "minimise": "numerics.minimise.minimise",
     "open": "front",
@@ -116,6 +118,8 @@ provide(
         "kernels": "workbench.widgets.kernel_view:KernelView",
         "notebook kernels": "workbench.widgets.display:kernels_bundle",
         "notebook program": "workbench.widgets.display:mimebundle",
+        "report": "workbench.widgets.report_view:ReportView",
+        "tensor": "workbench.widgets.tensor_view:TensorView",
         "open": "workbench.front:open",
         "report page": "workbench.widgets.workbench_view:report_page",
         "text": "workbench.compiler.text.printing:to_text",

@@ -41,7 +41,8 @@ UNREACHED = """() => {
 STATE = """() => {
   window.reach();
   const el = document.activeElement, all = [...document.querySelectorAll("*")];
-  const traits = ["selected", "step", "edit", "kernel", "tab"].map((name) => window.__wbModel.get(name));
+  const names = ["selected", "step", "edit", "kernel", "tab", "at", "layer"];
+  const traits = names.map((name) => window.__wbModel.get(name));
   return JSON.stringify([traits, all.indexOf(el), el.scrollTop, el.getAttribute("aria-activedescendant")]);
 }"""
 IS_WALKED = (

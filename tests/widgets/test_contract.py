@@ -25,13 +25,18 @@ VALUES: dict[str, Any] = {
     "query": 'op:relu -"a|b" &=%',
     "only": [1, 2, 3, 9],
     "hidden": [2],
+    "slice": "0,:,3,:",
+    "at": "0,1,3,2",
 }
 RUBBISH = [
     "zz=1", "s=abc", "s=", "s=1=2", "s=99999999999999999999", "k=1e3", "n=0x1", "e=١", "t=pink",
     "i=1-", "i=a", "h=1,,2", "h=-1", "i=0-999999999", "c=rubbish", "c=nan,1,1",
+    "x=1:2", "x=,", "x=1,-1", "y=:", "y=1.5", "y=1,", "v=x",
     "&&&", "x", "%ff=1", "=", "s=1;t=dark", HOSTILE,
 ]  # fmt: skip
-AWAY = ["k=999999", "n=999999", "s=999999", "e=999999", "k=-5", "n=-5", "o=nothing|like|it"]
+AWAY = ["k=999999", "n=999999", "s=999999", "e=999999", "k=-5", "n=-5", "o=nothing|like|it",
+        "x=9,9,:,:", "x=:", "x=:,:,:,:", "y=9,9,9,9", "y=1", "x=0,0,:,:&y=1,1,1,1", "v=999999",
+        "l=image"]  # fmt: skip
 
 views = pytest.mark.parametrize("view", found(), ids=lambda view: view.__name__)
 
@@ -63,7 +68,13 @@ def static(view: Any) -> tuple[str, str, dict[str, Any]]:
 
 
 def test_there_are_views():
-    assert {view.__name__ for view in found()} >= {"GraphView", "KernelView", "PassExplorer"}
+    assert {view.__name__ for view in found()} >= {
+        "GraphView",
+        "KernelView",
+        "PassExplorer",
+        "ReportView",
+        "TensorView",
+    }
 
 
 @views

@@ -4,12 +4,20 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 import workbench as wb
 from tests.widgets.kernels import row, rows
 from tests.widgets.networks import HOSTILE, hostile, recorded, residual
 from workbench import widgets
+from workbench.compiler.builds.build import compile
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.numerics.compare.compare import compare
+from workbench.numerics.metrics.tensor_difference import TensorDifference
 from workbench.widgets.base_view import BaseView
 
 
@@ -20,6 +28,29 @@ def hostile_rows() -> list[dict[str, Any]]:
     return [row(k, 7 + k, HOSTILE, assembly=lambda: HOSTILE, **given) for k in range(2)]
 
 
+def tensor(name: str = "@7 convolution") -> TensorDifference:
+    """Two feature maps of three channels that look like images; an element is infinite, one NaN."""
+    wanted = np.random.default_rng(0).standard_normal((2, 3, 6, 7))
+    value = wanted.astype(np.float16)
+    value[1, 2, 2, 4], value[1, 2, 2, 5] = np.inf, np.nan
+    return TensorDifference(value, wanted, name, (name,))
+
+
+def overflowing(name: str = "norm") -> Any:
+    """A report on a fused kernel in half, inside which a product overflows."""
+    program = Program(name)
+    x = y = program.main.add_parameter("x", Shape("float", (4, 512)))
+    for _ in range(2):
+        with program.source(f"{name}/Mul"):
+            y = program.main.add("mul", y, y)
+    with program.source(f"{name}/Sum"):
+        y = program.main.add("reduce_sum", y, axes=(1,))
+    y = program.main.add("multibroadcast", y, out_lens=(4, 512))
+    program.main.add_return(program.main.add("div", x, y))
+    build = compile(program, target="cpu", precision="fp16")
+    return compare(build, {"x": np.full((4, 512), 20, np.float32)})
+
+
 def built(program: Any) -> Any:
     """A build, so that the view of the whole workbench has passes and memory to show."""
     return wb.compile(program, "cpu")
@@ -28,8 +59,10 @@ def built(program: Any) -> Any:
 SUBJECTS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "program_or_module": (lambda: residual(2), hostile),
     "recording": (lambda: recorded(residual(2)), lambda: recorded(hostile())),
+    "report": (cache(overflowing), cache(lambda: overflowing(HOSTILE))),
     "program": (lambda: built(residual(2)), lambda: built(hostile())),
     "rows": (rows, hostile_rows),
+    "tensor": (tensor, lambda: tensor(HOSTILE)),
 }
 """Subjects by the name of a view's first parameter: a usual one and a hostile one."""
 

@@ -171,7 +171,8 @@ class GraphView(View):
         state: The `state` of an earlier view, to reopen it.
     """
 
-    _esm = assets.module("graph_view.js")
+    _entry = "graph_view.js"
+    _esm = assets.module(_entry)
     _css = assets.style()
 
     def __init__(
@@ -223,12 +224,15 @@ class GraphView(View):
         """One offline page with this view in its current state; written to ``path`` if given."""
         from workbench.widgets.page import page  # noqa: PLC0415
 
-        values = {name: getattr(self, name) for name in PAGE_TRAITS} | {"data": self.page_data()}
         title = self.table.name or "program"
-        text = page("graph_view.js", values, title, self.summary())
+        text = page(self._entry, self.page_values(), title, self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
+
+    def page_values(self) -> dict[str, Any]:
+        """The traits that an offline page has."""
+        return {name: getattr(self, name) for name in PAGE_TRAITS} | {"data": self.page_data()}
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language, with this view's groups open."""

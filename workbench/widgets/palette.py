@@ -27,6 +27,8 @@ FAMILY_WORDS = {
 }
 ADDED, REMOVED, CHANGED = "#0072b2", "#d55e00", "#666666"
 ADDED_DARK, REMOVED_DARK, CHANGED_DARK = "#56b4e9", "#f0a04b", "#b8b8b8"
+NAN, INFINITE, LOST = "#56b4e9", "#009e73", "#b8b8b8"
+"""Elements that are NaN or infinite, and finite ones where the reference is not; off the scales below."""
 SELECTED, SELECTED_DARK, FOUND = "#000000", "#ffffff", "#f0e442"
 """The rings of the selection (double, with corners) and of hits (dotted): no colour of a change."""
 GLYPHS = {"added": "+", "removed": "−", "changed": "~"}

@@ -13,20 +13,25 @@ LETTERS = {
     "graph_expanded": "go", "graph_camera": "gc", "graph_query": "gq", "graph_only": "gi",
     "graph_hidden": "gh", "passes_step": "pk", "passes_edit": "pe", "passes_expanded": "po",
     "passes_camera": "pc", "passes_query": "pq", "passes_only": "pi", "passes_hidden": "ph",
-    "kernels_kernel": "kn", "kernels_tab": "kb",
+    "kernels_kernel": "kn", "kernels_tab": "kb", "inspected": "v", "slice": "x", "at": "y", "layer": "l",
 }  # fmt: skip
 """The keys of a state by trait; a pane's trait has the form of the view's own."""
-_NUMBERS = {"selected", "step", "edit", "kernel"}
+_NUMBERS = {"selected", "step", "edit", "kernel", "inspected"}
 _IDS = {"only", "hidden"}
 _REAL = r"-?[0-9]+(?:\.[0-9]+)?"
 _RUN = r"[0-9]{1,9}(?:-[0-9]{1,9})?"
 _FORMS = (
-    {"camera": (re.compile(f"{_REAL},{_REAL},{_REAL}"), "left, top and zoom")}
+    {
+        "camera": (re.compile(f"{_REAL},{_REAL},{_REAL}"), "left, top and zoom"),
+        "slice": (re.compile(r"([0-9]{1,9}|:)(,([0-9]{1,9}|:))*"), "numbers and colons"),
+        "at": (re.compile(r"[0-9]{1,9}(,[0-9]{1,9})*"), "whole numbers"),
+    }
     | dict.fromkeys(_NUMBERS, (re.compile(r"-?[0-9]{1,9}"), "a whole number"))
     | dict.fromkeys(_IDS, (re.compile(f"(?:{_RUN}(?:,{_RUN})*)?"), "ids such as 3,5-8"))
 )
 _FRESH: dict[str, Any] = {
     "theme": "auto", "tab": "source", "kernel": 0, "hidden": [], "pane": "graph",
+    "layer": "error",
 }  # fmt: skip
 _MOST_IDS = 1_000_000
 

@@ -49,6 +49,8 @@ class Culprit:
     """The recorded edit that is wrong, if it is known."""
     part: Part | None = None
     """The instruction inside the fused one, if it is known."""
+    parts: tuple[Part, ...] = ()
+    """All instructions inside the fused one, if they were evaluated."""
 
     @property
     def severity(self) -> float:

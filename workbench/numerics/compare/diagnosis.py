@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
@@ -169,7 +169,8 @@ class Diagnosis:
             where = "" if part.id == instruction.id else f"{part.name} inside it: "
             reason = f"{where}{part.reason or f'off by {_shown(part.inherited)}'}"
             nodes = part.sources or row.sources
-            return _culprit(row, Cause.PRECISION, error, bound, reason, nodes, part)
+            found = _culprit(row, Cause.PRECISION, error, bound, reason, nodes, part)
+            return replace(found, parts=tuple(inner))
         nodes = self._first_unlike(ran, bound) if self.is_narrow else ()
         reason = f"rounding to its types costs {_shown(row.local)}"
         return _culprit(row, Cause.PRECISION, error, bound, reason, nodes or row.sources)

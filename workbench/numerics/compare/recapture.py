@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -94,18 +94,15 @@ class Recapture:
         with ValueStore(self.budget) as values:
             return self._expected(instruction, own.capture(self.inputs, values, False), values)
 
-    def parts(self, instruction: Instruction) -> list[Part]:
-        """The instructions inside a fused one, each on the operands that it has there.
+    def parts(self, instructions: Iterable[Instruction]) -> dict[int, list[Part]]:
+        """The instructions inside of fused ones, each on its operands there, by the fused one's id.
 
-        The kernel's inputs are the expected ones, rounded to its types.
+        The kernels' inputs are the expected ones, rounded to their types.
         """
         own = Same(self.subject, None, float64=True)
         with ValueStore(self.budget) as values:
-            kept = own.capture(self.inputs, values, False)
-            expected = self._all_expected(kept, values)
-            return parts_of(
-                instruction, expected.rounded(instruction), expected.typed, expected.exact
-            )
+            e = self._all_expected(own.capture(self.inputs, values, False), values)
+            return {i.id: parts_of(i, e.rounded(i), e.typed, e.exact) for i in instructions}
 
     def _expected(
         self, instruction: Instruction, kept: Mapping[int, Counterpart], values: ValueStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,10 @@ from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
 from workbench.compiler.report.result import kernel_sources, kernel_text
 from workbench.numerics.compare.culprit import Culprit
+from workbench.numerics.compare.inside import Part
 from workbench.numerics.compare.measure import arrays_of
 from workbench.numerics.compare.recapture import Recapture
+from workbench.numerics.compare.report_facts import Facts, facts_of, facts_of_part
 from workbench.numerics.metrics.metrics import Metrics
 from workbench.numerics.metrics.tensor_difference import TensorDifference
 
@@ -101,6 +103,7 @@ class Report:
         self._culprits = (
             list(culprits) if self._is_hurt else [c for c in culprits if not c.is_harmless]
         )
+        self._parts: dict[int, Sequence[Part]] = {c.id: c.parts for c in self._culprits if c.parts}
 
     def culprits(self) -> list[Culprit]:
         """The instructions that an error comes from, the most likely first; empty if there are none."""
@@ -199,20 +202,13 @@ class Report:
     def view(self, *, local: bool = False, **options: Any) -> Any:
         """The graph of the build, coloured by error on a log scale; the first culprit is selected.
 
+        A fused kernel opens, its parts coloured by their own errors; tensors are inspected below the graph.
+
         Args:
             local: Colour by the errors of each kernel alone.
             options: Those of ``GraphView``.
         """
-        name = "local relative RMS" if local else "relative RMS"
-        given = {
-            "name": name, "scale": "magma", "tolerance": self.tolerance,
-            "values": self.overlay(local=local),
-        }  # fmt: skip
-        found = showing.view("graph")(self.program, **{"overlay": given, **options})
-        shown = next((c.id for c in self._culprits if self.program.find(c.id) is not None), None)
-        if found.selected is None and shown is not None:
-            found.select(shown)
-        return found
+        return showing.view("report")(self, local=local, **options)
 
     def inspect(self, which: Any) -> TensorDifference:
         """One value and its reference, element by element; both sides run once more for it.
@@ -249,8 +245,37 @@ class Report:
         """
         from workbench.numerics.compare.inside import table_of  # noqa: PLC0415
 
-        sides = self._runnable()
-        return table_of(sides.parts(sides.find(which, {r.id for r in self.rows})))
+        found = self._runnable().find(which, {r.id for r in self.rows})
+        return table_of(self.parts([found.id])[found.id])
+
+    def parts(self, ids: Iterable[int]) -> dict[int, Sequence[Part]]:
+        """The instructions inside of fused ones by the fused one's id; evaluated once.
+
+        Args:
+            ids: Ids of instructions of the compiled program.
+
+        Raises:
+            OperationError: The report does not come from a comparison, so there are no sides to run.
+        """
+        wanted = list(ids)
+        if missing := [k for k in wanted if k not in self._parts]:
+            self._parts |= self._runnable().parts(map(self.program.instruction, missing))
+        return {k: self._parts[k] for k in wanted}
+
+    # Facts, for views
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the sides can run again, so that values can be inspected."""
+        return self._sides is not None
+
+    def facts(self) -> dict[int, Facts]:
+        """Sentences and numbers of each value as texts, by instruction id."""
+        return facts_of(self)
+
+    def facts_inside(self, ids: Iterable[int]) -> dict[int, Facts]:
+        """Sentences and numbers of what is inside of fused instructions, by the id of the inner one."""
+        return {p.id: facts_of_part(p) for parts in self.parts(ids).values() for p in parts}
 
     def _runnable(self) -> Recapture:
         if self._sides is None:

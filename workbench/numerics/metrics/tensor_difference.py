@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from io import BytesIO
-from math import inf, isnan, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.compiler import showing
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import Array
-from workbench.numerics.metrics import tensor_plots
+from workbench.compiler.report.theme import on_any_page
+from workbench.numerics.metrics import tensor_plots, tensor_samples
 from workbench.numerics.metrics.distances import Distances, detailed, element_errors
 from workbench.numerics.metrics.metrics import compare_arrays
+from workbench.numerics.metrics.tensor_samples import Cells, Index, short_text_of, text_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +133,7 @@ class TensorDifference:
         count = self.metrics.not_finite
         lost = f", {count:,} not finite on one side only" if count else ""
         place = f" at {list(at)}" if at else ""
-        pair = f"{_number(self.value[at])}, expected {_number(self.reference[at])}"
+        pair = f"{text_of(self.value[at])}, expected {text_of(self.reference[at])}"
         return f", relative RMS {self.metrics.finite_relative_rms:.3g}{lost}; the worst{place} is {pair}"
 
     @property
@@ -140,8 +143,40 @@ class TensorDifference:
         nodes = ", ".join(self.sources[:_NODES]) + more
         return f"{self.name} from {nodes}" if nodes else self.name
 
+    # Samples of bounded size, for views
+
+    def view(self, **options: Any) -> Any:
+        """The tensor inspector: a slice to step through, histograms, errors by magnitude and by channel.
+
+        Args:
+            options: Those of ``TensorView``.
+        """
+        return showing.view("tensor")(self, **options)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of a slice: the last two that are longer than 1, or as many as there are."""
+        return tensor_samples.axes_of(self.value.shape)
+
+    def overview(self) -> dict[str, Any]:
+        """All but slices, ready for JSON: words, distances, histograms, errors by magnitude and channel."""
+        return tensor_samples.overview(self)
+
+    def cells(self, index: Index, most: int = tensor_samples.CELLS) -> Cells:
+        """A slice along one or two axes, in which a cell shows the worst element of its block."""
+        return tensor_samples.cells(self, index, most)
+
+    def around(self, at: tuple[int, ...], axes: tuple[int, ...]) -> dict[str, Any]:
+        """An element and its neighbours along some axes, as texts."""
+        return tensor_samples.around(self, at, axes)
+
+    def image(self, at: tuple[int, ...]) -> dict[str, Any] | None:
+        """The image with an element as bytes of colours; None if the lens are not those of images."""
+        return tensor_samples.image(self, at)
+
     # Pictures
 
+    @on_any_page
     def plot(self) -> Figure:
         """Four plots: both histograms, the slice with the worst element, errors by magnitude, and channels.
 
@@ -163,29 +198,35 @@ class TensorDifference:
 
     @property
     def is_image(self) -> bool:
-        """Whether the lens are those of images: N,1|3|4,H,W or N,H,W,1|3|4 or H,W,1|3|4."""
-        return self.is_comparable and tensor_plots.channel_axis(self.value.shape) is not None
+        """Whether the lens are those of images: N,1|3|4,H,W or N,H,W,1|3|4, or of one without N."""
+        return self.is_comparable and tensor_samples.channel_axis(self.value.shape) is not None
 
+    @on_any_page
     def plot_histogram(self, ax: Axes | None = None) -> Axes:
         """The distributions of both sides' finite elements over the same bins, on a log scale."""
         return tensor_plots.plot_histogram(self, tensor_plots.axes_or_new(ax))
 
+    @on_any_page
     def plot_slice(self, ax: Axes | None = None) -> Axes:
         """The absolute error over the two longest of the last axes, where the worst element is."""
         return tensor_plots.plot_slice(self, tensor_plots.axes_or_new(ax))
 
+    @on_any_page
     def plot_magnitude(self, ax: Axes | None = None) -> Axes:
         """The absolute error against the magnitude of the reference, beside that of one rounding."""
         return tensor_plots.plot_magnitude(self, tensor_plots.axes_or_new(ax))
 
+    @on_any_page
     def plot_channels(self, ax: Axes | None = None, axis: int | None = None) -> Axes:
         """The largest and the mean absolute error by index along an axis; by default 1, or else 0."""
         return tensor_plots.plot_channels(self, tensor_plots.axes_or_new(ax), axis)
 
+    @on_any_page
     def plot_quantiles(self, ax: Axes | None = None) -> Axes:
         """The absolute errors in order of size: by the share of elements with at most that error."""
         return tensor_plots.plot_quantiles(self, tensor_plots.axes_or_new(ax))
 
+    @on_any_page
     def plot_image(self, ax: Axes | None = None) -> Axes:
         """The image with the worst element, the reference's, and the error beside each other.
 
@@ -195,7 +236,7 @@ class TensorDifference:
         if not self.is_image:
             raise OperationError(
                 f"{self.name} has lens {list(self.value.shape)}, which are not those of images; expected "
-                "N,1|3|4,H,W or N,H,W,1|3|4 or H,W,1|3|4"
+                "N,1|3|4,H,W or N,H,W,1|3|4, or of one without N"
             )
         return tensor_plots.plot_image(self, tensor_plots.axes_or_new(ax))
 
@@ -210,13 +251,18 @@ class TensorDifference:
         )
         table = ""
         if self.is_comparable:
-            shown = self.metrics.table().map(_shown).to_frame().T
+            shown = self.metrics.table().map(short_text_of).to_frame().T
             table = shown.to_html(border=0, index=False)
         words = f"<p><b>{escape(self.title)}</b>: {escape(self.statement)}.</p>"
         return f'{words}{picture}<div style="overflow-x:auto">{table}</div>'
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/html": self._repr_html_(), "text/plain": repr(self)}
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The view; without the packages that widgets need, the plots."""
+        try:
+            view = self.view()
+        except ImportError:
+            return {"text/html": self._repr_html_(), "text/plain": repr(self)}
+        return view._repr_mimebundle_(**kwargs)[0]
 
     def _png(self) -> str:
         """The picture, in base64."""
@@ -225,17 +271,17 @@ class TensorDifference:
         return b64encode(file.getvalue()).decode()
 
 
-def _number(element: Any) -> str:
-    number = float(element)
-    return "NaN" if isnan(number) else _signed(number) or f"{number:.6g}"
+def inspect(
+    value: Any, reference: Any, name: str = "value", sources: tuple[str, ...] = ()
+) -> TensorDifference:
+    """Two arrays, element by element; in a notebook, the tensor inspector.
 
+    ``report.inspect(node)`` does it for a value of a comparison.
 
-def _signed(number: float) -> str:
-    """An infinity with its sign; empty for others."""
-    return {inf: "∞", -inf: "−∞"}.get(number, "")
-
-
-def _shown(number: float) -> str:
-    if isinstance(number, int):
-        return f"{number:,}"
-    return _signed(number) or f"{number:.3g}"
+    Args:
+        value: An array.
+        reference: The array that is expected.
+        name: The value's name, for titles.
+        sources: Names of the model's nodes that it comes from.
+    """
+    return TensorDifference(np.asarray(value), np.asarray(reference), name, tuple(sources))

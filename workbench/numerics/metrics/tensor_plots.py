@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.compiler.ir.dtypes import Array, DType
+from workbench.compiler.ir.dtypes import Array
 from workbench.numerics.metrics.distances import QUANTILES
+from workbench.numerics.metrics.tensor_samples import (
+    LARGEST,
+    POINTS,
+    axes_of,
+    bounds_of,
+    channel_axis,
+    edges_of,
+    in_range,
+    pixels,
+    rounding,
+    unshown,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,19 +29,10 @@ if TYPE_CHECKING:
     from workbench.numerics.metrics.tensor_difference import TensorDifference
 
 BLUE, RED, GREY, LIGHT_BLUE = "#0072B2", "#D55E00", "#8C8C8C", "#56B4E9"
-_BINS = 80
 _PIXELS = 256
 """The most cells of a heatmap along an axis; each then shows the largest error of several elements."""
-_POINTS = 2_000_000
-"""The most elements of a plot of errors by magnitude; of more, every k-th is taken."""
 _FEW = 2000
 """Up to so many elements are points of their own."""
-_DECADES = 8
-"""The range of a colour scale of errors, in powers of ten below the largest."""
-_LARGEST = 1e300
-"""The largest number on a linear axis: margins have to be finite, too."""
-_SMALLEST = 4
-"""The least height and width of an image."""
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
@@ -77,9 +80,9 @@ def plot_histogram(tensor: TensorDifference, ax: Axes) -> Axes:
         return _said(
             ax, title, "no finite elements" if any(x.size for x in sides) else "no elements"
         )
-    if (largest := float(np.abs(both).max())) > _LARGEST:
+    if (largest := float(np.abs(both).max())) > LARGEST:
         return _said(ax, title, f"elements up to {largest:.3g}, beyond the range of an axis")
-    edges = _edges(both, sides[1].size)
+    edges = edges_of(both, sides[1].size)
     counts = [np.histogram(x, edges)[0] for x in finite]
     ax.stairs(
         counts[0], edges, fill=True, color=GREY, alpha=0.45, label=_label("reference", sides[0])
@@ -91,16 +94,6 @@ def plot_histogram(tensor: TensorDifference, ax: Axes) -> Axes:
     ax.set_ylabel("count")
     ax.legend(fontsize=8, frameon=False, loc="upper left", ncols=2)
     return _titled(ax, title)
-
-
-def _edges(both: Array, count: int) -> Array:
-    """Equal bins over the range, fewer for few elements; around a single number, a range of its size."""
-    low, high = float(both.min()), float(both.max())
-    width = high / 2 - low / 2
-    if not width > 1e-12 * max(abs(low), abs(high)):
-        reach = max(abs(low), 1e-30) / 2
-        low, high = low - reach, high + reach
-    return np.linspace(low, high, min(_BINS, 8 + int(2 * count**0.5)) + 1)
 
 
 def _label(side: str, elements: Array) -> str:
@@ -118,7 +111,7 @@ def plot_slice(tensor: TensorDifference, ax: Axes) -> Axes:
     title = "absolute error"
     if at is None or errors.size == 1:
         return _said(ax, title, tensor.statement)
-    kept = _axes_of(errors.shape)
+    kept = [k for k in axes_of(errors.shape) if errors.shape[k] > 1]
     if len(kept) < 2:
         return _profile(ax, errors.reshape(-1), title)
     index: tuple[Any, ...] = tuple(slice(None) if k in kept else i for k, i in enumerate(at))
@@ -127,17 +120,12 @@ def plot_slice(tensor: TensorDifference, ax: Axes) -> Axes:
     return _heatmap(ax, errors[index], tuple(at[k] for k in kept), title, kept)
 
 
-def _axes_of(lens: Sequence[int]) -> list[int]:
-    """The last two axes that are longer than 1; fewer if there are none."""
-    return [k for k, n in enumerate(lens) if n > 1][-2:]
-
-
 def _heatmap(ax: Axes, errors: Array, at: tuple[int, ...], title: str, kept: Sequence[int]) -> Axes:
     """A picture of errors on a log scale, in which the worst element is ringed."""
     from matplotlib import colormaps  # noqa: PLC0415
     from matplotlib.colors import LogNorm  # noqa: PLC0415
 
-    high, low = _bounds(errors)
+    high, low = bounds_of(errors)
     colors = colormaps["magma"].with_extremes(over=LIGHT_BLUE, under="#000004", bad="#000004")
     height, width = errors.shape
     wide = max(height, width) > 3 * min(height, width)
@@ -156,14 +144,6 @@ def _heatmap(ax: Axes, errors: Array, at: tuple[int, ...], title: str, kept: Seq
     return ax
 
 
-def _bounds(errors: Array) -> tuple[float, float]:
-    """The largest finite error, and the least of a log scale: some decades below at most."""
-    shown = errors[np.isfinite(errors) & (errors > 0)]
-    high = float(shown.max()) if shown.size else 1.0
-    low = max(float(shown.min()) if shown.size else 0.1, high * 10.0**-_DECADES)
-    return high, min(low, high / 10)
-
-
 def _pooled(errors: Array) -> Array:
     """A smaller picture: the largest error of each block, so that a single wrong element stays visible."""
     for axis, length in enumerate(errors.shape):
@@ -175,7 +155,7 @@ def _pooled(errors: Array) -> Array:
 
 def _profile(ax: Axes, errors: Array, title: str) -> Axes:
     """Errors by position; those that are not finite stand at the top."""
-    high, low = _bounds(errors)
+    high, low = bounds_of(errors)
     lost = np.isinf(errors)
     marker = "." if errors.size <= _FEW else ","
     places = np.arange(errors.size)
@@ -204,13 +184,13 @@ def plot_magnitude(tensor: TensorDifference, ax: Axes) -> Axes:
     size = np.abs(np.asarray(tensor.reference, np.float64)).ravel()
     shown = np.isfinite(errors) & (errors > 0) & (size > 0) & np.isfinite(size)
     if not shown.any():
-        return _said(ax, title, _unshown(errors, size) or tensor.statement)
-    step = 1 + int(shown.sum()) // _POINTS
+        return _said(ax, title, unshown(errors, size) or tensor.statement)
+    step = 1 + int(shown.sum()) // POINTS
     _density(ax, size[shown][::step], errors[shown][::step])
-    _one_rounding(ax, tensor.value, size[shown])
+    _one_rounding(ax, tensor, size[shown])
     ax.set_xlabel("|reference|")
     ax.set_ylabel("|value − reference|")
-    words = _unshown(errors, size)
+    words = unshown(errors, size)
     if words:
         ax.text(0.02, 0.98, words, transform=ax.transAxes, fontsize=8, va="top")
     return _titled(ax, title)
@@ -229,36 +209,17 @@ def _density(ax: Axes, size: Array, errors: Array) -> None:
     ax.set_ylim(float(errors.min()) / 3, float(errors.max()) * 40)
 
 
-def _one_rounding(ax: Axes, value: Array, size: Array) -> None:
+def _one_rounding(ax: Axes, tensor: TensorDifference, size: Array) -> None:
     """The line of the largest error of one rounding to the value's type."""
-    type = DType.of(value.dtype)
-    if not type.is_float:
+    if not (one := rounding(tensor)):
         return
     ends = np.array([size.min(), size.max()])
     if ends[0] == ends[1]:
         ends = ends * np.array([0.5, 2.0])
-    name = type.type_name.removesuffix("_type")
-    ax.set_ylim(bottom=min(ax.get_ylim()[0], ends[0] * type.format.epsilon / 6))
-    ax.plot(
-        ends,
-        ends * type.format.epsilon / 2,
-        "--",
-        color=RED,
-        lw=1.2,
-        label=f"one rounding of {name}",
-    )
+    share, label = one["rounding"], f"one rounding of {one['rounded']}"
+    ax.set_ylim(bottom=min(ax.get_ylim()[0], ends[0] * share / 3))
+    ax.plot(ends, ends * share, "--", color=RED, lw=1.2, label=label)
     ax.legend(fontsize=8, frameon=False, loc="lower right")
-
-
-def _unshown(errors: Array, size: Array) -> str:
-    """The elements that a plot with two log scales cannot have."""
-    counts = (
-        (int(np.isinf(errors).sum()), "not finite on one side"),
-        (int((errors == 0).sum()), "equal"),
-        (int(((size == 0) & (errors > 0) & np.isfinite(errors)).sum()), "expected to be 0"),
-    )
-    found = ", ".join(f"{n:,} {word}" for n, word in counts if n)
-    return f"not shown: {found}" if found else ""
 
 
 # Channels
@@ -275,7 +236,7 @@ def plot_channels(tensor: TensorDifference, ax: Axes, axis: int | None = None) -
     if not tensor.errors.any():
         return _said(ax, title, tensor.statement)
     largest, mean = (np.asarray(table[k], np.float64) for k in ("max abs", "mean abs"))
-    high, low = _bounds(np.concatenate([largest, mean]))
+    high, low = bounds_of(np.concatenate([largest, mean]))
     for heights, color, label in ((largest, GREY, "largest"), (mean, BLUE, "mean")):
         held = np.clip(heights, low / 3, high * 3)
         ax.stairs(
@@ -306,7 +267,7 @@ def plot_quantiles(tensor: TensorDifference, ax: Axes) -> Axes:
     errors = np.sort(tensor.errors.ravel())
     if errors.size == 1 or not errors.any():
         return _said(ax, title, tensor.statement)
-    high, low = _bounds(errors)
+    high, low = bounds_of(errors)
     shares = 100 * (np.arange(errors.size) + 1) / errors.size
     known = (errors > 0) & np.isfinite(errors)
     ax.semilogy(shares[known], errors[known], ".-", color=BLUE, ms=3, lw=1)
@@ -324,20 +285,6 @@ def plot_quantiles(tensor: TensorDifference, ax: Axes) -> Axes:
 # Images
 
 
-def channel_axis(lens: Sequence[int]) -> int | None:
-    """The axis of the channels if these are the lens of images; None if they are not."""
-    rank, colors = len(lens), (1, 3, 4)
-    if rank == 4 and lens[1] in colors and _are_sides(lens[2:]):
-        return 1
-    if rank in (3, 4) and lens[-1] in colors and _are_sides(lens[-3:-1]):
-        return rank - 1
-    return None
-
-
-def _are_sides(lens: Sequence[int]) -> bool:
-    return min(lens) >= _SMALLEST
-
-
 def plot_image(tensor: TensorDifference, ax: Axes) -> Axes:
     """The value, the reference and the error as images; ``TensorDifference.plot_image``."""
     axis = channel_axis(tensor.value.shape)
@@ -345,9 +292,10 @@ def plot_image(tensor: TensorDifference, ax: Axes) -> Axes:
         return _said(ax, "image", tensor.statement)
     at = tensor.worst_index or (0,) * tensor.value.ndim
     value, wanted, errors = (
-        _pixels(x, at, axis) for x in (tensor.value, tensor.reference, tensor.errors)
+        pixels(x, at, axis) for x in (tensor.value, tensor.reference, tensor.errors)
     )
-    parts = [*_in_range(value, wanted), _as_colors(errors.max(axis=2))]
+    images = [_marked(in_range(x, wanted), ~np.isfinite(x).all(axis=2)) for x in (value, wanted)]
+    parts = [*images, _as_colors(errors.max(axis=2))]
     gap = np.ones((value.shape[0], max(1, value.shape[1] // 24), 3))
     strips = [x for part in parts for x in (part, gap)][:-1]
     ax.imshow(np.concatenate(strips, axis=1), interpolation="nearest")
@@ -364,32 +312,12 @@ def plot_image(tensor: TensorDifference, ax: Axes) -> Axes:
     return ax
 
 
-def _pixels(array: Array, at: tuple[int, ...], axis: int) -> Array:
-    """One image in float64, with its channels last."""
-    if array.ndim == 4:
-        array, axis = array[at[0]], axis - 1
-    return np.moveaxis(np.asarray(array, np.float64), axis, 2)
-
-
-def _in_range(value: Array, wanted: Array) -> list[Array]:
-    """Both as colours: the reference's range becomes black to white; what is not finite is blue."""
-    known = wanted[np.isfinite(wanted)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
-    found: list[Array] = []
-    for image in (value, wanted):
-        with np.errstate(all="ignore"):
-            scaled = np.clip((image - low) / ((high - low) or 1.0), 0.0, 1.0)
-        shown = scaled[..., :3] if image.shape[2] >= 3 else np.repeat(scaled, 3, axis=2)
-        found.append(_marked(shown, ~np.isfinite(image).all(axis=2)))
-    return found
-
-
 def _as_colors(errors: Array) -> Array:
     """Errors on the log scale of the heatmaps."""
     from matplotlib import colormaps  # noqa: PLC0415
     from matplotlib.colors import LogNorm  # noqa: PLC0415
 
-    high, low = _bounds(errors)
+    high, low = bounds_of(errors)
     lost = np.isinf(errors)
     held = np.clip(np.where(lost, high, errors), low, high)
     colors: Array = np.asarray(colormaps["magma"](LogNorm(low, high)(held)))[..., :3]

@@ -460,4 +460,4 @@ function drawEdgeLabel(ctx, e, text, theme) {
   ctx.fillText(text, x, y + 0.5);
 }
 
-export { chipRows, colors, drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel, sample };
+export { chipRows, colors, drawEdgeLabel, drawEdges, drawHeader, drawNode, drawPanel, inkOn, rgb, sample };

@@ -8,8 +8,9 @@ import { h } from "./dom.js";
  * @param {Live} live
  * @param {number | null} id
  * @param {(id: number) => void} select
+ * @param {Child} more what else there is to say
  */
-function inspector(live, id, select) {
+function inspector(live, id, select, more = null) {
   const n = id === null ? undefined : live.node(id);
   if (!n || id === null)
     return h("div", { class: "wb-inspector", "data-id": id },
@@ -30,7 +31,7 @@ function inspector(live, id, select) {
   some("users", (live.users.get(id) ?? []).map(link), 16);
   return h("div", { class: "wb-inspector", "data-id": id },
     h("h3", {}, `${live.name(id)} ${n.title}`),
-    n.fact ? h("p", { class: "wb-soft" }, n.fact) : null,
+    n.fact ? h("p", { class: "wb-soft" }, n.fact) : null, more,
     h("dl", {}, rows.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)])));
 }
 

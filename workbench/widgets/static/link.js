@@ -1,7 +1,7 @@
 // A view's state in the address of its page: `report.html#p=numbers&s=31` opens on a finding.
 
 const IDS = new Set(["only", "hidden"]), MOST_IDS = 1e6;
-const NUMBERS = new Set(["selected", "step", "edit", "kernel"]);
+const NUMBERS = new Set(["selected", "step", "edit", "kernel", "inspected"]);
 
 /** The trait of a view whose form a pane's trait has. @param {string} name */
 const form = (name) => name.slice(name.lastIndexOf("_") + 1);

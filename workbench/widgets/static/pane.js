@@ -116,7 +116,11 @@ class Pane {
     this.dpr = Math.min(3, window.devicePixelRatio || 1);
     this.canvas.width = Math.round(width * this.dpr);
     this.canvas.height = Math.round(height * this.dpr);
-    if (!this.placed && this.shown) this.home();
+    if (!this.placed && this.shown) {
+      this.home();
+      const { selected } = this.owner, item = selected === null ? undefined : this.itemFor(selected);
+      if (item !== undefined) this.reveal(item);
+    }
     this.map = null;
     this.draw();
   }
@@ -268,7 +272,7 @@ class Pane {
       drawPanel(ctx, b, theme, this.cam.k, n && theme.families[n.family]);
       if (n && (n.id === selected || mark)) {
         const frame = { ...b, title: "", fact: "", chips: [], group: false, opens: false, family: n.family, color: "#00000000" };
-        drawNode(ctx, { ...frame, mark, selected: n.id === selected }, theme, 0.25);
+        drawNode(ctx, { ...frame, mark, selected: n.id === selected }, theme, this.cam.k);
       }
     }
   }

@@ -4,6 +4,7 @@ declare const PALETTE: {
   families: Record<string, string>; words: Record<string, string>; scales: Record<string, string[]>; glyphs: Record<Mark, string>;
   letters: Record<string, string>;
   selected: string; selectedDark: string; found: string; added: string; removed: string; changed: string; addedDark: string; removedDark: string; changedDark: string;
+  nan: string; infinite: string; lost: string;
 };
 
 type Mark = "added" | "removed" | "changed";
@@ -35,6 +36,9 @@ interface SceneData {
   nodes: Nodes; strings: string[]; sources: Record<number, [string, string]>; modules: Record<number, string>;
 }
 interface GraphData extends SceneData { steps: number[][]; open: string[] }
+/** Sentences, and numbers by name, of an instruction of a report. */
+interface Facts { said: string[]; rows: [string, string][] }
+interface ReportData extends GraphData { facts: Record<number, Facts>; live: boolean; stored?: boolean }
 interface ExplorerData extends SceneData { steps: Step[]; target: string; sides?: string[]; open: string[]; details?: Detail[] }
 
 interface Chip { label: string; id: number; port: boolean }
@@ -130,6 +134,20 @@ interface FrameData {
 interface TableColumn { name: string; kind: string; title?: string; of?: number; bar?: boolean; tolerance?: number }
 interface TableRow { id: number; ids: number[]; cells: any[]; marked: boolean }
 interface TableData { columns: TableColumn[]; rows: TableRow[]; said: string; notes?: { id: number; text: string }[]; sort: number | null; way: number }
+// A tensor beside its reference, see tensor_samples.py and tensor_traits.py
+
+/** Ticks as positions and texts; parts as fill, stroke, whether it is dashed, and path. */
+interface Chart { title: string; words: string; x: [number, string][]; y: [number, string][]; parts: [string, string, boolean, string][]; axis?: number }
+interface TensorData {
+  title: string; statement: string; form: string; lens: number[]; comparable: boolean; distances: [string, string][]; charts: Chart[];
+  counts: { value: number[]; reference: number[] }; worst: number[] | null; image: number | null; stored?: boolean; error?: string;
+}
+interface TensorDetail {
+  slice: string; at: string; axes: number[];
+  cells: { lens: [number, number]; shape: [number, number]; value: string; reference: string; errors: string; where: string | null; bounds: [number, number]; span: number };
+  around: { rows: number[]; columns: number[]; value: string[][]; reference: string[][]; error: string[][] };
+  image: { shape: [number, number]; parts: string[]; bounds: [number, number] } | null;
+}
 
 // Classes that other modules refer to
 

@@ -1,0 +1,47 @@
+"""A page that talks to its view, as a notebook's does: each takes the traits that the other has changed."""
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+from tests.browser.conftest import Shown
+from workbench.widgets.page import page
+
+SET = "([name, value]) => window.__wbModel.set(name, value)"
+
+
+def unpacked(data: bytes) -> Any:
+    return json.loads(zlib.decompress(data)) if data else None
+
+
+class Live:
+    """A view, and a page of it with nothing stored.
+
+    Args:
+        view: The view.
+        names: The traits that its page reads, those of bytes included.
+    """
+
+    def __init__(self, view: Any, *names: str) -> None:
+        self.view = view
+        self.names = names
+        self.known = self.traits()
+
+    def traits(self) -> dict[str, Any]:
+        found = {name: getattr(self.view, name) for name in self.names}
+        return {k: unpacked(v) if isinstance(v, bytes) else v for k, v in found.items()}
+
+    def to_html(self, path: Path) -> None:
+        path.write_text(page(self.view._entry, self.traits(), "live", "live"))
+
+    def answer(self, shown: Shown) -> None:
+        """Give the view what the browser changed, and the browser what the view has changed then."""
+        for name, before in self.known.items():
+            is_sent = isinstance(getattr(self.view, name), bytes)
+            if not is_sent and (now := shown.trait(name)) != before:
+                setattr(self.view, name, now)
+        before, self.known = self.known, self.traits()
+        for name, now in self.known.items():
+            if now not in (before[name], shown.trait(name)):
+                shown.page.evaluate(SET, [name, now])

@@ -1,0 +1,115 @@
+// The frame of one graph: a program with groups to open, and an inspector; GraphView, and the base of ReportView.
+
+import { button, h } from "./dom.js";
+import { count } from "./format.js";
+import { inspector } from "./inspector.js";
+import { Layout } from "./layout.js";
+import { Live } from "./scene.js";
+import { Pane } from "./pane.js";
+import { SceneShell } from "./scene_shell.js";
+
+class GraphShell extends SceneShell {
+  /**
+   * @param {Model} model
+   * @param {HTMLElement} el
+   * @param {GraphData} data
+   */
+  constructor(model, el, data) {
+    super(model, el, data, "wb-graph", 480);
+    this.live = new Live(this.scene, data.steps[0]);
+    this.facts = h("div", { class: "wb-chosenfacts" });
+    this.side = h("div", { class: "wb-side", hidden: true }, this.search.panel, this.facts);
+    this.pane = new Pane(this, `Graph of ${data.title || "the program"}`, this.live, new Layout(this.scene, this.open, this.slots));
+    this.panes = [this.pane];
+    this.build();
+    this.overlaid();
+    this.relayout();
+    this.pane.resize();
+    this.camera();
+    this.search.ask(model.get("query") ?? "");
+    this.inspect();
+    if (this.selected !== null && !model.get("camera")) this.show(this.selected);
+  }
+
+  build() {
+    const { scene, pane } = this, { key, label } = scene.data.groups;
+    const nodes = this.live.order.filter((v) => scene.node(v).module === 0).length;
+    this.root.append(
+      h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Graph" },
+        h("strong", { class: "wb-title" }, scene.data.title || "program"),
+        h("span", { class: "wb-soft" }, count(nodes, "instruction")),
+        h("span", { class: "wb-spring" }), this.searchBox(), this.menu.button,
+        label.length ? button("Open all", "Open all groups", () => this.openOnly(key)) : null,
+        label.length ? button("Close all", "Close all groups", () => this.openOnly([])) : null,
+        button("⤢", "Show everything (0)", () => pane.fitAll()), this.linkButton(), this.themeButton(), this.saveButton(pane, "Save as PNG"), this.keysOf.button),
+      h("div", { class: "wb-body" }, pane.el, this.side), this.legendEl, this.status);
+  }
+
+  searched() { return this.live; }
+
+  relayout() { this.pane.show(this.seen(this.live), new Layout(this.scene, this.open, this.slots)); }
+
+  /** Open or close a group without moving it on the screen. @param {string} key */
+  toggle(key) {
+    const { pane, scene } = this, { groups } = scene.data, g = groups.key.indexOf(key), item = scene.itemOf(g), opens = !this.open.has(key);
+    const was = pane.layout.boxes.get(item);
+    if (opens) this.open.add(key);
+    else this.open.delete(key);
+    this.relayout();
+    const is = pane.layout.boxes.get(item), { cam } = pane;
+    if (was && is && pane.w) {
+      pane.setCamera({ ...cam, x: cam.x + is.x + is.w / 2 - was.x - was.w / 2, y: cam.y + is.y - was.y });
+      pane.pan(0, 0);
+    }
+    if (opens) pane.cursor = undefined;
+    this.tellOpen();
+    this.say(`${groups.label[g]} ${opens ? "opened" : "closed"}`);
+  }
+
+  /** Open exactly these groups, and show the whole graph. @param {string[]} keys */
+  openOnly(keys) {
+    this.reopen(keys);
+    this.pane.home();
+    this.tellOpen();
+  }
+
+  /**
+   * @param {number | null} id
+   * @param {Pane | null} pane
+   */
+  select(id, pane) {
+    if (id === this.selected) return;
+    super.select(id, pane);
+    if (id !== null) this.pane.cursor = undefined;
+    if (pane) this.set({ selected: id });
+    else if (id !== null) this.show(id);
+    this.inspect();
+    this.redraw();
+  }
+
+  /** @param {number} id */
+  show(id) {
+    if (!this.live.node(id)) return;
+    this.uncover(id, this.pane);
+    this.choose(id);
+    this.inspect();
+    this.redraw();
+  }
+
+  inspect() {
+    this.arrange();
+    this.facts.replaceChildren(
+      button("×", "Close the inspector", () => this.select(null, this.pane), { class: "wb-button wb-close" }),
+      inspector(this.live, this.selected, (id) => this.show(id), this.selected === null ? null : this.about(this.selected)));
+  }
+
+  /** More to say of an instruction. @param {number} _id @returns {Child} */
+  about(_id) { return null; }
+
+  arrange() {
+    this.facts.hidden = this.selected === null;
+    this.side.hidden = this.facts.hidden && this.search.panel.hidden;
+  }
+}
+
+export { GraphShell };

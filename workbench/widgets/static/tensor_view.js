@@ -1,0 +1,34 @@
+// TensorView: one value beside its reference.
+
+import { TensorPanel } from "./tensor_panel.js";
+import { Shell, renderer } from "./shell.js";
+import { h } from "./dom.js";
+
+class TensorShell extends Shell {
+  /**
+   * @param {Model} model
+   * @param {HTMLElement} el
+   * @param {TensorData} data
+   */
+  constructor(model, el, data) {
+    super(model, el, "wb-tensors", 620);
+    this.panel = new TensorPanel(this);
+    this.root.append(
+      h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Tensor" },
+        h("strong", { class: "wb-title" }, data.title), h("span", { class: "wb-soft" }, data.form), h("span", { class: "wb-spring" }), this.themeButton()),
+      this.panel.el, this.status);
+  }
+
+  retheme() {
+    super.retheme();
+    this.panel?.draw();
+  }
+}
+
+const render = renderer(async (model, el, data) => {
+  const shell = new TensorShell(model, el, data);
+  await shell.panel.load(data);
+  return shell;
+});
+
+export { render };
