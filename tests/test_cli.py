@@ -215,6 +215,60 @@ def test_bisect_says_where_it_goes_wrong_by_text_and_exit_code(model, capsys):
     assert call("bisect", "nowhere.onnx") == 2
 
 
+def test_minimise_says_what_is_left_and_overwrites_if_told(model, tmp_path, capsys):
+    folder, x = tmp_path / "least", tmp_path / "x.npz"
+    np.savez(x, x=np.full((2, 3), 1e5, np.float32))  # infinite in half
+    options = ("--target", "cpu", "--precision", "fp16", "--output", str(folder))
+    first, script = printed(capsys, "minimise", model, str(x), *options).splitlines()
+    assert first.startswith("fails on cpu with 1 instruction ")
+    assert script == str(folder / "reproduce.py")
+    assert sorted(p.name for p in folder.iterdir()) == ["inputs.npz", "model.onnx", "reproduce.py"]
+    more = ("--overwrite", "--json", "--most", "1")
+    found = json.loads(printed(capsys, "minimise", model, str(x), *options, *more))
+    assert (found["script"], found["trials"]) == (script, 1)
+    assert found["instructions"]["before"] == found["instructions"]["after"]
+
+
+def test_minimise_writes_what_it_has_when_interrupted(model, tmp_path, monkeypatch, capsys):
+    def interrupted(*_: object, **__: object) -> None:
+        stop = KeyboardInterrupt()
+        stop.result = found  # pyright: ignore[reportAttributeAccessIssue]
+        raise stop
+
+    program = workbench.parse_onnx(model)
+    found = workbench.minimise(program, failing=lambda p, _: len(p.outputs) > 0, target="cpu")
+    monkeypatch.setattr(workbench, "minimise", interrupted)
+    command = ("minimise", model, "-o", str(tmp_path / "a"))
+    assert call(*command) == 130
+    assert found.summary in capsys.readouterr().out
+    assert (tmp_path / "a" / "reproduce.py").exists()
+    found = None
+    assert call(*command) == 130
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "compare", "bisect", "inspect", "minimise"])
+def test_what_is_kept_is_not_converted(command, model, tmp_path, capsys):
+    x = tmp_path / "x.npz"
+    np.savez(x, x=np.full((2, 3), 1e5, np.float32))  # infinite in half
+    inputs = [] if command == "compile" else [str(x)]
+    half = [command, model, *inputs, "--target", "cpu", "--precision", "fp16"]
+    half += ["--output", str(tmp_path / "least")] if command == "minimise" else []
+    kept = [*half, "--keep", "first/MatMul", "--keep", "first/Add", "--keep", "op:relu"]
+    codes, texts = [], []
+    for arguments in (half, kept):
+        codes.append(call(*arguments, "--json"))
+        texts.append(capsys.readouterr().out)
+    wanted = {"compare": [1, 0], "bisect": [1, 0], "minimise": [0, 2]}  # nothing fails then
+    assert codes == wanted.get(command, [0, 0])
+    assert texts[0] != texts[1]
+    bad = 2 if command in wanted else 1
+    assert call(*half, "--keep", "first/MatMull") == bad
+    assert "'first/MatMul'" in capsys.readouterr().err
+    assert call(command, model, *inputs, "--target", "cpu", "--keep", "first/Add") == bad
+    assert "without a precision" in capsys.readouterr().err
+
+
 def test_compare_says_what_is_wrong_by_text_and_exit_code(model, tmp_path, capsys):
     text = printed(capsys, "compare", model, "--target", "cpu")
     assert text.splitlines()[0] == (

@@ -16,7 +16,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize(
-    "page", ["compare.md", "extending.md", "migraphx.md", "numbers.md", "precision.md"]
+    "page", ["compare.md", "extending.md", "migraphx.md", "numbers.md", "onnx.md", "precision.md"]
 )
 def test_the_code_of_a_page_runs(page: str):
     blocks = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import typer
 
-from workbench.cli_models import diff, export, minimise, report
+from workbench.cli_faults import bisect, minimise
+from workbench.cli_models import diff, export, report
 from workbench.cli_options import (
     Disable,
     Inputs,
@@ -21,7 +22,6 @@ from workbench.cli_options import (
     Seed,
     Target,
     names_of,
-    passes_of,
 )
 from workbench.cli_output import plain, print_json, print_table, rows_of, write, write_arrays
 from workbench.cli_values import compare, inspect
@@ -183,6 +183,7 @@ def run(
     precision: Annotated[
         str | None, typer.Option(help="fp16, bf16, or float64 for every float in double precision.")
     ] = None,
+    keep: Keep = None,
     repetitions: Annotated[
         int, typer.Option(min=1, help="Runs to time, after one to warm up.")
     ] = 3,
@@ -192,7 +193,7 @@ def run(
 ) -> None:
     """Runs a model and prints its outputs and how long each part took."""
     double = precision == "float64"
-    build = _build(model, target, None, None if double else precision)
+    build = _build(model, target, None, None if double else precision, keep=keep or ())
     result = build.run(
         _inputs(inputs, build.program),
         profile=True,
@@ -215,48 +216,7 @@ def run(
     print_table(result.timings())
 
 
-@app.command()
-def bisect(
-    model: Model,
-    inputs: Inputs = None,
-    target: Target = "auto",
-    tolerance: Annotated[
-        float | None, typer.Option(help="The largest relative RMS of a right value.")
-    ] = None,
-    passes: Passes = None,
-    disable: Disable = None,
-    precision: Precision = None,
-    seed: Seed = 0,
-    json: Json = False,
-) -> None:
-    """Finds where compiling goes wrong: pass, rewrite, node. Exit code 0: nowhere; 1: found; 2: bad input."""
-    import workbench as wb
-    from workbench.compiler.errors import WorkbenchError
-
-    try:
-        program = _program(model)
-        found = wb.bisect(
-            program,
-            _inputs(inputs, program),
-            target=target,
-            tolerance=tolerance,
-            passes=passes_of(passes),
-            disable=names_of(disable),
-            precision=precision,
-            seed=seed,
-            progress=False if json else None,
-        )
-    except (WorkbenchError, OSError) as error:
-        typer.echo(f"workbench: {error}", err=True)
-        raise typer.Exit(2) from error
-    if json:
-        print_json(found.to_json() | {"checks": rows_of(found.table())})
-    else:
-        print_table(found.table())
-        typer.echo(found.summary)
-    raise typer.Exit(1 if found.found else 0)
-
-
+app.command()(bisect)
 app.command()(compare)
 app.command()(inspect)
 app.command()(report)

@@ -1,4 +1,4 @@
-"""The subcommands about whole models: `report`, `diff`, `minimise` and `export`."""
+"""The subcommands about whole models: `report`, `diff` and `export`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,15 +8,12 @@ import typer
 from workbench.cli_options import (
     AnyModel,
     Disable,
-    Inputs,
     Json,
     Keep,
-    Passes,
     Precision,
     Seed,
     Target,
     names_of,
-    passes_of,
 )
 from workbench.cli_output import print_json, print_table, rows_of
 
@@ -74,64 +71,6 @@ def diff(
         print_table(found.table().drop(columns=["program", "id"]), widest=60)
         typer.echo(found.summary)
     raise typer.Exit(0 if found.table().empty else 1)
-
-
-def minimise(
-    model: AnyModel,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="The folder for the model, its inputs and a script."),
-    ] = Path("minimised"),
-    inputs: Inputs = None,
-    target: Target = "auto",
-    tolerance: Annotated[
-        float | None, typer.Option(help="The largest relative RMS of a right result.")
-    ] = None,
-    passes: Passes = None,
-    disable: Disable = None,
-    precision: Precision = None,
-    most: Annotated[int, typer.Option(min=1, help="The largest number of trials.")] = 200,
-    seed: Seed = 0,
-    json: Json = False,
-) -> None:
-    """Writes the smallest part of a failing model that still fails. Exit code 0: found; 2: it does not fail.
-
-    An interrupt writes the smallest part until then, and ends with 130.
-    """
-    import workbench as wb
-    from workbench.compiler.builds.models import read_model
-    from workbench.compiler.errors import WorkbenchError
-    from workbench.compiler.files.npz import read_npz
-
-    ended = 0
-    try:
-        program = read_model(model)
-        try:
-            found = wb.minimise(
-                program,
-                None if inputs is None else read_npz(inputs, program.parameters),
-                target=target,
-                tolerance=tolerance,
-                passes=passes_of(passes),
-                disable=names_of(disable),
-                precision=precision,
-                seed=seed,
-                most=most,
-                progress=False if json else None,
-            )
-        except KeyboardInterrupt as stopped:
-            if (found := getattr(stopped, "result", None)) is None:
-                raise
-            ended = 130
-        script = found.save(output)
-    except (WorkbenchError, OSError) as error:
-        typer.echo(f"workbench: {error}", err=True)
-        raise typer.Exit(2) from error
-    if json:
-        print_json({"summary": found.summary, "script": str(script), "sources": found.sources})
-    else:
-        typer.echo(f"{found.summary}\n{script}")
-    raise typer.Exit(ended)
 
 
 def export(

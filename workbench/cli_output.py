@@ -1,6 +1,8 @@
 """Output of the subcommands of `workbench`: tables for people, JSON for programs, files."""
 
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -67,3 +69,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
         return None  # JSON has neither NaN nor infinity
     return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+@contextmanager
+def bad_input_is_2() -> Generator[None]:
+    """Ends with exit code 2 on an error that a user can cause, because 1 says that something is wrong."""
+    from workbench.compiler.errors import WorkbenchError
+
+    try:
+        yield
+    except (WorkbenchError, OSError) as error:
+        typer.echo(f"workbench: {error}", err=True)
+        raise typer.Exit(2) from error

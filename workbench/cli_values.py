@@ -1,8 +1,7 @@
 """The subcommands about the values of a run: `compare` and `inspect`."""
 
 from collections import Counter
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +21,14 @@ from workbench.cli_options import (
     names_of,
     passes_of,
 )
-from workbench.cli_output import print_json, print_table, rows_of, write, write_arrays
+from workbench.cli_output import (
+    bad_input_is_2,
+    print_json,
+    print_table,
+    rows_of,
+    write,
+    write_arrays,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -99,7 +105,7 @@ def compare(
     """
     import workbench as wb
 
-    with _bad_input_is_2():
+    with bad_input_is_2():
         program = _opened(model)
         second, inputs = _told_apart(program, reference, inputs)
         build = _compiled(program, target, precision, passes, disable, keep)
@@ -174,18 +180,6 @@ def inspect(
     if statistics or per_channel is not None or out is None:
         options |= {"statistics": True, "per_channel": per_channel}
         _print_statistics(build.values(given, wanted, **options), json)
-
-
-@contextmanager
-def _bad_input_is_2() -> Generator[None]:
-    """Ends with exit code 2 on an error that a user can cause, because 1 says that something is wrong."""
-    from workbench.compiler.errors import WorkbenchError
-
-    try:
-        yield
-    except (WorkbenchError, OSError) as error:
-        typer.echo(f"workbench: {error}", err=True)
-        raise typer.Exit(2) from error
 
 
 def _opened(model: Path) -> "Program":

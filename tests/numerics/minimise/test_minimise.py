@@ -412,6 +412,29 @@ def test_any_type_and_rank_is_saved(value: np.ndarray, tmp_path: Path):
     assert str(read) == str(program)
 
 
+def test_what_is_kept_stays_kept_in_smaller_programs(tmp_path: Path):
+    program = Program()
+    x = program.main.add_parameter("x", Shape("float", (4,)))
+    for source, name in (("a", "neg"), ("b", "exp"), ("c", "sqrt"), ("d", "neg")):
+        with program.source(source):
+            x = program.main.add(name, x)
+    program.main.add_return(x)
+    given = {"x": np.full(4, -15, np.float32)}
+    options = {"target": "cpu", "precision": "fp16"}
+    assert minimise(program, given, **options).sources == ("b",)
+    with pytest.raises(InputError, match="does not fail"):
+        minimise(program, given, **options, keep=["b", "c"])
+    found = minimise(program, given, **options, keep="b")
+    assert "c" in found.sources  # its operand, which is in range of float only, is converted
+    with pytest.raises(OperationError, match="without a precision"):
+        minimise(program, given, target="cpu", keep="b")
+    script = found.save(tmp_path / "kept")
+    left = "b" in found.sources
+    assert ("keep=" in script.read_text()) == left
+    assert (tmp_path / "kept" / "program.gwb").exists() == left
+    assert _run(script) == 1
+
+
 @pytest.mark.parametrize(("name", "files"), [
     ("im2col", ["inputs.npz", "program.gwb", "reproduce.py"]),
     ("rsqrt", ["inputs.npz", "model.onnx", "program.gwb", "reproduce.py"]),

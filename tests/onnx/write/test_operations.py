@@ -1,5 +1,8 @@
 """The contract of writing operations: each is read back with the same values, or refused by reason."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -132,3 +135,8 @@ def test_modules_become_functions_and_graphs(case: str):
             to_onnx(program)
     else:
         expect_read_back(program, inputs)
+
+
+def test_the_page_lists_what_is_refused_with_its_reason():
+    page = (Path(__file__).parents[3] / "docs" / "onnx.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `(.+?)` \| (.*) \|$", page, re.MULTILINE)) == refused()

@@ -13,6 +13,7 @@ from workbench.compiler.builds.targets import target_named
 from workbench.compiler.errors import DeviceError, EvaluationError, InputError, WorkbenchError
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.selectors import Selectors, select
 from workbench.compiler.laws.claims import Claim, claims, unchanged
 from workbench.compiler.passes.base import Pass
 from workbench.compiler.progress import progress_bar
@@ -38,6 +39,7 @@ def bisect(
     passes: Pass | str | Sequence[Pass | str | tuple[str, dict[str, Any]]] | None = None,
     disable: str | Iterable[str] = (),
     precision: str | None = None,
+    keep: Selectors = (),
     device: str | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -62,6 +64,7 @@ def bisect(
         passes: As for ``compile``.
         disable: As for ``compile``.
         precision: As for ``compile``.
+        keep: As for ``compile``.
         device: As for ``compile``.
         seed: Seed of the generated inputs.
         progress: Show a progress bar; by default if it takes longer than a second.
@@ -81,9 +84,16 @@ def bisect(
     given = completed_inputs(program, inputs, seed)
     expect_tolerance(metric, tolerance)
     chosen = target_named(target)
+    select(program, keep)  # a selector that chooses nothing is the caller's mistake, not a pass's
     try:
         build = compile(
-            program, target, passes=passes, disable=disable, precision=precision, device=device
+            program,
+            target,
+            passes=passes,
+            disable=disable,
+            precision=precision,
+            keep=keep,
+            device=device,
         ).specialised(given)
     except WorkbenchError as error:
         if not (error.recording and error.recording.steps):

@@ -18,6 +18,7 @@ from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.selectors import Selectable
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.passes.base import Pass
 from workbench.compiler.report.result import kernel_sources
@@ -43,12 +44,19 @@ class Options:
     disable: str | Iterable[str] = ()
     precision: str | None = None
     device: str | None = None
+    keep: tuple[int, ...] = ()
+    """The instructions of the whole program that ``precision`` leaves as they are."""
+
+    def kept(self, program: Program) -> list[int]:
+        """Those of the instructions to keep that are left in a smaller program."""
+        left = Selectable(program).by_id if self.keep else {}
+        return [id for id in self.keep if id in left]
 
     def build(self, program: Program, record: bool = False) -> Build:
         """Compile a program with them."""
         return compile(
             program, self.target, passes=self.passes, disable=self.disable, record=record,
-            precision=self.precision, device=self.device,
+            precision=self.precision, keep=self.kept(program), device=self.device,
         )  # fmt: skip
 
 

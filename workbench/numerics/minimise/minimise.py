@@ -19,6 +19,7 @@ from workbench.compiler.files.archive import from_bytes, to_bytes
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.selectors import Selectors, select, selectors_of
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.inputs import check_inputs, repeated
 from workbench.numerics.metrics.limits import expect_tolerance
@@ -52,6 +53,7 @@ def minimise(
     passes: Passes = None,
     disable: str | Iterable[str] = (),
     precision: str | None = None,
+    keep: Selectors = (),
     device: str | None = None,
     seed: int = 0,
     most: int = 200,
@@ -79,6 +81,7 @@ def minimise(
         passes: As for ``compile``.
         disable: As for ``compile``.
         precision: As for ``compile``.
+        keep: As for ``compile``; what is chosen in the whole program is kept in smaller ones.
         device: As for ``compile``.
         seed: Seed of the generated inputs.
         most: The largest number of trials.
@@ -104,7 +107,10 @@ def minimise(
     expect_tolerance(Metric.RELATIVE_RMS, tolerance)
     given = check_inputs(program, completed_inputs(program, inputs, seed))
     disabled = disable if isinstance(disable, str) else tuple(disable)
-    options = Options(target_named(target).name, passes, disabled, precision, device)
+    if selectors_of(keep) and precision is None:
+        raise OperationError(f"keep={keep!r} without a precision; expected one, such as 'fp16'")
+    kept = tuple(sorted(select(program, keep)))
+    options = Options(target_named(target).name, passes, disabled, precision, device, kept)
     check = Differs(options, tolerance) if failing is None else Holds(failing)
     search = _Search(Case(program, given), check, options, most, executor)
     with progress_bar(range(most), progress, "minimise") as bar, partial_result(search.result):

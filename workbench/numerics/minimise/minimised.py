@@ -125,7 +125,7 @@ class Minimised:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
             part = Path(name)
-            reason = _write_program(self.program, part)
+            reason = _write_program(self.program, part, self.options)
             with (part / _INPUTS).open("wb") as opened:
                 _write_inputs(opened, self.smallest.inputs)
             (part / _SCRIPT).write_text(_script(self, reason), encoding="utf-8")
@@ -150,7 +150,7 @@ def _expect_free(folder: Path, overwrite: bool) -> None:
         )
 
 
-def _write_program(program: Program, folder: Path) -> str:
+def _write_program(program: Program, folder: Path, options: Options) -> str:
     """Write the program as ONNX, or in its own form; gives the reason for the latter, if it is needed."""
     try:
         to_onnx(program, folder / _MODEL)
@@ -161,9 +161,11 @@ def _write_program(program: Program, folder: Path) -> str:
         same = str(parse_onnx(folder / _MODEL)) == str(program)
     except ModelError:
         same = False
-    if same:
+    if same and not options.kept(program):
         return ""
     save(program, folder / _PROGRAM)
+    if same:
+        return f"ids choose what keeps its type, and instructions of {_MODEL} have others"
     return f"{_MODEL} has the same meaning, but other instructions when it is read"
 
 
@@ -213,7 +215,7 @@ raise SystemExit(not all(d.within for d in distances))
 
 def _script(found: Minimised, reason: str) -> str:
     """The text of ``reproduce.py``; a reason says why the program is not read from ONNX."""
-    arguments, note = _arguments(found.options)
+    arguments, note = _arguments(found.options, found.program)
     program = f'wb.load(here / "{_PROGRAM}")' if reason else f'wb.parse_onnx(here / "{_MODEL}")'
     note += f"\n# The program is in the workbench's own form: {reason}." if reason else ""
     limits = found.limits or Limits(Metric.RELATIVE_RMS, program_tolerance(found.program))
@@ -223,13 +225,14 @@ def _script(found: Minimised, reason: str) -> str:
     )  # fmt: skip
 
 
-def _arguments(options: Options) -> tuple[str, str]:
+def _arguments(options: Options, program: Program) -> tuple[str, str]:
     """The arguments of ``compile`` as source text, and a comment on passes that are objects."""
     given = {
         "target": options.target,
         "passes": options.passes,
         "disable": options.disable if isinstance(options.disable, str) else [*options.disable],
         "precision": options.precision,
+        "keep": options.kept(program),
         "device": options.device,
     }
     note = ""

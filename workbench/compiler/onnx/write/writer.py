@@ -26,7 +26,8 @@ def model_of(program: Program) -> onnx.ModelProto:
     names = output_names(program)
     shared = Shared(program, Names([*program.parameters, *names]))
     shared.preferred = _preferred(program, names)
-    shared.last = {s: i.id for m in program.reachable_modules() for i in m for s in i.sources[-1:]}
+    computed = (i for m in program.reachable_modules() for i in m if not i.name.startswith("@"))
+    shared.last = {s: i.id for i in computed for s in i.sources[-1:]}
     block = Block(shared)
     for name, parameter in program.main.parameters.items():
         block.bind(parameter, name)
