@@ -37,8 +37,8 @@ interface SceneData {
 }
 interface GraphData extends SceneData { steps: number[][]; open: string[] }
 /** Sentences, and numbers by name, of an instruction of a report. */
-interface Facts { said: string[]; rows: [string, string][] }
-interface ReportData extends GraphData { facts: Record<number, Facts>; live: boolean; stored?: boolean }
+interface Numbers { said: string[]; rows: [string, string][] }
+interface ReportData extends GraphData { facts: Record<number, Numbers>; live: boolean; stored?: boolean }
 interface ExplorerData extends SceneData { steps: Step[]; target: string; sides?: string[]; open: string[]; details?: Detail[] }
 
 interface Chip { label: string; id: number; port: boolean }
