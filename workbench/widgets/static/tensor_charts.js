@@ -28,6 +28,9 @@ function drawChart({ canvas, chart }, theme) {
   for (const [y, text] of chart.y) ctx.fillText(text, LEFT - 5, TOP + high * (1 - y / 100) + 3);
   ctx.strokeStyle = theme.line;
   ctx.strokeRect(LEFT - 0.5, TOP - 0.5, wide + 1, high + 1);
+  ctx.beginPath();
+  ctx.rect(LEFT, TOP, wide, high);
+  ctx.clip();
   const matrix = new DOMMatrix([wide / 100, 0, 0, high / 100, LEFT, TOP]), colors = /** @type {Record<string, any>} */ (theme);
   for (const [fill, stroke, dashed, d] of chart.parts) {
     const path = new Path2D();
