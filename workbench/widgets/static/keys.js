@@ -19,6 +19,8 @@ const KERNEL_KEYS = [
   ["Enter, Shift+Enter", "in the search: next and previous line"], ["Esc", "clear the search or the filter"], ["?", "these keys"],
 ];
 /** @type {Row[]} */
+const TENSOR_KEYS = [["↑ ↓ ← →", "go from element to element of the slice"], ["?", "these keys"]];
+/** @type {Row[]} */
 const QUERY_WORDS = [
   ["relu block1", "both words, anywhere"], ["relu or tanh, -mul, (…)", "either, without, grouped"], ['"two words"', "exactly this text"], ["/conv_\\d+/i", "a regular expression"],
   ["op:dot  op:conv*", "the operation; * is any text"], ["name: source: node: scope:", "printed name, nodes of the model, path of the scope"], ["dtype:half  shape:1x*x56x56", "type and sizes; * is any size, ... any number of sizes"],
@@ -40,4 +42,4 @@ function keysDialog(sections) {
   return { dialog, open: () => dialog.open || dialog.showModal(), button: button("?", "Keys (?)", () => dialog.showModal()) };
 }
 
-export { GRAPH_KEYS, KERNEL_KEYS, PASS_KEYS, QUERY_WORDS, keysDialog };
+export { GRAPH_KEYS, KERNEL_KEYS, PASS_KEYS, QUERY_WORDS, keysDialog, TENSOR_KEYS };

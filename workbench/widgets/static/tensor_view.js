@@ -2,7 +2,8 @@
 
 import { TensorPanel } from "./tensor_panel.js";
 import { Shell, renderer } from "./shell.js";
-import { h } from "./dom.js";
+import { TENSOR_KEYS, keysDialog } from "./keys.js";
+import { h, isPlainKey } from "./dom.js";
 
 class TensorShell extends Shell {
   /**
@@ -13,10 +14,16 @@ class TensorShell extends Shell {
   constructor(model, el, data) {
     super(model, el, "wb-tensors", 620);
     this.panel = new TensorPanel(this);
+    const keys = keysDialog({ Tensor: TENSOR_KEYS });
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Tensor" },
-        h("strong", { class: "wb-title" }, data.title), h("span", { class: "wb-soft" }, data.form), h("span", { class: "wb-spring" }), this.themeButton()),
-      this.panel.el, this.status);
+        h("strong", { class: "wb-title" }, data.title), h("span", { class: "wb-soft" }, data.form), h("span", { class: "wb-spring" }), this.themeButton(), keys.button),
+      this.panel.el, this.status, keys.dialog);
+    this.root.addEventListener("keydown", (e) => {
+      if (e.key !== "?" || !isPlainKey(e)) return;
+      keys.open();
+      e.preventDefault();
+    });
   }
 
   retheme() {
