@@ -218,3 +218,15 @@ def test_edges(text: str, found: dict[str, int]):
 
 def test_an_empty_program_has_nothing():
     assert not wb.lint(wb.parse('module: "main"\n'))
+
+
+def test_a_pad_that_a_pass_made_names_the_pass():
+    text = IMAGE + "c = convolution[padding={0, 0, 1, 1}](x,w)\nr = @return(c)\n"
+    build = wb.compile(
+        wb.parse('module: "main"\n' + text),
+        target="cpu",
+        passes=["eliminate_pad", ("insert_pad", {"ops": ("convolution",)})],
+    )
+    (finding,) = build.lint(only="foldable-padding")
+    assert finding.reason.startswith("insert_pad made it in step 1: ")
+    assert "same padding on both sides" in finding.remedy

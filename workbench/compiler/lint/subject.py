@@ -155,6 +155,16 @@ class Subject:
             return "the program was not compiled"
         return "" if self.recorded is None else not_run(self.recorded, name, rule)
 
+    def made_by(self, instruction: Instruction) -> str:
+        """The pass and the law by which an instruction was made; empty if the source had it."""
+        if self.recorded is None:
+            return ""
+        for step in self.recorded.recording.steps:
+            for edit in step.edits:
+                if instruction.id in edit.added:
+                    return f"{step.name.partition('(')[0]} made it in step {step.index}: {edit.law}"
+        return ""
+
     def why_left(self, instruction: Instruction, name: str, otherwise: str) -> str:
         """The reason why a pass left an instruction: a near miss, or it did not run; or another reason."""
         return self.declined_at(instruction) or self.not_run(name) or otherwise

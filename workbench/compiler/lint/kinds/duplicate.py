@@ -30,8 +30,9 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
                 continue
             name = EliminateCommonSubexpression.name
             remedy = subject.mend(name, f"use {first.name} #{first.id} for both in the model")
-            left = f"{first.name} #{first.id} computes the same; it was made after {name} had run"
-            reason = subject.not_run(name) or left
+            left = f"{first.name} #{first.id} computes the same, since {name} ran"
+            made = subject.made_by(one)
+            reason = subject.not_run(name) or (f"{left}; {made}" if made else left)
             yield subject.finding("duplicate", one, remedy, reason, others=[first])
 
 

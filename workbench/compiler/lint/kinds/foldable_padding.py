@@ -20,10 +20,12 @@ def foldable_padding(subject: Subject) -> Iterator[Finding]:
         user = one.only_user
         if not isinstance(one.op, Pad) or user is None or not user.op.sliding:
             continue
-        reason = subject.declined_at(user) or subject.not_run(EliminatePad.name)
-        remedy = subject.mend(
-            EliminatePad.name,
-            "pad with zeros, the spatial axes only, in the model, and take them away from no side",
+        made = subject.made_by(one)
+        otherwise = (
+            "give the window the same padding on both sides in the model, or leave out that pass"
+            if made
+            else "pad with zeros in the model, along the spatial axes only"
         )
-        left = "a pass made this pad after eliminate_pad had run"
-        yield subject.finding("foldable-padding", one, remedy, reason or left, others=[user])
+        reason = made or subject.why_left(user, EliminatePad.name, "no rule matched it")
+        remedy = otherwise if made else subject.mend(EliminatePad.name, otherwise)
+        yield subject.finding("foldable-padding", one, remedy, reason, others=[user])

@@ -22,7 +22,7 @@ from workbench.compiler.passes.fuse.attention.recognition import (
 _REMEDY = {
     "near miss": "remove what the reason names from the model, or compute it from a value outside",
     "obstacle": "change what the reason names in the model, so that only elementwise work lies between",
-    "not run": "run the pass that the reason names: target='gpu', or passes='gpu'",
+    "not run": "run the pass that the reason names: take it out of disable=, or compile with passes='gpu'",
 }
 _FIX_LENGTHS = "fix the lengths, by parse_onnx(path, default_dim_value=1) or map_input_dims="
 
