@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from workbench.compiler.ir.program import Program as Program
     from workbench.compiler.ir.shape import Shape as Shape
     from workbench.compiler.laws.check import check_rule as check_rule
+    from workbench.compiler.lint.lint import lint as lint
     from workbench.compiler.onnx import parse_onnx as parse_onnx
     from workbench.compiler.onnx.write import to_onnx as to_onnx
     from workbench.compiler.ops.custom import operation as operation
@@ -88,6 +89,7 @@ _HOME = {
     "devices": "gpu.devices.registry",
     "differences": "compiler.builds.differences",
     "inspect": "numerics.metrics.tensor_difference",
+    "lint": "compiler.lint.lint",
     "load": "compiler.files.archive",
     "minimise": "numerics.minimise.minimise",
     "open": "front",
@@ -124,6 +126,7 @@ provide(
         "report page": "workbench.widgets.workbench_view:report_page",
         "text": "workbench.compiler.text.printing:to_text",
         "workbench": "workbench.widgets.workbench_view:Workbench",
+        "lint": "workbench.compiler.lint.lint:lint",
         "values": "workbench.numerics.capture.values:show",
     }
 )

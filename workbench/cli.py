@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from workbench.cli_faults import bisect, minimise
-from workbench.cli_models import diff, export, report
+from workbench.cli_models import diff, export, lint, report
 from workbench.cli_options import (
     Disable,
     Inputs,
@@ -223,6 +223,7 @@ app.command()(report)
 app.command()(diff)
 app.command()(minimise)
 app.command()(export)
+app.command()(lint)
 
 
 @app.command(

@@ -1,4 +1,4 @@
-"""The subcommands about whole models: `report`, `diff` and `export`."""
+"""The subcommands about whole models: `report`, `diff`, `export` and `lint`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,14 +8,17 @@ import typer
 from workbench.cli_options import (
     AnyModel,
     Disable,
+    Inputs,
     Json,
     Keep,
+    Passes,
     Precision,
     Seed,
     Target,
     names_of,
+    passes_of,
 )
-from workbench.cli_output import print_json, print_table, rows_of
+from workbench.cli_output import bad_input_is_2, print_json, print_table, rows_of
 
 
 def report(
@@ -100,3 +103,46 @@ def export(
         program = build.program
     made = wb.to_onnx(program, output)
     typer.echo(f"{output}: {len(made.graph.node):,} nodes, {len(made.functions):,} functions")
+
+
+def lint(
+    model: AnyModel,
+    inputs: Inputs = None,
+    target: Target = "auto",
+    passes: Passes = None,
+    disable: Disable = None,
+    precision: Precision = None,
+    keep: Keep = None,
+    only: Annotated[
+        str | None, typer.Option(help="Kinds of findings to look for; commas between.")
+    ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Run the model, for measured milliseconds.")
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Finds needless work, its cost and the remedy. Exit code 0: nothing; 1: something; 2: bad input."""
+    import workbench as wb
+    from workbench.compiler.builds.models import read_model
+
+    with bad_input_is_2():
+        program = read_model(model)
+        build = wb.compile(
+            program,
+            target,
+            passes=passes_of(passes),
+            disable=names_of(disable),
+            precision=precision,
+            keep=keep or (),
+        )
+        result = None
+        if profile:
+            given = {} if inputs is None else wb.read_inputs(program, inputs)
+            result = build.run(given, profile=True, seed=seed, progress=False if json else None)
+        found = build.lint(result, only=names_of(only))
+    if json:
+        print_json(found.to_json())
+    else:
+        typer.echo(str(found))
+    raise typer.Exit(1 if found else 0)

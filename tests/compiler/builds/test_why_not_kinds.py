@@ -47,6 +47,8 @@ PROGRAMS = {
     "product returned": DOT + "r = @return(a,d)\n",
     "softmax": XY + "a = exp(x)\nb = softmax[axis=1](a)\nr = @return(b)\n",
     "norm": NORM + "r = @return(o)\n",
+    "lengths open": "x = @param:x -> dynamic, float_type, {[1..4096], 6}\n"
+    "m = reduce_mean[axes={1}](x)\nn = multibroadcast(m,x)\nd = sub(x,n)\nr = @return(d)\n",
     "norm, mean used": NORM + "z = reduce_max[axes={0}](m)\nr = @return(o,z)\n",
     "gathers": XY + "i = @param:i -> int64_type, {2}, {1}\nj = @param:j -> int64_type, {2}, {1}\n"
     "a = gather[axis=0](x,i)\nb = gather[axis=1](a,j)\nc = relu(b)\nr = @return(c)\n",
@@ -79,6 +81,7 @@ softmax | exp | softmax | -fuse_reduce | obstacle | reduce_max @3; and the pipel
 norm | reduce_mean | mul 1 | gpu | fused | one kernel: fused_reduce @
 norm | reduce_mean | sub | -fuse_reduce | not run | the pipeline did not run fuse_reduce
 norm | reduce_mean 1 | mul 1 | -fuse_pointwise | not run | the pipeline did not run fuse_pointwise
+lengths open | reduce_mean | sub | gpu | near miss | has dynamic dimensions
 norm, mean used | reduce_mean | sub | gpu | near miss | find_reduce_reduce of fuse_reduce
 gathers | gather | gather 1 | gpu | obstacle | stands alone
 gathers | gather 1 | relu | gpu | obstacle | gather @

@@ -117,6 +117,21 @@ class Build:
 
         return why_not(self, a, b).text
 
+    def lint(self, result: Result | None = None, *, only: Iterable[str] = ()) -> Any:
+        """Find what the compiled program does needlessly, or at a risk to its numbers.
+
+        Args:
+            result: The result of a profiled run of this build, for measured milliseconds.
+            only: Names of the kinds to look for, such as ``layout-copy``; by default all (docs/lint.md).
+
+        Returns:
+            A row for each finding: where it is, what it costs, what to do, and why the compiler left it.
+
+        Raises:
+            OperationError: The result is of another program, or there is no such kind.
+        """
+        return showing.view("lint")(self, result, only=only)
+
     def memory(self) -> MemoryPlan:
         """The memory of the compiled program: the lifetime of each buffer and its offset in an arena."""
         from workbench.compiler.report.memory_plan import plan  # noqa: PLC0415

@@ -169,9 +169,12 @@ def _between(build: Build, producer: Instruction, user: Instruction) -> Reason:
             return Reason("obstacle", f"{reason}; {miss}" if miss else reason)
     name, obstacle = _fused_by(producer, user)
     both = listed((producer, user))
-    for wrapper in _wrapped_by(producer, user):
-        if reason := not_run(build, wrapper):
-            return Reason("not run", f"{reason}, which fuses kernels such as {both}")
+    for one in (producer, user):
+        for wrapper in _wrapped_by(one):
+            if reason := not_run(build, wrapper):
+                return Reason("not run", f"{reason}, which fuses kernels such as {both}")
+            if miss := declined_at(build, one):
+                return Reason("near miss", miss)
     reason = not_run(build, name) if name else ""
     if obstacle:
         also = f"; and {reason}" if reason else _also_missing(build, ids_in(obstacle))

@@ -50,7 +50,7 @@ class _State:
         rows = {id: old for id in edit.rows if (old := self.rows.get(id)) is not None}
         touched = {r.module for r in (*rows.values(), *edit.rows.values()) if r is not None}
         modules = {k: self.modules[k] for k in edit.modules if k in self.modules}
-        members = {key: {*self.members.get(key, ())} for key in touched}
+        members = {key: {*self.members.get(key, ())} for key in touched if self.is_body(key)}
         before = _State(
             ChainMap(rows, self.rows),
             ChainMap(modules, self.modules),

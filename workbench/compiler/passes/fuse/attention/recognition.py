@@ -121,6 +121,8 @@ def attention_ending_in(root: Instruction) -> tuple[Members, Instruction] | None
 def attention_obstacle(root: Instruction, softmax: Instruction) -> str:
     """The operation between a softmax and the product after it that attention cannot contain."""
     inside = in_order(between(softmax, root))
+    if dynamic := next((i for i in (root, *inside) if i.shape.dims is not None), None):
+        return f"{dynamic.name} #{dynamic.id} has dynamic dimensions; a body has static ones"
     strange = next((i for i in inside if i not in (softmax, root) and not i.op.pointwise), None)
     if strange is None:
         return ""

@@ -1,0 +1,32 @@
+"""Steps that the host computes for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.compiler.lint.finding import Cost, Finding, kind
+from workbench.compiler.lint.subject import Subject
+from workbench.compiler.record.lowered import BRANCH, HOST
+
+
+@kind("host-step")
+def host_steps(subject: Subject) -> Iterator[Finding]:
+    """The device waits for the host, which computes what no kernel computes, or reads a condition.
+
+    Inputs are copied to the host and results back, and the stream is empty meanwhile. The reason is that of
+    the operation; `workbench devices --on-host` lists all of them.
+    """
+    for one in subject.open:
+        row = subject.lowered.get(one.id)
+        if row is None or row.kind not in (HOST, BRANCH):
+            continue
+        copied = sum(i.shape.bytes for i in one.inputs if not i.shape.is_dynamic)
+        made = 0 if one.shape.is_dynamic else one.shape.bytes
+        remedy = (
+            f"replace {one.name} in the model by operations that have kernels, or move it to the model's "
+            "beginning or end, so that the device is not interrupted"
+        )
+        if row.kind == BRANCH:
+            remedy = "compute both branches and choose with Where, or decide before the run"
+        cost = Cost(copied + made, subject.cost(one).flops, 0, subject.ms.get(one.id))
+        yield subject.finding("host-step", one, remedy, row.became, cost=cost)
