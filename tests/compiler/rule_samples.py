@@ -38,6 +38,30 @@ def samples() -> tuple[Sample, ...]:
     return tuple(s for path in sorted(FOLDER.glob("*.txt")) for s in _read(path))
 
 
+@cache
+def programs() -> tuple[Program, ...]:
+    """The program of every sample; work on a `fresh` one."""
+    return tuple(sample.program() for sample in samples())
+
+
+_given: dict[int, tuple[Program, int]] = {}
+"""The last copy of each sample's program that was given out, with its version then."""
+
+
+def fresh(number: int) -> Program:
+    """A copy of a sample's program: the last one, unless it was changed, for most passes change few."""
+    given = _given.get(number)
+    if given is None or given[0].version != given[1]:
+        copy = programs()[number].clone()
+        given = _given[number] = (copy, copy.version)
+    return given[0]
+
+
+def given() -> dict[int, Program]:
+    """The copies that were given out and have the version of then."""
+    return {number: copy for number, (copy, version) in _given.items() if copy.version == version}
+
+
 def _read(path: Path) -> list[Sample]:
     found = []
     cases = path.read_text(encoding="utf-8").split("# ")[1:]

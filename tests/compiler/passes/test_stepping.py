@@ -1,12 +1,10 @@
 """Passes edit by edit: run up to one, take back, make again, list what could be done."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 
 import workbench as wb
-from tests.compiler.rule_samples import samples
+from tests.compiler.rule_samples import fresh, programs, samples
 from tests.models.registry import MODELS
 from workbench.compiler.errors import GraphError, OperationError
 from workbench.compiler.ir.program import Program
@@ -199,17 +197,11 @@ def test_one_rule_of_a_compilation_is_switched_off(program: Program):
     assert "find_log_exp" not in rules[1]
 
 
-@cache
-def programs() -> list[Program]:
-    """The program of every rule's samples."""
-    return [sample.program() for sample in samples()]
-
-
 @pytest.mark.parametrize("name", all_passes())
 def test_what_would_change_is_what_does(name: str):
     pass_ = pass_named(name)
-    for program in programs():
-        made = edits(pass_.run(program.clone()))
+    for number, program in enumerate(programs()):
+        made = edits(pass_.run(fresh(number)))
         found = changes(pass_, program)
         assert bool(made) == bool(len(found)), f"{made} edits of {name}; listed\n{found}\n{program}"
 

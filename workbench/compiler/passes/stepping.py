@@ -107,7 +107,7 @@ def _changes(pass_: Pass, program: Program) -> list[tuple[Any, ...]]:
     named = names(program)
     if isinstance(pass_, RewritePass):
         found = _rule_changes(pass_.active, program)
-        if found:
+        if found or type(pass_).apply is RewritePass.apply:
             return [(pass_.name, i.id, instruction_text(i, named), *_named(r)) for i, r in found]
     work = program.clone()
     steps = run_recorded(pass_, work).steps
