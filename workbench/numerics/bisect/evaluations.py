@@ -96,7 +96,7 @@ class Evaluations:
         return known[1]
 
     def told(self, op: Operation) -> int:
-        """A number for an operation: programs of one recording share operations, so it is found by identity."""
+        """A number for an operation, found by identity: programs of one recording share their operations."""
         known = self._told.get(id(op))
         if known is None:
             number = self._operations.setdefault(_told(op), len(self._operations))
