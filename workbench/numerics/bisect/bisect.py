@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.compiler.arrays.metrics import Metric
 from workbench.compiler.builds.build import Build, compile
+from workbench.compiler.builds.garbage import rarely_collected
 from workbench.compiler.builds.inputs import completed_inputs
 from workbench.compiler.builds.targets import target_named
 from workbench.compiler.errors import DeviceError, EvaluationError, InputError, WorkbenchError
@@ -100,7 +101,10 @@ def bisect(
             raise
         return _failed(error, chosen.name, limits_of(metric, tolerance, error.recording))
     limits = limits_of(metric, tolerance, build.recording)
-    with progress_bar(range(_most_checks(build.recording)), progress, "bisect") as bar:
+    with (
+        rarely_collected(),
+        progress_bar(range(_most_checks(build.recording)), progress, "bisect") as bar,
+    ):
         return _Search(build, given, limits, iter(bar)).found()
 
 

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -23,7 +24,7 @@ from workbench.compiler.ir.sym.bindings import bindings, bound
 from workbench.compiler.ops.buffers import Written
 from workbench.compiler.run.inputs import check_inputs
 from workbench.compiler.run.planned import PlannedInterpreter
-from workbench.compiler.run.steps import uses
+from workbench.compiler.run.steps import Plan, uses
 
 MOST_BYTES = 1 << 30
 """The memory for values that are kept for later runs, in bytes; the least recently used go first."""
@@ -59,6 +60,8 @@ class Evaluations:
         self._kept: OrderedDict[bytes, Value] = OrderedDict()
         self._bytes = 0
         self._literals: dict[int, tuple[Argument, bytes]] = {}
+        self._told: dict[int, tuple[Operation, int]] = {}
+        self._operations: dict[Hashable, int] = {}
 
     def of(self, program: Program) -> Evaluation:
         """The evaluation of a program.
@@ -92,6 +95,14 @@ class Evaluations:
             known = self._literals[id(argument)] = argument, digest_of(widened(argument.numpy()))
         return known[1]
 
+    def told(self, op: Operation) -> int:
+        """A number for an operation, found by identity: programs of one recording share their operations."""
+        known = self._told.get(id(op))
+        if known is None:
+            number = self._operations.setdefault(_told(op), len(self._operations))
+            known = self._told[id(op)] = op, number
+        return known[1]
+
     def digest(self, work: Hashable) -> bytes | None:
         """The digest of the result of some work; None if it was never done."""
         return self._done.get(work)
@@ -123,6 +134,13 @@ class Evaluations:
         while self._bytes > self.most_bytes and self._kept:
             _, dropped = self._kept.popitem(last=False)
             self._bytes -= _size(dropped)
+
+
+class _Once(PlannedInterpreter):
+    """Evaluates single instructions, whose modules run once: a plan for many runs would not pay."""
+
+    def _plan(self, module: Module, whole: bool = True) -> Plan:
+        return super()._plan(module, whole=True)
 
 
 class _DroppedError(Exception):
@@ -194,7 +212,7 @@ class Evaluation:
         Raises:
             EvaluationError: An instruction failed.
         """
-        interpreter = PlannedInterpreter(self.program, float64=True)
+        interpreter = _Once(self.program, float64=True)
 
         def computed(one: Instruction) -> Value:
             return interpreter.step(one, {x: operand(self._main[x]) for x in self._reads[one.id]})
@@ -268,7 +286,7 @@ class Evaluation:
             plan: What to compute though it is known. Without one, ``_DroppedError`` is raised if a value
                 turns out to be needed that is not kept.
         """
-        interpreter = PlannedInterpreter(self.program, float64=True)
+        interpreter = _Once(self.program, float64=True)
         last = {x: i.id for i in order for x in self._reads[i.id]}
         ends: dict[int, list[int]] = {}
         for read, reader in last.items():
@@ -285,7 +303,7 @@ class Evaluation:
 
     def _step(
         self,
-        interpreter: PlannedInterpreter,
+        interpreter: _Once,
         i: Instruction,
         at_hand: dict[int, Value],
         needed: bool,
@@ -328,7 +346,7 @@ class Evaluation:
     def _work(self, i: Instruction) -> Hashable:
         operands = tuple(self._digests[x.id] for x in i.inputs)
         bodies = tuple(self._body(m, {}) for m in i.modules)
-        return (*_told(i.op), i.shape, operands, bodies)
+        return (self._shared.told(i.op), i.shape, operands, bodies)
 
     def _body(self, module: Module, around: Mapping[int, Hashable]) -> Hashable:
         """A key for a called module: its instructions, with digests of the values that it captures."""
@@ -340,7 +358,7 @@ class Evaluation:
             )
             literal = None if i.literal is None else self._shared.literal_digest(i.literal)
             bodies = tuple(self._body(m, names) for m in i.modules)
-            rows.append((*_told(i.op), i.shape, operands, literal, bodies))
+            rows.append((self._shared.told(i.op), i.shape, operands, literal, bodies))
             names[i.id] = len(names)
         return tuple(rows)
 
@@ -370,9 +388,14 @@ def digest_of(value: Value) -> bytes:
         for part in value:
             hashed.update(digest_of(part))
     else:
-        hashed.update(f"{value.dtype}{value.shape}".encode())
+        hashed.update(f"{_named(value.dtype)}{value.shape}".encode())
         hashed.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
     return hashed.digest()
+
+
+@cache
+def _named(dtype: np.dtype[Any]) -> str:
+    return str(dtype)
 
 
 def _told(op: Operation) -> tuple[Hashable, str]:

@@ -104,22 +104,27 @@ def recorded_tolerance(recording: Recording) -> float:
     A constant that was rounded to half stays so when later passes compute in float again.
     """
     rows: dict[int, Row] = dict(recording.start.instructions)
-    most = max((_rounded(row, rows) for row in rows.values()), default=0.0)
+    found = set[DType]()
+    _note_rounded(list(rows.values()), rows, found)
     for edit in (e for step in recording for e in step.edits):
         new = [row for row in edit.rows.values() if row is not None]
         rows.update({row.id: row for row in new})
-        most = max([most, *(_rounded(row, rows) for row in new)])
-    return most
+        _note_rounded(new, rows, found)
+    return max(map(type_tolerance, found), default=0.0)
 
 
-def _rounded(row: Row, rows: Mapping[int, Row]) -> float:
-    """The tolerance of the type that an instruction rounds to; 0 if it does not round."""
-    floats = [s.type for s in row.shape.subs or (row.shape,) if s.subs is None and s.type.is_float]
-    type = row.shape.type
-    reads = [rows[x].shape.type for x in row.inputs if x in rows]
-    if type.is_integral and type is not DType.BOOL and any(x.is_float for x in reads):
-        floats.append(type)
-    return max(map(type_tolerance, floats), default=0.0)
+def _note_rounded(new: Iterable[Row], rows: Mapping[int, Row], found: set[DType]) -> None:
+    """Add the types that instructions round to: floats, and integers that are made of floats."""
+    for row in new:
+        shape = row.shape
+        for part in shape.subs or (shape,):
+            if part.subs is None and part.type.is_float:
+                found.add(part.type)
+        type = shape.type
+        if type not in found and type.is_integral and type is not DType.BOOL:
+            reads = (rows[x].shape.type for x in row.inputs if x in rows)
+            if any(x.is_float for x in reads):
+                found.add(type)
 
 
 def worst(distances: Iterable[Distance]) -> Distance:
