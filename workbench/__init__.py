@@ -111,8 +111,10 @@ _HOME = {
 
 provide(
     {
+        "beside": "workbench.compiler.report.beside:beside",
         "bisect": "workbench.numerics.bisect.bisect:bisect",
         "compare": "workbench.numerics.compare.compare:compare",
+        "difference overlay": "workbench.compiler.report.beside:difference_overlay",
         "devices": "workbench.gpu.devices.registry:devices",
         "explorer": "workbench.widgets.explorer:PassExplorer",
         "graph": "workbench.widgets.graph_view:GraphView",
