@@ -31,6 +31,10 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
         | {"IPython", "anywidget", "fast_sugiyama", "graphviz", "ipywidgets", "matplotlib"}
         | {"pandas", "traitlets"},
     ),
+    "teach": (
+        {"compiler", "knobs", "teach", "widgets"},
+        NUMERIC | {"IPython", "ipywidgets", "pandas"},
+    ),
     "compat": (
         {"__version__", "compat", "compiler", "gpu", "knobs", "numerics"},
         NUMERIC | {"onnx"},
