@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 import ipywidgets as widgets
@@ -27,7 +28,7 @@ class _Form:
         check.on_click(self.check)
         hint = widgets.Button(description="Hint", disabled=not exercise.hints)
         hint.on_click(self.hint)
-        asked = widgets.HTML(f"<strong>{escape(exercise.question)}</strong>")
+        asked = widgets.HTML(f"<strong>{_html(exercise.question)}</strong>")
         buttons = [hint] if self.field is None else [check, hint]
         rows = [asked, self.field, widgets.HBox(buttons), self.said, self.shown]
         self.box = widgets.VBox([row for row in rows if row is not None])
@@ -49,10 +50,15 @@ class _Form:
             found = Feedback(False, str(error))
         color = "var(--jp-success-color1, #006b3c)" if found else "var(--jp-warn-color0, #a04100)"
         head = "✓ Right." if found else "✗ Not yet."
-        self._say(f'<strong style="color:{color}">{head}</strong> {escape(found.message)}')
+        self._say(f'<strong style="color:{color}">{head}</strong> {_html(found.message)}')
         self.shown.clear_output()
         if found.shown is not None:
             self.shown.append_display_data(found.shown)
 
     def _say(self, html: str) -> None:
         self.said.value = f'<div role="status">{html}</div>'
+
+
+def _html(text: str) -> str:
+    """A text with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))

@@ -193,7 +193,8 @@ def trace(function: Callable[..., Any], **inputs: Sequence[int | Dim] | Shape | 
 
         program = wb.trace(lambda x, w: (x @ w).relu(), x=(2, 3), w=(3, 4))
     """
-    builder = Builder(getattr(function, "__name__", "").strip("<>"))
+    name = getattr(function, "__name__", "")
+    builder = Builder("" if name == "<lambda>" else name)
     values = {name: builder.input(name, _like(given)) for name, given in inputs.items()}
     found = function(**values)
     outputs = cast("Sequence[Any]", found) if isinstance(found, tuple | list) else (found,)
