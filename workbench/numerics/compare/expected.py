@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from functools import cached_property
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
@@ -59,6 +59,8 @@ class Expected:
         self._roles: dict[int, _Role | None] = {}
         self._own: set[int] = set()
         """The ids of the values that were computed here."""
+        self._reads: dict[int, list[Instruction]] = {}
+        self._since: dict[int, list[Instruction]] = {}
 
     def _role(self, id: int) -> _Role | None:
         """The use of the reference's value of an instruction; None if it has none.
@@ -168,7 +170,10 @@ class Expected:
 
     def reads(self, instruction: Instruction) -> list[Instruction]:
         """The instructions of the main module whose values an instruction reads, each once."""
-        return [self._main[id] for id in dict.fromkeys(uses(instruction)) if id in self._main]
+        if (found := self._reads.get(instruction.id)) is None:
+            found = [self._main[id] for id in dict.fromkeys(uses(instruction)) if id in self._main]
+            self._reads[instruction.id] = found
+        return found
 
     @cached_property
     def _bounds(self) -> dict[int, float]:
@@ -180,15 +185,22 @@ class Expected:
 
     def since(self, instruction: Instruction) -> list[Instruction]:
         """The instructions that ran since the last values of the reference, up to this one, in order."""
+        if (ran := self._since.get(instruction.id)) is None:
+            found = self._back_to_pinned(instruction)
+            ran = sorted((i for i in found if not isinstance(i.op, Param)), key=lambda i: i.order)
+            self._since[instruction.id] = ran
+        return ran
+
+    def _back_to_pinned(self, instruction: Instruction) -> Iterable[Instruction]:
+        """An instruction and those that it depends on without a value of the reference in between."""
         found = {instruction.id: instruction}
-        stack = [instruction]
+        stack, pinned = [instruction], self.pinned
         while stack:
             for read in self.reads(stack.pop()):
-                if read.id not in self.pinned and read.id not in found:
+                if read.id not in pinned and read.id not in found:
                     found[read.id] = read
                     stack.append(read)
-        ran = [i for i in found.values() if not isinstance(i.op, Param)]
-        return sorted(ran, key=lambda i: i.order)
+        return found.values()
 
 
 def is_computed(instruction: Instruction) -> bool:
