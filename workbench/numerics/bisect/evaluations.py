@@ -24,7 +24,7 @@ from workbench.compiler.ir.sym.bindings import bindings, bound
 from workbench.compiler.ops.buffers import Written
 from workbench.compiler.run.inputs import check_inputs
 from workbench.compiler.run.planned import PlannedInterpreter
-from workbench.compiler.run.steps import Plan, uses
+from workbench.compiler.run.steps import Plan, step_of, uses
 
 MOST_BYTES = 1 << 30
 """The memory for values that are kept for later runs, in bytes; the least recently used go first."""
@@ -140,7 +140,11 @@ class _Once(PlannedInterpreter):
     """Evaluates single instructions, whose modules run once: a plan for many runs would not pay."""
 
     def _plan(self, module: Module, whole: bool = True) -> Plan:
-        return super()._plan(module, whole=True)
+        plan = self._plans.get((module, whole))
+        if plan is None:
+            steps = [step_of(i) for i in module if not isinstance(i.op, Param | Return)]
+            plan = self._plans[module, whole] = Plan(steps, {})
+        return plan
 
 
 class _DroppedError(Exception):
