@@ -79,7 +79,9 @@ class Diagnosis:
             return _culprit(row, Cause.REWRITE, inf, 0.0, reason)
         ran = self.expected.since(instruction)
         if self.is_narrow:
-            return self._kernel(row, instruction) or self._precision(row, instruction, ran)
+            return self._kernel(row, instruction) or self._doubted(
+                self._precision(row, instruction, ran), instruction
+            )
         return (
             self._rewrite(row, instruction, ran)
             or self._kernel(row, instruction)
@@ -174,6 +176,13 @@ class Diagnosis:
         nodes = self._first_unlike(ran, bound) if self.is_narrow else ()
         reason = f"rounding to its types costs {_shown(row.local)}"
         return _culprit(row, Cause.PRECISION, error, bound, reason, nodes or row.sources)
+
+    def _doubted(self, found: Culprit | None, instruction: Instruction) -> Culprit | None:
+        """The culprit, with a note if types are not all: float64 is as wrong."""
+        if found is None:
+            return None
+        again = distance(self.expected.recomputed(instruction), self.expected[instruction])
+        return replace(found, is_doubtful=again.exceeds(found.bound))
 
     def parts(self, instruction: Instruction) -> list[Part]:
         """The instructions inside a fused one, on the expected inputs rounded to its types."""
