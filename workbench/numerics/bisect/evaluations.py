@@ -146,6 +146,12 @@ class _Once(PlannedInterpreter):
             plan = self._plans[module, whole] = Plan(steps, {})
         return plan
 
+    def step(self, instruction: Instruction, values: Mapping[int, Value]) -> Value:
+        """As in the base; what has no modules reads its operands alone, so nothing has to be in scope."""
+        if instruction.modules:
+            return super().step(instruction, values)
+        return self._step(step_of(instruction), dict(values))
+
 
 class _DroppedError(Exception):
     """A value is needed that is not kept any more."""
@@ -392,14 +398,14 @@ def digest_of(value: Value) -> bytes:
         for part in value:
             hashed.update(digest_of(part))
     else:
-        hashed.update(f"{_named(value.dtype)}{value.shape}".encode())
-        hashed.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+        hashed.update(_kind(value.dtype, value.shape))
+        hashed.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
     return hashed.digest()
 
 
 @cache
-def _named(dtype: np.dtype[Any]) -> str:
-    return str(dtype)
+def _kind(dtype: np.dtype[Any], lens: tuple[int, ...]) -> bytes:
+    return f"{dtype}{lens}".encode()
 
 
 def _told(op: Operation) -> tuple[Hashable, str]:
