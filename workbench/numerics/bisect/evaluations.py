@@ -399,7 +399,7 @@ def digest_of(value: Value) -> bytes:
             hashed.update(digest_of(part))
     else:
         hashed.update(_kind(value.dtype, value.shape))
-        hashed.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+        hashed.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
     return hashed.digest()
 
 
