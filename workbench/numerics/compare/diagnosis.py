@@ -143,9 +143,8 @@ class Diagnosis:
     def _kernel(self, row: Row, instruction: Instruction) -> Culprit | None:
         """The kernel, if it is worse than NumPy with the same types."""
         assert row.local is not None
-        known = self.expected.rounded(instruction)
         try:
-            value = self.expected.typed.value(instruction, known)
+            value = self.expected.as_typed(instruction)
         except EvaluationError:
             return None
         typed = distance(value, self.expected[instruction])
@@ -168,7 +167,9 @@ class Diagnosis:
         error, inner = row.local.error, self.parts(instruction)
         own = (p for p in inner if p.is_beyond)
         if (part := next(own, None) or next((p for p in inner if p.strays), None)) is not None:
-            where = "" if part.id == instruction.id else f"{part.name} inside it: "
+            where = (
+                "" if part.id == self.expected.maker(instruction).id else f"{part.name} inside it: "
+            )
             reason = f"{where}{part.reason or f'off by {_shown(part.inherited)}'}"
             nodes = part.sources or row.sources
             found = _culprit(row, Cause.PRECISION, error, bound, reason, nodes, part)
@@ -187,7 +188,8 @@ class Diagnosis:
     def parts(self, instruction: Instruction) -> list[Part]:
         """The instructions inside a fused one, on the expected inputs rounded to its types."""
         e = self.expected
-        return parts_of(instruction, e.rounded(instruction), e.typed, e.exact)
+        maker = e.maker(instruction)
+        return parts_of(maker, e.rounded(maker), e.typed, e.exact)
 
 
 class _Inside:
