@@ -75,8 +75,8 @@ def script(name: str) -> str:
     Args:
         name: The view's file without ``.js``, e.g. ``graph_view``.
     """
-    colors = json.dumps(_palette(), ensure_ascii=False, separators=(",", ":"))
-    return f"const PALETTE={colors};\n{compacted(joined(STATIC, name))}"
+    made = json.dumps(colors(), ensure_ascii=False, separators=(",", ":"))
+    return f"const PALETTE={made};\n{compacted(joined(STATIC, name))}"
 
 
 def compacted(script: str) -> str:
@@ -115,7 +115,8 @@ def svg_rules() -> str:
     return _STYLE_COMMENT.sub("", (STATIC / "svg.css").read_text(encoding="utf-8"))
 
 
-def _palette() -> dict[str, object]:
+def colors() -> dict[str, object]:
+    """The palette as the browser has it; the extension of JupyterLab has a copy, ``palette.json``."""
     return {
         "families": palette.FAMILY_COLORS,
         "words": palette.FAMILY_WORDS,

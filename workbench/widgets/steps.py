@@ -104,7 +104,7 @@ class Steps:
             "summary": ", ".join(said) or "nothing changed" if lowered is None else lowered.summary,
             "edits": [self._edit(*pair) for pair in zip(step.edits, step.sentences, strict=True)],
             "misses": [_miss(m) for m in step.near_misses],
-            "laws": _laws(step.edits),
+            "laws": laws(step.edits),
             "lowered": [_lowered_row(r) for r in lowered or ()],
             "diff": self.diff(k, gone, come) if lowered is None else self.lowering(k),
         }
@@ -198,7 +198,7 @@ def _miss(miss: Any) -> dict[str, Any]:
     }
 
 
-def _laws(edits: Iterable[Any]) -> list[dict[str, Any]]:
+def laws(edits: Iterable[Any]) -> list[dict[str, Any]]:
     """The laws that edits applied, with their counts."""
     listed = list(edits)
     counts = Counter(e.rule for e in listed)
