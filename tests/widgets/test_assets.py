@@ -82,11 +82,14 @@ const a = "// b  c = {}", b = `, ${ a } "`, c = ' : \\\\' '; // c
     /** @type {number[]} */
     const f = /** @type {any} */ (g ?? []), h = "/* i */";
   for (const [k, v] of m) if (k in v) return - -k + +v;
+    if (i++ + 1 > "a" + b * ++c - d % 2) {
+      s(d,
+        e);
+    }
     return `, ${k ? ` : ` : ""}` + /, */.source;
 // j"""
     left = """const a = "// b  c = {}", b = `, ${ a } "`, c = ' : \\\\' '; // c
-const f=(g??[]),h="/* i */";
-for(const[k,v]of m)if(k in v)return - -k + +v;
+const f=(g??[]),h="/* i */";for(const[k,v]of m)if(k in v)return - -k + +v;if(i++ + 1>"a"+b * ++c-d%2){s(d,e);}
 return `, ${k ? ` : ` : ""}` + /, */.source;
 // j"""
     assert assets.compacted(script) == left

@@ -26,6 +26,7 @@ _ASIDES = re.compile(
 )
 _STRINGS = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""")
 _AROUND = re.compile(r" *([=(){},;:?<>&|!\[\]]) *")
+_BETWEEN = re.compile(r"(?:^|(?<=[^+\s-])) ([+*%-]) (?=[^+\s-]|$)")
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -82,18 +83,32 @@ def script(name: str) -> str:
 def compacted(script: str) -> str:
     """A script without comments on lines of their own, types, indentation, and spaces around punctuation.
 
-    No string in it may span lines. A line with a slash or a nested template keeps its spaces.
+    Lines are joined after an opening bracket, a comma or a semicolon, and before a closing bracket. No string
+    in it may span lines. A line with a regular expression or a nested template keeps its spaces.
     """
-    lines = _ASIDES.sub("", script).split("\n")
-    return "\n".join(_tight(line) for line in lines if line)
+    found, may_join = "", False
+    for line in filter(None, _ASIDES.sub("", script).split("\n")):
+        tight, is_plain = _tight(line)
+        if found and not (may_join and (found[-1] in "{([,;" or tight[0] in "})]")):
+            found += "\n"
+        found, may_join = found + tight, is_plain
+    return found
 
 
-def _tight(line: str) -> str:
+def _tight(line: str) -> tuple[str, bool]:
+    """A line without spaces around punctuation, and whether all of it was understood.
+
+    A line with a regular expression, a comment behind code or a nested template is left alone.
+    """
     parts = _STRINGS.split(line)
-    if line.count("`") > 2 or any("/" in code for code in parts[::2]):
-        return line
-    parts[::2] = [_AROUND.sub(r"\1", code) for code in parts[::2]]
-    return "".join(parts)
+    code = [part.replace(" / ", "÷") for part in parts[::2]]
+    nested = any(p[0] == "`" and p.count("${") > p.count("}") for p in parts[1::2])
+    if nested or any("/" in part or "`" in part for part in code):
+        return line, False
+    code = [_BETWEEN.sub(r"\1", _AROUND.sub(r"\1", part)).replace("÷", "/") for part in code]
+    inner = [part.rstrip() if k == 0 else part.strip() for k, part in enumerate(code[:-1])]
+    parts[::2] = [*inner, code[-1].lstrip() if inner else code[-1]]
+    return "".join(parts), True
 
 
 @cache

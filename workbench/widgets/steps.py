@@ -8,13 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.compiler.record.lowered import PART
+from workbench.compiler.record.rule_source import rule_source
 from workbench.widgets import label
 from workbench.widgets.rows import Looks, Table, table_of_rows
 from workbench.widgets.scene import Scene, scene_of
 
 ADDED, REMOVED, CHANGED = range(3)
+Marks = tuple[dict[int, int], dict[int, int]]
 CONTEXT = 1
 DIFF_LIMIT = 4000
+SOURCES = 40
+"""The rules of a step whose source text is sent."""
 
 
 class Steps:
@@ -32,9 +36,17 @@ class Steps:
                 self.rows.append(_replayed(self.rows[-1], step.edits))
                 replaced.append([pair for e in step.edits for pair in e.replaced])
             self.after.append(len(self.rows) - 1)
-        looks: Looks = {}
-        self.tables: list[Table] = [table_of_rows(r, looks) for r in self.rows]
+        self._looks: Looks = {}
+        self.tables: list[Table] = [self.table(r) for r in self.rows]
         self.scene: Scene = scene_of(self.tables, replaced)
+
+    def table(self, rows: Any) -> Table:
+        """The drawn rows of one state."""
+        return table_of_rows(rows, self._looks)
+
+    def rows_within(self, k: int, edit: int) -> Any:
+        """The program after edit ``edit`` of step ``k`` (-1: before the first), as rows."""
+        return _replayed(self.rows[self.at(k)[0]], self.steps[k].edits[: edit + 1])
 
     def overview(self) -> list[dict[str, Any]]:
         """One line per step, for the timeline."""
@@ -63,24 +75,25 @@ class Steps:
         """The first step that changed something, or 0."""
         return next((k for k, s in enumerate(self.steps) if s.edits), 0)
 
-    def marks(self, k: int) -> tuple[dict[int, int], dict[int, int]]:
+    def first_visible(self) -> int:
+        """The first step that changed something drawn in the main module; else the first that changed."""
+        found = (k for k, step in enumerate(self.steps) if step.edits and self._is_visible(k))
+        return next(found, self.first_changed())
+
+    def _is_visible(self, k: int) -> bool:
+        """Whether the main module's nodes differ by more than attributes and constants after step ``k``."""
+        touched = {id for marks in self.marks(k) for id in marks}
+        heir = dict(pair for edit in self.steps[k].edits for pair in edit.replaced)
+        before, after = (
+            Counter(_drawn(n, heir) for id in touched if (n := nodes.get(id)) and not n.module)
+            for nodes in (self.tables[i].nodes for i in self.at(k))
+        )
+        return before != after
+
+    def marks(self, k: int) -> Marks:
         """The marks of step ``k`` by id: removed or changed before it, and added or changed after it."""
-        first, last = (self.rows[i].instructions for i in self.at(k))
-        gone: dict[int, int] = {}
-        come: dict[int, int] = {}
-        edits = self.steps[k].edits if self.steps else ()
-        touched = {id for edit in edits for id in edit.rows}
-        heir = dict(pair for edit in edits for pair in edit.replaced)
-        for id in sorted(touched):
-            old, new = first.get(id), last.get(id)
-            if old is not None and (new is None or new.module != old.module):
-                gone[id] = REMOVED
-            if new is not None and old is None:
-                come[id] = ADDED
-            if old is not None and new is not None and _differs(old, new, heir):
-                come[id] = CHANGED
-                gone.setdefault(id, CHANGED)
-        return gone, come
+        first, last = (self.rows[i] for i in self.at(k))
+        return marks_of(first, last, self.steps[k].edits if self.steps else ())
 
     def detail(self, k: int) -> dict[str, Any]:
         """Everything that the view shows of one step."""
@@ -103,8 +116,9 @@ class Steps:
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],
             "summary": ", ".join(said) or "nothing changed" if lowered is None else lowered.summary,
             "edits": [self._edit(*pair) for pair in zip(step.edits, step.sentences, strict=True)],
-            "misses": [_miss(m) for m in step.near_misses],
+            "misses": [_miss(m) for m in step.recorded_misses],
             "laws": laws(step.edits),
+            "sources": _sources(step),
             "lowered": [_lowered_row(r) for r in lowered or ()],
             "diff": self.diff(k, gone, come) if lowered is None else self.lowering(k),
         }
@@ -173,6 +187,29 @@ def _replayed(rows: Any, edits: Iterable[Any]) -> Any:
     return made
 
 
+def marks_of(before: Any, after: Any, edits: Iterable[Any]) -> Marks:
+    """The marks by id, between two states and the edits that lead from one to the other."""
+    gone: dict[int, int] = {}
+    come: dict[int, int] = {}
+    listed = list(edits)
+    heir = dict(pair for edit in listed for pair in edit.replaced)
+    for id in sorted({id for edit in listed for id in edit.rows}):
+        old, new = before.instructions.get(id), after.instructions.get(id)
+        if old is not None and (new is None or new.module != old.module):
+            gone[id] = REMOVED
+        if new is not None and old is None:
+            come[id] = ADDED
+        if old is not None and new is not None and _differs(old, new, heir):
+            come[id] = CHANGED
+            gone.setdefault(id, CHANGED)
+    return gone, come
+
+
+def _drawn(node: Any, heir: dict[int, int]) -> tuple[Any, ...]:
+    """The operation and the inputs of a node; what took the place of an input counts as that input."""
+    return node.title, tuple(_last_heir(i, heir) for i in node.inputs)
+
+
 def _differs(old: Any, new: Any, heir: dict[int, int]) -> bool:
     """Whether anything changed but the position in the order and inputs that were replaced."""
     inputs = tuple(_last_heir(i, heir) for i in old.inputs)
@@ -213,6 +250,13 @@ def laws(edits: Iterable[Any]) -> list[dict[str, Any]]:
         }
         for e in found.values()
     ]
+
+
+def _sources(step: Any) -> dict[str, Any]:
+    """The source text of the rules of a step's edits and near misses, by file and line."""
+    places = dict.fromkeys((e.file, e.line) for e in (*step.edits, *step.recorded_misses) if e.file)
+    found = {f"{f}:{n}": rule_source(f, n, step.pass_) for f, n in list(places)[:SOURCES]}
+    return {place: source for place, source in found.items() if source is not None}
 
 
 def _texts(program: Any) -> dict[int, str]:
