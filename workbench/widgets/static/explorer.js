@@ -230,7 +230,7 @@ class ExplorerShell extends SceneShell {
     const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
     if (old && now?.marks) this.place(live(old.order, now.marks[0]), live(now.order, now.marks[1]));
     else this.place(live(detail.before, detail.gone), live(detail.after, detail.come));
-    const words = edit === null || data.sides?.length ? "" : now ? ` edit ${edit + 1}` : ` the pass${data.details ? "; this page does not store its edits" : `, edit ${edit + 1} is loading`}`;
+    const words = edit === null || data.sides?.length ? "" : now ? ` edit ${edit + 1}` : ` the pass${data.details || this.model.get("stored") ? "; its edits are not stored" : `, edit ${edit + 1} is loading`}`;
     this.captions.forEach((el, side) => (el.textContent = data.sides?.[index + side] ?? (side ? "after" : "before") + words));
   }
 

@@ -23,7 +23,7 @@ class PassList extends Menu {
   fill() {
     const { steps, index, onlyChanged } = this.owner, words = wordsOf(this.filter.value);
     const found = steps.flatMap((s, k) => ((k === index || s.changed || !onlyChanged) && words.every((w) => s.name.toLowerCase().includes(w)) ? [this.row(s, k)] : []));
-    this.rows.replaceChildren(...(found.length ? found : [hint("No pass has these words.")]));
+    this.rows.replaceChildren(...(found.length ? found : [hint("No such pass.")]));
   }
 
   /** @param {Step} s @param {number} k */
