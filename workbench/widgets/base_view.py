@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from typing import Any
 
 import anywidget
@@ -13,11 +11,6 @@ from workbench.widgets.lifetime import loosen, pin
 from workbench.widgets.state import read_state, write_state
 
 THEMES = ("auto", "light", "dark")
-
-
-def packed(value: object) -> bytes:
-    """Deflated JSON, which replaces long lists in a widget's traits."""
-    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
 
 
 class BaseView(anywidget.AnyWidget):

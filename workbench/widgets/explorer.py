@@ -8,9 +8,9 @@ from typing import Any
 import traitlets
 
 from workbench.widgets import assets
-from workbench.widgets.base_view import packed
 from workbench.widgets.graph_view import View
 from workbench.widgets.overlay import overlay_of
+from workbench.widgets.packing import inlined, packed
 from workbench.widgets.payload import payload
 from workbench.widgets.steps import Steps
 
@@ -118,7 +118,7 @@ class PassExplorer(View):
         )
         details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
         values = {name: getattr(self, name) for name in names}
-        values["data"] = self.columns() | {"details": details}
+        values["data"] = inlined(self.columns() | {"details": details})
         text = page("explorer.js", values, self.title or "passes", self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")

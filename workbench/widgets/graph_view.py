@@ -8,9 +8,11 @@ from typing import Any
 
 import traitlets
 
+from workbench.compiler.builds.garbage import rarely_collected
 from workbench.widgets import assets
-from workbench.widgets.base_view import BaseView, packed
+from workbench.widgets.base_view import BaseView
 from workbench.widgets.overlay import overlay_of
+from workbench.widgets.packing import Ints, inlined, packed
 from workbench.widgets.payload import payload
 from workbench.widgets.rows import table_of
 from workbench.widgets.scene import OPEN_BUDGET, Scene, scene_of
@@ -89,10 +91,12 @@ class GraphView(View):
     ) -> None:
         """Lay out the program; drawing waits until the view is shown."""
         self.program = program_or_module
-        self.table = table_of(program_or_module)
-        self.scene = scene_of([self.table])
+        with rarely_collected():
+            self.table = table_of(program_or_module)
+            self.scene = scene_of([self.table])
+            data = packed(self.columns())
         super().__init__(
-            data=packed(self.columns()),
+            data=data,
             highlight=ids_of(highlight),
             overlay=overlay_of(overlay),
             height=height,
@@ -103,7 +107,8 @@ class GraphView(View):
     def columns(self) -> dict[str, Any]:
         """The columns for the browser: the scene, its only step, and the initially open groups."""
         data = payload(self.scene)
-        return data | {"steps": self.scene.steps, "open": sorted(self.scene.default_open())}
+        steps = [Ints(step) for step in self.scene.steps]
+        return data | {"steps": steps, "open": sorted(self.scene.default_open())}
 
     def to_svg(self, *, all_nodes: bool = True) -> str:
         """The picture as SVG, with this view's groups open.
@@ -121,7 +126,7 @@ class GraphView(View):
         from workbench.widgets.page import page  # noqa: PLC0415
 
         names = ("selected", "highlight", "expanded", "overlay", "theme", "height", "camera")
-        values = {name: getattr(self, name) for name in names} | {"data": self.columns()}
+        values = {name: getattr(self, name) for name in names} | {"data": inlined(self.columns())}
         title = self.table.name or "program"
         text = page("graph_view.js", values, title, self.summary())
         if path is not None:

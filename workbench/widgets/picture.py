@@ -57,16 +57,7 @@ class Layout:
         self.first_lane = self.slots + len(scene.graph.groups)
         self.plans: dict[int, Plan] = {}
         self.sizes = [*scene.sizes, *(closed_size(g.label, g.count) for g in scene.graph.groups)]
-        self.rank = {
-            item: rank
-            for container in scene.order.containers
-            for rank, items in enumerate(container.ranks)
-            for item in items
-        }
-        self.lane_items: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for k, lane in enumerate(scene.order.lanes):
-            found = self.lane_items.setdefault((lane.container - 1, lane.key), [])
-            found.append((lane.rank, self.first_lane + k))
+        self.rank = scene.order.rank
         self.picture = self._draw()
 
     def is_open(self, group: int) -> bool:
@@ -98,12 +89,13 @@ class Layout:
 
     def _measure(self, container: int) -> Plan:
         """The plan of a container, its open children measured first."""
-        for items in self.scene.order.containers[container + 1].ranks:
+        arranged = self.scene.order.container(container + 1)
+        for items in arranged.ranks:
             for item in items:
                 group = self.group_of(item) if item < self.first_lane else None
                 if group is not None and self.is_open(group):
                     self.sizes[item] = self._panel_size(group)
-        plan = place(self.scene.order.containers[container + 1], self.sizes, self.first_lane)
+        plan = place(arranged, self.sizes, self.first_lane)
         self.plans[container] = plan
         return plan
 
@@ -165,8 +157,8 @@ class Layout:
             item = self.item_of(container)
 
     def _along(self, container: int, key: int, before: int | None) -> list[int]:
-        lanes = self.lane_items.get((container, key), [])
-        return [item for rank, item in lanes if before is None or rank < before]
+        lanes = self.scene.order.through.get((container, key), ())
+        return [i for i in lanes if before is None or self.rank[i] < before]
 
 
 def closed_size(name: str, count: int) -> Size:

@@ -9,7 +9,9 @@ from typing import Any
 
 from workbench.compiler.record.lowered import PART
 from workbench.widgets import label
-from workbench.widgets.rows import Table, table_of_rows
+from workbench.widgets.nodes import Table
+from workbench.widgets.packing import Ints
+from workbench.widgets.rows import table_of_rows
 from workbench.widgets.scene import Scene, scene_of
 
 ADDED, REMOVED, CHANGED = range(3)
@@ -97,8 +99,8 @@ class Steps:
         ]
         return {
             "index": k,
-            "before": self.scene.steps[first],
-            "after": self.scene.steps[last],
+            "before": Ints(self.scene.steps[first]),
+            "after": Ints(self.scene.steps[last]),
             "gone": self._by_version(first, gone),
             "come": self._by_version(last, come),
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],

@@ -163,7 +163,7 @@ class ExplorerShell extends SceneShell {
   /** @param {Detail} d */
   showStep(d) {
     const s = this.steps[this.index];
-    /** @type {(order: number[], marks: [number, number][]) => Live} */
+    /** @type {(order: Int32Array, marks: [number, number][]) => Live} */
     const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
     this.detail = d;
     this.newOf = new Map(d.replaced);

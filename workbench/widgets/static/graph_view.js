@@ -21,7 +21,7 @@ class GraphShell extends SceneShell {
     this.side = h("div", { class: "wb-side", hidden: true });
     this.pane = new Pane(this, `Graph of ${data.title || "the program"}`, this.live, new Layout(this.scene, this.open));
     this.panes = [this.pane];
-    this.build();
+    this.build(data);
     this.overlaid();
     this.pane.show(this.live, this.pane.layout);
     this.pane.resize();
@@ -30,9 +30,10 @@ class GraphShell extends SceneShell {
     if (this.selected !== null && !model.get("camera")) this.show(this.selected);
   }
 
-  build() {
+  /** @param {GraphData} data */
+  build(data) {
     const { scene, pane } = this, { key, label } = scene.data.groups;
-    const nodes = this.live.order.filter((v) => scene.node(v).module === 0).length;
+    const nodes = data.steps[0].filter((v) => data.nodes.module[v] === 0).length;
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Graph" },
         h("strong", { class: "wb-title" }, scene.data.title || "program"),

@@ -229,7 +229,8 @@ function overlayKeys(o) {
  * @param {Theme} theme
  */
 function familyKeys(live, theme) {
-  const present = new Set(live.order.map((v) => live.scene.node(v)).filter((n) => n.slot >= 0).map((n) => n.family));
+  const { nodes, looks } = live.scene.data, present = new Set();
+  for (const v of live.order) if (nodes.slot[v] >= 0) present.add(looks.family[nodes.look[v]]);
   return Object.keys(PALETTE.families).flatMap((name, k) => present.has(k)
     ? [h("span", { class: "wb-key" }, h("i", { style: `background:${theme.families[k]}` }), PALETTE.words[name])] : []);
 }
