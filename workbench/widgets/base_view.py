@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,11 +27,6 @@ def embedded() -> Generator[None]:
         yield
     finally:
         _embedded.reset(token)
-
-
-def packed(value: object) -> bytes:
-    """Deflated JSON, which replaces long lists in a widget's traits."""
-    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
 
 
 class BaseView(anywidget.AnyWidget):

@@ -11,10 +11,10 @@ import traitlets
 
 from workbench.compiler.builds.garbage import rarely_collected
 from workbench.widgets import assets
-from workbench.widgets.base_view import packed
 from workbench.widgets.facts import facts_of, told
 from workbench.widgets.graph_view import PAGE_TRAITS, View
 from workbench.widgets.overlay import overlay_of
+from workbench.widgets.packing import inlined, packed
 from workbench.widgets.payload import payload
 from workbench.widgets.query import find_ids
 from workbench.widgets.steps import Steps
@@ -93,7 +93,7 @@ class PassExplorer(View):
     def page_data(self) -> dict[str, Any]:
         """All data, for a page without a kernel."""
         details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
-        return self.columns() | {"details": details}
+        return inlined(self.columns() | {"details": details})
 
     @traitlets.validate("step")
     def _check_step(self, proposal: Any) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from workbench.widgets.nodes import Node
 from workbench.widgets.palette import SCALES
-from workbench.widgets.rows import Node
 
 _KEYS = {"name", "unit", "scale", "tolerance", "total", "values"}
 

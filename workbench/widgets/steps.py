@@ -9,7 +9,9 @@ from typing import Any
 
 from workbench.compiler.record.lowered import PART
 from workbench.widgets import label
-from workbench.widgets.rows import Looks, Table, table_of_rows
+from workbench.widgets.nodes import Table
+from workbench.widgets.packing import Ints
+from workbench.widgets.rows import table_of_rows
 from workbench.widgets.scene import Scene, scene_of
 
 ADDED, REMOVED, CHANGED = range(3)
@@ -32,8 +34,7 @@ class Steps:
                 self.rows.append(_replayed(self.rows[-1], step.edits))
                 replaced.append([pair for e in step.edits for pair in e.replaced])
             self.after.append(len(self.rows) - 1)
-        looks: Looks = {}
-        self.tables: list[Table] = [table_of_rows(r, looks) for r in self.rows]
+        self.tables: list[Table] = [table_of_rows(r) for r in self.rows]
         self.scene: Scene = scene_of(self.tables, replaced)
 
     def overview(self) -> list[dict[str, Any]]:
@@ -96,8 +97,8 @@ class Steps:
         ]
         return {
             "index": k,
-            "before": self.scene.steps[first],
-            "after": self.scene.steps[last],
+            "before": Ints(self.scene.steps[first]),
+            "after": Ints(self.scene.steps[last]),
             "gone": self._by_version(first, gone),
             "come": self._by_version(last, come),
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],

@@ -178,7 +178,7 @@ class ExplorerShell extends SceneShell {
   /** @param {Detail} d */
   showStep(d) {
     const s = this.steps[this.index];
-    /** @type {(order: number[], marks: [number, number][]) => Live} */
+    /** @type {(order: Int32Array, marks: [number, number][]) => Live} */
     const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
     this.what.querySelector(".wb-loading")?.remove();
     this.detail = d;
