@@ -1,7 +1,6 @@
 """ReportView without a browser: it opens on the culprit, looks into kernels, and inspects values."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
