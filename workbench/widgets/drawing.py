@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
@@ -85,13 +85,14 @@ class Drawing:
     """The operations of each body."""
 
     @classmethod
-    def of(cls, rows: Any) -> Drawing:
-        """The drawing of a program's rows, made from nothing."""
-        words, table = Words(), Table(rows.name, source_nodes=rows.source_nodes)
+    def of(cls, rows: Any, other: Drawing | None = None) -> Drawing:
+        """The drawing of a program's rows; what another state's drawing has alike is taken from there."""
+        words = Words() if other is None else other.words
+        table = Table(rows.name, source_nodes=rows.source_nodes)
         drawing = cls(rows.instructions, rows.modules, rows.source_nodes, words, table)
         drawing._collect()
         drawing._count()
-        drawing.finish(drawing.ids())
+        drawing._write(other)
         return drawing
 
     def ids(self) -> Iterator[int]:
@@ -177,20 +178,42 @@ class Drawing:
             return row.id in self.users
         return row.op.name == "@return" and self.modules[row.module].bypass
 
-    def finish(self, changed: Iterable[int]) -> None:
-        """Write the nodes of these ids into the table, and its order."""
+    def _write(self, other: Drawing | None) -> None:
+        """Write all nodes into the table, and its order; equal nodes of two states are one object."""
         table, rows = self.table, self.rows
-        nodes, hoisted = table.nodes, table.hoisted
-        for id in changed:
+        stale = set(rows) if other is None else self._stale(other)
+        for id in self.ids():
             row = rows[id]
-            into, other = (hoisted, nodes) if self.is_hidden(row) else (nodes, hoisted)
-            other.pop(id, None)
-            node = self._node(row)
-            if into.get(id) != node:
-                into[id] = node
+            node = None if other is None else other.table.node(id)
+            if node is None or id in stale:
+                made = self._node(row)
+                node = made if node is None or made != node else node
+            (table.hoisted if self.is_hidden(row) else table.nodes)[id] = node
         table.order = list(self.ids())
         table.callers = [id for module in self.reached for id in self.callers.get(module, ())]
         table.modules = {key: module.name for key, module in self.modules.items()}
+
+    def _stale(self, other: Drawing) -> set[int]:
+        """The ids whose nodes may differ from another state's, since a row or a fact of an input does."""
+        rows, before = self.rows, other.rows
+        changed = {id for id, row in rows.items() if before.get(id) is not row}
+        touched = changed | (before.keys() - rows.keys()) | (self.constants ^ other.constants)
+        for id in list(touched):  # the users of their inputs differ
+            touched.update(
+                source for row in (before.get(id), rows.get(id)) if row for source in row.inputs
+            )
+        for id in self.cone:
+            if id not in touched and not touched.isdisjoint(rows[id].inputs):
+                touched.add(id)
+        stale = changed.union(*(self.users.get(id, ()) for id in touched))
+        bodies = {m for m, module in self.modules.items() if other.modules.get(m) is not module}
+        bodies |= {m for m, parts in self.parts.items() if other.parts.get(m) != parts}
+        return stale | {
+            id
+            for found in self.callers.values()
+            for id in found
+            if not bodies.isdisjoint(rows[id].modules)
+        }
 
     def _node(self, row: Any) -> Node:
         """The node of one row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class PassExplorer(View):
     edit = traitlets.Int(None, allow_none=True).tag(sync=True)
     """Index of the edit that is shown, within the step."""
     detail = traitlets.Bytes().tag(sync=True)
+    more = traitlets.Bytes().tag(sync=True)
+    """The scene with the states that were laid out since; empty if there are none."""
 
     _budget = 600
     _remembered = (*View._remembered, "step", "edit")
@@ -64,7 +66,7 @@ class PassExplorer(View):
         """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
         with rarely_collected():
-            self.steps = Steps(recording)
+            self.steps = Steps(recording, step)
         self.scene = self.steps.scene
         self.title = title or self.scene.title
         self.target = str(target)
@@ -72,7 +74,7 @@ class PassExplorer(View):
         super().__init__(
             data=packed(self.columns()),
             step=self.steps.first_changed() if step is None else step,
-            overlay=overlay_of(overlay, self.scene.versions),
+            overlay=overlay_of(overlay, self._instructions()),
             height=height,
             theme=theme,
             state=state,
@@ -92,7 +94,8 @@ class PassExplorer(View):
 
     def page_data(self) -> dict[str, Any]:
         """All data, for a page without a kernel."""
-        details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
+        with rarely_collected():
+            details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
         return inlined(self.columns() | {"details": details})
 
     @traitlets.validate("step")
@@ -101,18 +104,26 @@ class PassExplorer(View):
 
     def _send_step(self, _change: Any) -> None:
         if self.steps.steps:
-            self.detail = packed(self.steps.detail(self.step))
+            known = len(self.scene.steps)
+            with rarely_collected(), self.hold_sync():
+                self.detail = packed(self.steps.detail(self.step))
+                if len(self.scene.steps) > known:
+                    self.more = packed(payload(self.scene))
+
+    def _instructions(self) -> Iterable[Any]:
+        """Those of all states, of those that are not laid out yet, too."""
+        return (row for rows in self.steps.rows for row in rows.instructions.values())
 
     def _versions(self) -> list[int]:
         """Those after the current step."""
-        return self.scene.steps[self.steps.at(self.step)[1]]
+        return self.scene.steps[self.steps.shown(self.step)[1]]
 
     def find(self, query: str) -> list[int]:
         """Find instructions after the current pass, then among those that it removed."""
         known = replace(self._known(), **told(self.steps.steps, self.step))
         before, after = (
             find_ids(query, facts_of(self.scene, self.scene.steps[state]), replace(known, marks=m))
-            for state, m in zip(self.steps.at(self.step), self._marks(), strict=True)
+            for state, m in zip(self.steps.shown(self.step), self._marks(), strict=True)
         )
         there = {self.scene.versions[v].id for v in self._versions()}
         return [*after, *(id for id in before if id not in there)]
@@ -127,7 +138,7 @@ class PassExplorer(View):
         """The graphs before and after the current pass, side by side, with changes marked."""
         from workbench.widgets.svg import beside, svg  # noqa: PLC0415
 
-        states = self.steps.at(self.step)
+        states = self.steps.shown(self.step)
         pictures = [
             svg(self.scene, self.open_groups(), step=state, theme=self.theme, selected=self.selected,
                 marks=marks, overlay=self.overlay,
@@ -151,7 +162,7 @@ class PassExplorer(View):
         """The graph after the current pass in Graphviz's language."""
         from workbench.widgets.dot import dot  # noqa: PLC0415
 
-        after = self.steps.at(self.step)[1]
+        after = self.steps.shown(self.step)[1]
         return dot(self.scene, self.open_groups(), after, self.slots_shown())
 
     def to_graphviz(self) -> Any:

@@ -65,7 +65,11 @@ class View(BaseView):
 
     @traitlets.validate("overlay")
     def _check_overlay(self, proposal: Any) -> dict[str, Any]:
-        return overlay_of(proposal["value"], self.scene.versions)
+        return overlay_of(proposal["value"], self._instructions())
+
+    def _instructions(self) -> Iterable[Any]:
+        """Those that an overlay can name."""
+        return self.scene.versions
 
     def open_groups(self) -> set[str]:
         """The keys of the open groups."""

@@ -12,6 +12,8 @@ from workbench.widgets.scopes import Path, shared
 Origins = Mapping[int, Iterable[int]]
 """For the id of a new node, those of nodes whose slot it may take, the best first."""
 PAGE = -1
+MOST_SEEN = 64
+"""The most ids that are asked for a slot, when one replaced very many."""
 
 
 class Union:
@@ -114,7 +116,7 @@ class Union:
     def _take_over(self, id: int, origins: Origins, taken: set[int]) -> None:
         """Give a node the slot of one that it stands for, if it is free."""
         seen, waiting = {id}, list(origins.get(id, ()))
-        while waiting:
+        while waiting and len(seen) < MOST_SEEN:
             old = waiting.pop(0)
             if old in seen:
                 continue

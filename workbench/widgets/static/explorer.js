@@ -6,9 +6,10 @@ import { diffRows, diffText, editList, lawList, loweredList, missList } from "./
 import { PASS_KEYS } from "./keys.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
-import { Live } from "./scene.js";
+import { Live, Scene } from "./scene.js";
 import { MARKS } from "./items.js";
 import { Pane } from "./pane.js";
+import { slotsShown } from "./filter.js";
 import { SceneShell } from "./scene_shell.js";
 import { nextStep, within } from "./steps.js";
 import { renderer } from "./shell.js";
@@ -43,6 +44,10 @@ class ExplorerShell extends SceneShell {
     this.captions = [];
     /** @type {number | undefined} */
     this.late = undefined;
+    /** The last scene that came after the first, and when it is read. @type {DataView | undefined} */
+    this.more = undefined;
+    /** @type {Promise<void> | undefined} */
+    this.extended = undefined;
     const nothing = new Live(this.scene, []), layout = this.layoutOf(null);
     this.before = new Pane(this, "Graph before the pass", nothing, layout);
     this.after = new Pane(this, "Graph after the pass", nothing, layout);
@@ -152,8 +157,23 @@ class ExplorerShell extends SceneShell {
   async received() {
     const detail = await decode(this.model.get("detail"));
     if (detail?.index === undefined) return;
+    await this.extend();
     this.details.set(detail.index, detail);
     if (detail.index === this.index) this.showStep(detail);
+  }
+
+  /** Take over what Python has laid out since. */
+  async extend() {
+    const more = this.model.get("more");
+    if (more?.byteLength && more !== this.more) {
+      this.more = more;
+      this.extended = decode(more).then((data) => {
+        this.scene = new Scene(data);
+        this.slots = slotsShown(this.scene, this.only, this.hidden);
+        this.kept = null;
+      });
+    }
+    await this.extended;
   }
 
   /** Go to the next or previous step. @param {number} by */
@@ -425,8 +445,7 @@ function ofStep({ edits, lowered }, steps) {
 
 const render = renderer(async (model, el, data) => {
   const shell = new ExplorerShell(model, el, data);
-  const stored = model.get("detail") ? await decode(model.get("detail")) : null;
-  if (stored?.index !== undefined) shell.details.set(stored.index, stored);
+  await shell.received();
   if (shell.steps.length) shell.go(model.get("step") ?? 0);
   else failure(el, "The recording has no steps: no pass ran while it listened.");
   return shell;
