@@ -65,14 +65,14 @@ class PassExplorer(View):
     ) -> None:
         """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
+        self.target, self.sides = str(target), list(sides)
         with rarely_collected():
             self.steps = Steps(recording, step)
-        self.scene = self.steps.scene
-        self.title = title or self.scene.title
-        self.target = str(target)
-        self.sides = list(sides)
+            self.scene = self.steps.scene
+            self.title = title or self.scene.title
+            data = packed(self.columns())
         super().__init__(
-            data=packed(self.columns()),
+            data=data,
             step=self.steps.first_changed() if step is None else step,
             overlay=overlay_of(overlay, self._instructions()),
             height=height,

@@ -127,10 +127,7 @@ class Scene:
         if owner < 0:
             return -1
         if owner not in self.bodies:
-            node = next(
-                v for v, slot in zip(reversed(self.versions), reversed(self.slots), strict=True)
-                if slot == owner and v.bodies
-            )  # fmt: skip
+            node = self.union.owners[owner]
             group = Group(
                 f"@{node.id}", label.clipped(node.title), "module", self.graph.parent[owner], owner
             )
@@ -224,8 +221,7 @@ def _bodies(union: Union) -> list[tuple[str, str, int, list[int]]]:
     for slot, owner in enumerate(union.home):
         if owner >= 0:
             found.setdefault(owner, []).append(slot)
-    owners = {s: v for v, s in zip(union.versions, union.slots, strict=True) if v.bodies}
     return [
-        (f"@{owners[owner].id}", owners[owner].title, owner, sorted(slots))
+        (f"@{union.owners[owner].id}", union.owners[owner].title, owner, sorted(slots))
         for owner, slots in found.items()
     ]

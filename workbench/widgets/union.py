@@ -32,6 +32,8 @@ class Union:
         """The slot of each version; -1 for a constant that is always a chip."""
         self.steps: list[list[int]] = []
         self.edges: dict[tuple[int, int], None] = {}
+        self.owners: dict[int, Node] = {}
+        """The last version with a body in each slot that had one."""
         self.first = self.firm = 0
         """The numbers of slots and of edges of the first state."""
         self.last: Table | None = None
@@ -68,6 +70,7 @@ class Union:
         self.behind = [_at(new, self.behind[s]) for s in old]
         self.slots = [_at(new, s) for s in self.slots]
         self.edges = {(new[a], new[b]): None for a, b in self.edges}
+        self.owners = {new[s]: node for s, node in self.owners.items()}
         self._here = {i: _at(new, s) for i, s in self._here.items()}
 
     def _changed(self, table: Table) -> dict[int, Node]:
@@ -195,6 +198,8 @@ class Union:
                 return version
         self.versions.append(node)
         self.slots.append(slot)
+        if node.bodies and slot >= 0:
+            self.owners[slot] = node
         version = len(self.versions) - 1
         if known is None:
             self._known[node.id] = [version]
