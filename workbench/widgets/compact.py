@@ -40,7 +40,7 @@ class Token(NamedTuple):
     kind: str
     space: str
     inside: str
-    """What the innermost bracket opens: ``(``, ``[``, ``${``, a block, object, class, import or export."""
+    """The kind of the innermost bracket: ``(``, ``[``, ``${``, a block, object, class, import or export."""
 
 
 def tokens(script: str) -> Iterator[Token]:
@@ -87,7 +87,7 @@ def _expects_value(last: str, closed: str) -> bool:
 
 
 def _opens(last: str) -> str:
-    """What a brace after a token opens."""
+    """The kind of a brace after a token."""
     if last in ("import", "export"):
         return last
     is_block = last in ("", ")", "=>", ";", "{", "}", "else", "try", "finally", "do", "catch")

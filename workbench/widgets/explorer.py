@@ -47,7 +47,8 @@ class PassExplorer(View):
 
     _budget = 600
     _remembered = (*View._remembered, "step", "edit")
-    _esm = assets.module("explorer.js")
+    _entry = "explorer.js"
+    _esm = assets.module(_entry)
     _css = assets.style()
 
     def __init__(
@@ -153,7 +154,7 @@ class PassExplorer(View):
 
         names = (*PAGE_TRAITS, "step", "edit")
         values = {name: getattr(self, name) for name in names} | {"data": self.page_data()}
-        text = page("explorer.js", values, self.title or "passes", self.summary())
+        text = page(self._entry, values, self.title or "passes", self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text

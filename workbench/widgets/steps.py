@@ -138,6 +138,7 @@ class Steps:
         ]
         return {
             "index": k,
+            "versions": len(self.scene.versions),
             "before": Ints(self.scene.steps[first]),
             "after": Ints(self.scene.steps[last]),
             "gone": self._by_version(first, gone),

@@ -65,7 +65,7 @@ class ExplorerShell extends SceneShell {
     this.diff = h("div", { class: "wb-diff", tabIndex: 0, "aria-label": "Text diff", onkeydown: (/** @type {KeyboardEvent} */ e) => walkRows(this.diff, e) });
     this.diffHead = h("span", { class: "wb-soft" });
     this.root.append(...this.bars(), this.body(), this.legendEl, this.status);
-    this.on("detail", () => this.received());
+    for (const trait of ["detail", "more"]) this.on(trait, () => this.received());
     this.on("step", () => this.go(model.get("step")));
     this.on("edit", () => this.showEdit(model.get("edit") ?? null, false));
   }
@@ -156,8 +156,8 @@ class ExplorerShell extends SceneShell {
 
   async received() {
     const detail = await decode(this.model.get("detail"));
-    if (detail?.index === undefined) return;
     await this.extend();
+    if (detail?.index === undefined || detail.versions > this.scene.data.nodes.id.length) return;
     this.details.set(detail.index, detail);
     if (detail.index === this.index) this.showStep(detail);
   }
@@ -165,7 +165,7 @@ class ExplorerShell extends SceneShell {
   /** Take over what Python has laid out since. */
   async extend() {
     const more = this.model.get("more");
-    if (more?.byteLength && more !== this.more) {
+    if (more && more.byteLength !== 0 && more !== this.more) {
       this.more = more;
       this.extended = decode(more).then((data) => {
         this.scene = new Scene(data);

@@ -114,7 +114,7 @@ interface Law extends Sited { rule: string; law: string; count: number }
 interface Lowered { id: number; kind: string; became: string; place: string }
 type DiffRow = [kind: string, id: number, before: string, after?: string];
 interface Detail {
-  index: number; before: Int32Array; after: Int32Array; gone: [number, number][]; come: [number, number][]; replaced: [number, number][];
+  index: number; versions: number; before: Int32Array; after: Int32Array; gone: [number, number][]; come: [number, number][]; replaced: [number, number][];
   summary: string; edits: Edit[]; misses: Miss[]; laws: Law[]; lowered?: Lowered[]; diff: DiffRow[];
 }
 
