@@ -219,6 +219,12 @@ def test_a_page_of_a_large_recording_has_all_steps(large: PassExplorer, recordin
     assert {v for d in data["details"] for v in d["after"]} <= set(range(len(data["nodes"]["id"])))
 
 
+def test_a_page_that_is_written_takes_nothing_from_the_view(large: PassExplorer):
+    large.page_data()
+    large.step = len(large.recording) - 1
+    assert len(unpacked(large.more)["nodes"]["id"]) == unpacked(large.detail)["versions"]
+
+
 def test_an_overlay_names_instructions_of_states_that_are_not_laid_out(large: PassExplorer):
     made = next(r for r in large.steps.rows[-1].instructions.values() if r.sources)
     view = PassExplorer(large.recording, overlay={made.sources[-1]: 1.0})

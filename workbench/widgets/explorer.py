@@ -15,7 +15,7 @@ from workbench.widgets.facts import facts_of, told
 from workbench.widgets.graph_view import PAGE_TRAITS, View
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.packing import inlined, packed
-from workbench.widgets.payload import payload
+from workbench.widgets.payload import Payload
 from workbench.widgets.query import find_ids
 from workbench.widgets.steps import Steps
 
@@ -70,6 +70,9 @@ class PassExplorer(View):
         with rarely_collected():
             self.steps = Steps(recording, step)
             self.scene = self.steps.scene
+            self._payload = Payload(self.scene)
+            self._sent: dict[int, bytes] = {}
+            self._versions_sent = len(self.scene.versions)
             self.title = title or self.scene.title
             data = packed(self.columns())
         super().__init__(
@@ -85,7 +88,7 @@ class PassExplorer(View):
 
     def columns(self) -> dict[str, Any]:
         """The first message to the browser: the scene, the timeline, and the open groups."""
-        return payload(self.scene) | {
+        return self._payload.data() | {
             "title": self.title,
             "target": self.target,
             "sides": self.sides,
@@ -103,13 +106,20 @@ class PassExplorer(View):
     def _check_step(self, proposal: Any) -> int:
         return max(0, min(len(self.steps.steps) - 1, int(proposal["value"])))
 
-    def _send_step(self, _change: Any) -> None:
+    def _send_step(self, _change: Any = None) -> None:
         if self.steps.steps:
-            known = len(self.scene.steps)
-            with rarely_collected(), self.hold_sync():
-                self.detail = packed(self.steps.detail(self.step))
-                if len(self.scene.steps) > known:
-                    self.more = packed(payload(self.scene))
+            with self.hold_sync():
+                self.detail = self._packed(self.step)
+
+    def _packed(self, step: int) -> bytes:
+        """The details of a step; the scene is sent, too, if it has grown since it was."""
+        if step not in self._sent:
+            with rarely_collected():
+                self._sent[step] = packed(self.steps.detail(step))
+                if len(self.scene.versions) > self._versions_sent:
+                    self._versions_sent = len(self.scene.versions)
+                    self.more = packed(self._payload.data())
+        return self._sent[step]
 
     def _instructions(self) -> Iterable[Any]:
         """Those of all states, of those that are not laid out yet, too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from workbench.widgets.packing import Ints
@@ -11,6 +11,11 @@ from workbench.widgets.picture import closed_size, header_width
 from workbench.widgets.scene import FAMILIES, Scene, look_width, node_size
 
 UNKNOWN = -1
+SIDES = ("left", "right", "height")
+COLUMNS = (
+    "id", "module", "look", "size", "opens", "arguments", "argumentEnds", "chips", "chipEnds",
+    "sources", "sourceEnds",
+)  # fmt: skip
 
 
 class Distinct(dict[Any, int]):
@@ -22,21 +27,59 @@ class Distinct(dict[Any, int]):
         return number
 
 
+class Payload:
+    """The columns of a scene. A scene that has grown costs what it has grown by."""
+
+    def __init__(self, scene: Scene) -> None:
+        """Start without any version."""
+        self.scene = scene
+        self.strings, self.looks, self.sizes, self.sources = (Distinct() for _ in range(4))
+        self.columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
+
+    def data(self) -> dict[str, Any]:
+        """Everything that the browser needs to lay out and draw the scene as it is now."""
+        scene, graph = self.scene, self.scene.graph
+        self._extend()
+        return {
+            "title": scene.title,
+            "slots": {"parent": Ints(graph.parent), "position": Ints(graph.position)},
+            "groups": _groups(scene),
+            "edges": Ints(chain.from_iterable(graph.edges)),
+            "firm": graph.firm,
+            "nodes": {"slot": Ints(scene.slots)} | {k: Ints(v) for k, v in self.columns.items()},
+            "looks": _looks(self.looks),
+            "sizes": {side: [getattr(s, side) for s in self.sizes] for side in SIDES},
+            "sources": _sources(scene, self.sources, self.strings),
+            "modules": {str(k): v for k, v in scene.modules.items()},
+            "strings": list(self.strings),
+        }
+
+    def _extend(self) -> None:
+        """Add a row for each version that is new."""
+        to, nodes = self.columns, self.scene.versions[len(self.columns["id"]) :]
+        to["id"] += [n.id for n in nodes]
+        to["module"] += [n.module for n in nodes]
+        to["look"] += [self.looks[n.look] for n in nodes]
+        to["size"] += [self.sizes[node_size(n)] for n in nodes]
+        to["opens"] += [int(bool(n.bodies)) for n in nodes]
+        self._extend_lists("argument", [n.arguments for n in nodes])
+        self._extend_lists("chip", [self._chips(n.chips) if n.chips else () for n in nodes])
+        self._extend_lists("source", [[self.sources[s] for s in n.sources] for n in nodes])
+
+    def _extend_lists(self, name: str, rows: Sequence[Sequence[int]]) -> None:
+        """Add to a column of lists: all entries, and where those of each row end."""
+        entries, ends = self.columns[f"{name}s"], self.columns[f"{name}Ends"]
+        first = len(entries)
+        entries += chain.from_iterable(rows)
+        ends += islice(accumulate(map(len, rows), initial=first), 1, None)
+
+    def _chips(self, chips: Iterable[Any]) -> list[int]:
+        return [number for c in chips for number in (self.strings[c.label], c.id, int(c.port))]
+
+
 def payload(scene: Scene) -> dict[str, Any]:
     """Everything that the browser needs to lay out and draw a scene."""
-    strings = Distinct()
-    graph = scene.graph
-    data: dict[str, Any] = {
-        "title": scene.title,
-        "slots": {"parent": Ints(graph.parent), "position": Ints(graph.position)},
-        "groups": _groups(scene),
-        "edges": Ints(chain.from_iterable(graph.edges)),
-        "firm": graph.firm,
-        **_nodes(scene, strings),
-        "modules": {str(k): v for k, v in scene.modules.items()},
-    }
-    data["strings"] = list(strings)
-    return data
+    return Payload(scene).data()
 
 
 def _groups(scene: Scene) -> dict[str, Any]:
@@ -51,41 +94,6 @@ def _groups(scene: Scene) -> dict[str, Any]:
         "slot": Ints(g.slot for g in groups),
         "count": Ints(g.count for g in groups),
     }
-
-
-def _nodes(scene: Scene, strings: Distinct) -> dict[str, Any]:
-    """A row per version, and the tables of what versions share."""
-    nodes = scene.versions
-    looks, sizes, sources = Distinct(), Distinct(), Distinct()
-    columns: dict[str, Any] = {
-        "id": Ints(n.id for n in nodes),
-        "slot": Ints(scene.slots),
-        "module": Ints(n.module for n in nodes),
-        "look": Ints(looks[n.look] for n in nodes),
-        "size": Ints(sizes[node_size(n)] for n in nodes),
-        "opens": Ints(int(bool(n.bodies)) for n in nodes),
-        **_lists("argument", [n.arguments for n in nodes]),
-        **_lists("chip", [_chips(n.chips, strings) if n.chips else () for n in nodes]),
-        **_lists("source", [[sources[s] for s in n.sources] for n in nodes]),
-    }
-    return {
-        "nodes": columns,
-        "looks": _looks(looks),
-        "sizes": {side: [getattr(s, side) for s in sizes] for side in ("left", "right", "height")},
-        "sources": _sources(scene, sources, strings),
-    }
-
-
-def _lists(name: str, rows: Sequence[Sequence[int]]) -> dict[str, Ints]:
-    """A column of lists: all entries, and where those of each row end."""
-    return {
-        f"{name}s": Ints(chain.from_iterable(rows)),
-        f"{name}Ends": Ints(accumulate(map(len, rows))),
-    }
-
-
-def _chips(chips: Iterable[Any], strings: Distinct) -> list[int]:
-    return [number for c in chips for number in (strings[c.label], c.id, int(c.port))]
 
 
 def _looks(looks: Iterable[Any]) -> dict[str, list[Any]]:
