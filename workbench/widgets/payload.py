@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.widgets.packing import Ints
 from workbench.widgets.picture import closed_size, header_width
-from workbench.widgets.scene import FAMILIES, Scene, look_width, node_size
+from workbench.widgets.scene import FAMILIES, Scene, look_width
 
 UNKNOWN = -1
 SIDES = ("left", "right", "height")
@@ -60,7 +60,7 @@ class Payload:
         to["id"] += [n.id for n in nodes]
         to["module"] += [n.module for n in nodes]
         to["look"] += [self.looks[n.look] for n in nodes]
-        to["size"] += [self.sizes[node_size(n)] for n in nodes]
+        to["size"] += [self.sizes[need] for need in self.scene.needs[len(to["size"]) :]]
         to["opens"] += [int(bool(n.bodies)) for n in nodes]
         self._extend_lists("argument", [n.arguments for n in nodes])
         self._extend_lists("chip", [self._chips(n.chips) if n.chips else () for n in nodes])

@@ -81,6 +81,8 @@ class Scene:
         self.bodies = {g.slot: k for k, g in enumerate(self.graph.groups) if g.kind == "module"}
         """The group of each body, by its owner's slot."""
         self.sizes: list[Size] = []
+        self.needs: list[Size] = []
+        """The size of each version; nothing for a constant that is always a chip."""
         self._size(0)
 
     def _name(self, table: Table) -> None:
@@ -141,8 +143,10 @@ class Scene:
         sizes += [NOTHING] * (len(union.paths) - len(sizes))
         for version in range(first, len(union.versions)):
             slot = union.slots[version]
+            need = node_size(union.versions[version]) if slot >= 0 else NOTHING
+            self.needs.append(need)
             if slot >= 0:
-                need, have = node_size(union.versions[version]), sizes[slot]
+                have = sizes[slot]
                 if have is NOTHING:
                     sizes[slot] = need
                 elif have is not need:
