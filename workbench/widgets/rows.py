@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.widgets.drawing import FAN_OUT, Drawing
+from workbench.widgets.drawing import Drawing
 from workbench.widgets.nodes import Table
-
-__all__ = ["FAN_OUT", "table_of", "table_of_rows"]
 
 
 def table_of(program_or_module: Any) -> Table:
@@ -18,7 +16,7 @@ def table_of(program_or_module: Any) -> Table:
     rows = rows_of(program)
     if program is not program_or_module:
         rows = _only(rows, program_or_module.name)
-    return table_of_rows(rows)
+    return Drawing.of(rows).table
 
 
 def _only(rows: Any, name: str) -> Any:
@@ -35,8 +33,3 @@ def _only(rows: Any, name: str) -> Any:
         for i, r in rows.instructions.items()
     }
     return rows
-
-
-def table_of_rows(rows: Any) -> Table:
-    """The drawn rows of a program, from the compiler's rows."""
-    return Drawing.of(rows).table

@@ -19,7 +19,6 @@ class Group:
     parent: int
     slot: int = -1
     count: int = 0
-    slots: list[int] = field(default_factory=list[int])
 
 
 class Graph:
