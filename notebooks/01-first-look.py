@@ -113,7 +113,7 @@ result.timings().head(10)
 #
 # The same model on a GPU from AMD or NVIDIA, or without one on this machine's CPU through OpenCL. The target `gpu` has its own
 # pipeline and compiles each fused module to a kernel. The first compilation takes a while; compiled kernels are cached on
-# disk. [Kernels and the roofline](04-kernels-and-the-roofline.ipynb) continues from here.
+# disk. [Kernels and the roofline](10-kernels-and-the-roofline.ipynb) continues from here.
 
 # %%
 device = wb.compile(program, target="gpu")
@@ -137,7 +137,7 @@ report.plot();
 
 # %% [markdown]
 # The same in half precision, with a tolerance of a thousandth: which value is the first to exceed it?
-# [Which operation broke my half-precision model?](05-which-operation-broke-my-half-precision-model.ipynb) continues from here.
+# [Which operation broke my half-precision model?](11-which-operation-broke-my-half-precision-model.ipynb) continues from here.
 
 # %%
 half = wb.compile(program, precision="fp16")

@@ -16,7 +16,17 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize(
-    "page", ["compare.md", "extending.md", "migraphx.md", "numbers.md", "onnx.md", "precision.md"]
+    "page",
+    [
+        "compare.md",
+        "extending.md",
+        "migraphx.md",
+        "numbers.md",
+        "onnx.md",
+        "precision.md",
+        "programs.md",
+        "teach.md",
+    ],
 )
 def test_the_code_of_a_page_runs(page: str):
     blocks = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from workbench.compiler.builds.differences import differences as differences
     from workbench.compiler.builds.targets import targets as targets
     from workbench.compiler.errors import WorkbenchError as WorkbenchError
+    from workbench.compiler.expressions.builder import Builder as Builder
+    from workbench.compiler.expressions.builder import trace as trace
     from workbench.compiler.files.archive import load as load
     from workbench.compiler.files.archive import save as save
     from workbench.compiler.files.inputs import read_inputs as read_inputs
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Argument": "compiler.ir.argument",
     "Build": "compiler.builds.build",
+    "Builder": "compiler.expressions.builder",
     "Calibration": "numerics.precision.calibration",
     "DType": "compiler.ir.dtypes",
     "Decline": "compiler.rewrite",
@@ -107,12 +110,15 @@ _HOME = {
     "sensitivity": "numerics.precision.sensitivity",
     "targets": "compiler.builds.targets",
     "to_onnx": "compiler.onnx.write",
+    "trace": "compiler.expressions.builder",
 }
 
 provide(
     {
+        "beside": "workbench.compiler.report.beside:beside",
         "bisect": "workbench.numerics.bisect.bisect:bisect",
         "compare": "workbench.numerics.compare.compare:compare",
+        "difference overlay": "workbench.compiler.report.beside:difference_overlay",
         "devices": "workbench.gpu.devices.registry:devices",
         "explorer": "workbench.widgets.explorer:PassExplorer",
         "graph": "workbench.widgets.graph_view:GraphView",

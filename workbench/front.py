@@ -1,10 +1,37 @@
 """Functions of the front door itself."""
 
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from workbench.compiler.passes.base import Pass, Pipeline
+
+Value = TypeVar("Value")
+
+
+class Named(dict[str, Value]):
+    """Values by name; an unknown name raises an error that names those that are near."""
+
+    def __init__(self, kind: str, values: dict[str, Value]) -> None:
+        """Values of one kind, such as ``pass``."""
+        super().__init__(values)
+        self.kind = kind
+
+    def __missing__(self, name: str) -> NoReturn:
+        """Say what there is.
+
+        Raises:
+            OperationError: Always.
+        """
+        from workbench.compiler.errors import OperationError  # noqa: PLC0415
+
+        said = str(name)
+        near = [n for n in self if said in n][:3] or get_close_matches(said, self, 3, cutoff=0.4)
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(self)}"
+        )
+        raise OperationError(f"no {self.kind} {name!r}; {hint}")
 
 
 def open(model: Any, target: str = "auto", **settings: Any) -> Any:
@@ -36,11 +63,11 @@ def passes() -> "dict[str, type[Pass]]":
     """Every pass by name: frozen dataclasses whose fields are their options."""
     from workbench.compiler.passes.base import all_passes  # noqa: PLC0415
 
-    return all_passes()
+    return Named("pass", all_passes())
 
 
 def pipelines() -> "dict[str, Pipeline]":
     """Every named pipeline: values that print, compare and can be edited by name."""
     from workbench.compiler.passes.pipelines import PIPELINES  # noqa: PLC0415
 
-    return dict(PIPELINES)
+    return Named("pipeline", dict(PIPELINES))

@@ -70,7 +70,9 @@ def _rounded(subject: str, path: Path, inputs: Mapping[str, Any]) -> Outcome:
     theirs = _errors(_onnxruntime(path, inputs), wanted)
     both = zip(errors["int8, asymmetric"], theirs, strict=True)
     claims = [
-        Claim("precision", subject, f"asymmetric − onnxruntime's, output {k}", a - b, WITHIN, unit="")
+        Claim(
+            "precision", subject, f"asymmetric − onnxruntime's, output {k}", a - b, WITHIN, unit=""
+        )
         for k, (a, b) in enumerate(both)
     ]
     told = errors | {"int8, onnxruntime": theirs}

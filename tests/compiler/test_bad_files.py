@@ -178,19 +178,30 @@ def test_damaged_texts_are_read_or_refused():
 @pytest.mark.parametrize(
     ("shape", "match"),
     [
-        ("float_type", r"line 2: shape 'float_type': expected a type, lens and strides"),
-        ("float_type, {2}", "expected a type, lens and strides"),
+        ("float_type", r"line 2, column 17: shape 'float_type': expected a type, lens and strides"),
+        ("float_type, {2}, {1}, {1}", "expected a type, lens and strides"),
+        ("float_type, {2", "column 17: expected numbers in braces"),
         ("dynamic, float_type", "expected a type, lens and strides"),
-        ("[" * 5000 + "]" * 5000, "line 2: "),
+        ("[" * 5000 + "]" * 5000, "line 2, column 17: "),
         ("[" * 40 + "float_type, {2}, {1}" + "]" * 40, "tuples in each other; expected at most 32"),
-        ("sequence(" * 2000 + ")" * 2000, "line 2: "),
+        ("sequence(" * 2000 + ")" * 2000, "line 2, column 17: "),
         (
             f"float_type, {{{', '.join('1' * 65)}}}, {{{', '.join('1' * 65)}}}",
             "65 dimensions; expected",
         ),
-        ("float_type, {" + "(" * 5000 + "n" + ")" * 5000 + "}, {1}", "line 2: "),
+        ("float_type, {" + "(" * 5000 + "n" + ")" * 5000 + "}, {1}", "line 2, column 17: "),
     ],
-    ids=["type", "lens", "dynamic", "brackets", "tuples", "sequences", "rank", "parentheses"],
+    ids=[
+        "type",
+        "four",
+        "open",
+        "dynamic",
+        "brackets",
+        "tuples",
+        "sequences",
+        "rank",
+        "parentheses",
+    ],
 )
 def test_odd_shapes_are_refused_with_their_line(shape: str, match: str):
     with pytest.raises(TextError, match=match):
@@ -206,7 +217,7 @@ def test_modules_that_lie_deep_in_each_other_are_refused():
 
 def test_random_literals_are_bounded_together():
     line = f"= @literal{{ ... }} -> float_type, {{{HUGE}}}, {{1}}"
-    with pytest.raises(TextError, match=r"line 2: .*take 4,398,046,511,104 bytes; .*literals="):
+    with pytest.raises(TextError, match=r"line 2.*: .*take 4,398,046,511,104 bytes; .*literals="):
         parse(f'module: "main"\nw {line}\n', fill_seed=0)
 
 

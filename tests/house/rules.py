@@ -31,6 +31,10 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
         | {"IPython", "anywidget", "fast_sugiyama", "graphviz", "ipywidgets", "matplotlib"}
         | {"pandas", "traitlets"},
     ),
+    "teach": (
+        {"compiler", "knobs", "teach", "widgets"},
+        NUMERIC | {"IPython", "ipywidgets", "pandas"},
+    ),
     "compat": (
         {"__version__", "compat", "compiler", "gpu", "knobs", "numerics"},
         NUMERIC | {"onnx"},
@@ -42,7 +46,7 @@ ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
 # Folders and files of a layer, lowest first: each imports itself and what stands before it.
 COMPILER = (
     "errors", "discovery", "progress", "showing", "ir", "arrays", "ops", "text", "memory", "rewrite", "run",
-    "record", "passes", "laws", "macros", "report", "files", "onnx", "tf", "builds", "lint",
+    "record", "passes", "laws", "macros", "expressions", "report", "files", "onnx", "tf", "builds", "lint",
 )  # fmt: skip
 ORDERED = {
     "compiler": COMPILER,

@@ -9,7 +9,7 @@ from tests.jupyter.lab import Lab, Notebook
 
 pytestmark = pytest.mark.jupyter
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03-coming-from-migraphx.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "coming-from-migraphx.ipynb"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from tests.jupyter.lab import Lab, Notebook
 
 pytestmark = pytest.mark.jupyter
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "04-kernels-and-the-roofline.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "10-kernels-and-the-roofline.ipynb"
 LIST, EXPLORER = "kernels = fused.kernels()", "explorer = fused"
 
 

@@ -16,7 +16,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 @pytest.fixture(scope="module")
 def half(lab: Lab) -> Generator[Notebook]:
     """The fifth notebook after all its cells have run."""
-    with lab.open(NOTEBOOKS / "05-which-operation-broke-my-half-precision-model.ipynb") as notebook:
+    with lab.open(NOTEBOOKS / "11-which-operation-broke-my-half-precision-model.ipynb") as notebook:
         notebook.run_all()
         yield notebook
 
@@ -24,7 +24,7 @@ def half(lab: Lab) -> Generator[Notebook]:
 @pytest.fixture(scope="module")
 def int8(lab: Lab) -> Generator[Notebook]:
     """The sixth notebook after all its cells have run."""
-    with lab.open(NOTEBOOKS / "06-quantise-and-see-where-it-hurts.ipynb") as notebook:
+    with lab.open(NOTEBOOKS / "12-quantise-and-see-where-it-hurts.ipynb") as notebook:
         notebook.run_all()
         yield notebook
 

@@ -9,7 +9,7 @@ from tests.jupyter.lab import Lab, Notebook
 
 pytestmark = pytest.mark.jupyter
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "02-watch-it-think.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "04-passes-and-laws.ipynb"
 
 
 @pytest.fixture(scope="module")

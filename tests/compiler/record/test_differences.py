@@ -12,6 +12,7 @@ from workbench.compiler.errors import ModelError, OperationError
 from workbench.compiler.ir.rows import build as rebuilt
 from workbench.compiler.ir.rows import rows_of
 from workbench.compiler.ir.validate import validate
+from workbench.compiler.text.printing import names
 
 
 def copied(program: wb.Program) -> wb.Program:
@@ -142,3 +143,54 @@ def test_what_cannot_be_compared_is_refused():
         wb.differences(residual(1), residual(1), names=["a"])
     with pytest.raises(ModelError, match=r"no\.onnx"):
         wb.differences(residual(1), "no.onnx")
+
+
+def test_times_and_errors_stand_beside_each_other_by_counterpart():
+    program = residual(2)
+    a, b = (wb.compile(program, "cpu", disable=off) for off in ((), "fuse_pointwise"))
+    found = wb.differences(a, b, names=["fused", "plain"])
+    runs = [build.run({}, profile=True) for build in (a, b)]
+    table = found.beside(*runs)
+    for k, (name, run) in enumerate(zip(found.names, runs, strict=True)):
+        shown = table[table[f"{name}: name"] != ""]
+        own = {other: mine for mine, other in found.ids[k].items()}
+        assert [str(names(run.program)[own[id]]) for id in shown.index] == list(
+            shown[f"{name}: name"]
+        )
+        timings = run.timings()
+        assert shown[f"{name}: ms"].sum() == pytest.approx(timings["ms"].sum())
+        assert set(shown[f"{name}: kernels"]) - {""} == set(timings["kernel"])
+    one_sided = table[table["fused: name"] == ""]
+    assert list(one_sided["difference"]) == list(one_sided["plain: ms"])
+    sizes = table["difference"].abs()
+    assert list(sizes) == sorted(sizes, reverse=True)
+    errors = found.beside(*(wb.compare(build, {}) for build in (a, b)))
+    assert errors["difference"].isna()[errors["fused: name"] == ""].all()
+    overlay = found.view(runs).overlay
+    assert overlay["scale"] == "puor"
+    assert overlay["values"] == {str(id): ms for id, ms in table["difference"].items()}
+
+
+def test_numbers_of_three_programs_and_plain_ones_are_listed():
+    program = residual(1)
+    found = wb.differences(program, copied(program), copied(program), names="abc")
+    last = program.main.outputs[0].id
+    table = found.beside({last: 1.0}, {last: float("nan")}, {})
+    assert list(table.loc[last, ["a: value", "b: value", "c: value"]].isna()) == [False, True, True]
+    assert "difference" not in table
+    with pytest.raises(OperationError, match="colour two programs"):
+        found.view([{last: 1.0}] * 3)
+
+
+def test_numbers_of_other_programs_are_refused():
+    a, b = (wb.compile(residual(1), "cpu") for _ in range(2))
+    found = wb.differences(a, b)
+    mine, other = (build.run({}, profile=True) for build in (a, b))
+    with pytest.raises(OperationError, match="another program"):
+        found.beside(other, mine)
+    with pytest.raises(OperationError, match="numbers of 2 programs; found 1"):
+        found.beside(mine)
+    with pytest.raises(OperationError, match="one kind"):
+        found.beside(mine, {})
+    with pytest.raises(OperationError, match="found int"):
+        found.beside(mine, 1)

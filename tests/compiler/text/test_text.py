@@ -73,7 +73,7 @@ def test_round_trip(program: Program):
     ("broken", "says"),
     [
         ("", 'module: "main"'),
-        ("@0 = relu(x)", "module"),
+        ("@0 = relu(x)", r"line 1, column 11: 'x' is not defined"),
         ('module: "main"\nnonsense', "line 2"),
         ('module: "main"\n@0 = relu(x) -> float_type, {1}, {1}', "not defined"),
         (

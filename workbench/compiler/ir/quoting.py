@@ -7,7 +7,7 @@ import re
 
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _ALWAYS = rf'^$|^\s|\s$|^"|\\| = | -> | # |{_CONTROL}'
-_VALUE = re.compile(rf"{_ALWAYS}|,|(^|:)@\d+$")
+_VALUE = re.compile(rf"{_ALWAYS}|^#(\s|$)|,|(^|:)@\d+$")  # "# " begins a comment
 _MODULE = re.compile(rf'{_ALWAYS}|[,"\[\]]')
 _SYMBOL = re.compile(rf"{_ALWAYS}|, ")
 _WORD = re.compile(rf'{_CONTROL}|[,="\\()\[\]{{}}]| -> | # |^\s|\s$|^nullopt$')

@@ -89,15 +89,35 @@ class Differences:
         columns = ["program", "kind", "id", "operation", "sources", "what differs"]
         return pd.DataFrame(rows, columns=pd.Index(columns))
 
-    def view(self, **options: Any) -> Any:
+    def beside(self, *numbers: Any) -> DataFrame:
+        """Times, kernels or errors of the programs beside each other: a row per instruction.
+
+        Args:
+            *numbers: For each program a result of a profiled run, a report of ``wb.compare``, or a mapping
+                of instruction ids to numbers.
+
+        Returns:
+            For each program the name, kernels and number of the instruction, missing where it has no
+            counterpart; of two programs also the difference, the second minus the first, by which the
+            rows are sorted.
+
+        Raises:
+            OperationError: There is not one for each program, one is none of these or of another program,
+                or a run on a device was not profiled.
+        """
+        return showing.view("beside")(self, numbers)
+
+    def view(self, numbers: Sequence[Any] = (), **options: Any) -> Any:
         """Both graphs side by side, aligned; the differences in a list that selects.
 
         Args:
+            numbers: Those that `beside` takes, for two programs: the difference is shown as colour.
             options: Those of the pass explorer.
         """
-        return showing.view("explorer")(
-            self.recording, sides=self.names, **{"title": " → ".join(self.names), **options}
-        )
+        given = {"title": " → ".join(self.names), **options}
+        if numbers:
+            given["overlay"] = showing.view("difference overlay")(self, numbers)
+        return showing.view("explorer")(self.recording, sides=self.names, **given)
 
     def __repr__(self) -> str:
         """The summary."""

@@ -15,7 +15,7 @@
 # ---
 
 # %% [markdown]
-# # Watch it think
+# # Passes and laws
 #
 # This notebook takes the compiler apart: which passes run, what each can do and did, why two kernels were not fused, where buffers
 # are placed in memory, and how to add and check your own pass.

@@ -1,0 +1,1 @@
+"""Programs written as Python expressions: values with NumPy's operators, and their builder."""
