@@ -24,7 +24,7 @@ install = $(BIN)/uv pip install --quiet --python $(BIN)/python --index-strategy 
   $$($(PIP_INDEXES)) -c requirements.lock $(1) || $(PIP) install --quiet -c requirements.lock $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test lint check conformance format newest docs models tensorflow nnsmith polygraphy gpu bench golden nightly lock clean
+.PHONY: help lab test lint check conformance format newest docs models tensorflow nnsmith hosts polygraphy gpu bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,11 @@ $(VENV)/.lab: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet -c requirements.lock pip uv
 	@$(call install,-e '.[demo]')
+	@touch $@
+
+# An editable install has the extension of JupyterLab as it was when it was installed.
+$(VENV)/.extension: $(VENV)/.lab $(wildcard workbench/widgets/labextension/static/* workbench/widgets/static/*)
+	@$(call install,--force-reinstall --no-deps -e .)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.lab
@@ -51,10 +56,10 @@ $(VENV)/.models: $(VENV)/.dev
 	@$(call install,--group models)
 	@touch $@
 
-lab: $(VENV)/.lab ## open JupyterLab on the first notebook
+lab: $(VENV)/.extension ## open JupyterLab on the first notebook
 	$(BIN)/workbench lab notebooks/01-first-look.ipynb
 
-test: $(VENV)/.dev ## run all tests but those of full-size models
+test: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## run all tests but those of full-size models
 	$(PYTEST) -n $(WORKERS) --no-loadscope-reorder -m 'not models and not gpu and not tensorflow' $(ARGS)
 
 lint: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## formatting, lint and types of the Python and JavaScript
@@ -62,7 +67,7 @@ lint: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## formatting, lint and
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(NODE) $(JS)/node_modules/typescript/bin/tsc -p $(JS)
-	$(NODE) $(JS)/node_modules/eslint/bin/eslint.js --max-warnings 0 -c $(JS)/eslint.config.mjs workbench/widgets/static $(JS)
+	$(NODE) $(JS)/node_modules/eslint/bin/eslint.js --max-warnings 0 -c $(JS)/eslint.config.mjs workbench/widgets/static workbench/widgets/labextension $(JS)
 	$(BIN)/python $(JS)/compacted.py | $(NODE) $(JS)/same_code.mjs
 
 check: lint ## formatting, lint, types and the rules of the house
@@ -75,7 +80,7 @@ format: $(VENV)/.dev ## format the code and fix what the linter can
 golden: $(VENV)/.dev ## rewrite the golden transcripts from what the code prints now
 	$(PYTEST) -q -n $(WORKERS) -m 'not models and not gpu and not tensorflow and not browser and not jupyter' --update-golden $(ARGS)
 
-nightly: $(VENV)/.dev ## property tests and random models with many more examples
+nightly: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## property tests and random models with many more examples
 	$(PYTEST) -n $(WORKERS) -m 'not models and not gpu and not tensorflow' --hypothesis-profile=deep $(ARGS)
 
 newest: ## run all tests on the newest Python that is installed, in build/newest
@@ -97,6 +102,11 @@ nnsmith: $(VENV)/.dev ## compare models that NNSmith draws with onnxruntime; NNS
 	build/nnsmith/bin/python -W ignore tests/onnx/nnsmith/write_models.py build/nnsmith/models $(COUNT) $(SEED) \
 	  >build/nnsmith/log
 	$(BIN)/python -m tests.onnx.nnsmith.compare build/nnsmith/models $(ARGS)
+
+hosts: $(VENV)/.dev ## draw every view in Notebook 7 and marimo, which are installed apart into build/hosts
+	$(PYTHON) -m venv build/hosts
+	build/hosts/bin/python -m pip --disable-pip-version-check install --quiet 'notebook>=7,<8' 'marimo>=0.20,<1' .
+	$(BIN)/python -m tests.hosts build/hosts/bin/python $(ARGS)
 
 polygraphy: $(VENV)/.models ## measure comparisons beside Polygraphy, which is installed apart into build/polygraphy
 	$(PYTHON) -m venv build/polygraphy

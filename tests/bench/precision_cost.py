@@ -44,9 +44,7 @@ def _searched(subject: str, path: Path, inputs: Mapping[str, Any]) -> Outcome:
     )
     spent = time.process_time() - began
     claims = (
-        Claim(
-            "precision", subject, "share of operations in fp16", found.share, LEAST_SHARE, True, ""
-        ),
+        Claim("precision", subject, "share of flops in fp16", found.share, LEAST_SHARE, True, ""),
         Claim("precision", subject, "error in fp16", found.error, TOLERANCE, unit=""),
     )
     kept = f"{len(found.keep)} layers kept, {len(found.trials)} trials, {spent:.0f} s of processor time"

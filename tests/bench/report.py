@@ -51,7 +51,7 @@ def claims(made: Sequence[Claim]) -> str:
     rows = [("measure", "subject", "claim", "found", "limit", "met")]
     for c in made:
         limit = f"{'≥' if c.at_least else '≤'} {c.limit:g} {c.unit}"
-        found = f"{c.value:.2f} {c.unit}"
+        found = f"{c.value:.2f} {c.unit}" if c.unit or abs(c.value) >= 1 else f"{c.value:.3g}"
         rows.append((c.measure, c.subject, c.text, found, limit, "yes" if c.met else "NO"))
     return _table(rows, right=(3, 4))
 

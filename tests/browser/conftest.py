@@ -57,15 +57,17 @@ def show(chromium: Browser, tmp_path: Path) -> Generator[Callable[..., Shown]]:
         height: int = 760,
         wait: str = ".wb-canvas",
         before: str = "",
+        **context: Any,
     ) -> Shown:
         path = tmp_path / f"view{len(opened)}.html"
         view.to_html(path)
-        context = chromium.new_context(
+        opened_in = chromium.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce",
+            **context,
         )
-        shown = Shown(context.new_page())
+        shown = Shown(opened_in.new_page())
         shown.page.add_init_script(before)
         shown.page.on(
             "console", lambda m: shown.complaints.append(m.text) if m.type == "error" else None

@@ -32,7 +32,7 @@ class Live:
         return {k: inlined(v) if isinstance(v, bytes) else v for k, v in found.items()}
 
     def to_html(self, path: Path) -> None:
-        path.write_text(page(self.view._entry, self.traits(), "live", "live"))
+        path.write_text(page(self.view.entry, self.traits(), "live", "live"))
 
     def answer(self, shown: Shown) -> None:
         """Give the view what the browser changed, and the browser what the view has changed then."""

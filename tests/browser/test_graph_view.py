@@ -59,11 +59,33 @@ def test_a_click_selects_and_the_inspector_tells(show: Show):
     assert shown.trait("selected") is None
 
 
+@pytest.mark.parametrize(
+    ("of", "attribute", "dark", "light"),
+    [("body", "data-jp-theme-light", "false", "true"), ("body", "data-theme", "dark", "light"),
+     ("body", "data-vscode-theme-kind", "vscode-dark", "vscode-high-contrast-light"),
+     ("body", "data-vscode-theme-kind", "vscode-high-contrast", "vscode-light"),
+     ("documentElement", "theme", "dark", "light")],
+)  # fmt: skip
+def test_the_theme_is_the_hosts(show: Show, of: str, attribute: str, dark: str, light: str):
+    there = "({ of, name, value }) => document[of].setAttribute(name, value)"
+    for value, system in ((dark, False), (light, True)):
+        told = {"of": of, "name": attribute, "value": value}
+        shown = show(GraphView(residual()), dark=system, wait=".wb-root")
+        shown.page.evaluate(there, told)
+        shown.page.emulate_media(color_scheme="light" if system else "dark")
+        shown.page.emulate_media(color_scheme="dark" if system else "light")
+        its, systems = (".wb-dark", ":not(.wb-dark)")[:: -1 if system else 1]
+        shown.page.locator(f".wb-root{its}").wait_for()
+        if of == "body":
+            shown.page.evaluate("name => document.body.removeAttribute(name)", attribute)
+            shown.page.locator(f".wb-root{systems}").wait_for()
+
+
 def test_a_chip_is_selected_too(show: Show):
     shown = show(GraphView(residual(2)))
     node = shown.node("convolution")
     shown.canvas.click(position={"x": node["x"] + node["w"] + 14, "y": node["y"] + node["h"] / 2})
-    assert "literal" in shown.page.locator(".wb-inspector h3").inner_text()
+    assert "literal" in shown.page.locator(".wb-inspector h2").inner_text()
 
 
 def test_groups_open_and_close(show: Show):

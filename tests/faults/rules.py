@@ -39,7 +39,12 @@ class Wrong(Pass):
 
 
 def build_with(
-    model: str, wrong: Rule, pipeline: Sequence[str], target: str = "cpu", at: int = 0
+    model: str,
+    wrong: Rule,
+    pipeline: Sequence[str],
+    target: str = "cpu",
+    at: int = 0,
+    precision: str | None = None,
 ) -> Plant:
     """A build whose pipeline has a wrong rule, against the reference.
 
@@ -49,13 +54,17 @@ def build_with(
         pipeline: the pipeline's parts, by name.
         target: what the model is compiled for.
         at: the index among the parts that the rule is put at.
+        precision: the type that the program is narrowed to first.
     """
 
     @contextmanager
     def plant() -> Iterator[Planted]:
         program = wb.parse_onnx(MODELS[model].path)
         passes = (*pipeline[:at], Wrong(wrong), *pipeline[at:])
-        clean, suspect = (wb.compile(program, target=target, passes=p) for p in (pipeline, passes))
+        clean, suspect = (
+            wb.compile(program, target=target, passes=p, precision=precision)
+            for p in (pipeline, passes)
+        )
         edits = [e for step in suspect.recording.steps for e in step.edits if e.rule == wrong.name]
         assert len(edits) == 1, f"{wrong.name} applied {len(edits)} times"
         yield Planted(suspect, MODELS[model].inputs(), "ref", clean)
@@ -69,7 +78,7 @@ def _is_at(b: Rewriter, *nodes: str) -> bool:
 
 def _by(b: Rewriter, op: str, x: Instruction, value: float) -> Instruction:
     """An operation of a value and a constant."""
-    operand = b.literal(np.full(x.shape.lens, value, np.float32))
+    operand = b.literal(np.full(x.shape.lens, value, x.shape.type.numpy))
     return b(op, x, operand)
 
 
@@ -182,7 +191,18 @@ TABLE: list[tuple[Rule, str, tuple[str, ...], Plant]] = [
 ]  # fmt: skip
 """For each wrong rule its model, the nodes that it rewrites, and its planting."""
 
+NARROW = {"softmax_of_columns": "fp16", "epsilon_of_float16": "fp16", "undistributed": "bf16"}
+"""The types in which a wrong rule is planted, too: it is not to be taken for rounding."""
+
 FAULTS = [
     Fault(wrong.name, KIND, model, plant, Wanted(nodes, ("rewrite",), wrong.name))
     for wrong, model, nodes, plant in TABLE
-]
+] + [
+    Fault(
+        f"{wrong.name}_in_{NARROW[wrong.name]}", KIND, model,
+        build_with(model, wrong, OPTIMIZE, precision=NARROW[wrong.name]),
+        Wanted(nodes, ("rewrite",), wrong.name),
+    )
+    for wrong, model, nodes, _ in TABLE
+    if wrong.name in NARROW
+]  # fmt: skip

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,8 @@ OPEN_MS = 60_000
 RUN_MS = 180_000
 POLLING_MS = 100
 """Instead of each frame, of which the page would then draw sixty a second, and serialize all cells."""
-PICTURES = Path(__file__).parents[2] / "build" / "pictures"
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "build" / "pictures"
 OPEN = """async (path) => {
   const opened = window.opened ??= {};
   opened[path] = await window.jupyterapp.commands.execute("docmanager:open", { path });
@@ -87,6 +89,11 @@ class Notebook:
         page.on("pageerror", self._error)
         self._id = page.evaluate(OPEN, path)
         self.rest(OPEN_MS)
+
+    def save(self) -> None:
+        """Saves the notebook."""
+        self._choose()
+        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
 
     def close(self) -> None:
         """Ends the kernel and closes the notebook."""
@@ -187,6 +194,12 @@ class Lab:
     def open(self, path: Path) -> Generator[Notebook]:
         """Copies a notebook below the server's root, opens it and closes it."""
         shutil.copy(path, self.root / path.name)
+        with self.reopen(path) as notebook:
+            yield notebook
+
+    @contextmanager
+    def reopen(self, path: Path) -> Generator[Notebook]:
+        """Opens a notebook that lies below the server's root, and closes it."""
         notebook = Notebook(self.page, path.name)
         try:
             yield notebook
@@ -199,7 +212,11 @@ def running(folder: Path, browser: Browser) -> Generator[Lab]:
     """Starts JupyterLab with its files below a folder, to be looked at in a browser; ends it."""
     token = secrets.token_hex(16)
     shown = {"viewport": {"width": 1400, "height": 1000}, "reduced_motion": "reduce"}
-    with _server(folder, token) as url, browser.new_context(**shown) as context:
+    here = ["jupyterlab", f"--LabApp.extra_labextensions_path={_extension(folder)}"]
+    with (
+        server(folder, token, sys.executable, here) as url,
+        browser.new_context(**shown) as context,
+    ):
         page = context.new_page()
         page.goto(f"{url}lab?token={token}", wait_until="load")
         page.wait_for_selector("#jp-main-dock-panel", timeout=OPEN_MS)
@@ -208,29 +225,39 @@ def running(folder: Path, browser: Browser) -> Generator[Lab]:
 
 
 @contextmanager
-def _server(folder: Path, token: str) -> Generator[str]:
+def server(folder: Path, token: str, python: str | Path, module: list[str]) -> Generator[str]:
+    """Runs an interpreter's Jupyter, named by its module and options; its address."""
     (folder / "root").mkdir()
     for plugin, values in QUIET.items():
         settings = folder / "settings/@jupyterlab" / f"{plugin}.jupyterlab-settings"
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(json.dumps(values))
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--expose-app-in-browser"]
+    command = [str(python), "-m", *module, "--no-browser", "--expose-app-in-browser"]
     command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", "--ServerApp.open_browser=False"]
     command += [f"--ServerApp.root_dir={folder / 'root'}", f"--IdentityProvider.token={token}"]
     command += ["--allow-root"]
     with (folder / "server.log").open("w") as log:
-        server = subprocess.Popen(
+        process = subprocess.Popen(
             command, env=_environment(folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         try:
-            yield _address(folder, server)
+            yield _address(folder, process)
         finally:
-            server.terminate()
+            process.terminate()
             try:
-                server.wait(20)
+                process.wait(20)
             except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait(20)
+                process.kill()
+                process.wait(20)
+
+
+def _extension(folder: Path) -> Path:
+    """The extension as the wheel installs it, of the files that are here now."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    shared = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    for source, target in shared.items():
+        shutil.copytree(ROOT / source, folder / "installed" / target)
+    return folder / "installed/share/jupyter/labextensions"
 
 
 def _environment(folder: Path) -> dict[str, str]:

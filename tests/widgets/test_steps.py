@@ -229,3 +229,10 @@ def test_an_overlay_names_instructions_of_states_that_are_not_laid_out(large: Pa
     made = next(r for r in large.steps.rows[-1].instructions.values() if r.sources)
     view = PassExplorer(large.recording, overlay={made.sources[-1]: 1.0})
     assert str(made.id) in view.overlay["values"]
+
+
+def test_only_steps_that_are_laid_out_are_saved(large: PassExplorer):
+    answered = {answer.value for answer in large.answers()}
+    assert large.step in answered
+    assert len(large.scene.steps) == 2
+    assert len(answered) < len(large.recording)

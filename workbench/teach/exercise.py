@@ -117,9 +117,12 @@ class Exercise(ABC):
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         from workbench.teach.form import form  # noqa: PLC0415
+        from workbench.widgets.display import html_bundle, is_unattended  # noqa: PLC0415
 
-        shown: Any = form(self)
-        return shown._repr_mimebundle_(**options)
+        shown: Any = None if is_unattended() else form(self)
+        widget = None if shown is None else shown._repr_mimebundle_(**options)
+        asked = f"<p><strong>{escape(self.question)}</strong></p><p>Run the cell to answer.</p>"
+        return html_bundle(widget, asked, repr(self))
 
     def __repr__(self) -> str:
         """The name and how it stands."""

@@ -74,9 +74,9 @@ def script(name: str) -> str:
     Args:
         name: The view's file without ``.js``, e.g. ``graph_view``.
     """
-    colors = json.dumps(_palette(), ensure_ascii=False, separators=(",", ":"))
+    made = json.dumps(colors(), ensure_ascii=False, separators=(",", ":"))
     parts = map(compacted, _scopes(STATIC, name))
-    return f"const PALETTE={colors};\n{''.join(parts)}\n"
+    return f"const PALETTE={made};\n{''.join(parts)}\n"
 
 
 @cache
@@ -98,7 +98,8 @@ def svg_rules() -> str:
     return _STYLE_COMMENT.sub("", (STATIC / "svg.css").read_text(encoding="utf-8"))
 
 
-def _palette() -> dict[str, object]:
+def colors() -> dict[str, object]:
+    """The palette as the browser has it; the extension of JupyterLab has a copy, ``palette.json``."""
     return {
         "families": palette.FAMILY_COLORS,
         "words": palette.FAMILY_WORDS,

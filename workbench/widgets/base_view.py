@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from threading import RLock
+from typing import Any, NamedTuple
 
 import anywidget
 import traitlets
+from ipywidgets import Widget
 
+from workbench.widgets.display import is_unattended
 from workbench.widgets.lifetime import loosen, pin
 from workbench.widgets.state import read_state, write_state
 
@@ -17,16 +20,34 @@ THEMES = ("auto", "light", "dark")
 
 
 _embedded: ContextVar[bool] = ContextVar("embedded", default=False)
+_hearing = RLock()
 
 
 @contextmanager
 def embedded() -> Generator[None]:
-    """Views that are made inside have no channel to the browser: they are panes of another view."""
-    token = _embedded.set(True)
-    try:
-        yield
-    finally:
-        _embedded.reset(token)
+    """Views that are made inside have no channel to the browser: they are panes of another view.
+
+    Nor does the host hear of them, for marimo would open a channel to each widget that is made.
+    """
+    with _hearing:
+        token, heard = _embedded.set(True), Widget._widget_construction_callback  # pyright: ignore[reportPrivateUsage]
+        Widget.on_widget_constructed(None)
+        try:
+            yield
+        finally:
+            Widget.on_widget_constructed(heard)
+            _embedded.reset(token)
+
+
+class Answer(NamedTuple):
+    """A message of Python to the browser, which has set a trait."""
+
+    asked: str
+    """The trait that the browser sets."""
+    value: int
+    trait: str
+    """The trait that Python sets then."""
+    data: bytes
 
 
 class BaseView(anywidget.AnyWidget):
@@ -42,6 +63,8 @@ class BaseView(anywidget.AnyWidget):
     """A short string that restores the whole view when it is set."""
     data = traitlets.Bytes().tag(sync=True)
 
+    entry = ""
+    """The view's module in ``static/``."""
     _remembered: tuple[str, ...] = ("selected", "theme")
 
     def __init__(self, **traits: Any) -> None:
@@ -56,8 +79,8 @@ class BaseView(anywidget.AnyWidget):
             self.state = state
 
     def open(self) -> None:
-        """Open the channel to the browser, unless the view is a pane of another one."""
-        if not _embedded.get():
+        """Open the channel to the browser, unless the view is a pane of another one or nobody watches."""
+        if not (_embedded.get() or is_unattended()):
             super().open()
 
     def close(self) -> None:
@@ -78,8 +101,18 @@ class BaseView(anywidget.AnyWidget):
         """The widget, which its cell keeps until it runs again."""
         from IPython.core.getipython import get_ipython  # noqa: PLC0415
 
+        if self.comm is None:
+            return {}, {}
         pin(self, get_ipython())
         return super()._repr_mimebundle_(**kwargs)
+
+    def answers(self) -> Iterable[Answer]:
+        """Answers of Python to choices in the browser, the likeliest first."""
+        return ()
+
+    def smaller(self) -> BaseView | None:
+        """A view that shows the most important part of this one, if there is such a view."""
+        return None
 
     @traitlets.validate("state")
     def _check_state(self, proposal: Any) -> str:

@@ -11,14 +11,23 @@ import traitlets
 
 from workbench.compiler.builds.garbage import rarely_collected
 from workbench.widgets import assets
+from workbench.widgets.base_view import Answer, BaseView, embedded
 from workbench.widgets.facts import facts_of, told
-from workbench.widgets.graph_view import PAGE_TRAITS, View
+from workbench.widgets.filter import links, reached, slots_shown
+from workbench.widgets.graph_view import PAGE_TRAITS, GraphView, View
+from workbench.widgets.label import clipped
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.packing import inlined, packed
 from workbench.widgets.payload import Payload
 from workbench.widgets.query import find_ids
-from workbench.widgets.steps import Steps
+from workbench.widgets.steps import Steps, laws
 
+MOST_LAWS = 6
+"""Most laws that are written above a picture."""
+SAVED_BOXES, HOPS = 40, 2
+"""Instructions that a saved picture shows, about, and the edges from an edit to those around it."""
+SAVED_NODES = 7_000
+"""Most instructions of a graph that is saved where the whole recording does not fit."""
 _WORDS = ("added", "removed", "changed")
 
 
@@ -47,8 +56,8 @@ class PassExplorer(View):
 
     _budget = 600
     _remembered = (*View._remembered, "step", "edit")
-    _entry = "explorer.js"
-    _esm = assets.module(_entry)
+    entry = "explorer.js"
+    _esm = assets.module(entry)
     _css = assets.style()
 
     def __init__(
@@ -145,18 +154,65 @@ class PassExplorer(View):
             return [{}, {}]
         return [{id: _WORDS[m] for id, m in marks.items()} for marks in self.steps.marks(self.step)]
 
-    def to_svg(self, *, all_nodes: bool = True) -> str:
-        """The graphs before and after the current pass, side by side, with changes marked."""
-        from workbench.widgets.svg import beside, svg  # noqa: PLC0415
+    def answers(self) -> Iterable[Answer]:
+        """The details of steps: this one's, then of those that changed something, the nearest first."""
+        steps = self.steps.steps
+        for k in sorted(range(len(steps)), key=lambda k: (not steps[k].edits, abs(k - self.step))):
+            if self.steps.is_laid_out(k):
+                yield Answer("step", k, "detail", self._packed(k))
 
-        states = self.steps.shown(self.step)
+    def smaller(self) -> BaseView | None:
+        """The graph after this step, unless that is large too."""
+        if not self.steps.steps or len(self._versions()) > SAVED_NODES:
+            return None
+        with embedded():
+            return GraphView(self.steps.steps[self.step].after, overlay=self.overlay)
+
+    def to_svg(self, *, all_nodes: bool = True) -> str:
+        """The graphs before and after the current pass, side by side, with changes marked.
+
+        Args:
+            all_nodes: Whether to draw large graphs whole. Otherwise only the surroundings of the changes.
+        """
+        from workbench.widgets.beside import beside  # noqa: PLC0415
+        from workbench.widgets.display import LIMIT  # noqa: PLC0415
+        from workbench.widgets.svg import svg  # noqa: PLC0415
+
+        states, shown = self.steps.shown(self.step), self.slots_shown()
+        if shown is None and not all_nodes:
+            shown = self._surroundings()
         pictures = [
             svg(self.scene, self.open_groups(), step=state, theme=self.theme, selected=self.selected,
-                marks=marks, overlay=self.overlay,
-                limit=None if all_nodes else 250, shown=self.slots_shown())
+                marks=marks, overlay=self.overlay, limit=None if all_nodes else LIMIT, shown=shown)
             for state, marks in zip(states, self._marks(), strict=True)
         ]  # fmt: skip
-        return beside(pictures, self.summary())
+        lines = [self.summary(), *self._law_lines()]
+        captions = self.sides[self.step : self.step + 2] or ("before", "after")
+        return beside(pictures, captions, lines, self.theme)
+
+    def _surroundings(self) -> set[int] | None:
+        """The slots around the chosen edit and those after it while they fit; None for all."""
+        states = [self.scene.steps[state] for state in self.steps.shown(self.step)]
+        edits = self.steps.steps[self.step].edits if self.steps.steps else ()
+        if not edits or max(map(len, states)) <= SAVED_BOXES:
+            return None
+        ways = [way for versions in states for way in links(self.scene, versions)]
+        near = set[int]()
+        for edit in sorted(edits, key=lambda e: e.index < (self.edit or 0)):
+            more = near.union(*(reached(edit.rows, way, HOPS) for way in ways))
+            if near and len(more) > SAVED_BOXES:
+                break
+            near = more
+        return slots_shown(self.scene, near, ())
+
+    def _law_lines(self) -> list[str]:
+        """The rules of the current pass: how often each was applied, and its law."""
+        found = laws(self.steps.steps[self.step].edits) if self.steps.steps else []
+        times = [f" ×{one['count']:,}" if one["count"] > 1 else "" for one in found]
+        pairs = list(zip(found, times, strict=True))[:MOST_LAWS]
+        said = [f"{one['rule']}{count}: {one['law']}" for one, count in pairs]
+        rest = len(found) - len(said)
+        return [*said, *([f"and {rest} more rule{'s' * (rest > 1)}"] if rest else [])]
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One offline page with all steps of this view; written to ``path`` if given."""
@@ -164,7 +220,7 @@ class PassExplorer(View):
 
         names = (*PAGE_TRAITS, "step", "edit")
         values = {name: getattr(self, name) for name in names} | {"data": self.page_data()}
-        text = page(self._entry, values, self.title or "passes", self.summary())
+        text = page(self.entry, values, self.title or "passes", self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -192,15 +248,19 @@ class PassExplorer(View):
         if lowered is not None:
             return f"Pass {self.step + 1} of {len(overview)}, {line['name']}: {lowered.summary}"
         inside = f", inside kernels: {line['inside']:,}" if line["inside"] else ""
+        before, after, count = line["before"], line["after"], line["edits"]
+        ending = "" if count == 1 else "s"
+        if self.sides:
+            names = " and ".join(clipped(name) for name in self.sides[self.step : self.step + 2])
+            return f"{names}: {before:,} and {after:,} instructions{inside}, {count:,} difference{ending}"
         return (
-            f"Pass {self.step + 1} of {len(overview)}, {line['name']}: {line['before']:,} → "
-            f"{line['after']:,} instructions{inside}, {line['edits']:,} edits, {line['ms']:.3g} ms"
+            f"Pass {self.step + 1} of {len(overview)}, {line['name']}: {before:,} → {after:,} instructions"
+            f"{inside}, {count:,} edit{ending}, {line['ms']:.3g} ms"
         )
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The widget, with a static picture and text beside it."""
         from workbench.widgets.display import bundle  # noqa: PLC0415
 
-        return bundle(
-            super()._repr_mimebundle_(**kwargs), self.to_svg(all_nodes=False), self.summary()
-        )
+        widget = super()._repr_mimebundle_(**kwargs)
+        return bundle(widget, self.to_svg(all_nodes=False), self.summary(), [self])

@@ -176,8 +176,8 @@ class GraphView(View):
         state: The `state` of an earlier view, to reopen it.
     """
 
-    _entry = "graph_view.js"
-    _esm = assets.module(_entry)
+    entry = "graph_view.js"
+    _esm = assets.module(entry)
     _css = assets.style()
 
     def __init__(
@@ -232,7 +232,7 @@ class GraphView(View):
         from workbench.widgets.page import page  # noqa: PLC0415
 
         title = self.table.name or "program"
-        text = page(self._entry, self.page_values(), title, self.summary())
+        text = page(self.entry, self.page_values(), title, self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -270,4 +270,4 @@ class GraphView(View):
 
         picture = svg(self.scene, self.open_groups(), selected=self.selected, overlay=self.overlay,
                       theme=self.theme, limit=LIMIT, shown=self.slots_shown())  # fmt: skip
-        return bundle(super()._repr_mimebundle_(**kwargs), picture, self.summary())
+        return bundle(super()._repr_mimebundle_(**kwargs), picture, self.summary(), [self])

@@ -10,7 +10,8 @@ import ipywidgets
 import traitlets
 
 from workbench.widgets import assets
-from workbench.widgets.base_view import BaseView
+from workbench.widgets.base_view import Answer, BaseView
+from workbench.widgets.display import is_unattended
 from workbench.widgets.graph_view import GraphView
 from workbench.widgets.kernel_page import kernels_html, kernels_text
 from workbench.widgets.packing import packed
@@ -46,7 +47,8 @@ class KernelView(BaseView):
     detail = traitlets.Bytes().tag(sync=True)
 
     _remembered = ("selected", "kernel", "tab", "theme")
-    _esm = assets.module("kernel_view.js")
+    entry = "kernel_view.js"
+    _esm = assets.module(entry)
     _css = assets.style()
 
     def __init__(
@@ -90,6 +92,11 @@ class KernelView(BaseView):
     def page_data(self) -> dict[str, Any]:
         """All data, for a page without a kernel."""
         return self.columns() | {"details": list(self._details())}
+
+    def answers(self) -> Iterable[Answer]:
+        """The texts of kernels, this one's first; machine code would have to be disassembled."""
+        for k in sorted(range(len(self.rows)), key=lambda k: abs(k - self.kernel)):
+            yield Answer("kernel", k, "detail", packed(_detail(self.rows[k], machine=False)))
 
     @traitlets.validate("kernel")
     def _check_kernel(self, proposal: Any) -> int:
@@ -147,7 +154,8 @@ class KernelView(BaseView):
         """The widget, with the static form and text beside it."""
         from workbench.widgets.display import html_bundle  # noqa: PLC0415
 
-        return html_bundle(super()._repr_mimebundle_(**kwargs), self.to_static(), self.summary())
+        widget = super()._repr_mimebundle_(**kwargs)
+        return html_bundle(widget, self.to_static(), self.summary(), [self])
 
 
 def kernel_names(rows: Iterable[Row]) -> dict[str, str]:
@@ -186,6 +194,11 @@ class KernelExplorer(ipywidgets.VBox):
         self.kernels = kernels
         super().__init__([graph, kernels])
 
+    def open(self) -> None:
+        """Open the channel to the browser, unless nobody watches."""
+        if not is_unattended():
+            super().open()
+
     @property
     def selected(self) -> int | None:
         """Id of the selected instruction."""
@@ -204,8 +217,9 @@ class KernelExplorer(ipywidgets.VBox):
         picture = svg(graph.scene, graph.open_groups(), selected=graph.selected,
                       overlay=graph.overlay, theme=graph.theme, limit=LIMIT)  # fmt: skip
         words = f"{graph.summary()}; {self.kernels.summary()}"
-        widget = super()._repr_mimebundle_(**kwargs)
-        return html_bundle(widget, picture + self.kernels.to_static(), words)
+        widget = super()._repr_mimebundle_(**kwargs) if self.comm is not None else None
+        html = picture + self.kernels.to_static()
+        return html_bundle(widget, html, words, [self.graph, self.kernels])
 
 
 def explorer(

@@ -44,12 +44,16 @@ style-src 'unsafe-inline'; img-src data: blob:">
 <link rel="icon" href="data:,">
 <style>
 html, body {{ margin: 0; height: 100%; background: Canvas; }}
-#wb {{ height: 100%; }}
-.wb-root {{ --wb-height: 100vh !important; border: 0 !important; border-radius: 0 !important; }}
+main, #wb {{ height: 100%; }}
+h1 {{ position: absolute; clip-path: inset(50%); }}
+.wb-root {{ --wb-height: max(100vh, 560px) !important; border: 0 !important; border-radius: 0 !important; }}
 {style}</style>
 </head>
 <body>
+<main>
+<h1>{title}</h1>
 <div id="wb"></div>
+</main>
 <noscript>{summary}</noscript>
 <script type="application/json" id="wb-data">{data}</script>
 <script type="module">{script}</script>

@@ -34,8 +34,8 @@ class ReportView(TensorTraits, GraphView):
     """The numbers of what was evaluated inside fused kernels, by id."""
 
     _remembered = (*GraphView._remembered, "inspected", "slice", "at", "layer")
-    _entry = "report_view.js"
-    _esm = assets.module(_entry)
+    entry = "report_view.js"
+    _esm = assets.module(entry)
 
     def __init__(
         self,

@@ -64,6 +64,10 @@ class Steps:
         first, last = (self._place(state) for state in self.at(k))
         return first, last
 
+    def is_laid_out(self, k: int) -> bool:
+        """Whether the scene has the states before and after step ``k``."""
+        return all(state in self.places for state in self.at(k))
+
     def _place(self, state: int) -> int:
         if state not in self.places:
             self.places[state] = self.scene.add(self._table(state), self._kin)
@@ -147,7 +151,7 @@ class Steps:
             "summary": ", ".join(said) or "nothing changed" if lowered is None else lowered.summary,
             "edits": [self._edit(*pair) for pair in zip(step.edits, step.sentences, strict=True)],
             "misses": [_miss(m) for m in step.near_misses],
-            "laws": _laws(step.edits),
+            "laws": laws(step.edits),
             "lowered": [_lowered_row(r) for r in lowered or ()],
             "diff": self.diff(k, gone, come) if lowered is None else self.lowering(k),
         }
@@ -242,7 +246,7 @@ def _miss(miss: Any) -> dict[str, Any]:
     }
 
 
-def _laws(edits: Iterable[Any]) -> list[dict[str, Any]]:
+def laws(edits: Iterable[Any]) -> list[dict[str, Any]]:
     """The laws that edits applied, with their counts."""
     listed = list(edits)
     counts = Counter(e.rule for e in listed)

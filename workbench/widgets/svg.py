@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from workbench.widgets import assets, label, palette
+from workbench.widgets.color_key import color_key
 from workbench.widgets.nodes import Node
 from workbench.widgets.overlay import share
 from workbench.widgets.picture import Box, Edge, Layout, count_text, edges_of
@@ -25,7 +25,6 @@ from workbench.widgets.scene import (
 )
 
 MARGIN = 14.0
-_SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 _LIGHT = {
     "page": "#ffffff", "ink": "#1b1f24", "soft": "#5d6672", "line": "#9aa4b0", "frame": "#b9c1ca",
     "panel": "#47586b", "chip": "#f1f3f5", "selected": palette.SELECTED, "added": palette.ADDED,
@@ -85,28 +84,6 @@ def _boxes(layout: Layout, step: int) -> int:
     return len({layout.shown_as(s) for v in scene.steps[step] if layout.has(s := scene.slots[v])})
 
 
-def beside(pictures: list[str], words: str) -> str:
-    """Pictures side by side in one SVG, under the captions before and after."""
-    sizes = [_size(p) for p in pictures]
-    gap, head, at, parts = 24.0, 22.0, 0.0, list[str]()
-    for caption, (width, _), picture in zip(("before", "after"), sizes, pictures, strict=False):
-        head_text = f'<text x="{_n(at + 12)}" y="16" fill="#7a828c" font-size="12">{caption}</text>'
-        parts.append(head_text)
-        parts.append(picture.replace("<svg ", f'<svg x="{_n(at)}" y="{_n(head)}" ', 1))
-        at += width + gap
-    width, height = _n(at - gap), _n(max(h for _, h in sizes) + head)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" style="max-width:100%;height:auto" aria-label="{escape(words)}">'
-        f"<title>{escape(words)}</title>{''.join(parts)}</svg>"
-    )
-
-
-def _size(picture: str) -> tuple[float, float]:
-    found = _SIZE.search(picture)
-    return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
-
-
 class _Writer:
     """Collects the elements of one picture."""
 
@@ -164,7 +141,7 @@ class _Writer:
         if self.left_out:
             total = len(self.nodes) + self.left_out
             said = f"{len(self.nodes):,} of {total:,} nodes shown"
-        y = self.height - 2 * MARGIN + 12.0
+        y = self.height - 2 * MARGIN + 18.0
         self.parts.append(f'<text class="s" x="0" y="{_n(y)}">{said}</text>')
         self.width = max(self.width, label.text_width(said, label.FACT_SIZE) + 2 * MARGIN)
         self.height += 26.0
@@ -184,7 +161,7 @@ class _Writer:
             f'height="{height}" viewBox="{_n(-MARGIN)} {_n(-MARGIN)} {width} {height}" '
             f'style="max-width:100%;height:auto" aria-labelledby="{mark}t {mark}d">'
             f'<title id="{mark}t">{title}</title><desc id="{mark}d">{escape(words)}</desc>'
-            f"<style>{self._style(mark)}</style>"
+            f"<style>{style(mark, self.theme)}</style>"
             f'<defs><pattern id="{mark}h" width="7" height="7" patternUnits="userSpaceOnUse" '
             f'patternTransform="rotate(-45)"><path class="hatch" d="M0 3H7" stroke-width="1.5"/>'
             f"</pattern>"
@@ -194,22 +171,6 @@ class _Writer:
             f'<rect class="bg" x="{_n(-MARGIN)}" y="{_n(-MARGIN)}" width="{width}" height="{height}"/>'
             f"{body.replace('url(#hatch)', f'url(#{mark}h)').replace('url(#blank)', f'url(#{mark}b)')}</svg>"
         )
-
-    def _style(self, mark: str) -> str:
-        light, dark = _variables(_LIGHT, dark=False), _variables(_DARK, dark=True)
-        rules = " ".join(assets.svg_rules().replace(".W", f".{mark}").split())
-        rules += "".join(
-            f".{mark} .f{k}{{fill:var(--f{k})}}.{mark} .b{k}{{fill:{palette.FAMILY_COLORS[f]}}}"
-            for k, f in enumerate(FAMILIES)
-        )
-        if self.theme == "dark":
-            return f".{mark}{{{dark}}}{rules}"
-        if self.theme == "light":
-            return f".{mark}{{{light}}}{rules}"
-        lab = f'[data-jp-theme-light="false"] .{mark}{{{dark}}}'
-        bright = f'[data-jp-theme-light="true"] .{mark}{{{light}}}'
-        media = f"@media (prefers-color-scheme: dark){{.{mark}{{{dark}}}}}"
-        return f".{mark}{{{light}}}{media}{bright}{lab}{rules}"
 
     def _panels(self) -> None:
         for panel in self.layout.picture.panels:
@@ -349,10 +310,18 @@ class _Writer:
         return palette.sample(palette.SCALES[self.overlay["scale"]], at), words
 
     def _key(self) -> None:
-        """The scale of the overlay, under the picture."""
-        if not self.overlay.get("values"):
-            return
+        """The key under the picture: the scale of the overlay, or the families; and the marks."""
         top = self.height - 2 * MARGIN + 12
+        drawn = [self.nodes[b.item] for b in self.boxes if b.item in self.nodes]
+        families = {n.family for n in drawn} if not self.overlay.get("values") else ()
+        marks = {self.marks[n.id] for n in drawn if n.id in self.marks}
+        key, width, height = color_key(families, marks, top, self.width - 2 * MARGIN)
+        self.parts.append(key)
+        self.width, self.height = max(self.width, width + 2 * MARGIN), self.height + height
+        if self.overlay.get("values"):
+            self._scale(top + height)
+
+    def _scale(self, top: float) -> None:
         blank = any(str(n.id) not in self.values for n in self.nodes.values())
         key, width = scale_key(self.overlay, top, number_text, blank=blank)
         self.parts.append(key)
@@ -369,6 +338,24 @@ def number_text(value: float) -> str:
     if size >= 100:
         return f"{value:,.0f}"
     return f"{value:.{2 - math.floor(math.log10(size))}f}".rstrip("0").rstrip(".")
+
+
+def style(mark: str, theme: str) -> str:
+    """The rules of the elements of a class ``mark``: in the colours of a theme, or of the page's."""
+    light, dark = _variables(_LIGHT, dark=False), _variables(_DARK, dark=True)
+    rules = " ".join(assets.svg_rules().replace(".W", f".{mark}").split())
+    rules += "".join(
+        f".{mark} .f{k}{{fill:var(--f{k})}}.{mark} .b{k}{{fill:{palette.FAMILY_COLORS[f]}}}"
+        for k, f in enumerate(FAMILIES)
+    )
+    if theme == "dark":
+        return f".{mark}{{{dark}}}{rules}"
+    if theme == "light":
+        return f".{mark}{{{light}}}{rules}"
+    lab = f'[data-jp-theme-light="false"] .{mark}{{{dark}}}'
+    bright = f'[data-jp-theme-light="true"] .{mark}{{{light}}}'
+    media = f"@media (prefers-color-scheme: dark){{.{mark}{{{dark}}}}}"
+    return f".{mark}{{{light}}}{media}{bright}{lab}{rules}"
 
 
 def _variables(theme: Mapping[str, str], *, dark: bool) -> str:

@@ -27,8 +27,8 @@ class TensorView(TensorTraits, BaseView):
     """
 
     _remembered = ("slice", "at", "layer", "theme")
-    _entry = "tensor_view.js"
-    _esm = assets.module(_entry)
+    entry = "tensor_view.js"
+    _esm = assets.module(entry)
     _css = assets.style()
 
     def __init__(
@@ -63,7 +63,7 @@ class TensorView(TensorTraits, BaseView):
         names = ("slice", "at", "layer", "theme", "height")
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
         values |= {"data": self._data | {"stored": True}, "detail": self.shown()}
-        text = page(self._entry, values, self._data["title"], self.summary())
+        text = page(self.entry, values, self._data["title"], self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -80,4 +80,5 @@ class TensorView(TensorTraits, BaseView):
         """The widget, with the static form and text beside it."""
         from workbench.widgets.display import html_bundle  # noqa: PLC0415
 
-        return html_bundle(super()._repr_mimebundle_(**kwargs), self.to_static(), self.summary())
+        widget = super()._repr_mimebundle_(**kwargs)
+        return html_bundle(widget, self.to_static(), self.summary(), [self])

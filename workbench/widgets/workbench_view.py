@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from html import escape
 from os import PathLike
@@ -19,7 +19,7 @@ from workbench.compiler.errors import OperationError, WorkbenchError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.report.result import Result
 from workbench.widgets import assets
-from workbench.widgets.base_view import BaseView, embedded
+from workbench.widgets.base_view import Answer, BaseView, embedded
 from workbench.widgets.explorer import PassExplorer
 from workbench.widgets.graph_view import GraphView
 from workbench.widgets.kernel_view import KernelView
@@ -41,6 +41,8 @@ VIEWS: dict[str, type[BaseView]] = {
 """The panes that are views which also stand alone; their traits have the pane's name before them."""
 TABLES = ("timings", "memory", "numbers")
 """The panes that are tables."""
+SAVED_PASSES = 500
+"""Most instructions of a program whose passes are laid out to be saved, though nobody looked at them."""
 PANES = (*VIEWS, *TABLES)
 _SHARED = {"selected", "theme", "height", "overlay"}
 
@@ -102,7 +104,8 @@ class Workbench(_Parts):
     """The Python that does the same."""
 
     _remembered = ("selected", "pane", "shade", "theme", *(n for n in LETTERS if n in _PARTS))
-    _esm = assets.module("workbench.js")
+    entry = "workbench.js"
+    _esm = assets.module(entry)
     _css = assets.style()
 
     def __init__(
@@ -309,8 +312,11 @@ class Workbench(_Parts):
         return [pane for pane, is_there in found.items() if is_there and pane not in self._why]
 
     def _open_pane(self, _change: Any) -> None:
-        """Make the view of the open pane, unless it is there or has nothing to show."""
-        pane = str(self.pane)
+        """Show the open pane."""
+        self._fill(str(self.pane))
+
+    def _fill(self, pane: str) -> None:
+        """Make the view of a pane, unless it is there or has nothing to show."""
         if pane not in VIEWS or getattr(self, f"{pane}_data") or pane not in self.has():
             return
         try:
@@ -374,6 +380,16 @@ class Workbench(_Parts):
 
     # Static forms
 
+    def answers(self) -> Iterable[Answer]:
+        """Answers of the panes that were opened."""
+        for pane, view in self.views.items():
+            for a in view.answers():
+                yield a._replace(asked=f"{pane}_{a.asked}", trait=f"{pane}_{a.trait}")
+
+    def smaller(self) -> BaseView | None:
+        """The graph."""
+        return self.view("graph")
+
     def columns(self) -> dict[str, Any]:
         """The first message to the browser: the title, the targets, and what can be done."""
         targets = [
@@ -412,7 +428,7 @@ class Workbench(_Parts):
         rows = "".join(
             f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self._facts()
         )
-        caption = f"<caption>{escape(self.summary())}</caption>"
+        caption = f'<caption style="text-align:left;white-space:nowrap">{escape(self.summary())}</caption>'
         return f"<div>{graph.to_svg(all_nodes=False)}<table>{caption}<tbody>{rows}</tbody></table></div>"
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -453,7 +469,10 @@ class Workbench(_Parts):
         """The widget, with the static form and text beside it."""
         from workbench.widgets.display import html_bundle  # noqa: PLC0415
 
-        return html_bundle(super()._repr_mimebundle_(**kwargs), self.to_static(), self.summary())
+        if len(self.program.main) <= SAVED_PASSES:
+            self._fill("passes")
+        widget = super()._repr_mimebundle_(**kwargs)
+        return html_bundle(widget, self.to_static(), self.summary(), [self])
 
 
 def report_page(

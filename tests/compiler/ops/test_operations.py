@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.compiler.expressions import evaluate
+from tests.compiler.c_expressions import evaluate
 from tests.compiler.variants import (
     Operand,
     cases,

@@ -17,6 +17,7 @@ from workbench.compiler.ops.deform import DeformConvolution
 from workbench.compiler.ops.elementwise import draw
 from workbench.compiler.ops.windows import PaddingMode
 from workbench.gpu.devices.base import Device
+from workbench.gpu.dialect import CUDA, OPENCL
 from workbench.gpu.kernels import elementwise as kernels
 from workbench.gpu.lowering.lower import Lowering
 from workbench.gpu.lowering.plan import KernelStep
@@ -49,6 +50,25 @@ def element_types() -> st.SearchStrategy[DType]:
 
 def each(rank: int, low: int, high: int) -> st.SearchStrategy[tuple[int, ...]]:
     return st.tuples(*[st.integers(low, high)] * rank)
+
+
+def test_a_cpus_loops_over_taps_have_no_branches():
+    """A compiler for CPUs takes several times as long for branches in loops that it unrolls."""
+    op = Convolution((1, 1), (1, 1), (1, 1), 2)
+    program = program_of(op, operands(noise(1, 2, 5, 5), noise(2, 1, 3, 3, seed=1)))
+    sources = {
+        d.name: Direct(program, d).plan().kernels[0].launch.kernel.source for d in (OPENCL, CUDA)
+    }
+    loops = {name: text[text.index("for (") :] for name, text in sources.items()}
+    assert "if (" not in loops["opencl"]
+    assert "if (" in loops["cuda"]
+
+
+def test_taps_outside_an_image_with_infinities_or_an_empty_one_add_nothing(device: Device):
+    image = np.full((1, 1, 3, 3), np.inf, np.float32)
+    op = Convolution((2, 2), (1, 1), (1, 1), 1)
+    expect_agreement(device, op, image, noise(1, 1, 3, 3, seed=1))
+    expect_agreement(device, op, noise(1, 1, 0, 3), noise(1, 1, 3, 3, seed=1))
 
 
 @some

@@ -41,6 +41,26 @@ def test_known_values():
     assert found.cosine == pytest.approx(13 / (3 * np.sqrt(21)))
 
 
+@pytest.mark.parametrize("size", [2, 8191, 8193, 40_000])
+@pytest.mark.parametrize("unit", [1e-24, 1.0, 1e37])
+def test_long_arrays_have_the_metrics_of_their_definition(size, unit):
+    rng = np.random.default_rng(size)
+    reference = rng.standard_normal(size) * unit
+    value = (reference * (1 + 1e-7 * rng.standard_normal(size))).astype(np.float32)
+    reference[-1], value[-1] = 0, unit / 4  # an infinite relative error, which does not count
+    found, x = compare_arrays(value, reference), value.astype(np.float64)
+    for metric, measured in {
+        Metric.MAX_ABS: found.max_abs,
+        Metric.MAX_REL: found.max_rel,
+        Metric.RMS: found.rms,
+        Metric.COSINE: found.cosine,
+    }.items():
+        assert measured == pytest.approx(metric.of(x, reference), rel=1e-12)
+    assert found.relative_rms == pytest.approx(
+        np.linalg.norm(x - reference) / np.linalg.norm(reference)
+    )
+
+
 def test_nan_and_inf_of_its_own_are_counted_apart():
     value = np.array([np.nan, np.inf, np.inf, np.nan, 1, -np.inf])
     reference = np.array([1, np.inf, 2, np.nan, 1, np.inf])

@@ -64,7 +64,8 @@ def _step(instruction: Instruction, frees: tuple[int, ...]) -> Step:
 
 
 def _is_dynamic(instruction: Instruction) -> bool:
-    return any(i.shape.dims is not None for i in (instruction, *instruction.inputs))
+    is_dynamic = instruction.shape.dims is not None
+    return is_dynamic or any(x.shape.dims is not None for x in instruction.inputs)
 
 
 def uses(instruction: Instruction) -> list[int]:
@@ -72,7 +73,8 @@ def uses(instruction: Instruction) -> list[int]:
     found = [x.id for x in instruction.inputs]
     for module in instruction.modules:
         for inner in module:
-            found += uses(inner)
+            if inner.inputs or inner.modules:
+                found += uses(inner)
     return found
 
 

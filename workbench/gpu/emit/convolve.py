@@ -16,7 +16,7 @@ from workbench.gpu.emit.scalar import Scalar, c_type, cast, number
 from workbench.gpu.emit.sums import bounded, finished, over, real_type
 from workbench.gpu.emit.tensors import Indices, Tensors, value_of
 from workbench.gpu.emit.views import attributes
-from workbench.gpu.emit.windows import start_of, taps
+from workbench.gpu.emit.windows import guarded_taps, start_of
 
 
 @value_of(Convolution, QuantConvolution)
@@ -29,9 +29,9 @@ def convolved(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     channels = w.shape.lens[1]
     work = product_type(i)
     total = t.w.variable(c_type(work), number(0, work).text)
-    with over(t.w, [channels]) as (c,), taps(t, window, outputs) as (tap, place):
+    with over(t.w, [channels]) as (c,), guarded_taps(t, window, outputs) as (tap, place, counts):
         term = operand_product(t, i, (image, group * channels + c, *place), (filter_, c, *tap))
-        t.w.line(f"{total} += {term};")
+        t.w.line(f"{total} += {term if counts == '1' else f'{counts} ? {term} : 0'};")
     return finished(t.w, Scalar(total, work), i.shape.type)
 
 

@@ -106,12 +106,14 @@ class Tensors:
     Args:
         w: The writer of the kernel's code.
         lanes: Adjacent elements that a work item handles at once, for vector loads.
+        is_cpu: Whether a core runs the work items, so that code without branches pays.
     """
 
-    def __init__(self, w: Writer, lanes: int = 1) -> None:
+    def __init__(self, w: Writer, lanes: int = 1, is_cpu: bool = False) -> None:
         """Create values without any binding."""
         self.w = w
         self.lanes = lanes
+        self.is_cpu = is_cpu
         self._bound: dict[tuple[int, int], At] = {}
         self._context: tuple[object, ...] = ()
 

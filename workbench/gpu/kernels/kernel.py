@@ -98,7 +98,7 @@ class Builder:
         self.dialect = dialect
         wide = any(p.offset + p.shape.element_space >= _LARGE for p in places)
         self.w = Writer("i64" if wide or any(p.shape.elements >= _LARGE for p in places) else "i32")
-        self.tensors = Tensors(self.w, lanes)
+        self.tensors = Tensors(self.w, lanes, dialect.machine.is_cpu)
         self._purpose = re.sub(r"\W+", "_", purpose).strip("_")[:60] or "kernel"
         self._pointers: dict[tuple[Root, str], str] = {}
         self._writes: set[Root] = set()

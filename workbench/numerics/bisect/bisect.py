@@ -100,12 +100,11 @@ def bisect(
         if not (error.recording and error.recording.steps):
             raise
         return _failed(error, chosen.name, limits_of(metric, tolerance, error.recording))
-    limits = limits_of(metric, tolerance, build.recording)
-    with (
-        rarely_collected(),
-        progress_bar(range(_most_checks(build.recording)), progress, "bisect") as bar,
-    ):
-        return _Search(build, given, limits, iter(bar)).found()
+    with rarely_collected():
+        limits = limits_of(metric, tolerance, build.recording)
+        checks = range(_most_checks(build.recording))
+        with progress_bar(checks, progress, "bisect") as bar:
+            return _Search(build, given, limits, iter(bar)).found()
 
 
 def _failed(error: WorkbenchError, target: str, limits: Limits) -> Bisection:
@@ -160,7 +159,7 @@ class _Search:
         self.recording = build.recording
         self.checks: list[Check] = []
         self.all = Evaluations(build.source, given)
-        self.source = self.all.of(self.recording.program_after(-1))
+        self.source = self.all.of(build.source)
         self.right: Evaluation = self.source
         self.wrong: Evaluation | None = None
         self.problem = ""
@@ -203,7 +202,7 @@ class _Search:
         before = self.all.evaluated
         distance, problem, evaluation = _INCOMPARABLE, "", None
         try:
-            evaluation = self.all.of(step.after if edit is None else step.after_edit(edit))
+            evaluation = self.all.of(self._program(step, edit))
             distance, problem = self._distance(evaluation), self._unlike(evaluation)
         except WorkbenchError as error:
             problem, self.failed = f"a run fails: {error}", getattr(error, "instruction", None)
@@ -214,6 +213,13 @@ class _Search:
             return True
         self.wrong, self.problem = evaluation, problem
         return False
+
+    def _program(self, step: Step, edit: int | None) -> Program:
+        """The program after a step, or after an edit of it."""
+        if edit is not None:
+            return step.after_edit(edit)
+        later = self.recording.steps[step.index + 1 :]
+        return step.after if any(s.changed for s in later) else self.build.program
 
     def _distance(self, found: Evaluation) -> Distance:
         if self.value is not None and (alive := self._alive(found)) is not None:

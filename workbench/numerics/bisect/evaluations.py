@@ -24,7 +24,7 @@ from workbench.compiler.ir.sym.bindings import bindings, bound
 from workbench.compiler.ops.buffers import Written
 from workbench.compiler.run.inputs import check_inputs
 from workbench.compiler.run.planned import PlannedInterpreter
-from workbench.compiler.run.steps import Plan, uses
+from workbench.compiler.run.steps import Plan, step_of, uses
 
 MOST_BYTES = 1 << 30
 """The memory for values that are kept for later runs, in bytes; the least recently used go first."""
@@ -140,7 +140,17 @@ class _Once(PlannedInterpreter):
     """Evaluates single instructions, whose modules run once: a plan for many runs would not pay."""
 
     def _plan(self, module: Module, whole: bool = True) -> Plan:
-        return super()._plan(module, whole=True)
+        plan = self._plans.get((module, whole))
+        if plan is None:
+            steps = [step_of(i) for i in module if not isinstance(i.op, Param | Return)]
+            plan = self._plans[module, whole] = Plan(steps, {})
+        return plan
+
+    def step(self, instruction: Instruction, values: Mapping[int, Value]) -> Value:
+        """As in the base; what has no modules reads its operands alone, so nothing has to be in scope."""
+        if instruction.modules:
+            return super().step(instruction, values)
+        return self._step(step_of(instruction), dict(values))
 
 
 class _DroppedError(Exception):
@@ -388,14 +398,14 @@ def digest_of(value: Value) -> bytes:
         for part in value:
             hashed.update(digest_of(part))
     else:
-        hashed.update(f"{_named(value.dtype)}{value.shape}".encode())
+        hashed.update(_kind(value.dtype, value.shape))
         hashed.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
     return hashed.digest()
 
 
 @cache
-def _named(dtype: np.dtype[Any]) -> str:
-    return str(dtype)
+def _kind(dtype: np.dtype[Any], lens: tuple[int, ...]) -> bytes:
+    return f"{dtype}{lens}".encode()
 
 
 def _told(op: Operation) -> tuple[Hashable, str]:

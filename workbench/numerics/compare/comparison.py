@@ -246,7 +246,10 @@ class Comparison:
             instruction = self.subject.program.find(id)
             kernel = kernel_text(instruction) if instruction is not None else ""
             name = self._named.get(id, "")
-            yield Culprit(id, name, kernel, d.cause, d.error, d.bound, d.sources, d.reason)
+            inside = self.side.changed_inside(d.id)
+            nodes = tuple(dict.fromkeys((*inside, *d.sources)))
+            reason = f"{d.reason}, at {', '.join(inside[:4])} inside of it" if inside else d.reason
+            yield Culprit(id, name, kernel, d.cause, d.error, d.bound, nodes, reason)
 
     def _compiled(self, id: int) -> int:
         """The compiled instruction that a source instruction became, or became a part of; else itself."""

@@ -51,6 +51,8 @@ class Culprit:
     """The instruction inside the fused one, if it is known."""
     parts: tuple[Part, ...] = ()
     """All instructions inside the fused one, if they were evaluated."""
+    is_doubtful: bool = False
+    """Whether float64 differs from the reference, too: constants were rounded, or a rewrite is wrong."""
 
     @property
     def severity(self) -> float:

@@ -79,7 +79,9 @@ class Diagnosis:
             return _culprit(row, Cause.REWRITE, inf, 0.0, reason)
         ran = self.expected.since(instruction)
         if self.is_narrow:
-            return self._kernel(row, instruction) or self._precision(row, instruction, ran)
+            return self._kernel(row, instruction) or self._doubted(
+                self._precision(row, instruction, ran), instruction
+            )
         return (
             self._rewrite(row, instruction, ran)
             or self._kernel(row, instruction)
@@ -141,9 +143,8 @@ class Diagnosis:
     def _kernel(self, row: Row, instruction: Instruction) -> Culprit | None:
         """The kernel, if it is worse than NumPy with the same types."""
         assert row.local is not None
-        known = self.expected.rounded(instruction)
         try:
-            value = self.expected.typed.value(instruction, known)
+            value = self.expected.as_typed(instruction)
         except EvaluationError:
             return None
         typed = distance(value, self.expected[instruction])
@@ -166,7 +167,9 @@ class Diagnosis:
         error, inner = row.local.error, self.parts(instruction)
         own = (p for p in inner if p.is_beyond)
         if (part := next(own, None) or next((p for p in inner if p.strays), None)) is not None:
-            where = "" if part.id == instruction.id else f"{part.name} inside it: "
+            where = (
+                "" if part.id == self.expected.maker(instruction).id else f"{part.name} inside it: "
+            )
             reason = f"{where}{part.reason or f'off by {_shown(part.inherited)}'}"
             nodes = part.sources or row.sources
             found = _culprit(row, Cause.PRECISION, error, bound, reason, nodes, part)
@@ -175,10 +178,18 @@ class Diagnosis:
         reason = f"rounding to its types costs {_shown(row.local)}"
         return _culprit(row, Cause.PRECISION, error, bound, reason, nodes or row.sources)
 
+    def _doubted(self, found: Culprit | None, instruction: Instruction) -> Culprit | None:
+        """The culprit, with a note if types are not all: float64 is as wrong."""
+        if found is None:
+            return None
+        again = distance(self.expected.recomputed(instruction), self.expected[instruction])
+        return replace(found, is_doubtful=again.exceeds(found.bound))
+
     def parts(self, instruction: Instruction) -> list[Part]:
         """The instructions inside a fused one, on the expected inputs rounded to its types."""
         e = self.expected
-        return parts_of(instruction, e.rounded(instruction), e.typed, e.exact)
+        maker = e.maker(instruction)
+        return parts_of(maker, e.rounded(maker), e.typed, e.exact)
 
 
 class _Inside:

@@ -76,11 +76,18 @@ class Differences:
         if not is_computed(instruction) and instruction.op.alias is None:
             return None
         try:
-            again = self._expected.recomputed(instruction)
+            again = self._recomputed(instruction)
         except EvaluationError as error:
             return self._difference(instruction, inf, 0.0, f"it cannot be computed: {error}")
         wanted = self._expected[instruction]
         return self._judged(instruction, distance(again, wanted))
+
+    def _recomputed(self, instruction: Instruction) -> Value:
+        """The value on the reference's inputs: of a tuple's part, on its tuple if that is known."""
+        e = self._expected
+        if e.maker(instruction).id in e.pinned:
+            return e.exact.value(instruction, e.operands(instruction))
+        return e.recomputed(instruction)
 
     def _judged(self, instruction: Instruction, apart: Metrics) -> Difference | None:
         ran = self._expected.since(instruction)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from functools import cached_property
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
@@ -14,6 +14,7 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.control import GetTupleElem
 from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.ops.recurrent import Recurrent
 from workbench.compiler.run.steps import uses
@@ -59,6 +60,8 @@ class Expected:
         self._roles: dict[int, _Role | None] = {}
         self._own: set[int] = set()
         """The ids of the values that were computed here."""
+        self._reads: dict[int, list[Instruction]] = {}
+        self._since: dict[int, list[Instruction]] = {}
 
     def _role(self, id: int) -> _Role | None:
         """The use of the reference's value of an instruction; None if it has none.
@@ -151,7 +154,23 @@ class Expected:
 
     def recomputed(self, instruction: Instruction) -> Value:
         """The value of the instruction's operation in float64 on the expected values of its inputs."""
-        return self.exact.value(instruction, self.operands(instruction))
+        maker = self.maker(instruction)
+        return _part(instruction, maker, self.exact.value(maker, self.operands(maker)))
+
+    def as_typed(self, instruction: Instruction) -> Value:
+        """The same in the program's types, on inputs that are rounded to their types.
+
+        Raises:
+            EvaluationError: It failed.
+        """
+        maker = self.maker(instruction)
+        return _part(instruction, maker, self.typed.value(maker, self.rounded(maker)))
+
+    @staticmethod
+    def maker(instruction: Instruction) -> Instruction:
+        """The instruction that computes a value: for a part of a tuple, the one that makes the tuple."""
+        is_part = isinstance(instruction.op, GetTupleElem) and is_computed(instruction.inputs[0])
+        return instruction.inputs[0] if is_part else instruction
 
     def operands(self, instruction: Instruction) -> dict[int, Value]:
         """The expected values that an instruction reads, by id."""
@@ -163,12 +182,16 @@ class Expected:
 
     def is_out_of_range(self, instruction: Instruction) -> bool:
         """Whether an instruction reads a computed value that is beyond the range of its type."""
-        read = [i for i in self.reads(instruction) if i.inputs and i.shape.type.is_float]
+        reads = self.reads(self.maker(instruction))
+        read = [i for i in reads if i.inputs and i.shape.type.is_float]
         return any(_largest(self[i]) > i.shape.type.format.limits[1] for i in read)
 
     def reads(self, instruction: Instruction) -> list[Instruction]:
         """The instructions of the main module whose values an instruction reads, each once."""
-        return [self._main[id] for id in dict.fromkeys(uses(instruction)) if id in self._main]
+        if (found := self._reads.get(instruction.id)) is None:
+            found = [self._main[id] for id in dict.fromkeys(uses(instruction)) if id in self._main]
+            self._reads[instruction.id] = found
+        return found
 
     @cached_property
     def _bounds(self) -> dict[int, float]:
@@ -180,15 +203,32 @@ class Expected:
 
     def since(self, instruction: Instruction) -> list[Instruction]:
         """The instructions that ran since the last values of the reference, up to this one, in order."""
+        if (ran := self._since.get(instruction.id)) is None:
+            found = self._back_to_pinned(instruction)
+            ran = sorted((i for i in found if not isinstance(i.op, Param)), key=lambda i: i.order)
+            self._since[instruction.id] = ran
+        return ran
+
+    def _back_to_pinned(self, instruction: Instruction) -> Iterable[Instruction]:
+        """An instruction and those that it depends on without a value of the reference in between."""
         found = {instruction.id: instruction}
-        stack = [instruction]
+        stack, pinned = [instruction], self.pinned
         while stack:
-            for read in self.reads(stack.pop()):
-                if read.id not in self.pinned and read.id not in found:
+            current = stack.pop()
+            maker = self.maker(current)
+            for read in self.reads(current):
+                if read.id not in found and (read.id not in pinned or read is maker):
                     found[read.id] = read
                     stack.append(read)
-        ran = [i for i in found.values() if not isinstance(i.op, Param)]
-        return sorted(ran, key=lambda i: i.order)
+        return found.values()
+
+
+def _part(instruction: Instruction, maker: Instruction, value: Value) -> Value:
+    """The part of a maker's value that an instruction takes."""
+    if instruction is maker:
+        return value
+    assert isinstance(instruction.op, GetTupleElem)
+    return value[instruction.op.index]
 
 
 def is_computed(instruction: Instruction) -> bool:

@@ -25,6 +25,7 @@ from workbench.compiler.report.result import work_of
 from workbench.compiler.run.reference import Interpreter
 from workbench.compiler.text.printing import names
 from workbench.numerics.capture.tensor_names import named_instructions, similar
+from workbench.numerics.compare import bodies
 from workbench.numerics.compare.alignment import from_source, matched
 from workbench.numerics.compare.arrivals import arriving
 from workbench.numerics.compare.expected import is_computed
@@ -70,6 +71,10 @@ class Side(ABC):
         Returns:
             Counterparts of the instructions of the subject's source, by id.
         """
+
+    def changed_inside(self, id: int) -> tuple[str, ...]:
+        """Names of the nodes that differ in the bodies of an instruction of the subject's source."""
+        return ()
 
 
 class Same(Side):
@@ -148,6 +153,14 @@ class Another(Side):
                 same = self._is_same(mine, match.id)
                 found[mine] = Counterpart(key, named.get(key, ""), match.how, same)
         return found
+
+    def changed_inside(self, id: int) -> tuple[str, ...]:
+        """As in the base, where the two instructions have bodies."""
+        match = self.matches.get(id)
+        if match is None:
+            return ()
+        both = self._subject.instruction(id), self.source.instruction(match.id)
+        return tuple(dict.fromkeys(bodies.changed_inside(*both)))
 
     def _is_same(self, mine: int, other: int) -> bool:
         return self._subject.instruction(mine).name == self.source.instruction(other).name

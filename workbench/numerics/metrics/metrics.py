@@ -10,11 +10,12 @@ import numpy as np
 from workbench.compiler.arrays.metrics import Metric
 from workbench.compiler.ir.dtypes import Array, DType
 
-_BLOCK = 1 << 13
-"""Elements of a block: a few arrays of that many float64 stay in a cache; from 10,000 on, OpenBLAS starts
-threads for a product, which cost more than its work."""
-_LEAST = 1e-50
-"""Sums of squares from here to its inverse: no square under- or overflowed, and none is negligible."""
+_ROW = 1 << 13
+"""Elements of an inner product: from 10,000 on, OpenBLAS starts threads, which cost more than its work."""
+_ROWS = 4
+"""Such rows in a block: four blocks of float64 just stay in a cache, and calls take little of the time."""
+_LEAST, _MOST = 1e-50, 1e300
+"""Sums of squares between these: no square overflowed, and those that underflowed are negligible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,34 +82,63 @@ def _in_blocks(a: Array, b: Array) -> Metrics | None:
 
     They do not if elements are not finite, or so large or small that their squares are not.
     """
-    dd = aa = bb = ab = max_abs = max_rel = largest = 0.0
+    row = min(_ROW, a.size or 1)
+    room = np.empty((4, row * min(_ROWS, -(-a.size // row) or 1)))
+    sums = _Sums()
     with np.errstate(all="ignore"):
-        for at in range(0, a.size, _BLOCK):
-            x = np.asarray(a[at : at + _BLOCK], np.float64)
-            y = np.asarray(b[at : at + _BLOCK], np.float64)
-            d = x - y
-            np.abs(d, out=d)
-            dd, ab = dd + float(d @ d), ab + float(x @ y)
-            aa, bb = aa + float(x @ x), bb + float(y @ y)
-            max_abs = max(max_abs, float(np.maximum.reduce(d)))
-            largest = max(largest, _magnitude(x), _magnitude(y))
-            # 0/0 where the reference is 0: NaN, which fmax and fmin pass over. Masks take ten times as long.
-            np.multiply(d, y != 0, out=d)
-            np.divide(d, y, out=d)
-            max_rel = max(max_rel, float(np.fmax.reduce(d)), -float(np.fmin.reduce(d)))
-    if not all(total == 0.0 or _LEAST < total < 1 / _LEAST for total in (dd, aa, bb)):
-        return None
-    if (max_abs > 0.0) > (dd > 0.0) or (largest > 0.0) > (aa + bb > 0.0) or bb == 0.0 < aa:
-        return None
-    relative = sqrt(dd / bb) if bb else 0.0
-    cosine = min(1.0, max(-1.0, ab / sqrt(aa) / sqrt(bb))) if aa and bb else float(aa == bb)
-    rms = sqrt(dd / a.size) / largest if largest else 0.0
-    return Metrics(max_abs, max_rel, relative, rms, cosine, 0, 0, 0, 0)
+        for at in range(0, a.size, room.shape[1]):
+            size = min(room.shape[1], a.size - at)
+            x, y, d, relative = block = room[:, : -(-size // row) * row]
+            x[:size], y[:size] = a[at : at + size], b[at : at + size]
+            x[size:] = y[size:] = 0.0
+            np.subtract(x, y, out=d)
+            np.divide(d, y, out=relative)
+            sums.add(block, row)
+    return sums.metrics(a.size)
 
 
-def _magnitude(a: Array) -> float:
-    """The largest magnitude: two passes that only read are faster than one that also writes."""
-    return max(float(np.maximum.reduce(a)), -float(np.minimum.reduce(a)))
+class _Sums:
+    """Sums and largest magnitudes over the blocks of a value x, its reference y, x − y and (x − y) / y."""
+
+    def __init__(self) -> None:
+        self.xx = self.yy = self.xy = self.dd = 0.0
+        self.largest = self.max_abs = self.max_rel = 0.0
+
+    def add(self, block: Array, row: int) -> None:
+        """Add a block: a row of each; its inner products are made of those of ``row`` elements."""
+        most = _magnitudes(block)
+        if most[3] == inf:  # where the reference is 0; masks for every block would take long
+            block[3][block[1] == 0] = 0.0
+            most = _magnitudes(block)
+        self.largest = max(self.largest, most[0], most[1])
+        self.max_abs, self.max_rel = max(self.max_abs, most[2]), max(self.max_rel, most[3])
+        x, y, d = (part.reshape(-1, row) for part in block[:3])
+        self.xx += float(np.vecdot(x, x).sum())
+        self.yy += float(np.vecdot(y, y).sum())
+        self.xy += float(np.vecdot(x, y).sum())
+        self.dd += float(np.vecdot(d, d).sum())
+
+    def metrics(self, size: int) -> Metrics | None:
+        """The metrics of so many elements; None if a sum of squares is not finite, or has lost small ones."""
+        xx, yy, dd = self.xx, self.yy, self.dd
+        if not all(total == 0.0 or _LEAST < total < _MOST for total in (dd, xx, yy)):
+            return None
+        if (self.max_abs > 0.0) > (dd > 0.0) or (self.largest > 0.0) > (xx + yy > 0.0):
+            return None
+        if yy == 0.0 < xx:
+            return None
+        relative = sqrt(dd) / sqrt(yy) if yy else 0.0
+        cosine = (
+            min(1.0, max(-1.0, self.xy / sqrt(xx) / sqrt(yy))) if xx and yy else float(xx == yy)
+        )
+        rms = sqrt(dd / size) / self.largest if self.largest else 0.0
+        return Metrics(self.max_abs, self.max_rel, relative, rms, cosine, 0, 0, 0, 0)
+
+
+def _magnitudes(block: Array) -> list[float]:
+    """The largest magnitude of each row, NaN aside: two passes that read are faster than one that writes."""
+    high, low = np.fmax.reduce(block, axis=1), np.fmin.reduce(block, axis=1)
+    return np.fmax(np.fmax(high, -low), 0.0).tolist()
 
 
 def _carefully(value: Array, reference: Array) -> Metrics:

@@ -90,7 +90,7 @@ class MixedPrecision:
     def summary(self) -> str:
         """One sentence: the share in the narrow type, what is kept, and the error."""
         kept = ", ".join(map(str, self.keep[:4])) + (", …" if len(self.keep) > 4 else "")
-        narrow = f"{self.share:.1%} of operations in {self.precision}"
+        narrow = f"{self.share:.1%} of flops in {self.precision}"
         verdict = "within" if self.is_within else "beyond"
         return (
             f"{narrow}; kept: {kept or 'nothing'}; error {self.error:.3g}, "

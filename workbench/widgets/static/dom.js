@@ -29,7 +29,19 @@ function h(tag, props = {}, ...children) {
  * @param {Record<string, any>} extra
  */
 const button = (text, title, onclick, extra = {}) =>
-  h("button", { type: "button", class: "wb-button", title, "aria-label": title, onclick, ...extra }, text);
+  h("button", { type: "button", class: "wb-button", title, "aria-label": /\w\w/.test(text) ? `${text}: ${title}` : title, onclick, ...extra }, text);
+
+/**
+ * The heading of a column, which sorts by it.
+ * @param {string} kind the class
+ * @param {string} name
+ * @param {string} title
+ * @param {number} way 1 where the rows ascend by it, -1 where they descend, 0 where they are sorted by another one
+ * @param {() => void} onclick
+ */
+const heading = (kind, name, title, way, onclick) =>
+  h("th", { scope: "col", class: kind, "aria-sort": way ? (way > 0 ? "ascending" : "descending") : "none" },
+    h("button", { type: "button", title: `${title}; sort`, "aria-label": `${name}: ${title}; sort`, onclick }, name, h("i", { "aria-hidden": "true" }, way ? (way > 0 ? "▴" : "▾") : "")));
 
 /**
  * A field to search in.
@@ -131,15 +143,14 @@ class Tabs {
 }
 
 /**
- * Whether to use the dark theme: the view's own choice, or JupyterLab's, VS Code's or the system's.
+ * Whether to use the dark theme: the view's own choice, or that of JupyterLab, VS Code, marimo, Colab or the system.
  * @param {string} choice
  */
 function isDark(choice) {
-  if (choice === "dark" || choice === "light") return choice === "dark";
-  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
-  if (jpThemeLight !== undefined) return jpThemeLight === "false";
-  if (vscodeThemeKind) return vscodeThemeKind.includes("dark");
-  return matchMedia("(prefers-color-scheme: dark)").matches;
+  const { jpThemeLight, vscodeThemeKind, theme = document.documentElement.getAttribute("theme") } = document.body.dataset;
+  const said = choice === "auto" ? vscodeThemeKind || theme : choice;
+  if (choice === "auto" && jpThemeLight) return jpThemeLight === "false";
+  return said ? /dark|contrast$/.test(said) : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 /**
@@ -150,7 +161,7 @@ function onTheme(callback) {
   const media = matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", callback);
   const watch = new MutationObserver(callback);
-  watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind"] });
+  watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme"] });
   return () => {
     media.removeEventListener("change", callback);
     watch.disconnect();
@@ -204,4 +215,4 @@ function failure(el, error) {
   console.warn(error);
 }
 
-export { Tabs, button, decode, failure, h, isDark, isPlainKey, moved, onTheme, searchField, take, targetOf, walkRows };
+export { Tabs, button, decode, failure, h, heading, isDark, isPlainKey, moved, onTheme, searchField, take, targetOf, walkRows };

@@ -14,7 +14,7 @@ import { SceneShell } from "./scene_shell.js";
 import { nextStep, within } from "./steps.js";
 import { renderer } from "./shell.js";
 
-const PATIENCE_MS = 8000;
+const PATIENCE_MS = 8000, STORED_MS = 500;
 
 class ExplorerShell extends SceneShell {
   /**
@@ -144,7 +144,7 @@ class ExplorerShell extends SceneShell {
     if (detail) return this.showStep(detail);
     this.what.append(h("span", { class: "wb-loading" }, " loading"));
     clearTimeout(this.late);
-    this.late = setTimeout(() => this.details.has(k) || this.noKernel(), PATIENCE_MS);
+    this.late = setTimeout(() => this.details.has(k) || this.noKernel(), this.model.get("stored") ? STORED_MS : PATIENCE_MS);
   }
 
   noKernel() {

@@ -30,7 +30,7 @@ function inspector(live, id, select, more = null) {
   some("inputs", n.arguments.map(link), 16);
   some("users", (live.users.get(id) ?? []).map(link), 16);
   return h("div", { class: "wb-inspector", "data-id": id },
-    h("h3", {}, `${live.name(id)} ${n.title}`),
+    h("h2", {}, `${live.name(id)} ${n.title}`),
     n.fact ? h("p", { class: "wb-soft" }, n.fact) : null, more,
     h("dl", {}, rows.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)])));
 }

@@ -2,7 +2,7 @@
 
 import { Code } from "./code.js";
 import { KERNEL_KEYS, keysDialog } from "./keys.js";
-import { Tabs, button, decode, h, isPlainKey, moved, searchField, take, targetOf } from "./dom.js";
+import { Tabs, button, decode, h, heading, isPlainKey, moved, searchField, take, targetOf } from "./dom.js";
 import { columnsOf, factsOf, ordered, visibleRows } from "./kernel_table.js";
 import { count, known } from "./format.js";
 import { Shell, renderer } from "./shell.js";
@@ -28,7 +28,7 @@ class KernelShell extends Shell {
     this.rows = data.rows.map((r, index) => ({ ...r, index }));
     /** The loaded texts, by the kernel's name. @type {Map<string, Partial<KernelTexts>>} */
     this.details = new Map((data.details ?? []).map((d) => [d.name, d]));
-    this.stored = data.details !== undefined;
+    this.stored = data.details !== undefined || !!model.get("stored");
     this.kernel = within(model.get("kernel") ?? 0, this.rows.length);
     this.tab = Object.hasOwn(TABS, model.get("tab")) ? model.get("tab") : "source";
     this.columns = columnsOf(this.rows);
@@ -80,16 +80,8 @@ class KernelShell extends Shell {
     this.lines = new Map(rows.map((r) => [r.index, this.line(r, most)]));
     const none = h("tr", {}, h("td", { colSpan: this.columns.length, class: "wb-hint" }, this.rows.length ? "No kernel has these words." : "The program launches no kernel."));
     this.table.replaceChildren(h("table", { "aria-label": "Kernels", onkeydown: (/** @type {KeyboardEvent} */ e) => this.tableKey(e) },
-      h("thead", {}, h("tr", {}, this.columns.map((column) => this.head(column)))), h("tbody", {}, rows.length ? [...this.lines.values()] : none)));
+      h("thead", {}, h("tr", {}, this.columns.map((c) => heading("wb-k-" + c.key, c.heading, c.title, c.key === this.order.key ? this.order.way : 0, () => this.sort(c.key))))), h("tbody", {}, rows.length ? [...this.lines.values()] : none)));
     this.mark();
-  }
-
-  /** @param {import("./kernel_table.js").Column} column */
-  head({ key, heading, title }) {
-    const here = key === this.order.key, up = this.order.way > 0;
-    return h("th", { scope: "col", class: "wb-k-" + key, "aria-sort": here ? (up ? "ascending" : "descending") : "none" },
-      h("button", { type: "button", title: `${title}; sort`, "aria-label": `${title}; sort`, onclick: () => this.sort(key) },
-        heading, h("i", { "aria-hidden": "true" }, here ? (up ? "▴" : "▾") : "")));
   }
 
   /**

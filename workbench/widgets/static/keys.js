@@ -29,7 +29,7 @@ const QUERY_WORDS = [
 ];
 
 /** @param {string} title @param {Row[]} rows */
-const table = (title, rows) => h("section", {}, h("h3", {}, title), h("dl", {}, rows.map(([keys, does]) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, does)])));
+const table = (title, rows) => h("section", {}, h("h2", {}, title), h("dl", {}, rows.map(([keys, does]) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, does)])));
 
 /**
  * A button that opens the dialog, and the dialog.

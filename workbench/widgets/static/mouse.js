@@ -1,11 +1,11 @@
-// The mouse on a pane: dragging, the wheel, clicks, the minimap, and the tooltip.
+// The mouse and fingers on a pane: dragging, the wheel, two fingers, clicks, the minimap, and the tooltip.
 
 import { h } from "./dom.js";
 import { chipRows } from "./draw.js";
 
 /** @typedef {{ sx: number, sy: number }} Point */
 /** @typedef {{ box?: Item, chip?: Chip, panel?: Box & { g: number } }} Hit */
-/** @typedef {Point & { x: number, y: number, onMap: boolean, far: boolean }} Drag */
+/** @typedef {{ onMap: boolean, far: boolean }} Drag */
 
 /**
  * @param {Place} b
@@ -14,6 +14,12 @@ import { chipRows } from "./draw.js";
  */
 const holds = (b, x, y) => x >= b.x && x <= b.x + b.w && y >= b.y && y <= b.y + b.h;
 
+/**
+ * @param {Point} a
+ * @param {Point} b
+ */
+const distance = (a, b) => Math.hypot(a.sx - b.sx, a.sy - b.sy) || 1;
+
 class Mouse {
   /** @param {Pane} pane */
   constructor(pane) {
@@ -21,11 +27,13 @@ class Mouse {
     this.tip = h("div", { class: "wb-tip", hidden: true });
     /** @type {Drag | null} */
     this.drag = null;
+    /** Where the mouse or each finger is that is down. @type {Map<number, Point>} */
+    this.points = new Map();
     const c = pane.canvas;
     c.addEventListener("pointerdown", (e) => this.down(e));
     c.addEventListener("pointermove", (e) => (this.drag ? this.dragged(e, this.drag) : this.hovering(e)));
     c.addEventListener("pointerup", (e) => this.up(e));
-    c.addEventListener("pointercancel", () => (this.drag = null));
+    c.addEventListener("pointercancel", () => this.end());
     c.addEventListener("pointerleave", () => this.leave());
     c.addEventListener("dblclick", (e) => {
       const box = this.pick(this.at(e))?.box;
@@ -65,7 +73,8 @@ class Mouse {
   /** @param {PointerEvent} e */
   down(e) {
     const p = this.at(e), onMap = this.isOnMap(p);
-    this.drag = { ...p, x: e.clientX, y: e.clientY, onMap, far: false };
+    this.points.set(e.pointerId, p);
+    this.drag = { onMap, far: this.points.size > 1 };
     this.pane.canvas.setPointerCapture(e.pointerId);
     if (onMap) this.jump(p);
   }
@@ -75,21 +84,29 @@ class Mouse {
    * @param {Drag} drag
    */
   dragged(e, drag) {
-    const dx = e.clientX - drag.x, dy = e.clientY - drag.y;
-    if (Math.abs(dx) + Math.abs(dy) < 4 && !drag.far) return;
+    const { pane, points } = this, p = this.at(e), was = points.get(e.pointerId) ?? p;
+    if (distance(p, was) < 4 && !drag.far) return;
     drag.far = true;
     this.tip.hidden = true;
-    if (drag.onMap) return this.jump(this.at(e));
-    this.pane.canvas.classList.add("wb-dragging");
-    this.pane.pan(-dx, -dy);
-    drag.x = e.clientX;
-    drag.y = e.clientY;
+    points.set(e.pointerId, p);
+    if (drag.onMap) return this.jump(p);
+    pane.canvas.classList.add("wb-dragging");
+    const other = [...points.values()].find((one) => one !== p), share = other ? 0.5 : 1;
+    if (other) pane.zoom(distance(p, other) / distance(was, other), (p.sx + other.sx) / 2, (p.sy + other.sy) / 2);
+    pane.pan((was.sx - p.sx) * share, (was.sy - p.sy) * share);
   }
 
   /** @param {PointerEvent} e */
   up(e) {
-    this.pane.canvas.classList.remove("wb-dragging");
+    this.points.delete(e.pointerId);
+    if (this.points.size) return;
     if (this.drag && !this.drag.far && !this.drag.onMap) this.click(e);
+    this.end();
+  }
+
+  end() {
+    this.pane.canvas.classList.remove("wb-dragging");
+    this.points.clear();
     this.drag = null;
   }
 

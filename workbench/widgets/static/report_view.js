@@ -30,7 +30,7 @@ class ReportShell extends GraphShell {
 
   /** The numbers of an instruction: of its row, or of what was evaluated inside a kernel. @param {number} id */
   about(id) {
-    const { facts, stored, live } = /** @type {ReportData} */ (this.scene.data), own = facts[id], found = own ?? this.model.get("parts")?.[id];
+    const { facts, live, ...rest } = /** @type {ReportData} */ (this.scene.data), stored = rest.stored || this.model.get("stored"), own = facts[id], found = own ?? this.model.get("parts")?.[id];
     if (!found && !this.live.node(id)?.module) return null;
     return h("section", { class: "wb-numbers", "aria-label": "Numbers" },
       found ? [found.said.map((/** @type {string} */ text) => h("p", {}, text)), h("dl", {}, found.rows.map((/** @type {[string, string]} */ [name, text]) => [h("dt", {}, name), h("dd", {}, text)]))]

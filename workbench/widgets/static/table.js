@@ -1,7 +1,7 @@
 // A table of instructions: columns of one kind each, sorted by a click, linked with the selection.
 
 import { bytes, count, known, number, percent, wordsOf } from "./format.js";
-import { h, moved, searchField, take, targetOf } from "./dom.js";
+import { h, heading, moved, searchField, take, targetOf } from "./dom.js";
 
 const SHOWN = 500;
 
@@ -101,24 +101,13 @@ class Table {
     const rows = arranged(data, this.filter.value, this.by, this.way);
     this.kept = data.columns.map((_, k) => !data.rows.length || data.rows.some((r) => known(r.cells[k]) && r.cells[k] !== ""));
     const most = data.columns.map((c, k) => (c.kind === "bar" || c.bar ? Math.max(1e-300, ...data.rows.map((r) => Number(r.cells[k]) || 0)) : 0));
-    const head = h("tr", {}, data.columns.map((c, k) => this.kept[k] && this.head(c, k)));
+    const head = h("tr", {}, data.columns.map((c, k) => this.kept[k] && heading("wb-c-" + c.kind, c.name, c.title ?? c.name, k === this.by ? this.way : 0, () => this.sort(k))));
     const body = h("tbody", {}, rows.slice(0, this.shown).map((r) => this.line(r, most)));
     if (!rows.length) body.append(h("tr", {}, h("td", { colSpan: data.columns.length, class: "wb-hint" }, data.rows.length ? "No row has these words." : "There is nothing to list.")));
     const more = rows.length - this.shown;
     this.body.replaceChildren(h("table", { "aria-label": this.title, onkeydown: (/** @type {KeyboardEvent} */ e) => this.key(e) }, h("thead", {}, head), body),
       more > 0 ? h("button", { type: "button", class: "wb-more", onclick: () => { this.shown += SHOWN; this.draw(); } }, `Show ${Math.min(more, SHOWN)} of ${count(more, "further row")}`) : "");
     this.mark(false);
-  }
-
-  /**
-   * @param {TableColumn} column
-   * @param {number} k
-   */
-  head(column, k) {
-    const here = k === this.by, title = column.title ?? column.name;
-    return h("th", { scope: "col", class: "wb-c-" + column.kind, "aria-sort": here ? (this.way > 0 ? "ascending" : "descending") : "none" },
-      h("button", { type: "button", title: `${title}; sort`, "aria-label": `${title}; sort`, onclick: () => this.sort(k) },
-        column.name, h("i", { "aria-hidden": "true" }, here ? (this.way > 0 ? "▴" : "▾") : "")));
   }
 
   /**

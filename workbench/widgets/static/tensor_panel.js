@@ -139,7 +139,7 @@ class TensorPanel {
   control() {
     const { data, detail, index, controls } = this;
     if (!data || !detail) return;
-    if (data.stored) {
+    if (data.stored || this.shell.model.get("stored")) {
       controls.textContent = `[${index.join(", ")}] of [${data.lens.join(", ")}]${index.length > 2 ? " · other slices need a running notebook" : ""}`;
       return;
     }

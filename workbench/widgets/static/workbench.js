@@ -22,7 +22,7 @@ const ACTIONS = {
   compile: ["Compile", "Compile with these settings"], run: ["Run", "Run once"], profile: ["Profile", "Run several times and time each part"],
   compare: ["Compare", "Compare each value with the reference"], bisect: ["Bisect", "Find the pass that changes the results"],
 };
-const SHARED = new Set(["selected", "theme", "overlay"]);
+const SHARED = new Set(["selected", "theme", "overlay", "stored"]);
 const NARROW = 900;
 
 /** Whether a pane's data has come. @param {any} data */
@@ -72,7 +72,7 @@ class Frame extends Shell {
   constructor(model, el, data) {
     super(model, el, "wb-frame", 760);
     this.data = data;
-    this.stored = !!data.stored;
+    this.stored = !!(data.stored || model.get("stored"));
     /** What is drawn in each pane: its data, and how to take it away. @type {Map<string, { data: unknown, end?: () => void }>} */
     this.drawn = new Map();
     /** @type {Map<string, Table>} */
@@ -195,7 +195,7 @@ class Frame extends Shell {
     if (old && old.data === data && place.hasChildNodes()) return;
     if (!this.has(pane) || !filled(data)) {
       if (!this.has(pane)) this.empty(pane, this.state().why?.[pane] ?? MISSING[pane] ?? "There is nothing to show yet.");
-      else if (!old) this.empty(pane, "Loading");
+      else if (!old) this.empty(pane, this.stored ? "This pane is not stored in the notebook: run it again." : "Loading");
       return;
     }
     old?.end?.();
