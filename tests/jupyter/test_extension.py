@@ -28,6 +28,10 @@ DIE = """() => {
   const { sessionContext } = window.jupyterapp.shell.currentWidget.context;
   sessionContext.session.kernel.requestExecute({ code: "import os; os._exit(1)" });
 }"""
+RESTARTED = """() => {
+  const { sessionContext } = window.jupyterapp.shell.currentWidget.context;
+  return sessionContext.session.kernel.status === "idle";
+}"""
 KERNELS = "async () => (await (await fetch('/api/kernels')).json()).length"
 
 
@@ -218,7 +222,8 @@ def test_a_kernel_that_dies_is_said_and_another_opens_the_file(browser: Page, pi
     said = browser.locator(".graph-workbench-message [role=alert]")
     said.wait_for(timeout=LONG)
     assert "kernel stopped" in said.inner_text()
-    browser.wait_for_timeout(3000)
+    browser.wait_for_function(RESTARTED, timeout=LONG)
+    assert said.is_visible()
     browser.screenshot(path=pictures / "lab-file-died.png")
     browser.get_by_role("button", name="Open again").click()
     said.wait_for(state="hidden", timeout=LONG)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from time import monotonic
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from workbench.knobs import knobs
 
@@ -63,8 +64,14 @@ def _shown(items: Sequence[T], delay: float, what: str) -> Generator[T]:
         done += 1
     if done == len(items):
         return
-    from tqdm.auto import tqdm  # noqa: PLC0415
+    from tqdm import tqdm  # noqa: PLC0415
 
-    rest = islice(items, done, None)
-    with tqdm(rest, desc=what, total=len(items), initial=done, leave=False) as bar:
+    rest, total = islice(items, done, None), len(items)
+    with tqdm(rest, desc=what, total=total, initial=done, leave=False, file=_place()) as bar:
         yield from bar
+
+
+def _place() -> TextIO:
+    """The stream of bars, which are text in notebooks too: a saved one has no kernel for a widget."""
+    is_notebook = type(sys.stdout).__module__.startswith("ipykernel")
+    return sys.stdout if is_notebook else sys.stderr

@@ -1,9 +1,12 @@
 """Tasks: work in a thread says how far it is, and ends when it is asked to."""
 
+import io
+import sys
 from threading import Event
 from typing import Any
 
 import pytest
+from ipywidgets import Widget
 
 from workbench.compiler.progress import progress_bar, progress_to
 from workbench.widgets.session.task import Stopped, Task
@@ -79,3 +82,32 @@ def test_what_a_listener_raises_ends_the_work():
 
     with pytest.raises(Stopped, match="enough"), progress_to(refuse):
         steps(2)
+
+
+class OutStream(io.StringIO):
+    """A stream as a notebook's kernel has it."""
+
+    __module__ = "ipykernel.iostream"
+
+
+def test_a_bar_in_a_notebook_is_text_that_needs_no_kernel_later(monkeypatch):
+    made: list[Widget] = []
+    monkeypatch.setattr("sys.stdout", OutStream())
+    Widget.on_widget_constructed(made.append)
+    try:
+        with progress_bar(range(3), True, "searching") as items:
+            assert list(items) == [0, 1, 2]
+    finally:
+        Widget.on_widget_constructed(None)
+    said = sys.stdout.getvalue()
+    assert "searching" in said
+    assert said.rpartition("\r")[2].strip() == ""
+    assert made == []
+
+
+def test_a_bar_in_a_terminal_leaves_the_output_alone(capsys):
+    with progress_bar(range(3), True, "searching") as items:
+        assert list(items) == [0, 1, 2]
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "searching" in said.err
