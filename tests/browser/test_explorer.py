@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.browser.conftest import Shown
+from tests.browser.live import Live
 from tests.widgets.networks import hostile, lowered, recorded, residual
 from workbench.compiler.record.recording import Recording
-from workbench.widgets import PassExplorer
+from workbench.widgets import PassExplorer, steps
 
 pytestmark = pytest.mark.browser
 Show = Callable[..., Shown]
@@ -176,3 +177,20 @@ def test_the_lowering_is_a_step_whose_rows_and_inspector_say_what_came_of_it(sho
     shown.page.locator(".wb-timeline").focus()
     shown.page.keyboard.press("r")
     assert shown.page.get_by_role("tab", name="Edits").get_attribute("aria-selected") == "true"
+
+
+def test_states_that_are_laid_out_later_are_drawn(
+    show: Show, recording: Recording, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(steps, "AT_ONCE", 0)
+    view = PassExplorer(recording)
+    live = Live(view, "data", "step", "edit", "detail", "more", "selected", "expanded")
+    shown = show(live)
+    for k in (changed(recording)[-1], 0, changed(recording)[1]):
+        shown.page.evaluate("k => window.__wbModel.set('step', k)", k)
+        live.answer(shown)
+        shown.page.wait_for_selector(".wb-loading", state="detached")
+        drawn = {view.scene.versions[v].id for v in view.scene.steps[view.steps.shown(k)[1]]}
+        ids = {n["id"] for n in shown.nodes(1) if n["id"] is not None}
+        assert ids
+        assert ids <= drawn

@@ -6,9 +6,10 @@ import { diffRows, diffText, editList, lawList, loweredList, missList } from "./
 import { PASS_KEYS } from "./keys.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
-import { Live } from "./scene.js";
+import { Live, Scene } from "./scene.js";
 import { MARKS } from "./items.js";
 import { Pane } from "./pane.js";
+import { slotsShown } from "./filter.js";
 import { SceneShell } from "./scene_shell.js";
 import { nextStep, within } from "./steps.js";
 import { renderer } from "./shell.js";
@@ -43,6 +44,10 @@ class ExplorerShell extends SceneShell {
     this.captions = [];
     /** @type {number | undefined} */
     this.late = undefined;
+    /** The last scene that came after the first, and when it is read. @type {DataView | undefined} */
+    this.more = undefined;
+    /** @type {Promise<void> | undefined} */
+    this.extended = undefined;
     const nothing = new Live(this.scene, []), layout = this.layoutOf(null);
     this.before = new Pane(this, "Graph before the pass", nothing, layout);
     this.after = new Pane(this, "Graph after the pass", nothing, layout);
@@ -60,7 +65,7 @@ class ExplorerShell extends SceneShell {
     this.diff = h("div", { class: "wb-diff", tabIndex: 0, "aria-label": "Text diff", onkeydown: (/** @type {KeyboardEvent} */ e) => walkRows(this.diff, e) });
     this.diffHead = h("span", { class: "wb-soft" });
     this.root.append(...this.bars(), this.body(), this.legendEl, this.status);
-    this.on("detail", () => this.received());
+    for (const trait of ["detail", "more"]) this.on(trait, () => this.received());
     this.on("step", () => this.go(model.get("step")));
     this.on("edit", () => this.showEdit(model.get("edit") ?? null, false));
   }
@@ -151,9 +156,24 @@ class ExplorerShell extends SceneShell {
 
   async received() {
     const detail = await decode(this.model.get("detail"));
-    if (detail?.index === undefined) return;
+    await this.extend();
+    if (detail?.index === undefined || detail.versions > this.scene.data.nodes.id.length) return;
     this.details.set(detail.index, detail);
     if (detail.index === this.index) this.showStep(detail);
+  }
+
+  /** Take over what Python has laid out since. */
+  async extend() {
+    const more = this.model.get("more");
+    if (more && more.byteLength !== 0 && more !== this.more) {
+      this.more = more;
+      this.extended = decode(more).then((data) => {
+        this.scene = new Scene(data);
+        this.slots = slotsShown(this.scene, this.only, this.hidden);
+        this.kept = null;
+      });
+    }
+    await this.extended;
   }
 
   /** Go to the next or previous step. @param {number} by */
@@ -178,7 +198,7 @@ class ExplorerShell extends SceneShell {
   /** @param {Detail} d */
   showStep(d) {
     const s = this.steps[this.index];
-    /** @type {(order: number[], marks: [number, number][]) => Live} */
+    /** @type {(order: Int32Array, marks: [number, number][]) => Live} */
     const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
     this.what.querySelector(".wb-loading")?.remove();
     this.detail = d;
@@ -425,8 +445,7 @@ function ofStep({ edits, lowered }, steps) {
 
 const render = renderer(async (model, el, data) => {
   const shell = new ExplorerShell(model, el, data);
-  const stored = model.get("detail") ? await decode(model.get("detail")) : null;
-  if (stored?.index !== undefined) shell.details.set(stored.index, stored);
+  await shell.received();
   if (shell.steps.length) shell.go(model.get("step") ?? 0);
   else failure(el, "The recording has no steps: no pass ran while it listened.");
   return shell;
