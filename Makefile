@@ -68,6 +68,7 @@ lint: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## formatting, lint and
 	$(BIN)/pyright
 	$(NODE) $(JS)/node_modules/typescript/bin/tsc -p $(JS)
 	$(NODE) $(JS)/node_modules/eslint/bin/eslint.js --max-warnings 0 -c $(JS)/eslint.config.mjs workbench/widgets/static workbench/widgets/labextension $(JS)
+	$(BIN)/python $(JS)/compacted.py | $(NODE) $(JS)/same_code.mjs
 
 check: lint ## formatting, lint, types and the rules of the house
 	$(PYTEST) -q tests/house $(ARGS)

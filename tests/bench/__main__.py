@@ -23,6 +23,7 @@ from tests.bench import (
     report,
     run_time,
     view,
+    views,
 )
 from tests.bench.measure import Outcome
 
@@ -40,6 +41,7 @@ MEASURES: dict[str, ModuleType] = {
     "gpu-compile": gpu_compile,
     "import": import_time,
     "view": view,
+    "views": views,
 }
 
 

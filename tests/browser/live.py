@@ -1,7 +1,6 @@
 """A page that talks to its view, as a notebook's does: each takes the traits that the other has changed."""
 
-import json
-import zlib
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ from workbench.widgets.page import page
 SET = "([name, value]) => window.__wbModel.set(name, value)"
 
 
-def unpacked(data: bytes) -> Any:
-    return json.loads(zlib.decompress(data)) if data else None
+def inlined(data: bytes) -> Any:
+    return {"deflated": base64.b64encode(data).decode()} if data else None
 
 
 class Live:
@@ -30,7 +29,7 @@ class Live:
 
     def traits(self) -> dict[str, Any]:
         found = {name: getattr(self.view, name) for name in self.names}
-        return {k: unpacked(v) if isinstance(v, bytes) else v for k, v in found.items()}
+        return {k: inlined(v) if isinstance(v, bytes) else v for k, v in found.items()}
 
     def to_html(self, path: Path) -> None:
         path.write_text(page(self.view.entry, self.traits(), "live", "live"))

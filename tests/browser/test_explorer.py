@@ -9,8 +9,9 @@ import workbench as wb
 from tests.browser.conftest import Shown
 from tests.browser.live import Live
 from tests.widgets.networks import hostile, lowered, recorded, residual
+from tests.widgets.views import unpacked
 from workbench.compiler.record.recording import Recording
-from workbench.widgets import PassExplorer
+from workbench.widgets import PassExplorer, steps
 
 pytestmark = pytest.mark.browser
 Show = Callable[..., Shown]
@@ -329,6 +330,23 @@ def test_two_selected_nodes_are_asked_about_and_the_answer_has_links(show: Show)
 
 
 def test_without_a_build_there_is_nothing_to_ask(shown: Shown):
-    assert shown.trait("data")["why"] is False
+    assert unpacked(shown.trait("data"))["why"] is False
     shown.page.keyboard.press("w")
     assert shown.page.locator(".wb-why").count() == 0
+
+
+def test_states_that_are_laid_out_later_are_drawn(
+    show: Show, recording: Recording, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(steps, "AT_ONCE", 0)
+    view = PassExplorer(recording)
+    live = Live(view, "data", "step", "edit", "detail", "more", "selected", "expanded")
+    shown = show(live)
+    for k in (changed(recording)[-1], 0, changed(recording)[1]):
+        shown.page.evaluate("k => window.__wbModel.set('step', k)", k)
+        live.answer(shown)
+        shown.page.wait_for_selector(".wb-loading", state="detached")
+        drawn = {view.scene.versions[v].id for v in view.scene.steps[view.steps.shown(k)[1]]}
+        ids = {n["id"] for n in shown.nodes(1) if n["id"] is not None}
+        assert ids
+        assert ids <= drawn

@@ -1,6 +1,5 @@
 """Finding and filtering in Chromium: the list of hits, counts of hidden hits, parts of a graph, keys."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from workbench.compiler.passes.pipelines import optimize
 from workbench.compiler.record.recording import Recording
 from workbench.widgets import GraphView, PassExplorer
 from workbench.widgets.base_view import BaseView
+from workbench.widgets.packing import inlined
 
 pytestmark = pytest.mark.browser
 Show = Callable[..., Shown]
@@ -194,7 +194,7 @@ def test_hits_of_both_sides_of_a_pass_and_loading_ends(show: Show):
     detail = view.steps.detail(view.step)
     view.steps.detail = lambda _k: {"index": -1}  # as if no step were stored
     shown = show(view, wait=".wb-loading")
-    shown.page.evaluate("d => window.__wbModel.set('detail', d)", json.loads(json.dumps(detail)))
+    shown.page.evaluate("d => window.__wbModel.set('detail', d)", inlined({"title": "", **detail}))
     shown.page.locator(".wb-loading").wait_for(state="detached")
     search(shown, "mark:removed or mark:added")
     options = shown.page.get_by_role("option")

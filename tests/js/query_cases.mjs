@@ -2,6 +2,7 @@
 
 import { text } from "node:stream/consumers";
 
+import { decode } from "../../workbench/widgets/static/dom.js";
 import { Live, Scene } from "../../workbench/widgets/static/scene.js";
 import { QueryError } from "../../workbench/widgets/static/query.js";
 import { readOverlay } from "../../workbench/widgets/static/overlay.js";
@@ -10,8 +11,8 @@ const { palette, queries, scenes } = JSON.parse(await text(process.stdin));
 globalThis.PALETTE = palette;
 const mapped = (object) => (object ? new Map(Object.entries(object).map(([id, words]) => [+id, words])) : null);
 
-const found = scenes.map(({ data, overlay, marks, rules, passes, kernels }) => {
-  const live = new Live(new Scene(data), data.steps[0]);
+const found = await Promise.all(scenes.map(async ({ data: deflated, overlay, marks, rules, passes, kernels }) => {
+  const data = await decode(deflated), live = new Live(new Scene(data), data.steps[0]);
   const known = { overlay: readOverlay(overlay), marks: mapped(marks), rules: mapped(rules), passes: mapped(passes), kernels: mapped(kernels) };
   return queries.map((query) => {
     try {
@@ -21,5 +22,5 @@ const found = scenes.map(({ data, overlay, marks, rules, passes, kernels }) => {
       return [error.at, error.message];
     }
   });
-});
+}));
 console.log(JSON.stringify(found));

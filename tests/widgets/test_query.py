@@ -84,7 +84,7 @@ def hits(query: str, view: GraphView) -> list[object]:
 def test_the_browser_finds_what_python_finds():
     views = several()
     scenes = [
-        {"data": view.columns(), "overlay": view.overlay, **{
+        {"data": view.page_data(), "overlay": view.overlay, **{
             name: getattr(known(view), name) for name in ("marks", "rules", "passes", "kernels")}}
         for view in views
     ]  # fmt: skip

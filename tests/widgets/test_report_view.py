@@ -1,22 +1,16 @@
 """ReportView without a browser: it opens on the culprit, looks into kernels, and inspects values."""
 
 import json
-import zlib
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.numerics.compare.test_report import by_hand, inputs, network, row
-from tests.widgets.views import overflowing
+from tests.widgets.views import overflowing, unpacked
 from workbench.compiler.builds.build import compile
 from workbench.numerics.compare.compare import compare
 from workbench.numerics.compare.report import Report
 from workbench.widgets import ReportView
-
-
-def unpacked(data: bytes) -> dict[str, Any]:
-    return json.loads(zlib.decompress(data))
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +101,10 @@ def test_its_page_has_the_parts_of_the_culprits(broken: Report):
     view = ReportView(broken, state="o=")
     part = broken.culprits()[0].part
     assert part is not None
-    assert part.reason in view.to_html()
+    data = json.loads(view.to_html().partition('id="wb-data">')[2].partition("</script>")[0])
+    facts, inner = unpacked(data["data"])["facts"], data["parts"][str(part.id)]
+    assert part.reason in facts[str(broken.culprits()[0].id)]["said"][0]
+    assert part.reason[1:] in inner["said"][0]
 
 
 def test_a_view_whose_cell_ran_again_lets_go_of_the_report(healthy: Report):

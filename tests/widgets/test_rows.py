@@ -7,7 +7,8 @@ from tests.widgets.networks import fused, hostile, residual, transformer
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.widgets import label
-from workbench.widgets.rows import FAN_OUT, table_of
+from workbench.widgets.drawing import FAN_OUT
+from workbench.widgets.rows import table_of
 
 
 def test_constants_and_chains_of_constants_are_chips_on_their_users():

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import zlib
 from pathlib import Path
 
 import pytest
@@ -11,17 +10,18 @@ import pytest
 import workbench as wb
 from tests.widgets.kernels import rows
 from tests.widgets.networks import recorded, residual, transformer
-from tests.widgets.views import found, made
+from tests.widgets.views import found, made, unpacked
 from workbench.knobs import knobs
 from workbench.widgets import GraphView, KernelView, PassExplorer, assets
 from workbench.widgets.base_view import BaseView
 from workbench.widgets.display import is_unattended
 from workbench.widgets.kernel_view import KernelExplorer
+from workbench.widgets.packing import packed
 from workbench.widgets.saved import LIMIT, MIME, saved
 
 
-def unpacked(value):
-    return json.loads(zlib.decompress(base64.b64decode(value["base64"])))
+def stored(value):
+    return unpacked(base64.b64decode(value["base64"]))
 
 
 @pytest.mark.parametrize("unfriendly", [False, True])
@@ -33,7 +33,7 @@ def test_every_view_has_a_saved_form_in_its_output(view: type[BaseView], unfrien
     assert len(text) <= LIMIT
     assert form["entry"] == view.entry
     assert (assets.STATIC / view.entry).exists()
-    assert unpacked(form["values"]["data"])
+    assert stored(form["values"]["data"])
     assert {"selected", "theme", "height"} <= set(form["values"])
     assert not [name for name in form["values"] if name.startswith("_")]
 
@@ -45,7 +45,7 @@ def test_each_step_of_a_small_recording_is_answered():
     assert answers["trait"] == "detail"
     assert {int(k) for k in answers["by"]} == set(range(len(view.steps.steps)))
     for k, value in answers["by"].items():
-        assert unpacked(value) == json.loads(json.dumps(view.steps.detail(int(k))))
+        assert stored(value) == unpacked(packed(view.steps.detail(int(k))))
 
 
 def test_with_less_room_there_are_fewer_answers_then_a_smaller_view_then_none():
@@ -79,8 +79,8 @@ def test_the_workbench_saves_its_passes_and_its_tables():
     view = wb.compile(residual(), "cpu").open()
     data, _ = view._repr_mimebundle_()
     (form,) = data[MIME]["views"]
-    assert unpacked(form["values"]["memory_data"])["rows"]
-    assert unpacked(form["values"]["passes_data"])["steps"]
+    assert stored(form["values"]["memory_data"])["rows"]
+    assert stored(form["values"]["passes_data"])["steps"]
     assert form["answers"]["passes_step"]["trait"] == "passes_detail"
 
 

@@ -2,8 +2,13 @@
 
 import pytest
 
-from tests.widgets.networks import lowered, recorded, residual
+from tests.widgets.networks import fused, lowered, recorded, residual, transformer
+from tests.widgets.views import unpacked
+from workbench.compiler.ir.program import Program
 from workbench.compiler.record.recording import Recording
+from workbench.compiler.text.printing import lines, printed_ids, row_names, row_text
+from workbench.widgets import steps as steps_module
+from workbench.widgets.drawing import Drawing
 from workbench.widgets.explorer import PassExplorer
 from workbench.widgets.picture import Layout
 from workbench.widgets.steps import ADDED, CHANGED, REMOVED, Steps, merged
@@ -142,3 +147,92 @@ def test_one_count_of_instructions_everywhere(recording: Recording, steps: Steps
         assert f"{counted[0]} → {counted[1]} instructions" in repr(step)
     assert any(table["inside kernels"])
     assert f"inside kernels: {inside:,}" in PassExplorer(recording, step=k).summary()
+
+
+@pytest.mark.parametrize("program", [residual(2), transformer(2), fused()], ids=lambda p: p.name)
+def test_a_state_drawn_from_another_is_as_if_drawn_from_nothing(program: Program):
+    rows = Steps(recorded(program)).rows
+    there_and_back = [*rows, *reversed(rows), rows[-1], rows[0]]
+    drawing = None
+    for state in there_and_back:
+        drawing = Drawing.of(state, drawing)
+        assert drawing.table == Drawing.of(state).table
+
+
+@pytest.mark.parametrize("program", [residual(2), transformer(2), fused()], ids=lambda p: p.name)
+def test_rows_are_printed_as_their_program_is(program: Program):
+    recording = recorded(program)
+    for k, step in enumerate(recording):
+        rows = recording.rows_after(k)
+        named = row_names(rows)
+        printed = [(line.id, line.text) for line in lines(step.after) if line.id is not None]
+        assert [(id, row_text(rows, id, named)) for id in printed_ids(rows)] == printed
+
+
+@pytest.fixture
+def large(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> PassExplorer:
+    """A view of a recording that is too large to lay out at once."""
+    monkeypatch.setattr(steps_module, "AT_ONCE", 0)
+    return PassExplorer(recording)
+
+
+def places(view: PassExplorer) -> list[dict[int, int]]:
+    """The slot of each drawn id in each state that is laid out."""
+    scene = view.scene
+    found = [{scene.versions[v].id: scene.slots[v] for v in state} for state in scene.steps]
+    return [{id: slot for id, slot in state.items() if slot >= 0} for state in found]
+
+
+def test_a_large_recording_is_laid_out_as_far_as_it_is_looked_at(
+    large: PassExplorer, recording: Recording
+):
+    assert (len(large.scene.steps), large.more) == (2, b"")
+    for k in [*range(len(recording) - 1, -1, -1), *range(len(recording))]:
+        before = places(large)
+        large.step = k
+        assert places(large)[: len(before)] == before, "what is laid out stays where it is"
+        detail = unpacked(large.detail)
+        for side, program in (("before", recording[k].before), ("after", recording[k].after)):
+            shown = {large.scene.versions[v].id for v in detail[side]}
+            assert shown == {i.id for m in program.reachable_modules() for i in m}
+        if large.more:
+            assert len(unpacked(large.more)["nodes"]["id"]) == len(large.scene.versions)
+    assert len(large.scene.steps) == 1 + sum(step.changed for step in recording)
+    assert "<svg" in large.to_svg()
+
+
+def test_what_stays_keeps_its_place_in_a_large_recording(large: PassExplorer):
+    large.step = len(large.recording) - 1
+    for state in places(large):
+        assert len(set(state.values())) == len(state)
+    first, last = places(large)[0], places(large)[-1]
+    main = {n.id for n in large.scene.versions if n.module == 0}
+    inside = {n.id for n in large.scene.versions if n.module != 0}
+    kept = (main - inside) & first.keys() & last.keys()
+    assert kept
+    assert all(last[id] == first[id] for id in kept)
+
+
+def test_a_page_of_a_large_recording_has_all_steps(large: PassExplorer, recording: Recording):
+    data = unpacked(large.page_data())
+    assert [d["index"] for d in data["details"]] == list(range(len(recording)))
+    assert {v for d in data["details"] for v in d["after"]} <= set(range(len(data["nodes"]["id"])))
+
+
+def test_a_page_that_is_written_takes_nothing_from_the_view(large: PassExplorer):
+    large.page_data()
+    large.step = len(large.recording) - 1
+    assert len(unpacked(large.more)["nodes"]["id"]) == unpacked(large.detail)["versions"]
+
+
+def test_an_overlay_names_instructions_of_states_that_are_not_laid_out(large: PassExplorer):
+    made = next(r for r in large.steps.rows[-1].instructions.values() if r.sources)
+    view = PassExplorer(large.recording, overlay={made.sources[-1]: 1.0})
+    assert str(made.id) in view.overlay["values"]
+
+
+def test_only_steps_that_are_laid_out_are_saved(large: PassExplorer):
+    answered = {answer.value for answer in large.answers()}
+    assert large.step in answered
+    assert len(large.scene.steps) == 2
+    assert len(answered) < len(large.recording)

@@ -2,19 +2,13 @@
 
 import base64
 import json
-import zlib
-from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
-from tests.widgets.views import tensor
+from tests.widgets.views import tensor, unpacked
 from workbench.widgets import TensorView
-
-
-def unpacked(data: bytes) -> dict[str, Any]:
-    return json.loads(zlib.decompress(data))
 
 
 def cells(view: TensorView, name: str) -> np.ndarray:

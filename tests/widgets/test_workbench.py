@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.widgets.networks import residual, transformer
+from tests.widgets.views import unpacked
 from workbench.compiler import showing
 from workbench.compiler.errors import OperationError
 from workbench.compiler.text.printing import names
@@ -224,7 +225,7 @@ def test_a_report_is_one_page_with_all_that_is_known(tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert view.has() == ["graph", "passes", "timings", "memory", "numbers", "lint"]
     data = json.loads(page.partition('id="wb-data">')[2].partition("</script>")[0])
-    assert len(data["passes_data"]["details"]) == len(build.recording.steps)
+    assert len(unpacked(data["passes_data"])["details"]) == len(build.recording.steps)
     assert len(data["numbers_data"]["rows"]) == len(view.report.rows)
 
 

@@ -1,8 +1,11 @@
 """Every view that there is, made of a usual subject and of a hostile one."""
 
+import base64
 import importlib
 import inspect
+import json
 import pkgutil
+import zlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -49,6 +52,20 @@ def overflowing(name: str = "norm") -> Any:
     program.main.add_return(program.main.add("div", x, y))
     build = compile(program, target="cpu", precision="fp16")
     return compare(build, {"x": np.full((4, 512), 20, np.float32)})
+
+
+def unpacked(data: Any) -> Any:
+    """The value of a packed trait, or of data in a page, as the browser reads it; columns are lists."""
+    packed = data if isinstance(data, bytes) else base64.b64decode(data["deflated"])
+    text, _, columns = zlib.decompress(packed).partition(b"\0")
+    ints = np.frombuffer(columns[(3 - len(text)) % 4 :], "<i4")
+
+    def column(value: dict[str, Any]) -> Any:
+        return (
+            np.cumsum(ints[slice(*value["ints"])]).tolist() if value.keys() == {"ints"} else value
+        )
+
+    return json.loads(text, object_hook=column)
 
 
 def built(program: Any) -> Any:

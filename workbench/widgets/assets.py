@@ -2,7 +2,7 @@
 
 A file begins with line comments and its imports, one per line, and ends with its only export. Only these
 are parsed. The code between them is copied verbatim into a function of its own, so joining changes no
-string, template or comment, and files may reuse names.
+string, template or comment, and files may reuse names. Each function is then compacted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from workbench.widgets import palette
+from workbench.widgets.compact import compacted
 from workbench.widgets.state import LETTERS
 
 STATIC = Path(__file__).parent / "static"
@@ -20,13 +21,6 @@ _ASIDE = re.compile(r"(?:[ \t]*(?://[^\n]*)?\n)*")
 _NAME = r"\w+(?: as \w+)?"
 _IMPORT = re.compile(rf'import (\{{ {_NAME}(?:, {_NAME})* \}}) from "\./(\w+)\.js";\n')
 _EXPORT = re.compile(r"\nexport (?:default )?(\{ \w+(?:, \w+)* \});\n\Z")
-_ASIDES = re.compile(
-    r"^[ \t]*(?://[^\n]*|/\*\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n|^[ \t]+|/\*\* @type [^*\n]*\*/ ?",
-    re.MULTILINE,
-)
-_STRINGS = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""")
-_AROUND = re.compile(r" *([=(){},;:?<>&|!\[\]]) *")
-_BETWEEN = re.compile(r"(?:^|(?<=[^+\s-])) ([+*%-]) (?=[^+\s-]|$)")
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -40,9 +34,13 @@ def joined(folder: Path, name: str) -> str:
     Raises:
         ValueError: The imports have a cycle, or a file does not end with its export.
     """
+    return "".join(_scopes(folder, name))
+
+
+def _scopes(folder: Path, name: str) -> list[str]:
     scopes: dict[str, str] = {}
     _join(folder, name, scopes, ())
-    return "".join(scopes.values())
+    return list(scopes.values())
 
 
 def _join(folder: Path, name: str, scopes: dict[str, str], above: tuple[str, ...]) -> None:
@@ -77,38 +75,8 @@ def script(name: str) -> str:
         name: The view's file without ``.js``, e.g. ``graph_view``.
     """
     made = json.dumps(colors(), ensure_ascii=False, separators=(",", ":"))
-    return f"const PALETTE={made};\n{compacted(joined(STATIC, name))}"
-
-
-def compacted(script: str) -> str:
-    """A script without comments on lines of their own, types, indentation, and spaces around punctuation.
-
-    Lines are joined after an opening bracket, a comma or a semicolon, and before a closing bracket. No string
-    in it may span lines. A line with a regular expression or a nested template keeps its spaces.
-    """
-    found, may_join = "", False
-    for line in filter(None, _ASIDES.sub("", script).split("\n")):
-        tight, is_plain = _tight(line)
-        if found and not (may_join and (found[-1] in "{([,;" or tight[0] in "})]")):
-            found += "\n"
-        found, may_join = found + tight, is_plain
-    return found
-
-
-def _tight(line: str) -> tuple[str, bool]:
-    """A line without spaces around punctuation, and whether all of it was understood.
-
-    A line with a regular expression, a comment behind code or a nested template is left alone.
-    """
-    parts = _STRINGS.split(line)
-    code = [part.replace(" / ", "÷") for part in parts[::2]]
-    nested = any(p[0] == "`" and p.count("${") > p.count("}") for p in parts[1::2])
-    if nested or any("/" in part or "`" in part for part in code):
-        return line, False
-    code = [_BETWEEN.sub(r"\1", _AROUND.sub(r"\1", part)).replace("÷", "/") for part in code]
-    inner = [part.rstrip() if k == 0 else part.strip() for k, part in enumerate(code[:-1])]
-    parts[::2] = [*inner, code[-1].lstrip() if inner else code[-1]]
-    return "".join(parts), True
+    parts = map(compacted, _scopes(STATIC, name))
+    return f"const PALETTE={made};\n{''.join(parts)}\n"
 
 
 @cache

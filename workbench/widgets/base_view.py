@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,11 +37,6 @@ def embedded() -> Generator[None]:
         finally:
             Widget.on_widget_constructed(heard)
             _embedded.reset(token)
-
-
-def packed(value: object) -> bytes:
-    """Deflated JSON, which replaces long lists in a widget's traits."""
-    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
 
 
 class Answer(NamedTuple):

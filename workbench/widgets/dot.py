@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.widgets import palette
+from workbench.widgets.nodes import Node
 from workbench.widgets.picture import Layout, count_text, edges_of
-from workbench.widgets.rows import Node
 from workbench.widgets.scene import Scene
 
 
@@ -38,7 +38,7 @@ def dot(scene: Scene, opened: set[str], step: int = 0, slots: set[int] | None = 
 def _cluster(layout: Layout, shown: dict[int, Node], container: int, indent: str) -> list[str]:
     """The children of a container: nodes and closed groups as nodes, open groups as clusters."""
     lines: list[str] = []
-    for items in layout.scene.order.containers[container + 1].ranks:
+    for items in layout.scene.order.container(container + 1).ranks:
         for item in items:
             if item >= layout.first_lane or (item < layout.slots and item not in shown):
                 continue

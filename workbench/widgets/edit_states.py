@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from workbench.widgets.rows import Node, Table
+from workbench.widgets.nodes import Node, Table
 from workbench.widgets.scene import FAMILIES, Scene, node_width
 from workbench.widgets.steps import Steps, marks_of
 
@@ -25,10 +25,16 @@ class EditStates:
         self.steps = steps
         scene = steps.scene
         self._pairs = list(zip(scene.versions, scene.slots, strict=True))
+        self._known = len(self._pairs)
         self._versions = {pair: v for v, pair in enumerate(self._pairs)}
         self._between: dict[tuple[int, int, bool], int] = {}
         """The slots of instructions that are there only within a step."""
         self._main_slots: list[int] | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the scene is that for which these were begun; it grows as states are laid out."""
+        return len(self.steps.scene.versions) == self._known
 
     def has(self, k: int) -> bool:
         """Whether step ``k`` has edits that can be made one by one."""
@@ -41,8 +47,7 @@ class EditStates:
         those between; the first is compared with the state before the step. Marks lead to each but the first.
         """
         scene, edits = self.steps.scene, self.steps.steps[k].edits
-        known = len(scene.versions)
-        order: Sequence[int] = scene.steps[self.steps.at(k)[0]]
+        order: Sequence[int] = scene.steps[self.steps.shown(k)[0]]
         states: list[Any] = []
         marks: list[Any] = []
         made: dict[int, dict[str, Any]] = {}
@@ -59,11 +64,11 @@ class EditStates:
             made |= {
                 v: _version(scene, v, *self._pairs[v])
                 for v in state
-                if v >= known and v not in made
+                if v >= self._known and v not in made
             }
             modules |= {m: n for m, n in table.modules.items() if scene.modules.get(m) != n}
             order = state
-        return {"index": k, "first": first, "states": states, "marks": marks,
+        return {"index": k, "first": first, "scene": self._known, "states": states, "marks": marks,
                 "versions": list(made.values()), "modules": modules}  # fmt: skip
 
     def stored(self) -> dict[int, dict[str, Any]]:
@@ -71,7 +76,7 @@ class EditStates:
         room, found = PAGE_ROWS, dict[int, dict[str, Any]]()
         for k in filter(self.has, range(len(self.steps.steps))):
             count = len(self.steps.steps[k].edits)
-            size = (count + 1) * len(self.steps.scene.steps[self.steps.at(k)[0]])
+            size = (count + 1) * len(self.steps.scene.steps[self.steps.shown(k)[0]])
             if size <= room:
                 room -= size
                 found[k] = self.data(k, -1, count - 1)
@@ -94,7 +99,7 @@ class EditStates:
         """The versions after an edit; those of the first and the last state are the step's own."""
         steps, last = self.steps, len(self.steps.steps[k].edits) - 1
         if edit in (-1, last):
-            return list(steps.scene.steps[steps.at(k)[edit == last]])
+            return list(steps.scene.steps[steps.shown(k)[edit == last]])
         slots = self._slots(k, table)
         return [
             self._version(table.nodes.get(id) or table.hoisted[id], slots.get(id, -1))
@@ -109,7 +114,7 @@ class EditStates:
 
     def _slots(self, k: int, table: Table) -> dict[int, int]:
         """The slot of each node of a state within step ``k``."""
-        first, last = map(self._homes, self.steps.at(k))
+        first, last = map(self._homes, self.steps.shown(k))
         found = {n.id: s for n in table.nodes.values() if (s := first.get(_key(n))) is not None}
         taken = set(found.values())
         pairs = [pair for edit in self.steps.steps[k].edits for pair in edit.replaced]

@@ -13,14 +13,15 @@ from workbench.compiler.builds.garbage import rarely_collected
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.text.naming import ids_kept
 from workbench.widgets import assets
-from workbench.widgets.base_view import Answer, BaseView, embedded, packed
+from workbench.widgets.base_view import Answer, BaseView, embedded
 from workbench.widgets.edit_states import EditStates
 from workbench.widgets.facts import facts_of, told
 from workbench.widgets.filter import links, reached, slots_shown
 from workbench.widgets.graph_view import PAGE_TRAITS, GraphView, View
 from workbench.widgets.label import clipped
 from workbench.widgets.overlay import overlay_of
-from workbench.widgets.payload import payload
+from workbench.widgets.packing import inlined, packed
+from workbench.widgets.payload import Payload
 from workbench.widgets.query import find_ids
 from workbench.widgets.steps import Steps, laws
 
@@ -54,6 +55,8 @@ class PassExplorer(View):
     edit = traitlets.Int(None, allow_none=True).tag(sync=True)
     """Index of the edit that is shown, within the step: the graphs are those before and after it."""
     detail = traitlets.Bytes().tag(sync=True)
+    more = traitlets.Bytes().tag(sync=True)
+    """The scene with the states that were laid out since; empty if there are none."""
     within = traitlets.Bytes().tag(sync=True)
     """The programs before and after the edit that is shown."""
     asked = traitlets.List(None, allow_none=True).tag(sync=True)
@@ -83,18 +86,21 @@ class PassExplorer(View):
     ) -> None:
         """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
+        self.target, self.sides = str(target), list(sides)
         with rarely_collected():
-            self.steps = Steps(recording)
-        self.scene = self.steps.scene
-        self.build = build
-        self._within: EditStates | None = None
-        self.title = title or self.scene.title
-        self.target = str(target)
-        self.sides = list(sides)
+            self.steps = Steps(recording, step)
+            self.scene = self.steps.scene
+            self._payload = Payload(self.scene)
+            self._sent: dict[int, bytes] = {}
+            self._versions_sent = len(self.scene.versions)
+            self.build = build
+            self._within: EditStates | None = None
+            self.title = title or self.scene.title
+            data = packed(self.columns())
         super().__init__(
-            data=packed(self.columns()),
+            data=data,
             step=self.steps.first_visible() if step is None else step,
-            overlay=overlay_of(overlay, self.scene.versions),
+            overlay=overlay_of(overlay, self._instructions()),
             height=height,
             theme=theme,
             state=state,
@@ -107,7 +113,7 @@ class PassExplorer(View):
 
     def columns(self) -> dict[str, Any]:
         """The first message to the browser: the scene, the timeline, and the open groups."""
-        return payload(self.scene) | {
+        return self._payload.data() | {
             "title": self.title,
             "target": self.target,
             "sides": self.sides,
@@ -118,22 +124,38 @@ class PassExplorer(View):
 
     def page_data(self) -> dict[str, Any]:
         """All data, for a page without a kernel; the states within passes as far as they fit."""
-        details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
-        for k, states in ({} if self.sides else self._states().stored()).items():
-            details[k]["within"] = states
-        return self.columns() | {"details": details, "why": False}
+        with rarely_collected():
+            details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
+            for k, states in ({} if self.sides else self._states().stored()).items():
+                details[k]["within"] = states
+        return inlined(self.columns() | {"details": details, "why": False})
 
     @traitlets.validate("step")
     def _check_step(self, proposal: Any) -> int:
         return max(0, min(len(self.steps.steps) - 1, int(proposal["value"])))
 
-    def _send_step(self, _change: Any) -> None:
+    def _send_step(self, _change: Any = None) -> None:
         if self.steps.steps:
-            self.detail = packed(self.steps.detail(self.step))
+            with self.hold_sync():
+                self.detail = self._packed(self.step)
+
+    def _packed(self, step: int) -> bytes:
+        """The details of a step; the scene is sent, too, if it has grown since it was."""
+        if step not in self._sent:
+            with rarely_collected():
+                self._sent[step] = packed(self.steps.detail(step))
+                if len(self.scene.versions) > self._versions_sent:
+                    self._versions_sent = len(self.scene.versions)
+                    self.more = packed(self._payload.data())
+        return self._sent[step]
+
+    def _instructions(self) -> Iterable[Any]:
+        """Those of all states, of those that are not laid out yet, too."""
+        return (row for rows in self.steps.rows for row in rows.instructions.values())
 
     def _states(self) -> EditStates:
-        """The states within passes; made when the first one is shown."""
-        if self._within is None:
+        """The states within passes; made when the first one is shown, and anew when the scene has grown."""
+        if self._within is None or not self._within.is_current:
             self._within = EditStates(self.steps)
         return self._within
 
@@ -141,6 +163,7 @@ class PassExplorer(View):
         """Send the programs before and after the current edit, if there is one."""
         if self.edit is None or self.sides or not self._states().has(self.step):
             return
+        self.steps.shown(self.step)
         edit = max(0, min(len(self.steps.steps[self.step].edits) - 1, self.edit))
         self.within = packed(self._states().data(self.step, edit - 1, edit))
 
@@ -162,14 +185,14 @@ class PassExplorer(View):
 
     def _versions(self) -> list[int]:
         """Those after the current step."""
-        return self.scene.steps[self.steps.at(self.step)[1]]
+        return self.scene.steps[self.steps.shown(self.step)[1]]
 
     def find(self, query: str) -> list[int]:
         """Find instructions after the current pass, then among those that it removed."""
         known = replace(self._known(), **told(self.steps.steps, self.step))
         before, after = (
             find_ids(query, facts_of(self.scene, self.scene.steps[state]), replace(known, marks=m))
-            for state, m in zip(self.steps.at(self.step), self._marks(), strict=True)
+            for state, m in zip(self.steps.shown(self.step), self._marks(), strict=True)
         )
         there = {self.scene.versions[v].id for v in self._versions()}
         return [*after, *(id for id in before if id not in there)]
@@ -184,11 +207,12 @@ class PassExplorer(View):
         """The details of steps: this one's, then of those that changed something, the nearest first."""
         steps = self.steps.steps
         for k in sorted(range(len(steps)), key=lambda k: (not steps[k].edits, abs(k - self.step))):
-            yield Answer("step", k, "detail", packed(self.steps.detail(k)))
+            if self.steps.is_laid_out(k):
+                yield Answer("step", k, "detail", self._packed(k))
 
     def smaller(self) -> BaseView | None:
         """The graph after this step, unless that is large too."""
-        if not self.steps.steps or len(self.scene.steps[self.steps.at(self.step)[1]]) > SAVED_NODES:
+        if not self.steps.steps or len(self._versions()) > SAVED_NODES:
             return None
         with embedded():
             return GraphView(self.steps.steps[self.step].after, overlay=self.overlay)
@@ -203,7 +227,7 @@ class PassExplorer(View):
         from workbench.widgets.display import LIMIT  # noqa: PLC0415
         from workbench.widgets.svg import svg  # noqa: PLC0415
 
-        states, shown = self.steps.at(self.step), self.slots_shown()
+        states, shown = self.steps.shown(self.step), self.slots_shown()
         if shown is None and not all_nodes:
             shown = self._surroundings()
         pictures = [
@@ -217,7 +241,7 @@ class PassExplorer(View):
 
     def _surroundings(self) -> set[int] | None:
         """The slots around the chosen edit and those after it while they fit; None for all."""
-        states = [self.scene.steps[state] for state in self.steps.at(self.step)]
+        states = [self.scene.steps[state] for state in self.steps.shown(self.step)]
         edits = self.steps.steps[self.step].edits if self.steps.steps else ()
         if not edits or max(map(len, states)) <= SAVED_BOXES:
             return None
@@ -245,7 +269,7 @@ class PassExplorer(View):
 
         names = (*PAGE_TRAITS, "step", "edit")
         values = {name: getattr(self, name) for name in names} | {"data": self.page_data()}
-        text = page("explorer.js", values, self.title or "passes", self.summary())
+        text = page(self.entry, values, self.title or "passes", self.summary())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -254,7 +278,7 @@ class PassExplorer(View):
         """The graph after the current pass in Graphviz's language."""
         from workbench.widgets.dot import dot  # noqa: PLC0415
 
-        after = self.steps.at(self.step)[1]
+        after = self.steps.shown(self.step)[1]
         return dot(self.scene, self.open_groups(), after, self.slots_shown())
 
     def to_graphviz(self) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 from workbench.compiler.record.lowered import PART
 from workbench.widgets import label
+from workbench.widgets.nodes import Node
 from workbench.widgets.query import Facts, Source
-from workbench.widgets.rows import Node
 from workbench.widgets.scene import Scene
 
 _LONGEST, _END = 30, 24

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from workbench.widgets.rows import Node
+from workbench.widgets.nodes import Node
 from workbench.widgets.scene import Scene
 
 Way = Literal["in", "out", "both"]

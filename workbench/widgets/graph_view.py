@@ -10,10 +10,11 @@ import traitlets
 
 from workbench.compiler.builds.garbage import rarely_collected
 from workbench.widgets import assets
-from workbench.widgets.base_view import BaseView, packed
+from workbench.widgets.base_view import BaseView
 from workbench.widgets.facts import facts_of
 from workbench.widgets.filter import Way, hops_around, path_between, slots_shown
 from workbench.widgets.overlay import overlay_of
+from workbench.widgets.packing import Ints, inlined, packed
 from workbench.widgets.payload import payload
 from workbench.widgets.query import Known, find_ids
 from workbench.widgets.rows import table_of
@@ -64,7 +65,11 @@ class View(BaseView):
 
     @traitlets.validate("overlay")
     def _check_overlay(self, proposal: Any) -> dict[str, Any]:
-        return overlay_of(proposal["value"], self.scene.versions)
+        return overlay_of(proposal["value"], self._instructions())
+
+    def _instructions(self) -> Iterable[Any]:
+        """Those that an overlay can name."""
+        return self.scene.versions
 
     def open_groups(self) -> set[str]:
         """The keys of the open groups."""
@@ -190,8 +195,9 @@ class GraphView(View):
         with rarely_collected():
             self.table = table_of(program_or_module)
             self.scene = scene_of([self.table])
+            data = packed(self.columns())
         super().__init__(
-            data=packed(self.columns()),
+            data=data,
             highlight=ids_of(highlight),
             overlay=overlay_of(overlay, self.scene.versions),
             height=height,
@@ -202,11 +208,12 @@ class GraphView(View):
     def columns(self) -> dict[str, Any]:
         """The columns for the browser: the scene, its only step, and the initially open groups."""
         data = payload(self.scene)
-        return data | {"steps": self.scene.steps, "open": sorted(self.scene.default_open())}
+        steps = [Ints(step) for step in self.scene.steps]
+        return data | {"steps": steps, "open": sorted(self.scene.default_open())}
 
     def page_data(self) -> dict[str, Any]:
         """All data, for a page without a kernel."""
-        return self.columns()
+        return inlined(self.columns())
 
     def to_svg(self, *, all_nodes: bool = True) -> str:
         """The picture as SVG, with this view's groups open.

@@ -10,10 +10,11 @@ import ipywidgets
 import traitlets
 
 from workbench.widgets import assets
-from workbench.widgets.base_view import Answer, BaseView, packed
+from workbench.widgets.base_view import Answer, BaseView
 from workbench.widgets.display import is_unattended
 from workbench.widgets.graph_view import GraphView
 from workbench.widgets.kernel_page import kernels_html, kernels_text
+from workbench.widgets.packing import packed
 
 TABS = ("source", "module", "machine", "log")
 PAGE_CHARACTERS = 6_000_000

@@ -1,5 +1,7 @@
 """Ranks and order within ranks: the part of a layered layout that does not depend on sizes.
 
+A container is arranged when it is first looked at, since most are never opened. ``static/order.js`` holds
+the same algorithm for the browser; a test compares the two, container by container.
 Each container (the page, a scope, a fused body) is laid out by itself, so that opening one moves only its
 surroundings. The package fast-sugiyama was tried and rejected: it has no containers, aborts the process on
 a cycle or a self-loop, and took 3.8 s for one value with 300 users.
@@ -35,17 +37,6 @@ class Container:
 
 
 @dataclass
-class Order:
-    """The order of all items: slots, then groups, then lanes. Container 0 is the page, k + 1 is group k.
-
-    A lane's key is the item that the edge starts from, or ``-1 - slot`` for an edge from outside.
-    """
-
-    containers: list[Container] = field(default_factory=list[Container])
-    lanes: list[Lane] = field(default_factory=list[Lane])
-
-
-@dataclass
 class _Links:
     """The edges of one container: between its children, out of it, and into it."""
 
@@ -57,81 +48,144 @@ class _Links:
     """Those of them in the first step; an edge out is tied to itself, one in to its source's key."""
 
 
-def arrange(graph: Graph) -> Order:
-    """Assign each child of each container its rank and its position in the rank."""
-    links = _links(graph)
-    place = _places(graph)
-    order = Order()
-    first = len(graph.paths) + len(graph.groups)
-    for index, link in enumerate(links):
-        link.children.sort(key=lambda item: place[item])
+class Order:
+    """The order of all items: slots, then groups, then lanes. Container 0 is the page, k + 1 is group k.
+
+    A lane's key is the item that the edge starts from, or ``-1 - slot`` for an edge from outside.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        """Sort the children of each container; they are arranged on demand."""
+        self.graph = graph
+        self.first = len(graph.paths) + len(graph.groups)
+        """The first item that is a lane."""
+        self.lanes: list[Lane] = []
+        self.rank: dict[int, int] = {}
+        """The rank of each arranged item."""
+        self.through: dict[tuple[int, int], list[int]] = {}
+        """The lanes of each arranged container (-1: the page) with each key, from top to bottom."""
+        self._made: dict[int, Container] = {}
+        self._place = _places(graph)
+        self._children = _children(graph)
+        self._passing = _passing(graph)
+
+    @property
+    def containers(self) -> list[Container]:
+        """All containers, arranged."""
+        return [self.container(index) for index in range(len(self._children))]
+
+    def container(self, index: int) -> Container:
+        """The arranged container of the page (0) or of a group (its number and one)."""
+        if index not in self._made:
+            self._made[index] = self._arrange(index)
+        return self._made[index]
+
+    def _arrange(self, index: int) -> Container:
+        """Assign each child its rank and its position in the rank."""
+        before = len(self.lanes)
+        link = self._links(index)
+        link.children.sort(key=self._place.__getitem__)
         pinned = {target for _, target in link.entering}
-        ranks = _ranks(link, place, pinned)
-        builder = _Builder(index, link, ranks, first, order.lanes)
-        order.containers.append(builder.build())
-    return order
+        ranks = _ranks(link, self._place, pinned)
+        made = _Builder(index, link, ranks, self.first, self.lanes).build()
+        for rank, items in enumerate(made.ranks):
+            self.rank.update(dict.fromkeys(items, rank))
+        for k in range(before, len(self.lanes)):
+            lane = self.lanes[k]
+            self.through.setdefault((index - 1, lane.key), []).append(self.first + k)
+        return made
+
+    def _links(self, index: int) -> _Links:
+        link = _Links(list(self._children[index]))
+        edges, firm = self.graph.edges, self.graph.firm
+        for edge in self._passing[index]:
+            source, user = edges[edge]
+            _lift(link, self.graph, index - 1, source, user, firm=edge < firm)
+        return link
 
 
-def _links(graph: Graph) -> list[_Links]:
-    slots = len(graph.paths)
-    links = [_Links() for _ in range(len(graph.groups) + 1)]
-    for slot in range(slots):
-        links[graph.parent[slot] + 1].children.append(slot)
+def arrange(graph: Graph) -> Order:
+    """The order of a graph's items, each container arranged when it is first looked at."""
+    return Order(graph)
+
+
+def _children(graph: Graph) -> list[list[int]]:
+    """The slots and scopes in each container."""
+    children: list[list[int]] = [[] for _ in range(len(graph.groups) + 1)]
+    for slot, parent in enumerate(graph.parent):
+        children[parent + 1].append(slot)
     for k, group in enumerate(graph.groups):
         if group.kind == "scope":
-            links[group.parent + 1].children.append(slots + k)
-    chains = [graph.chain(slot) for slot in range(slots)]
-    for source, user in dict.fromkeys(graph.edges):
-        if source != user:
-            firm = (source, user) in graph.firm
-            _lift(links, slots, (source, chains[source]), (user, chains[user]), firm)
-    return links
+            children[group.parent + 1].append(len(graph.paths) + k)
+    return children
+
+
+def _passing(graph: Graph) -> list[list[int]]:
+    """The edges that each container contains, or that leave, cross or enter it."""
+    parent = graph.parent
+    passing: list[list[int]] = [[] for _ in range(len(graph.groups) + 1)]
+    for edge, (source, user) in enumerate(graph.edges):
+        if parent[source] == parent[user]:
+            passing[parent[source] + 1].append(edge)
+            continue
+        above, below, common = graph.chain(source), graph.chain(user), -1
+        while above and below and above[-1] == below[-1]:
+            common = above.pop()
+            below.pop()
+        for group in (*above, common, *below):
+            passing[group + 1].append(edge)
+    return passing
 
 
 def _lift(
-    links: list[_Links],
-    slots: int,
-    source: tuple[int, list[int]],
-    user: tuple[int, list[int]],
-    firm: bool,
+    link: _Links, graph: Graph, container: int, source: int, user: int, *, firm: bool
 ) -> None:
-    """Register an edge in each container that it leaves, crosses or enters."""
-    around = set(user[1])
-    child = source[0]
-    for group in source[1]:
-        if group in around:
-            break
-        links[group + 1].leaving[child] = None
+    """Register an edge in a container that it leaves, crosses or enters."""
+    start = _child(graph, container, source)
+    end = _child(graph, container, user)
+    if (start is None and end is None) or source == user:
+        return
+    if end is None and start is not None:
+        link.leaving[start] = None
         if firm:
-            links[group + 1].firm.add((child, child))
-        child = slots + group
-    shared = set(source[1])
-    target = user[0]
-    for group in user[1]:
-        if group in shared:
-            break
-        links[group + 1].entering[source[0], target] = None
+            link.firm.add((start, start))
+    elif start is None and end is not None:
+        link.entering[source, end] = None
         if firm:
-            links[group + 1].firm.add((-1 - source[0], target))
-        target = slots + group
-    common = next((g for g in source[1] if g in around), -1)
-    if child != target:
-        links[common + 1].inner[child, target] = None
+            link.firm.add((-1 - source, end))
+    elif start is not None and end is not None and start != end:
+        link.inner[start, end] = None
         if firm:
-            links[common + 1].firm.add((child, target))
+            link.firm.add((start, end))
 
 
-def _places(graph: Graph) -> list[int]:
-    """The position of each item in the program's order; a group at its first slot."""
+def _child(graph: Graph, container: int, slot: int) -> int | None:
+    """The child of a container that a slot is, or is in; None if it is elsewhere."""
+    item, group = slot, graph.parent[slot]
+    while group != container:
+        if group < 0:
+            return None
+        item, group = len(graph.paths) + group, graph.groups[group].parent
+    return item
+
+
+def _places(graph: Graph) -> list[tuple[int, int]]:
+    """The position of each item in the program's order; a group at its first slot.
+
+    Slots that later steps add share the position of a neighbour, and follow it in the order of their numbers.
+    """
     slots = len(graph.paths)
-    place = graph.position + [1 << 60] * len(graph.groups)
+    place = [(position, slot) for slot, position in enumerate(graph.position)]
+    place += [(1 << 60, 0)] * len(graph.groups)
     for slot in range(slots):
-        for group in graph.chain(slot):
-            place[slots + group] = min(place[slots + group], place[slot])
+        group = graph.parent[slot]
+        while group >= 0 and place[slot] < place[slots + group]:
+            place[slots + group] = place[slot]
+            group = graph.groups[group].parent
     return place
 
 
-def _ranks(link: _Links, place: list[int], pinned: set[int]) -> dict[int, int]:
+def _ranks(link: _Links, place: list[tuple[int, int]], pinned: set[int]) -> dict[int, int]:
     """Ranks by longest path from the top; items without inputs then move down to their first user."""
     rank = dict.fromkeys(link.children, 0)
     preds: dict[int, list[int]] = {c: [] for c in link.children}
@@ -185,7 +239,8 @@ class _Builder:
     def _keep_firm(self) -> None:
         """Drop ties of later steps between children that the first step already ties."""
         firm = self.link.firm
-        held = {i for a, b in firm if self.rank.get(a, b) + 1 == self.rank[b] for i in (a, b)}
+        rank = self.rank
+        held = {i for a, b in firm if a in rank and rank[a] + 1 == rank[b] for i in (a, b)}
         self.container.ties = [
             (a, b)
             for a, b in self.container.ties
@@ -201,7 +256,9 @@ class _Builder:
 
         def extend(key: int, first: int, last: int, target: int | None) -> None:
             _, end, targets = spans.get(key, (first, first, []))
-            spans[key] = (first, max(end, last), targets + ([] if target is None else [target]))
+            if target is not None:
+                targets.append(target)
+            spans[key] = (first, max(end, last), targets)
 
         firm = self.link.firm
         for a, b in self.link.inner:

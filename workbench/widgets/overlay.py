@@ -8,12 +8,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from workbench.widgets.palette import SCALES
-from workbench.widgets.rows import Node
 
 _KEYS = {"name", "unit", "scale", "tolerance", "total", "values"}
 
 
-def overlay_of(given: Any, nodes: Iterable[Node] = ()) -> dict[str, Any]:
+def overlay_of(given: Any, nodes: Iterable[Any] = ()) -> dict[str, Any]:
     """An overlay in the form that views read.
 
     Args:
@@ -22,7 +21,7 @@ def overlay_of(given: Any, nodes: Iterable[Node] = ()) -> dict[str, Any]:
             puor), ``tolerance``, and ``total`` (whether a closed group shows the sum of its instructions,
             instead of the largest). An instruction is given by its id, or by the name of a node of the
             model: then each instruction that came from the node has the number.
-        nodes: The instructions that are drawn, for names of nodes.
+        nodes: The instructions with ``id`` and ``sources``, for names of nodes.
 
     Raises:
         ValueError: A key or scale is unknown, or a value is not a number.
@@ -79,7 +78,7 @@ def _is_name(key: Any) -> bool:
     return isinstance(key, str) and not key.isdecimal()
 
 
-def _by_name(nodes: Iterable[Node]) -> dict[str, list[int]]:
+def _by_name(nodes: Iterable[Any]) -> dict[str, list[int]]:
     """The ids of the instructions that came from each node of the model."""
     found: dict[str, dict[int, None]] = {}
     for node in nodes:

@@ -1,92 +1,119 @@
-"""A scene as compact columns for the browser: a table of distinct strings, and flat lists of numbers."""
+"""A scene as compact columns for the browser: tables of distinct strings and words, and lists of integers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, islice
 from typing import Any
 
+from workbench.widgets.packing import Ints
 from workbench.widgets.picture import closed_size, header_width
-from workbench.widgets.scene import FAMILIES, Scene, node_width
+from workbench.widgets.scene import FAMILIES, Scene, look_width
+
+UNKNOWN = -1
+SIDES = ("left", "right", "height")
+COLUMNS = (
+    "id", "module", "look", "size", "opens", "arguments", "argumentEnds", "chips", "chipEnds",
+    "sources", "sourceEnds",
+)  # fmt: skip
 
 
-class Strings:
-    """A table of distinct strings."""
+class Distinct(dict[Any, int]):
+    """Distinct values, numbered as they come."""
 
-    def __init__(self) -> None:
-        self.table: dict[str, int] = {}
+    def __missing__(self, value: Any) -> int:
+        """Give a new value the next number."""
+        number = self[value] = len(self)
+        return number
 
-    def __call__(self, text: str) -> int:
-        """The index of a string."""
-        return self.table.setdefault(text, len(self.table))
+
+class Payload:
+    """The columns of a scene. A scene that has grown costs what it has grown by."""
+
+    def __init__(self, scene: Scene) -> None:
+        """Start without any version."""
+        self.scene = scene
+        self.strings, self.looks, self.sizes, self.sources = (Distinct() for _ in range(4))
+        self.columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
+
+    def data(self) -> dict[str, Any]:
+        """Everything that the browser needs to lay out and draw the scene as it is now."""
+        scene, graph = self.scene, self.scene.graph
+        self._extend()
+        return {
+            "title": scene.title,
+            "slots": {"parent": Ints(graph.parent), "position": Ints(graph.position)},
+            "groups": _groups(scene),
+            "edges": Ints(chain.from_iterable(graph.edges)),
+            "firm": graph.firm,
+            "nodes": {"slot": Ints(scene.slots)} | {k: Ints(v) for k, v in self.columns.items()},
+            "looks": _looks(self.looks),
+            "sizes": {side: [getattr(s, side) for s in self.sizes] for side in SIDES},
+            "sources": _sources(scene, self.sources, self.strings),
+            "modules": {str(k): v for k, v in scene.modules.items()},
+            "strings": list(self.strings),
+        }
+
+    def _extend(self) -> None:
+        """Add a row for each version that is new."""
+        to, nodes = self.columns, self.scene.versions[len(self.columns["id"]) :]
+        to["id"] += [n.id for n in nodes]
+        to["module"] += [n.module for n in nodes]
+        to["look"] += [self.looks[n.look] for n in nodes]
+        to["size"] += [self.sizes[need] for need in self.scene.needs[len(to["size"]) :]]
+        to["opens"] += [int(bool(n.bodies)) for n in nodes]
+        self._extend_lists("argument", [n.arguments for n in nodes])
+        self._extend_lists("chip", [self._chips(n.chips) if n.chips else () for n in nodes])
+        self._extend_lists("source", [[self.sources[s] for s in n.sources] for n in nodes])
+
+    def _extend_lists(self, name: str, rows: Sequence[Sequence[int]]) -> None:
+        """Add to a column of lists: all entries, and where those of each row end."""
+        entries, ends = self.columns[f"{name}s"], self.columns[f"{name}Ends"]
+        first = len(entries)
+        entries += chain.from_iterable(rows)
+        ends += islice(accumulate(map(len, rows), initial=first), 1, None)
+
+    def _chips(self, chips: Iterable[Any]) -> list[int]:
+        return [number for c in chips for number in (self.strings[c.label], c.id, int(c.port))]
 
 
 def payload(scene: Scene) -> dict[str, Any]:
     """Everything that the browser needs to lay out and draw a scene."""
-    strings = Strings()
-    data: dict[str, Any] = {
-        "title": scene.title,
-        "slots": {
-            "parent": scene.graph.parent,
-            "left": [s.left for s in scene.sizes],
-            "right": [s.right for s in scene.sizes],
-            "height": [s.height for s in scene.sizes],
-        },
-        "groups": _groups(scene),
-        "containers": [
-            {"ranks": c.ranks, "ties": [i for tie in c.ties for i in tie]}
-            for c in scene.order.containers
-        ],
-        "lanes": {
-            "container": [lane.container - 1 for lane in scene.order.lanes],
-            "key": [lane.key for lane in scene.order.lanes],
-        },
-        "nodes": _nodes(scene, strings),
-        "sources": _sources(scene, strings),
-        "modules": {str(k): v for k, v in scene.modules.items()},
-    }
-    data["strings"] = list(strings.table)
-    return data
+    return Payload(scene).data()
 
 
-def _groups(scene: Scene) -> dict[str, list[Any]]:
+def _groups(scene: Scene) -> dict[str, Any]:
     groups = scene.graph.groups
     return {
         "key": [g.key for g in groups],
         "label": [g.label for g in groups],
-        "half": [closed_size(g.label, g.count).left for g in groups],
+        "half": Ints(int(closed_size(g.label, g.count).left) for g in groups),
         "header": [header_width(g.label) for g in groups],
-        "body": [int(g.kind == "module") for g in groups],
-        "parent": [g.parent for g in groups],
-        "slot": [g.slot for g in groups],
-        "count": [g.count for g in groups],
+        "body": Ints(int(g.kind == "module") for g in groups),
+        "parent": Ints(g.parent for g in groups),
+        "slot": Ints(g.slot for g in groups),
+        "count": Ints(g.count for g in groups),
     }
 
 
-def _nodes(scene: Scene, strings: Strings) -> dict[str, list[Any]]:
-    nodes = scene.versions
+def _looks(looks: Iterable[Any]) -> dict[str, list[Any]]:
+    listed = list(looks)
     return {
-        "id": [n.id for n in nodes],
-        "slot": scene.slots,
-        "module": [n.module for n in nodes],
-        "title": [strings(n.title) for n in nodes],
-        "fact": [strings(n.fact) for n in nodes],
-        "family": [FAMILIES.index(n.family) if n.family in FAMILIES else 5 for n in nodes],
-        "width": [node_width(n) for n in nodes],
-        "opens": [int(bool(n.bodies)) for n in nodes],
-        "inputs": [list(n.inputs) for n in nodes],
-        "arguments": [list(n.arguments) for n in nodes],
-        "chips": [[[strings(c.label), c.id, int(c.port)] for c in n.chips] for n in nodes],
-        "shape": [strings(n.shape) for n in nodes],
-        "text": [strings(n.text) for n in nodes],
-        "sources": [[strings(s) for s in n.sources] for n in nodes],
+        "title": [k.title for k in listed],
+        "fact": [k.fact for k in listed],
+        "family": [FAMILIES.index(k.family) if k.family in FAMILIES else 5 for k in listed],
+        "width": [look_width(k) for k in listed],
+        "shape": [k.shape for k in listed],
+        "text": [k.text for k in listed],
     }
 
 
-def _sources(scene: Scene, strings: Strings) -> dict[int, list[str]]:
-    """The source nodes of instructions: operator and scope."""
-    named: Iterable[str] = dict.fromkeys(s for n in scene.versions for s in n.sources)
-    found: dict[int, list[str]] = {}
-    for name in named:
-        if (node := scene.source_nodes.get(name)) is not None:
-            found[strings(name)] = [str(node.op_type), "/".join(node.scope)]
-    return found
+def _sources(scene: Scene, names: Iterable[str], strings: Distinct) -> dict[str, Ints]:
+    """The source nodes of instructions: name, operator and scope."""
+    listed = list(names)
+    found = [scene.source_nodes.get(name) for name in listed]
+    return {
+        "name": Ints(strings[name] for name in listed),
+        "op": Ints(UNKNOWN if s is None else strings[str(s.op_type)] for s in found),
+        "scope": Ints(UNKNOWN if s is None else strings["/".join(s.scope)] for s in found),
+    }

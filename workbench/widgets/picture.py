@@ -62,16 +62,7 @@ class Layout:
         self.first_lane = self.slots + len(scene.graph.groups)
         self.plans: dict[int, Plan] = {}
         self.sizes = [*scene.sizes, *(closed_size(g.label, g.count) for g in scene.graph.groups)]
-        self.rank = {
-            item: rank
-            for container in scene.order.containers
-            for rank, items in enumerate(container.ranks)
-            for item in items
-        }
-        self.lane_items: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for k, lane in enumerate(scene.order.lanes):
-            found = self.lane_items.setdefault((lane.container - 1, lane.key), [])
-            found.append((lane.rank, self.first_lane + k))
+        self.rank = scene.order.rank
         self.picture = self._draw()
 
     @staticmethod
@@ -83,7 +74,7 @@ class Layout:
 
     def _content(self, container: int) -> Container:
         """A container's children that have places: used items, and the lanes of edges from them."""
-        whole, used = self.scene.order.containers[container + 1], self.used
+        whole, used = self.scene.order.container(container + 1), self.used
         if used is None:
             return whole
 
@@ -197,8 +188,8 @@ class Layout:
             item = self.item_of(container)
 
     def _along(self, container: int, key: int, before: int | None) -> list[int]:
-        lanes = self.lane_items.get((container, key), [])
-        return [item for rank, item in lanes if before is None or rank < before]
+        lanes = self.scene.order.through.get((container, key), ())
+        return [i for i in lanes if before is None or self.rank[i] < before]
 
 
 def closed_size(name: str, count: int) -> Size:

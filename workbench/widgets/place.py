@@ -15,7 +15,7 @@ RANK_GAP, ITEM_GAP, PADDING, HEADER, LANE = 26.0, 18.0, 12.0, 24.0, 5.0
 SWEEPS = 8
 
 
-@dataclass
+@dataclass(frozen=True)
 class Size:
     """The room of an item: left and right of its centre line, and its height."""
 

@@ -8,8 +8,8 @@ import traitlets
 
 from workbench.compiler.errors import WorkbenchError
 from workbench.widgets import assets
-from workbench.widgets.base_view import packed
 from workbench.widgets.graph_view import GraphView
+from workbench.widgets.packing import inlined, packed
 from workbench.widgets.state import read_state
 from workbench.widgets.tensor_traits import TensorTraits, data_of
 
@@ -148,13 +148,16 @@ class ReportView(TensorTraits, GraphView):
 
     # Forms
 
+    def page_data(self) -> dict[str, Any]:
+        """All data, for a page without a kernel."""
+        return inlined(self.columns() | {"stored": True})
+
     def page_values(self) -> dict[str, Any]:
         """The traits of an offline page: with the parts of the first culprits, and the shown values."""
         if self.report.is_live:
             self._tell_parts([c.id for c in self.report.culprits()[:3] if c.id in self._facts])
         names = ("inspected", "slice", "at", "layer", "parts")
         found = super().page_values() | {name: getattr(self, name) for name in names}
-        found["data"] = {**found["data"], "stored": True}
         if self.tensor is not None:
             found |= {"values": data_of(self.tensor) | {"stored": True}, "detail": self.shown()}
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -19,7 +19,6 @@ class Group:
     parent: int
     slot: int = -1
     count: int = 0
-    slots: list[int] = field(default_factory=list[int])
 
 
 class Graph:
@@ -33,8 +32,9 @@ class Graph:
         """Create a graph of ``len(paths)`` slots; a slot's path names the scopes around it."""
         self.paths = list(paths)
         self.edges = list(edges)
-        self.firm = set(self.edges)
-        """The edges of the first step: they align their ends; others do only if there are none."""
+        self.firm = len(self.edges)
+        """The number of edges of the first step, which come first: they align their ends; others do only if
+        there are none."""
         self.groups: list[Group] = []
         self.parent = [-1] * len(self.paths)
         self.position = [0] * len(self.paths)
@@ -43,20 +43,42 @@ class Graph:
         """Put slots into bodies (key, label, owner's slot, slots), then the rest into their scopes."""
         inside = {slot: k for k, (_, _, _, slots) in enumerate(bodies) for slot in slots}
         top = [s for s in range(len(self.paths)) if s not in inside]
-        order = _scope_groups(self, schedule(top, self.edges, self.paths))
-        nowhere: list[Path] = [()] * len(self.paths)
-        within: list[list[tuple[int, int]]] = [[] for _ in bodies]
-        for source, user in self.edges:
-            if (body := inside.get(source)) is not None and body == inside.get(user):
-                within[body].append((source, user))
-        for edges, (key, name, owner, slots) in zip(within, bodies, strict=True):
+        within: dict[int, list[tuple[int, int]]] = {}
+        for edge in self.edges:
+            if (body := inside.get(edge[0], -1)) == inside.get(edge[1], -1):
+                within.setdefault(body, []).append(edge)
+        order = _scope_groups(self, schedule(top, within.get(-1, ()), self.paths))
+        for body, (key, name, owner, slots) in enumerate(bodies):
             self.groups.append(Group(key, name, "module", -1, owner, len(slots)))
             for slot in slots:
                 self.parent[slot] = len(self.groups) - 1
-            order += schedule(list(slots), edges, nowhere)
+            order += schedule(slots, within.get(body, ()), {})
         for place, slot in enumerate(order):
             self.position[slot] = place
         self._nest_bodies()
+
+    def add_slot(self, path: Path, near: int, body: int) -> None:
+        """Add a slot of a later step beside another one: in a body, or in the scope that its path names."""
+        self.paths.append(path)
+        self.position.append(self.position[near] if near >= 0 else 0)
+        scope = -1 if near < 0 or body >= 0 else self._scope(path, near)
+        self.parent.append(body if body >= 0 else scope)
+
+    def add_edge(self, edge: tuple[int, int], fresh: int) -> None:
+        """Add an edge of a later step; slots from ``fresh`` on are placed after their inputs."""
+        source, user = edge
+        self.edges.append(edge)
+        if source < user >= fresh:
+            self.position[user] = max(self.position[user], self.position[source])
+
+    def _scope(self, path: Path, near: int) -> int:
+        """The innermost group around a slot that contains a path, or -1."""
+        wanted = "/".join((*path, ""))
+        for group in self.chain(near):
+            found = self.groups[group]
+            if found.kind == "scope" and wanted.startswith(found.key.partition("#")[0] + "/"):
+                return group
+        return -1
 
     def _nest_bodies(self) -> None:
         """Make a body inside another body its child, whatever their order."""
@@ -75,7 +97,9 @@ class Graph:
 
 
 def schedule(
-    slots: Sequence[int], edges: Sequence[tuple[int, int]], paths: Sequence[Path]
+    slots: Sequence[int],
+    edges: Sequence[tuple[int, int]],
+    paths: Sequence[Path] | Mapping[int, Path],
 ) -> list[int]:
     """A topological order that stays in one scope as long as possible; ties are broken by program order.
 
@@ -88,36 +112,52 @@ class _Scheduler:
     """Takes ready slots from the innermost scope of the last one taken."""
 
     def __init__(
-        self, slots: Sequence[int], edges: Sequence[tuple[int, int]], paths: Sequence[Path]
+        self,
+        slots: Sequence[int],
+        edges: Sequence[tuple[int, int]],
+        paths: Sequence[Path] | Mapping[int, Path],
     ) -> None:
         self.slots = slots
-        self.paths = paths
-        self.inputs: dict[int, list[int]] = {s: [] for s in slots}
-        self.users: dict[int, list[int]] = {s: [] for s in slots}
-        for source, user in edges:
-            if source in self.users and user in self.inputs and source != user:
-                self.inputs[user].append(source)
-                self.users[source].append(user)
+        self.inputs: dict[int, list[int]] = {}
+        self.users: dict[int, list[int]] = {}
         self.place = {s: k for k, s in enumerate(slots)}
-        self.waiting = {s: len(self.inputs[s]) for s in slots}
-        self.ready: dict[Path, list[int]] = {}
+        for source, user in edges:
+            if source in self.place and user in self.place and source != user:
+                self.inputs.setdefault(user, []).append(source)
+                self.users.setdefault(source, []).append(user)
+        self.outer: list[int] = [-1]
+        """The scope around each scope; 0 is the outermost."""
+        self.ready: list[list[int]] = [[]]
+        """Ready places in and below each scope."""
+        known: dict[Path, int] = {(): 0}
+        self.scope = (
+            {s: self._number(paths[s], known) for s in slots} if paths else dict.fromkeys(slots, 0)
+        )
+        self.waiting = {s: len(found) for s, found in self.inputs.items()}
         self.done: set[int] = set()
         self.order: list[int] = []
-        self.floating = self._floating()
-
-    def _floating(self) -> set[int]:
+        self.floating = {s for s in self.users if s not in self.inputs}
         """Used slots without inputs: they are placed right before their first user."""
-        return {s for s in self.slots if not self.inputs[s] and self.users[s]}
+
+    def _number(self, path: Path, known: dict[Path, int]) -> int:
+        """The number of a scope; those around it have lower ones."""
+        found = known.get(path)
+        if found is None:
+            around = self._number(path[:-1], known)
+            found = known[path] = len(self.outer)
+            self.outer.append(around)
+            self.ready.append([])
+        return found
 
     def run(self) -> list[int]:
         """The order."""
+        for slot, sources in self.inputs.items():
+            self.waiting[slot] -= sum(i in self.floating for i in sources)
         for slot in self.slots:
-            self.waiting[slot] -= sum(i in self.floating for i in self.inputs[slot])
-        for slot in self.slots:
-            if not self.waiting[slot] and slot not in self.floating:
+            if not self.waiting.get(slot) and slot not in self.floating:
                 self._offer(slot)
         left = iter(self.slots)
-        scope: Path = ()
+        scope = 0
         while len(self.order) < len(self.slots):
             slot = self._next(scope)
             if slot is None:
@@ -125,29 +165,31 @@ class _Scheduler:
                 if slot is None:
                     break
             self._take(slot)
-            scope = self.paths[slot]
+            scope = self.scope[slot]
         return self.order
 
     def _offer(self, slot: int) -> None:
-        path = self.paths[slot]
-        for depth in range(len(path) + 1):
-            heappush(self.ready.setdefault(path[:depth], []), self.place[slot])
+        scope, place = self.scope[slot], self.place[slot]
+        while scope >= 0:
+            heappush(self.ready[scope], place)
+            scope = self.outer[scope]
 
-    def _next(self, scope: Path) -> int | None:
-        for depth in range(len(scope), -1, -1):
-            heap = self.ready.get(scope[:depth], [])
+    def _next(self, scope: int) -> int | None:
+        while scope >= 0:
+            heap = self.ready[scope]
             while heap:
                 slot = self.slots[heappop(heap)]
                 if slot not in self.done:
                     return slot
+            scope = self.outer[scope]
         return None
 
     def _take(self, slot: int) -> None:
-        for source in self.inputs[slot]:
+        for source in self.inputs.get(slot, ()):
             if source in self.floating and source not in self.done:
                 self._append(source)
         self._append(slot)
-        for user in self.users[slot]:
+        for user in self.users.get(slot, ()):
             self.waiting[user] -= 1
             if not self.waiting[user] and user not in self.done:
                 self._offer(user)

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from workbench.compiler.record.lowered import PART
 from workbench.compiler.record.rule_source import rule_source
+from workbench.compiler.text.printing import printed_ids, row_names, row_text
 from workbench.widgets import label
-from workbench.widgets.rows import Looks, Table, table_of_rows
+from workbench.widgets.drawing import Drawing
+from workbench.widgets.nodes import Table
+from workbench.widgets.packing import Ints
 from workbench.widgets.scene import Scene, scene_of
 
 ADDED, REMOVED, CHANGED = range(3)
 Marks = tuple[dict[int, int], dict[int, int]]
 CONTEXT = 1
 DIFF_LIMIT = 4000
+AT_ONCE = 200_000
+"""The most instructions of all states together that are laid out at once."""
 SOURCES = 40
 """The rules of a step whose source text is sent."""
 
@@ -24,25 +31,61 @@ SOURCES = 40
 class Steps:
     """The steps of a recording on one scene; the details of a step are computed when it is shown."""
 
-    def __init__(self, recording: Any) -> None:
-        """Replay the recording once, and lay out all steps."""
+    def __init__(self, recording: Any, step: int | None = None) -> None:
+        """Replay the recording, and lay out its states: all, or if they are large those of one step.
+
+        Args:
+            recording: The recording.
+            step: The step to show first; by default the first that changed something that is drawn.
+        """
         self.recording = recording
         self.steps = list(recording.steps)
         self.rows = [_copied(recording.start)]
         self.after: list[int] = []
-        replaced: list[list[tuple[int, int]]] = []
-        for step in self.steps:
-            if step.edits:
-                self.rows.append(_replayed(self.rows[-1], step.edits))
-                replaced.append([pair for e in step.edits for pair in e.replaced])
+        self.replaced: list[list[tuple[int, int]]] = []
+        for one in self.steps:
+            if one.edits:
+                self.rows.append(_replayed(self.rows[-1], one.edits))
+                self.replaced.append([pair for e in one.edits for pair in e.replaced])
             self.after.append(len(self.rows) - 1)
-        self._looks: Looks = {}
-        self.tables: list[Table] = [self.table(r) for r in self.rows]
-        self.scene: Scene = scene_of(self.tables, replaced)
+        self._drawing: Drawing | None = None
+        """The drawing of the state that was drawn last."""
+        states = list(range(len(self.rows)))
+        if sum(len(r.instructions) for r in self.rows) > AT_ONCE:
+            first, last = self.at(self.first_visible() if step is None else step)
+            states = states[first : last + 1]
+        tables = [self.table(self.rows[k]) for k in states]
+        self.scene: Scene = scene_of(tables, self.replaced[states[0] :])
+        self.places = {state: k for k, state in enumerate(states)}
+        """The number in the scene of each state that is laid out."""
 
     def table(self, rows: Any) -> Table:
-        """The drawn rows of one state."""
-        return table_of_rows(rows, self._looks)
+        """A state as drawn; it shares what it can with the one that was drawn before."""
+        self._drawing = Drawing.of(rows, self._drawing)
+        return self._drawing.table
+
+    def shown(self, k: int) -> tuple[int, int]:
+        """The numbers in the scene of the states before and after step ``k``; it grows if they are new."""
+        first, last = (self._place(state) for state in self.at(k))
+        return first, last
+
+    def is_laid_out(self, k: int) -> bool:
+        """Whether the scene has the states before and after step ``k``."""
+        return all(state in self.places for state in self.at(k))
+
+    def _place(self, state: int) -> int:
+        if state not in self.places:
+            self.places[state] = self.scene.add(self.table(self.rows[state]), self._kin)
+        return self.places[state]
+
+    @cached_property
+    def _kin(self) -> dict[int, list[int]]:
+        """For each id those that it replaced, and the one that replaced it."""
+        kin: dict[int, list[int]] = {}
+        for old, new in (pair for pairs in self.replaced for pair in pairs):
+            kin.setdefault(new, []).append(old)
+            kin.setdefault(old, []).append(new)
+        return kin
 
     def rows_within(self, k: int, edit: int) -> Any:
         """The program after edit ``edit`` of step ``k`` (-1: before the first), as rows."""
@@ -56,13 +99,13 @@ class Steps:
                 "changed": bool(step.edits) or _lowered(step) is not None,
                 "edits": len(step.edits),
                 "made": [id for edit in step.edits for id in edit.added],
-                "before": self.tables[self.at(k)[0]].count(),
-                "after": self.tables[self.at(k)[1]].count(),
+                "before": step.before_count.main,
+                "after": step.after_count.main,
                 "inside": step.after_count.inside,
                 "ms": step.seconds * 1e3,
                 "error": getattr(step, "error", ""),
             }
-            for k, step in enumerate(self.steps)
+            for step in self.steps
         ]
 
     def at(self, k: int) -> tuple[int, int]:
@@ -85,8 +128,8 @@ class Steps:
         touched = {id for marks in self.marks(k) for id in marks}
         heir = dict(pair for edit in self.steps[k].edits for pair in edit.replaced)
         before, after = (
-            Counter(_drawn(n, heir) for id in touched if (n := nodes.get(id)) and not n.module)
-            for nodes in (self.tables[i].nodes for i in self.at(k))
+            Counter(_drawn(row, heir) for id in touched if (row := rows.get(id)) and _is_node(row))
+            for rows in (self.rows[i].instructions for i in self.at(k))
         )
         return before != after
 
@@ -97,7 +140,7 @@ class Steps:
 
     def detail(self, k: int) -> dict[str, Any]:
         """Everything that the view shows of one step."""
-        first, last = self.at(k)
+        first, last = self.shown(k)
         gone, come = self.marks(k)
         step = self.steps[k]
         lowered = _lowered(step)
@@ -109,8 +152,9 @@ class Steps:
         ]
         return {
             "index": k,
-            "before": self.scene.steps[first],
-            "after": self.scene.steps[last],
+            "versions": len(self.scene.versions),
+            "before": Ints(self.scene.steps[first]),
+            "after": Ints(self.scene.steps[last]),
             "gone": self._by_version(first, gone),
             "come": self._by_version(last, come),
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],
@@ -146,15 +190,16 @@ class Steps:
         """The text diff of step ``k``: removed, added and changed rows, each with a row of context."""
         if not gone and not come:
             return []
-        before, after = _texts(self.steps[k].before), _texts(self.steps[k].after)
-        rows = merged(list(before), list(after), gone, come)
-        return list(_folded(rows, before, after))[:DIFF_LIMIT]
+        before, after = (_Texts(self.rows[state]) for state in self.at(k))
+        rows = merged(before.ids, after.ids, gone, come)
+        return list(islice(_folded(rows, before, after), DIFF_LIMIT))
 
     def lowering(self, k: int) -> list[list[Any]]:
         """The outcome of step ``k``, the lowering, for each instruction that is not inside a kernel."""
-        texts = _texts(self.steps[k].after)
-        shown = (r for r in self.steps[k].lowered if r.kind != PART and r.id in texts)
-        return [["~", r.id, texts[r.id], label.clipped(str(r), 600)] for r in shown][:DIFF_LIMIT]
+        texts = _Texts(self.rows[self.at(k)[1]])
+        shown = (r for r in self.steps[k].lowered if r.kind != PART and r.id in texts.named)
+        rows = (["~", r.id, texts[r.id], label.clipped(str(r), 600)] for r in shown)
+        return list(islice(rows, DIFF_LIMIT))
 
 
 def _lowered(step: Any) -> Any:
@@ -205,9 +250,14 @@ def marks_of(before: Any, after: Any, edits: Iterable[Any]) -> Marks:
     return gone, come
 
 
-def _drawn(node: Any, heir: dict[int, int]) -> tuple[Any, ...]:
-    """The operation and the inputs of a node; what took the place of an input counts as that input."""
-    return node.title, tuple(_last_heir(i, heir) for i in node.inputs)
+def _is_node(row: Any) -> bool:
+    """Whether an instruction is in the main module, and no constant of the model."""
+    return not row.module and row.literal is None
+
+
+def _drawn(row: Any, heir: dict[int, int]) -> tuple[Any, ...]:
+    """The operation and the inputs of an instruction; what replaced an input counts as that input."""
+    return row.op.name, tuple(_last_heir(i, heir) for i in row.inputs)
 
 
 def _differs(old: Any, new: Any, heir: dict[int, int]) -> bool:
@@ -259,13 +309,16 @@ def _sources(step: Any) -> dict[str, Any]:
     return {place: source for place, source in found.items() if source is not None}
 
 
-def _texts(program: Any) -> dict[int, str]:
-    """The text of each instruction by id, in printing order."""
-    from workbench.compiler.text.printing import lines  # noqa: PLC0415
+class _Texts:
+    """The lines of a state: its ids in printing order, and the text of each that is asked for."""
 
-    return {
-        line.id: label.clipped(line.text, 600) for line in lines(program) if line.id is not None
-    }
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+        self.ids = printed_ids(rows)
+        self.named = row_names(rows)
+
+    def __getitem__(self, id: int) -> str:
+        return label.clipped(row_text(self.rows, id, self.named), 600)
 
 
 def merged(
@@ -289,9 +342,7 @@ def merged(
     return rows
 
 
-def _folded(
-    rows: list[tuple[str, int]], before: dict[int, str], after: dict[int, str]
-) -> Iterable[list[Any]]:
+def _folded(rows: list[tuple[str, int]], before: _Texts, after: _Texts) -> Iterable[list[Any]]:
     """The rows to show: changes with context, and the number of unchanged rows between."""
     shown = {
         k + d

@@ -11,9 +11,9 @@ from typing import Any
 
 from workbench.widgets import assets, label, palette
 from workbench.widgets.color_key import color_key
+from workbench.widgets.nodes import Node
 from workbench.widgets.overlay import share
 from workbench.widgets.picture import Box, Edge, Layout, count_text, edges_of
-from workbench.widgets.rows import Node
 from workbench.widgets.scale_key import scale_key
 from workbench.widgets.scene import (
     CHIP_HEIGHT,

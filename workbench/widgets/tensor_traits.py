@@ -10,7 +10,7 @@ import numpy as np
 import traitlets
 
 from workbench.widgets import palette
-from workbench.widgets.base_view import packed
+from workbench.widgets.packing import packed
 from workbench.widgets.tensor_charts import charts
 
 LAYERS = ("error", "value", "reference", "image")

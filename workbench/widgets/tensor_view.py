@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.widgets import assets
-from workbench.widgets.base_view import BaseView, packed
+from workbench.widgets.base_view import BaseView
+from workbench.widgets.packing import packed
 from workbench.widgets.tensor_page import tensor_html
 from workbench.widgets.tensor_traits import TensorTraits, data_of
 

@@ -19,12 +19,13 @@ from workbench.compiler.errors import OperationError, WorkbenchError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.report.result import Result
 from workbench.widgets import assets
-from workbench.widgets.base_view import Answer, BaseView, embedded, packed
+from workbench.widgets.base_view import Answer, BaseView, embedded
 from workbench.widgets.explorer import PassExplorer
 from workbench.widgets.graph_view import GraphView
 from workbench.widgets.kernel_view import KernelView
 from workbench.widgets.label import clipped
 from workbench.widgets.overlay import overlay_of
+from workbench.widgets.packing import packed
 from workbench.widgets.session import tables
 from workbench.widgets.session.session import ACTIONS, AGAIN, Session
 from workbench.widgets.session.settings import PRECISIONS, Settings, switches

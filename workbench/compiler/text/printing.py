@@ -22,7 +22,9 @@ __all__ = [
     "literals",
     "names",
     "parse",
+    "printed_ids",
     "row_names",
+    "row_text",
     "to_text",
 ]
 
@@ -105,6 +107,24 @@ def printed_modules(program: Program) -> list[Module]:
     return reached + [m for m in program.modules.values() if m not in set(reached)]
 
 
+def printed_ids(rows: Rows) -> list[int]:
+    """The ids of a program that is given as rows, in printing order."""
+    parts: dict[int, list[Row]] = {}
+    for row in rows.instructions.values():
+        parts.setdefault(row.module, []).append(row)
+    for found in parts.values():
+        found.sort(key=_order)
+    reached: dict[int, None] = {}
+    stack = [0]
+    while stack:
+        if (module := stack.pop()) not in reached:
+            reached[module] = None
+            stack += [m for row in reversed(parts.get(module, ())) for m in reversed(row.modules)]
+    return [
+        row.id for m in (reached | dict.fromkeys(sorted(rows.modules))) for row in parts.get(m, ())
+    ]
+
+
 def lines(program: Program) -> list[Line]:
     """The text form line by line."""
     named = names(program)
@@ -126,11 +146,23 @@ def to_text(program: Program) -> str:
 def instruction_text(instruction: Instruction, named: dict[int, str]) -> str:
     """The line of one instruction."""
     i = instruction
-    text = f"{named[i.id]} = {operator_text(i)}"
-    if i.inputs:
-        text += "(" + ",".join([named[x.id] for x in i.inputs]) + ")"
-    if i.modules:
-        text += ", [" + ", ".join([module_text(m.name) for m in i.modules]) + "]"
+    return _line(i, [named[i.id], *[named[x.id] for x in i.inputs]], [m.name for m in i.modules])
+
+
+def row_text(rows: Rows, id: int, named: dict[int, str]) -> str:
+    """The line of one instruction of a program that is given as rows."""
+    row = rows.instructions[id]
+    names = [named[i] for i in (id, *row.inputs)]
+    return _line(row, names, [rows.modules[m].name for m in row.modules])
+
+
+def _line(i: Instruction | Row, named: list[str], modules: list[str]) -> str:
+    """The line of an instruction, given the names of itself and its inputs, and those of its modules."""
+    text = f"{named[0]} = {operator_text(i)}"
+    if len(named) > 1:
+        text += "(" + ",".join(named[1:]) + ")"
+    if modules:
+        text += ", [" + ", ".join([module_text(name) for name in modules]) + "]"
     if not isinstance(i.op, Return):
         text += f" -> {i.shape}"
     if i.target_id:
@@ -138,7 +170,7 @@ def instruction_text(instruction: Instruction, named: dict[int, str]) -> str:
     return f"{text} # {', '.join(map(symbol_text, i.symbols))}" if i.symbols else text
 
 
-def operator_text(instruction: Instruction) -> str:
+def operator_text(instruction: Instruction | Row) -> str:
     """The operator with its attributes; for a literal, its elements if they are few."""
     if isinstance(instruction.op, Literal):
         return "@literal" + literal_text(instruction.literal)

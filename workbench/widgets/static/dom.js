@@ -199,15 +199,35 @@ function onTheme(callback) {
 }
 
 /**
- * The data of a trait: JSON, or JSON as deflated bytes.
+ * The data of a trait: a value, or deflated bytes, which a page holds as base64. Columns of numbers follow the JSON
+ * that refers to them, as differences.
  * @param {any} value
  * @returns {Promise<any>}
  */
 async function decode(value) {
+  if (typeof value?.deflated === "string") return decode(Uint8Array.from(atob(value.deflated), (c) => c.charCodeAt(0)));
   if (!(value instanceof DataView || value instanceof ArrayBuffer || ArrayBuffer.isView(value))) return value;
-  const bytes = /** @type {BlobPart} */ (value);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text());
+  const stream = new Blob([/** @type {BlobPart} */ (value)]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer()), end = bytes.indexOf(0), text = new TextDecoder();
+  if (end < 0) return JSON.parse(text.decode(bytes));
+  return filled(JSON.parse(text.decode(bytes.subarray(0, end))), new Int32Array(bytes.buffer, 4 * Math.ceil((end + 1) / 4)));
+}
+
+/**
+ * A value with its columns in place: each is the numbers that start at the first and differ by the others.
+ * @param {any} value
+ * @param {Int32Array} ints
+ * @returns {any}
+ */
+function filled(value, ints) {
+  if (typeof value !== "object" || value === null || typeof value[0] === "string") return value;
+  if (!Array.isArray(value.ints)) {
+    for (const key of Object.keys(value)) if (typeof value[key] === "object") value[key] = filled(value[key], ints);
+    return value;
+  }
+  const column = ints.subarray(...value.ints);
+  for (let k = 1; k < column.length; k++) column[k] += column[k - 1];
+  return column;
 }
 
 /**

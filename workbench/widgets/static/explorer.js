@@ -6,9 +6,10 @@ import { diffRows, diffText, editList, lawList, loweredList, missList } from "./
 import { PASS_KEYS } from "./keys.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
-import { Live } from "./scene.js";
+import { Live, Scene } from "./scene.js";
 import { MARKS } from "./items.js";
 import { Pane } from "./pane.js";
+import { slotsShown } from "./filter.js";
 import { SceneShell } from "./scene_shell.js";
 import { PassList } from "./pass_list.js";
 import { idsOf, linked } from "./refs.js";
@@ -49,6 +50,10 @@ class ExplorerShell extends SceneShell {
     this.captions = [];
     /** @type {number | undefined} */
     this.late = undefined;
+    /** The last scene that came after the first, and when it is read. @type {DataView | undefined} */
+    this.more = undefined;
+    /** @type {Promise<void> | undefined} */
+    this.extended = undefined;
     const nothing = new Live(this.scene, []), layout = this.layoutOf(null);
     this.before = new Pane(this, "Graph before the pass", nothing, layout);
     this.after = new Pane(this, "Graph after the pass", nothing, layout);
@@ -67,7 +72,7 @@ class ExplorerShell extends SceneShell {
     this.diff = h("div", { class: "wb-diff", tabIndex: 0, "aria-label": "Text diff", onkeydown: (/** @type {KeyboardEvent} */ e) => walkRows(this.diff, e) });
     this.diffHead = soft();
     this.root.append(this.passes.panel, ...this.bars(), this.body(), this.legendEl, this.status);
-    this.on("detail", () => this.received());
+    for (const trait of ["detail", "more"]) this.on(trait, () => this.received());
     this.on("step", () => this.go(model.get("step")));
     this.on("within", () => this.receivedStates());
     this.on("answer", () => this.inspect());
@@ -156,7 +161,7 @@ class ExplorerShell extends SceneShell {
 
   async receivedStates() {
     const states = await decode(this.model.get("within")), detail = states && this.details.get(states.index);
-    if (!detail) return;
+    if (!detail || states.scene !== this.scene.versions) return;
     this.keepStates(detail, states);
     if (detail !== this.detail) return;
     this.stage();
@@ -172,9 +177,25 @@ class ExplorerShell extends SceneShell {
 
   async received() {
     const detail = await decode(this.model.get("detail"));
-    if (detail?.index === undefined) return;
+    await this.extend();
+    if (detail?.index === undefined || detail.versions > this.scene.versions) return;
     this.details.set(detail.index, detail);
     if (detail.index === this.index) this.showStep(detail);
+  }
+
+  /** Take over what Python has laid out since. */
+  async extend() {
+    const more = this.model.get("more");
+    if (more && more.byteLength !== 0 && more !== this.more) {
+      this.more = more;
+      this.extended = decode(more).then((data) => {
+        this.scene = new Scene(data);
+        this.states.clear();
+        this.slots = slotsShown(this.scene, this.only, this.hidden);
+        this.kept = null;
+      });
+    }
+    await this.extended;
   }
 
   /** Go to the next or previous step. @param {number} by */
@@ -226,7 +247,7 @@ class ExplorerShell extends SceneShell {
   stage() {
     const { detail, edit, data, index } = this, states = this.states.get(index), k = edit ?? NaN, old = states?.get(k - 1), now = states?.get(k);
     if (!detail) return;
-    /** @type {(order: number[], marks: Marked) => Live} */
+    /** @type {(order: Int32Array, marks: Marked) => Live} */
     const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
     if (old && now?.marks) this.place(live(old.order, now.marks[0]), live(now.order, now.marks[1]));
     else this.place(live(detail.before, detail.gone), live(detail.after, detail.come));
@@ -489,8 +510,7 @@ class ExplorerShell extends SceneShell {
 
 const render = renderer(async (model, el, data) => {
   const shell = new ExplorerShell(model, el, data);
-  const stored = model.get("detail") ? await decode(model.get("detail")) : null;
-  if (stored?.index !== undefined) shell.details.set(stored.index, stored);
+  await shell.received();
   if (shell.steps.length) shell.go(model.get("step") ?? 0);
   else failure(el, "The recording has no steps: no pass ran while it listened.");
   return shell;

@@ -80,12 +80,12 @@ function pathBetween(live, a, b) {
  */
 function slotsShown(scene, only, hidden) {
   if (!only && !hidden.length) return null;
-  const { slot, chips, id } = scene.data.nodes, wanted = new Set(only ?? []), unwanted = new Set(hidden);
+  const { slot, id } = scene.data.nodes, wanted = new Set(only ?? []), unwanted = new Set(hidden);
   /** @type {Set<number>} */
   const kept = new Set(), /** @type {Set<number>} */ gone = new Set();
   slot.forEach((s, v) => {
     if (s < 0) return;
-    if (!only || wanted.has(id[v]) || chips[v].some(([, c, port]) => !port && wanted.has(c))) kept.add(s);
+    if (!only || wanted.has(id[v]) || scene.chips(v).some(([, c, port]) => !port && wanted.has(c))) kept.add(s);
     if (unwanted.has(id[v])) gone.add(s);
   });
   /** @type {Set<number>} */

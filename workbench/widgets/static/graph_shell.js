@@ -33,7 +33,7 @@ class GraphShell extends SceneShell {
 
   build() {
     const { scene, pane } = this, { key, label } = scene.data.groups;
-    const nodes = this.live.order.filter((v) => scene.node(v).module === 0).length;
+    const nodes = this.live.order.filter((v) => scene.data.nodes.module[v] === 0).length;
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Graph" },
         h("strong", { class: "wb-title" }, scene.data.title || "program"),

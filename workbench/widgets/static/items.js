@@ -20,12 +20,13 @@ function itemsOf(live, layout) {
   const closed = new Map();
   /** The number of instructions in each group. @type {Map<number, number>} */
   const within = new Map();
+  const { nodes } = scene.data, { parent } = scene.data.slots;
   for (const [slot, v] of live.bySlot) {
-    const n = scene.node(v), main = n.module === 0, seen = layout.shownAs(slot), box = layout.box(seen);
+    const main = nodes.module[v] === 0, seen = layout.shownAs(slot), box = layout.box(seen);
     if (!box) continue;
-    for (const g of scene.chain(slot)) if (main || body[g]) within.set(g, (within.get(g) ?? 0) + 1);
-    if (seen !== slot) enclose(closed, live, n, box);
-    else if (!box.open || !n.opens) items.push(nodeItem(live, n, box));
+    for (let g = parent[slot]; g >= 0; g = scene.data.groups.parent[g]) if (main || body[g]) within.set(g, (within.get(g) ?? 0) + 1);
+    if (seen !== slot) enclose(closed, live, v, box);
+    else if (!box.open || !nodes.opens[v]) items.push(nodeItem(live, scene.node(v), box));
   }
   for (const group of closed.values()) items.push(groupItem(scene, group));
   const panels = layout.panels.filter((b) => b.i >= scene.slots || opensHere(live, b.i));
@@ -38,21 +39,22 @@ function itemsOf(live, layout) {
  */
 function opensHere(live, slot) {
   const v = live.bySlot.get(slot);
-  return v !== undefined && live.scene.node(v).opens;
+  return v !== undefined && !!live.scene.data.nodes.opens[v];
 }
 
 /**
  * Count a version in the closed group that shows it; the closed body of an instruction is a node.
  * @param {Map<number, Closed>} closed
  * @param {Live} live
- * @param {Version} n
+ * @param {number} v
  * @param {Box} box
  */
-function enclose(closed, live, n, box) {
+function enclose(closed, live, v, box) {
   if (box.i < live.scene.slots) return;
-  const group = closed.get(box.i) ?? { box, total: 0, added: 0, removed: 0, changed: 0, ids: [] }, mark = live.marks.get(n.v);
-  if (n.module === 0) group.total++;
-  group.ids.push(n.id);
+  const { id, module } = live.scene.data.nodes, mark = live.marks.get(v);
+  const group = closed.get(box.i) ?? { box, total: 0, added: 0, removed: 0, changed: 0, ids: [] };
+  if (module[v] === 0) group.total++;
+  group.ids.push(id[v]);
   if (mark) group[mark]++;
   closed.set(box.i, group);
 }

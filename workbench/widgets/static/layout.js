@@ -15,11 +15,13 @@ class Layout {
   constructor(scene, open, used = null) {
     this.scene = scene;
     this.open = open;
-    const { slots, groups } = scene.data;
+    const { groups } = scene.data, { left, right, height } = scene.sizes, half = Array.from(groups.half);
     /** @type {Sizes} */
-    this.sizes = { left: slots.left.concat(groups.half), right: slots.right.concat(groups.half), height: slots.height.concat(groups.half.map(() => CLOSED_HEIGHT)) };
+    this.sizes = { left: left.concat(half), right: right.concat(half), height: height.concat(half.map(() => CLOSED_HEIGHT)) };
     /** The items that have places, or null for all. @type {Set<number> | null} */
     this.used = used && new Set([...used, ...[...used].flatMap((s) => scene.chain(s)).map((g) => scene.itemOf(g))]);
+    /** The visible item of what is in each group, or −1 if it is open. @type {Map<number, number>} */
+    this.shut = new Map();
     /** @type {Map<number, Plan>} */
     this.plans = new Map();
     /** @type {Map<number, Box>} */
@@ -43,11 +45,11 @@ class Layout {
    * @returns {Container}
    */
   content(c) {
-    const { scene, used } = this, container = scene.data.containers[c + 1];
+    const { scene, used } = this, container = scene.container(c);
     if (!used) return container;
     /** @type {(i: number) => boolean} */
     const lives = (i) => {
-      const key = i < scene.firstLane ? i : scene.data.lanes.key[i - scene.firstLane];
+      const key = i < scene.firstLane ? i : scene.order.lanes[i - scene.firstLane];
       return used.has(key < 0 ? -1 - key : key);
     };
     const ties = [];
@@ -67,7 +69,7 @@ class Layout {
    */
   measure(c) {
     const { scene, sizes } = this, container = this.content(c);
-    for (const i of container.ranks.flat()) {
+    for (const items of container.ranks) for (const i of items) {
       const g = i < scene.firstLane ? scene.groupOf(i) : undefined;
       if (g === undefined || !this.isOpen(g)) continue;
       const plan = this.measure(g);
@@ -93,7 +95,7 @@ class Layout {
     for (const [i, centre] of plan.x) {
       const x = left + centre, y = top + (plan.y.get(i) ?? 0);
       if (i >= scene.firstLane) {
-        const band = plan.bands[scene.rank.get(i) ?? 0];
+        const band = plan.bands[scene.rank(i)];
         this.lanes.set(i, [x, top + band[0], top + band[1]]);
         continue;
       }
@@ -109,8 +111,21 @@ class Layout {
 
   /** The visible item of a slot: itself, or the outermost closed group around it. @param {number} slot */
   shownAs(slot) {
-    let seen = slot;
-    for (const g of this.scene.chain(slot)) if (!this.isOpen(g)) seen = this.scene.itemOf(g);
+    const seen = this.shownIn(this.scene.data.slots.parent[slot]);
+    return seen < 0 ? slot : seen;
+  }
+
+  /**
+   * The outermost closed group around what is in a group, as an item; −1 if all are open.
+   * @param {number} g
+   * @returns {number}
+   */
+  shownIn(g) {
+    if (g < 0) return -1;
+    const known = this.shut.get(g);
+    if (known !== undefined) return known;
+    const outer = this.shownIn(this.scene.data.groups.parent[g]), seen = outer >= 0 || this.isOpen(g) ? outer : this.scene.itemOf(g);
+    this.shut.set(g, seen);
     return seen;
   }
 
@@ -136,8 +151,8 @@ class Layout {
    * @param {number} [before]
    */
   along(c, key, before) {
-    const lanes = this.scene.laneItems.get(c + ":" + key) ?? [];
-    return before === undefined ? lanes : lanes.filter((i) => (this.scene.rank.get(i) ?? 0) < before);
+    const lanes = this.scene.lanes(c, key);
+    return before === undefined ? lanes : lanes.filter((i) => this.scene.rank(i) < before);
   }
 
   /**
@@ -148,13 +163,13 @@ class Layout {
    * @returns {Lane[]}
    */
   route(slot, start, end) {
-    const down = this.climb(end), inside = new Map(down), { rank } = this.scene, found = [];
+    const down = this.climb(end), inside = new Map(down), { scene } = this, found = [];
     for (const [c, child] of this.climb(start)) {
       const last = inside.get(c);
-      found.push(...this.along(c, child, last === undefined ? undefined : rank.get(last)));
+      found.push(...this.along(c, child, last === undefined ? undefined : scene.rank(last)));
       if (last === undefined) continue;
       const at = down.findIndex(([d]) => d === c);
-      for (let k = at - 1; k >= 0; k--) found.push(...this.along(down[k][0], -1 - slot, rank.get(down[k][1])));
+      for (let k = at - 1; k >= 0; k--) found.push(...this.along(down[k][0], -1 - slot, scene.rank(down[k][1])));
       break;
     }
     return found.flatMap((i) => { const lane = this.lanes.get(i); return lane ? [lane] : []; });
@@ -168,27 +183,33 @@ class Layout {
  * @returns {Edge[]}
  */
 function edgesOf(layout, live) {
-  /** @type {Map<string, Edge>} */
+  const { nodes } = live.scene.data, { slot: slots, module } = nodes, items = live.scene.firstLane;
+  /** The source and start of the edges that have been found, by end. @type {Map<number, Set<number>>} */
   const found = new Map();
+  /** @type {Edge[]} */
+  const all = [];
   /** @type {Map<number, Edge[]>} */
   const arriving = new Map();
   for (const [slot, v] of live.bySlot) {
-    const n = live.scene.node(v), end = layout.shownAs(slot);
+    const end = layout.shownAs(slot);
     /** @type {(id: number, dashed: boolean) => void} */
     const join = (id, dashed) => {
-      const s = live.node(id);
-      if (!s || s.slot < 0 || s.module !== n.module) return;
-      const start = layout.shownAs(s.slot), key = s.slot + "," + start + "," + end;
-      if (start === end || found.has(key)) return;
-      const edge = { source: id, user: n.id, start, end, dashed, points: leaving(layout, s, start, end), x0: 0, y0: 0, x1: 0, y1: 0 };
-      found.set(key, edge);
+      const u = live.byId.get(id);
+      if (u === undefined || slots[u] < 0 || module[u] !== module[v]) return;
+      const start = layout.shownAs(slots[u]);
+      if (start === end) return;
+      const key = slots[u] * items + start, into = found.get(end) ?? new Set();
+      if (into.has(key)) return;
+      const edge = { source: id, user: nodes.id[v], start, end, dashed, points: leaving(layout, slots[u], !!nodes.opens[u], start, end), x0: 0, y0: 0, x1: 0, y1: 0 };
+      found.set(end, into.add(key));
+      all.push(edge);
       listAt(arriving, end).push(edge);
     };
-    for (const id of n.inputs) if (!live.through?.has(id)) join(id, false);
-    if (live.through) for (const id of n.inputs) for (const above of live.through.get(id) ?? []) join(above, true);
+    const inputs = live.scene.inputs(v);
+    for (const id of inputs) if (!live.through?.has(id)) join(id, false);
+    if (live.through) for (const id of inputs) for (const above of live.through.get(id) ?? []) join(above, true);
   }
   for (const [end, edges] of arriving) arrive(layout.box(end), edges);
-  const all = [...found.values()];
   for (const e of all) bound(e);
   return all;
 }
@@ -196,13 +217,14 @@ function edgesOf(layout, live) {
 /**
  * The points of an edge up to the last lane.
  * @param {Layout} layout
- * @param {Version} source
+ * @param {number} slot the slot of its source
+ * @param {boolean} opens whether the source has a body
  * @param {number} start
  * @param {number} end
  */
-function leaving(layout, source, start, end) {
-  const a = layout.box(start), points = [a.cx, a.y + (a.open && !source.opens && start === source.slot ? CLOSED_HEIGHT : a.h)];
-  for (const [x, top, bottom] of layout.route(source.slot, start, end)) points.push(x, top, x, bottom);
+function leaving(layout, slot, opens, start, end) {
+  const a = layout.box(start), points = [a.cx, a.y + (a.open && !opens && start === slot ? CLOSED_HEIGHT : a.h)];
+  for (const [x, top, bottom] of layout.route(slot, start, end)) points.push(x, top, x, bottom);
   return points;
 }
 
@@ -219,8 +241,14 @@ function arrive(box, edges) {
 
 /** @param {Edge} e */
 function bound(e) {
-  const xs = e.points.filter((_, k) => k % 2 === 0), ys = e.points.filter((_, k) => k % 2 === 1);
-  [e.x0, e.x1, e.y0, e.y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  const { points } = e;
+  [e.x0, e.y0, e.x1, e.y1] = [points[0], points[1], points[0], points[1]];
+  for (let k = 2; k < points.length; k += 2) {
+    e.x0 = Math.min(e.x0, points[k]);
+    e.x1 = Math.max(e.x1, points[k]);
+    e.y0 = Math.min(e.y0, points[k + 1]);
+    e.y1 = Math.max(e.y1, points[k + 1]);
+  }
 }
 
 export { Layout, edgesOf };

@@ -68,7 +68,7 @@ const row = (...parts) => h("div", { class: "wb-line" }, parts);
 /**
  * The source location of a rule, which opens to its text with the line marked; nothing if no rule was at work.
  * @param {Sited} site
- * @param {Sources} sources
+ * @param {RuleSources} sources
  */
 function where({ file, line: at }, sources) {
   const place = `${file.split("/").pop()}:${at}`, found = sources[`${file}:${at}`];

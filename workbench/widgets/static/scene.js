@@ -1,5 +1,6 @@
 // A scene: slots, groups and versions of instructions, decoded from columns; and the content of one side of a view.
 
+import { Order } from "./order.js";
 import { findIds } from "./query.js";
 
 /** @type {Known} */
@@ -20,25 +21,92 @@ function listAt(map, key) {
   return list;
 }
 
+/**
+ * The entries of row `v` of a column of lists.
+ * @param {Int32Array} column
+ * @param {Int32Array} ends
+ * @param {number} v
+ */
+const slice = (column, ends, v) => Array.from(column.subarray(v ? ends[v - 1] : 0, ends[v]));
+
+/**
+ * The room of each slot: that of the largest of its versions.
+ * @param {SceneData} data
+ * @returns {Sizes}
+ */
+function slotSizes({ slots, nodes, sizes }) {
+  const n = slots.parent.length, left = new Array(n).fill(0), right = new Array(n).fill(0), height = new Array(n).fill(0);
+  nodes.slot.forEach((s, v) => {
+    if (s < 0) return;
+    const k = nodes.size[v];
+    left[s] = Math.max(left[s], sizes.left[k]);
+    right[s] = Math.max(right[s], sizes.right[k]);
+    height[s] = Math.max(height[s], sizes.height[k]);
+  });
+  return { left, right, height };
+}
+
 /** Slots and groups over all steps of a view, numbered as items: slots, then groups, then lanes. */
 class Scene {
   /** @param {SceneData} data */
   constructor(data) {
     this.data = data;
     this.slots = data.slots.parent.length;
+    this.versions = data.nodes.id.length;
     this.groups = data.groups.key.length;
     this.firstLane = this.slots + this.groups;
+    this.order = new Order(data);
     /** @type {Map<number, number>} */
     this.bodyOf = new Map();
     data.groups.slot.forEach((slot, g) => slot >= 0 && this.bodyOf.set(slot, g));
-    /** @type {Map<number, number>} */
-    this.rank = new Map();
-    for (const c of data.containers) c.ranks.forEach((items, r) => items.forEach((i) => this.rank.set(i, r)));
-    /** @type {Map<string, number[]>} */
-    this.laneItems = new Map();
-    data.lanes.key.forEach((key, k) => listAt(this.laneItems, data.lanes.container[k] + ":" + key).push(this.firstLane + k));
+    this.sizes = slotSizes(data);
     /** @type {(Version | undefined)[]} */
     this.cache = [];
+  }
+
+  /** The arranged container of a group, or of the page (−1). @param {number} g */
+  container(g) { return this.order.container(g + 1); }
+
+  /** The rank of an item of an arranged container. @param {number} i */
+  rank(i) { return this.order.rank.get(i) ?? 0; }
+
+  /**
+   * The lanes of an arranged container with a key.
+   * @param {number} g
+   * @param {number} key
+   */
+  lanes(g, key) { return this.order.through[g + 1]?.get(key) ?? []; }
+
+  /** The label, id and kind of each chip of a version. @param {number} v */
+  chips(v) {
+    const { chips, chipEnds } = this.data.nodes, list = slice(chips, chipEnds, v);
+    return Array.from({ length: list.length / 3 }, (_, k) => list.slice(3 * k, 3 * k + 3));
+  }
+
+  /** Add versions that no column has. @param {Version[]} added */
+  add(added) {
+    const { nodes, looks } = this.data, size = added.reduce((n, { v }) => Math.max(n, v + 1), nodes.id.length);
+    for (const name of /** @type {const} */ (["id", "slot", "module", "look", "opens"])) {
+      const grown = new Int32Array(size);
+      grown.set(nodes[name]);
+      nodes[name] = grown;
+    }
+    for (const one of added) {
+      const { v } = one;
+      this.cache[v] = one;
+      [nodes.id[v], nodes.slot[v], nodes.module[v], nodes.opens[v]] = [one.id, one.slot, one.module, Number(one.opens)];
+      nodes.look[v] = looks.text.push(one.text) - 1;
+      looks.family.push(one.family);
+    }
+  }
+
+  /** The arguments of a version. @param {number} v */
+  args(v) { return v < this.versions ? slice(this.data.nodes.arguments, this.data.nodes.argumentEnds, v) : this.node(v).arguments; }
+
+  /** The arguments of a version that are drawn as edges: those that are no chips. @param {number} v */
+  inputs(v) {
+    const chips = new Set(this.chips(v).map(([, id]) => id));
+    return [...new Set(this.args(v))].filter((id) => !chips.has(id));
   }
 
   /**
@@ -47,13 +115,14 @@ class Scene {
    * @returns {Version}
    */
   node(v) {
-    const n = this.data.nodes, s = this.data.strings;
-    return (this.cache[v] ??= {
-      v, id: n.id[v], slot: n.slot[v], module: n.module[v], title: s[n.title[v]], fact: s[n.fact[v]],
-      family: n.family[v], opens: !!n.opens[v], width: n.width[v], inputs: n.inputs[v], arguments: n.arguments[v],
-      shape: s[n.shape[v]], text: s[n.text[v]],
-      chips: n.chips[v].map(([l, id, port]) => ({ label: s[l], id, port: !!port })),
-      sources: n.sources[v].map((k) => ({ name: s[k], op: this.data.sources[k]?.[0], scope: this.data.sources[k]?.[1] })),
+    const known = this.cache[v];
+    if (known) return known;
+    const { nodes: n, strings: s, looks, sources: from } = this.data, k = n.look[v];
+    return (this.cache[v] = {
+      v, id: n.id[v], slot: n.slot[v], module: n.module[v], title: looks.title[k], fact: looks.fact[k],
+      family: looks.family[k], opens: !!n.opens[v], width: looks.width[k], inputs: this.inputs(v), arguments: this.args(v),
+      shape: looks.shape[k], text: looks.text[k], chips: this.chips(v).map(([l, id, port]) => ({ label: s[l], id, port: !!port })),
+      sources: slice(n.sources, n.sourceEnds, v).map((i) => ({ name: s[from.name[i]], op: s[from.op[i]], scope: s[from.scope[i]] })),
     });
   }
 
@@ -76,21 +145,21 @@ class Scene {
 class Live {
   /**
    * @param {Scene} scene
-   * @param {number[]} order
+   * @param {Iterable<number>} order
    * @param {Map<number, Mark>} marks
    */
   constructor(scene, order, marks = new Map()) {
     this.scene = scene;
-    this.order = order;
+    /** @type {Map<number, string> | undefined} */
+    this.named = undefined;
+    /** @type {Map<number, number[]> | undefined} */
+    this.used = undefined;
+    this.order = [...order];
     this.marks = marks;
     /** @type {Map<number, number>} */
     this.byId = new Map();
     /** @type {Map<number, number>} */
     this.bySlot = new Map();
-    /** @type {Map<number, string>} */
-    this.names = new Map();
-    /** @type {Map<number, number[]>} */
-    this.users = new Map();
     /** @type {Facts[] | undefined} */
     this.listed = undefined;
     /** The slots to which a filter limits this side, what it left out between them, and the side without it. @type {Set<number> | null} */
@@ -101,17 +170,34 @@ class Live {
     this.whole = null;
     /** @type {Live | null} */
     this.part = null;
+    const { id, slot } = scene.data.nodes;
+    for (const v of order) {
+      this.byId.set(id[v], v);
+      if (slot[v] >= 0) this.bySlot.set(slot[v], v);
+    }
+  }
+
+  /** The names of instructions, by id. @type {Map<number, string>} */
+  get names() {
+    if (this.named) return this.named;
+    const { id, module, look } = this.scene.data.nodes, { text } = this.scene.data.looks, { modules } = this.scene.data;
+    this.named = new Map();
     /** @type {Map<number, number>} */
     const counts = new Map();
-    for (const v of order) {
-      const n = scene.node(v), k = counts.get(n.module) ?? 0;
-      counts.set(n.module, k + 1);
-      this.byId.set(n.id, v);
-      if (n.slot >= 0) this.bySlot.set(n.slot, v);
-      const prefix = n.module ? short(scene.data.modules[n.module]) + ":" : "";
-      this.names.set(n.id, prefix + (n.text.startsWith("@param:") ? n.text.slice(7) : "@" + k));
-      for (const a of new Set(n.arguments)) listAt(this.users, a).push(n.id);
+    for (const v of this.order) {
+      const m = module[v], k = counts.get(m) ?? 0, words = text[look[v]];
+      counts.set(m, k + 1);
+      this.named.set(id[v], (m ? short(modules[m]) + ":" : "") + (words.startsWith("@param:") ? words.slice(7) : "@" + k));
     }
+    return this.named;
+  }
+
+  /** The users of each instruction, by id. @type {Map<number, number[]>} */
+  get users() {
+    if (this.used) return this.used;
+    this.used = new Map();
+    for (const v of this.order) for (const a of new Set(this.scene.args(v))) listAt(this.used, a).push(this.scene.data.nodes.id[v]);
+    return this.used;
   }
 
   /** @param {number} id */

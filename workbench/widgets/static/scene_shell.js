@@ -266,7 +266,7 @@ class SceneShell extends Shell {
   admit(id) {
     const live = this.panes.findLast((p) => p.live.node(id))?.live, slot = live?.slotOf(id);
     if (!this.slots || slot === undefined || this.slots.has(slot)) return;
-    const same = this.scene.data.nodes.slot.flatMap((s, v) => (s === slot ? [this.scene.data.nodes.id[v]] : []));
+    const { nodes } = this.scene.data, same = nodes.id.filter((_, v) => nodes.slot[v] === slot);
     this.set({ only: this.only && [...this.only, id], hidden: this.hidden.filter((k) => !same.includes(k)) });
     this.filtered();
   }
@@ -337,7 +337,7 @@ class SceneShell extends Shell {
    */
   keys(live) {
     if (!this.overlay) return familyKeys(live, this.theme);
-    const { values } = this.overlay, blank = live.order.some((v) => live.scene.node(v).slot >= 0 && !values.has(live.scene.node(v).id));
+    const { values } = this.overlay, { id, slot } = live.scene.data.nodes, blank = live.order.some((v) => slot[v] >= 0 && !values.has(id[v]));
     return [...overlayKeys(this.overlay), ...(blank ? [h("span", { class: "wb-key" }, h("i", { class: "wb-blank" }), NO_VALUE)] : [])];
   }
 
@@ -380,7 +380,8 @@ function overlayKeys(o) {
  * @param {Theme} theme
  */
 function familyKeys(live, theme) {
-  const present = new Set(live.order.map((v) => live.scene.node(v)).filter((n) => n.slot >= 0).map((n) => n.family));
+  const { nodes, looks } = live.scene.data, present = new Set();
+  for (const v of live.order) if (nodes.slot[v] >= 0) present.add(looks.family[nodes.look[v]]);
   return Object.keys(PALETTE.families).flatMap((name, k) => present.has(k)
     ? [h("span", { class: "wb-key" }, h("i", { style: `background:${theme.families[k]}` }), PALETTE.words[name])] : []);
 }

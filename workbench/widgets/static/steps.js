@@ -22,18 +22,15 @@ function nextStep(steps, index, by, onlyChanged) {
 /**
  * Keep the states within a step: the versions after each edit, and the marks of each edit.
  * @param {Scene} scene
- * @param {number[]} order before the step
+ * @param {Int32Array} order before the step
  * @param {Within} within
  * @param {Map<number, State>} kept by edit
  */
 function keepStates(scene, order, { first, states, marks, versions, modules }, kept) {
-  for (const version of versions) {
-    scene.cache[version.v] = version;
-    for (const name of /** @type {const} */ (["id", "slot", "module"])) scene.data.nodes[name][version.v] = version[name];
-  }
+  scene.add(versions);
   Object.assign(scene.data.modules, modules);
   for (const [k, [head, tail, middle]] of states.entries()) {
-    order = [...order.slice(0, head), ...middle, ...order.slice(order.length - tail)];
+    order = Int32Array.from([...order.slice(0, head), ...middle, ...order.slice(order.length - tail)]);
     kept.set(first + k, { order, marks: marks[k - 1] ?? kept.get(first + k)?.marks });
   }
   return kept;

@@ -26,16 +26,21 @@ interface Rendering { model: Model; el: HTMLElement }
 interface Sizes { left: number[]; right: number[]; height: number[] }
 type Pull = Map<number, [number, number][]>;
 interface Container { ranks: number[][]; ties: number[]; pulls?: { above: Pull; below: Pull } }
-interface Groups { key: string[]; label: string[]; half: number[]; header: number[]; body: number[]; parent: number[]; slot: number[]; count: number[] }
+interface Groups { key: string[]; label: string[]; half: Int32Array; header: number[]; body: Int32Array; parent: Int32Array; slot: Int32Array; count: Int32Array }
+/** A row per version; the entries of row v of a column of lists end at its `Ends[v]`. */
 interface Nodes {
-  id: number[]; slot: number[]; module: number[]; title: number[]; fact: number[]; family: number[]; width: number[]; opens: number[];
-  inputs: number[][]; arguments: number[][]; chips: [number, number, number][][]; shape: number[]; text: number[]; sources: number[][];
+  id: Int32Array; slot: Int32Array; module: Int32Array; look: Int32Array; size: Int32Array; opens: Int32Array;
+  arguments: Int32Array; argumentEnds: Int32Array; chips: Int32Array; chipEnds: Int32Array; sources: Int32Array; sourceEnds: Int32Array;
 }
+/** Nodes of the model, as strings: −1 for an operator and scope that are not known. */
+interface Sources { name: Int32Array; op: Int32Array; scope: Int32Array }
+/** The words and widths that nodes share. */
+interface Looks { title: string[]; fact: string[]; family: number[]; width: number[]; shape: string[]; text: string[] }
 interface SceneData {
-  title: string; slots: Sizes & { parent: number[] }; groups: Groups; containers: Container[]; lanes: { container: number[]; key: number[] };
-  nodes: Nodes; strings: string[]; sources: Record<number, [string, string]>; modules: Record<number, string>;
+  title: string; slots: { parent: Int32Array; position: Int32Array }; groups: Groups; edges: Int32Array; firm: number;
+  nodes: Nodes; looks: Looks; sizes: Sizes; strings: string[]; sources: Sources; modules: Record<number, string>;
 }
-interface GraphData extends SceneData { steps: number[][]; open: string[] }
+interface GraphData extends SceneData { steps: Int32Array[]; open: string[] }
 /** Sentences, and numbers by name, of an instruction of a report. */
 interface Numbers { said: string[]; rows: [string, string][] }
 interface ReportData extends GraphData { facts: Record<number, Numbers>; live: boolean; stored?: boolean }
@@ -109,18 +114,18 @@ interface Law extends Sited { rule: string; law: string; count: number }
 interface Lowered { id: number; kind: string; became: string; place: string }
 type DiffRow = [kind: string, id: number, before: string, after?: string];
 interface Detail {
-  index: number; before: number[]; after: number[]; gone: [number, number][]; come: [number, number][]; replaced: [number, number][];
-  summary: string; edits: Edit[]; misses: Miss[]; laws: Law[]; sources: Sources; lowered?: Lowered[]; diff: DiffRow[];
+  index: number; versions: number; before: Int32Array; after: Int32Array; gone: [number, number][]; come: [number, number][]; replaced: [number, number][];
+  summary: string; edits: Edit[]; misses: Miss[]; laws: Law[]; sources: RuleSources; lowered?: Lowered[]; diff: DiffRow[];
   /** The states after its edits, on a page. */
   within?: Within;
 }
-interface State { order: number[]; marks?: [Marked, Marked] }
+interface State { order: Int32Array; marks?: [Marked, Marked] }
 type Marked = [version: number, mark: number][];
 /** The text of a rule by `file:line`, with the number of its first line. */
-type Sources = Record<string, [number, string]>;
+type RuleSources = Record<string, [number, string]>;
 /** States within a step, see edit_states.py. */
 interface Within {
-  index: number; first: number; states: [head: number, tail: number, middle: number[]][]; marks: [Marked, Marked][];
+  index: number; first: number; scene: number; states: [head: number, tail: number, middle: number[]][]; marks: [Marked, Marked][];
   versions: Version[]; modules: Record<number, string>;
 }
 

@@ -1,0 +1,103 @@
+"""(m) Views of graphs of 5,000, 20,000 and 50,000 nodes: first picture, frames, explorer, steps, page."""
+
+import gc
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import onnx
+
+from tests.bench import browser, ours
+from tests.bench.measure import Claim, Outcome
+from tests.models import samples, small
+
+LAYERS = {"5,107 nodes": 100, "20,107 nodes": 400, "49,021 nodes": 980}
+FLAT = ", no scopes"
+SUBJECTS = tuple(name + flat for name in LAYERS for flat in ("", FLAT))
+READY_MS = 120_000
+MB = 1e6
+
+
+def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
+    """Times a graph view and a pass explorer of one encoder, with its scopes or without any."""
+    if not with_ours:
+        return Outcome()
+    with tempfile.TemporaryDirectory() as folder:
+        program = _program(subject, Path(folder) / "encoder.onnx")
+        claims = [*_graph(program, Path(folder) / "graph.html"), *_explorer(program)]
+    return Outcome(claims=tuple(Claim("views", subject, *claim) for claim in claims))
+
+
+def _program(subject: str, path: Path) -> Any:
+    model = small.encoder(LAYERS[subject.removesuffix(FLAT)])
+    if subject.endswith(FLAT):
+        for k, node in enumerate(model.graph.node):
+            node.name = f"n{k}"
+    onnx.save(model, path)
+    return ours.parse(path, samples.tokens(small.VOCABULARY, small.SEQUENCE))
+
+
+def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
+    gc.collect()
+    start = perf_counter()
+    made = run()
+    return perf_counter() - start, made
+
+
+def _graph(program: Any, path: Path) -> list[tuple[Any, ...]]:
+    """The graph view: from the call to the first picture, and frames while dragged with all groups open."""
+    from workbench.widgets import GraphView
+
+    called, view = _timed(lambda: GraphView(program))
+    view.to_html(path)
+    size = path.stat().st_size / MB
+    with browser.chromium(shutil.which("chromium")) as chromium:
+        painted, page = _painted_in(chromium, path)
+        page.context.close()
+        view.expanded = sorted(view.scene.openable())
+        view.to_html(path)
+        opened, page = _painted_in(chromium, path)
+        gaps = browser.drag(page.locator("canvas").first)
+    return [
+        ("GraphView: call", called, 2.5, False, "s"),
+        ("GraphView: call to first picture", called + painted, 2.5, False, "s"),
+        ("GraphView: call to first picture, all groups open", called + opened, 5, False, "s"),
+        ("GraphView: median frame rate, all groups open", browser.typical_rate(gaps), 50, True,
+         "frames/s"),
+        ("GraphView: page", size, 20, False, "MB"),
+    ]  # fmt: skip
+
+
+def _painted_in(chromium: Any, path: Path) -> tuple[float, Any]:
+    """The seconds until a page shows its graph, and the page."""
+    page = browser.new_page(chromium)
+    return _timed(lambda: _painted(page, path))
+
+
+def _painted(page: Any, path: Path) -> Any:
+    page.goto(path.as_uri(), wait_until="commit")
+    page.wait_for_function(browser.PAINTED, polling="raf", timeout=READY_MS)
+    return page
+
+
+def _explorer(program: Any) -> list[tuple[Any, ...]]:
+    """The pass explorer: its call, and every step that changed something, when it is first looked at."""
+    import workbench as wb
+    from workbench.widgets import PassExplorer
+
+    recording = wb.compile(program, "cpu").recording
+    called, view = _timed(lambda: PassExplorer(recording))
+    shown = view.step
+    changed = [k for k, step in enumerate(recording.steps) if step.edits and k != shown]
+    first = [_timed(lambda k=k: setattr(view, "step", k))[0] for k in changed]
+    again = [_timed(lambda k=k: setattr(view, "step", k))[0] for k in changed]
+    return [
+        ("PassExplorer: call", called, 4, False, "s"),
+        ("PassExplorer: step seen first, median", statistics.median(first), 0.3, False, "s"),
+        ("PassExplorer: step seen first, slowest", max(first), 3, False, "s"),
+        ("PassExplorer: step seen again, slowest", max(again), 0.3, False, "s"),
+    ]
