@@ -41,7 +41,8 @@ UNREACHED = """() => {
 STATE = """() => {
   window.reach();
   const el = document.activeElement, all = [...document.querySelectorAll("*")];
-  const names = ["selected", "step", "edit", "kernel", "tab", "at", "layer"];
+  const own = ["selected", "step", "edit", "kernel", "tab", "at", "layer"];
+  const names = [...own, "passes_step", "passes_edit", "kernels_kernel", "kernels_tab"];
   const traits = names.map((name) => window.__wbModel.get(name));
   return JSON.stringify([traits, all.indexOf(el), el.scrollTop, el.getAttribute("aria-activedescendant")]);
 }"""

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import workbench as wb
 from tests.browser.conftest import Shown
 from tests.browser.live import Live
 from tests.widgets.networks import hostile, lowered, recorded, residual
+from tests.widgets.views import unpacked
 from workbench.compiler.record.recording import Recording
 from workbench.widgets import PassExplorer, steps
 
@@ -22,7 +24,8 @@ def recording() -> Recording:
 
 @pytest.fixture
 def shown(show: Show, recording: Recording) -> Shown:
-    return show(PassExplorer(recording, target="cpu"), width=1440, height=860)
+    first = changed(recording)[0]
+    return show(PassExplorer(recording, step=first, target="cpu"), width=1440, height=860)
 
 
 def changed(recording: Recording) -> list[int]:
@@ -116,6 +119,18 @@ def test_the_keyboard_walks_near_misses_and_tabs(show: Show, recording: Recordin
     assert shown.trait("selected") == getattr(miss.instruction, "id", miss.instruction)
 
 
+def test_a_list_that_is_made_anew_keeps_the_focus(show: Show, recording: Recording):
+    step = next(s.index for s in recording if len(s.near_misses) > 1 and len(s.edits) > 1)
+    shown = show(PassExplorer(recording, step=step), width=1440, height=860)
+    shown.page.get_by_role("tab", name="Near misses").click()
+    shown.page.locator(".wb-list").focus()
+    shown.page.keyboard.press("ArrowDown")
+    for k in range(2):
+        shown.page.keyboard.press("ArrowRight")
+        assert shown.trait("edit") == k
+    assert shown.page.locator(".wb-list:focus").count() == 1
+
+
 def test_the_diff_goes_by_id_and_selects(shown: Shown):
     row = shown.page.locator(".wb-del").first
     assert row.locator(".wb-glyph").inner_text() == "−"
@@ -177,6 +192,147 @@ def test_the_lowering_is_a_step_whose_rows_and_inspector_say_what_came_of_it(sho
     shown.page.locator(".wb-timeline").focus()
     shown.page.keyboard.press("r")
     assert shown.page.get_by_role("tab", name="Edits").get_attribute("aria-selected") == "true"
+
+
+def fusing(recording: Recording) -> int:
+    """The step whose edits make kernels, and kernels of kernels."""
+    return next(k for k, step in enumerate(recording) if step.name == "fuse_pointwise")
+
+
+def ids(shown: Shown, pane: int) -> set[int]:
+    """The instructions that one side draws."""
+    return {n["id"] for n in shown.nodes(pane) if n["kind"] == "node"}
+
+
+def test_an_edit_is_shown_between_the_programs_before_and_after_it(show: Show):
+    recording = recorded(residual(2))
+    step = fusing(recording)
+    shown = show(PassExplorer(recording, step=step), width=1440, height=860)
+    whole = [ids(shown, pane) for pane in (0, 1)]
+    places = {n["id"]: n["world"][1] for n in shown.nodes(0) if n["kind"] == "node"}
+    edits = recording[step].edits
+    shown.page.locator(".wb-list").focus()
+    for k in range(len(edits)):
+        shown.page.keyboard.press("ArrowRight")
+        after = recording[step].after_edit(k)
+        inside = {i.id for m in after.modules.values() if m.bypass for i in m}
+        main = {i.id for i in after.main}
+        assert ids(shown, 1) <= main | inside
+        assert {id for id in edits[k].added if id in main} <= ids(shown, 1)
+        for node in shown.nodes(1):
+            if node["id"] in main:
+                assert places.get(node["id"], node["world"][1]) == node["world"][1]
+    assert shown.trait("edit") == len(edits) - 1
+    assert ids(shown, 1) - inside == whole[1]
+    assert shown.page.locator(".wb-caption").all_inner_texts()[1] == f"after edit {len(edits)}"
+    shown.page.locator(".wb-item", has_text="Whole pass").click()
+    assert shown.trait("edit") is None
+    assert ids(shown, 0) == whole[0]
+
+
+def test_an_edit_is_asked_for_from_python_when_it_is_shown(show: Show):
+    view = PassExplorer(recorded(residual(2)))
+    view.step = fusing(view.recording)
+    view._entry = "explorer.js"
+    names = ("data", "detail", "within", "step", "edit", "selected", "asked", "answer")
+    live = Live(view, *names)
+    shown = show(live, width=1440, height=860)
+    shown.page.locator('.wb-item[data-edit="2"]').click()
+    assert "loading" in shown.page.locator(".wb-caption").last.inner_text()
+    live.answer(shown)
+    shown.page.locator(".wb-caption", has_text="after edit 3").wait_for()
+    assert view.edit == 2
+    made = view.recording[view.step].edits[2].added
+    assert ids(shown, 1) & set(made)
+
+
+def test_it_opens_on_the_first_change_that_is_seen(show: Show, recording: Recording):
+    shown = show(PassExplorer(recording), width=1440, height=860)
+    assert recording[shown.trait("step")].name == "simplify_algebra"
+    assert recording[changed(recording)[0]].name == "normalize_ops"
+
+
+@pytest.mark.parametrize("width", [700, 1440])
+def test_a_pass_is_chosen_by_its_name(show: Show, recording: Recording, width: int):
+    shown = show(PassExplorer(recording), width=width, height=860)
+    shown.page.keyboard.press("l")
+    rows = shown.page.locator(".wb-passrow")
+    assert rows.count() == len(changed(recording))
+    assert all(row.bounding_box()["x"] + row.bounding_box()["width"] <= width for row in rows.all())
+    shown.page.keyboard.type("fuse_point")
+    assert rows.all_inner_texts()[0].split()[1:3] == [
+        "fuse_pointwise",
+        str(len(recording[fusing(recording)].edits)),
+    ]
+    shown.page.keyboard.press("ArrowDown")
+    shown.page.keyboard.press("Enter")
+    assert shown.trait("step") == fusing(recording)
+    assert shown.page.locator(".wb-passes").is_hidden()
+    shown.page.get_by_label("changed", exact=True).uncheck()
+    shown.page.locator(".wb-what").click()
+    shown.page.get_by_label("Filter passes").fill("")
+    assert rows.count() == len(recording)
+
+
+def test_the_source_of_a_rule_opens_in_place(shown: Shown, recording: Recording):
+    edit = recording[changed(recording)[0]].edits[0]
+    shown.page.locator('.wb-item[data-edit="0"]').click()
+    shown.page.keyboard.press("s")
+    text = shown.page.locator(".wb-chosen pre").inner_text()
+    assert f"def {edit.rule}" in text
+    marked = shown.page.locator(".wb-chosen mark").inner_text().strip()
+    assert marked == Path(edit.file).read_text().splitlines()[edit.line - 1].strip()
+
+
+def test_names_in_texts_select(show: Show):
+    recording = recorded(residual(2))
+    step = fusing(recording)
+    shown = show(PassExplorer(recording, step=step), width=1440, height=860)
+    row = shown.page.locator(".wb-diff .wb-add").first
+    link = row.locator(".wb-ref").nth(1)
+    chosen = int(link.get_attribute("data-ref"))
+    link.click()
+    assert shown.trait("selected") == chosen != int(row.get_attribute("data-id"))
+    shown.page.get_by_role("tab", name="Near misses").click()
+    reason = shown.page.locator(".wb-list .wb-ref").first
+    miss = recording[step].near_misses[0]
+    assert reason.inner_text() in miss.reason
+    reason.click()
+    assert shown.trait("selected") == int(reason.get_attribute("data-ref"))
+
+
+def test_two_selected_nodes_are_asked_about_and_the_answer_has_links(show: Show):
+    build = wb.compile(residual(2), "cpu")
+    view = build.explore(step=next(s.index for s in build.recording if s.name == "fuse_pointwise"))
+    view._entry = "explorer.js"
+    live = Live(view, "data", "detail", "within", "step", "edit", "selected", "asked", "answer")
+    shown = show(live, width=1440, height=860)
+    shown.page.get_by_label("Show everything (0)").click()
+    first, second = [n for n in shown.nodes(1) if n["title"] == "pointwise"][:2]
+    shown.click(first, 1)
+    canvas = shown.page.locator(".wb-canvas").nth(1)
+    middle = {"x": second["x"] + second["w"] / 2, "y": second["y"] + second["h"] / 2}
+    canvas.click(position=middle, modifiers=["Shift"])
+    assert shown.trait("selected") == first["id"]
+    shown.page.get_by_role("button", name="Ask why these two are not one kernel").click()
+    live.answer(shown)
+    assert view.asked == [first["id"], second["id"]]
+    answer = shown.page.locator(".wb-why p")
+    assert "between them lies" in answer.inner_text()
+    names = answer.locator(".wb-link")
+    assert names.count() > 0
+    names.first.click()
+    live.answer(shown)
+    assert view.selected not in (None, first["id"])
+    assert build.why_not(*view.asked).startswith("between them lies")
+    shown.page.keyboard.press("w")
+    assert shown.trait("asked") == view.asked
+
+
+def test_without_a_build_there_is_nothing_to_ask(shown: Shown):
+    assert unpacked(shown.trait("data"))["why"] is False
+    shown.page.keyboard.press("w")
+    assert shown.page.locator(".wb-why").count() == 0
 
 
 def test_states_that_are_laid_out_later_are_drawn(

@@ -7,7 +7,9 @@ import pytest
 
 import workbench as wb
 from tests.browser.conftest import Shown
-from tests.widgets.networks import residual
+from tests.browser.live import Live
+from tests.widgets.networks import residual, transformer
+from workbench.compiler.text.printing import names
 from workbench.widgets.workbench_view import Workbench
 
 pytestmark = pytest.mark.browser
@@ -107,3 +109,39 @@ def test_it_fits_its_page(view: Workbench, show: Show, pictures: Path, width: in
     assert canvas["width"] >= 300
     assert canvas["height"] >= 150
     shown.page.screenshot(path=pictures / f"workbench-{width}.png")
+
+
+def test_a_finding_of_lint_selects_and_so_does_a_name_in_its_reason(show: Show, pictures: Path):
+    view = Workbench(wb.compile(transformer(1), "cpu"))
+    shown = show(view)
+    tab(shown, "lint")
+    rows = shown.page.locator(".wb-tablepane:visible tbody tr")
+    findings = view.build.lint()
+    assert rows.count() == len(findings)
+    rows.last.click()
+    assert shown.trait("selected") == findings[-1].id
+    name = shown.page.locator(".wb-tablepane:visible .wb-ref").first
+    chosen = next(i for i, n in names(view.build.program).items() if n == name.inner_text())
+    name.click()
+    assert shown.trait("selected") == chosen
+    shown.page.screenshot(path=pictures / "workbench-lint.png")
+
+
+def test_a_pass_switched_off_makes_the_build_again(show: Show):
+    view = Workbench(wb.compile(residual(2), "cpu"))
+    live = Live(view, "data", "settings", "choices", "status", "graph_data", "pane", "selected")
+    view._entry = "workbench.js"
+    shown = show(live)
+    shown.page.evaluate("() => { window.sent = []; window.__wbModel.send = (m) => sent.push(m); }")
+    before = len(view.build.program.main)
+    box = shown.page.locator("[data-pass=fuse_pointwise] input").first
+    box.click()
+    (message,) = shown.page.evaluate("() => window.sent")
+    live.answer(shown)
+    assert view.settings["off"] == ["fuse_pointwise"]
+    view._received(view, message, [])
+    view._task.wait(60)
+    live.answer(shown)
+    after = len(view.build.program.main)
+    said = shown.page.locator(".wb-noteline").inner_text()
+    assert said.startswith(f"without fuse_pointwise: {before} → {after} instructions")

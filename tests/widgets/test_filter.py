@@ -167,7 +167,7 @@ def test_in_the_explorer_a_replacement_stands_where_the_replaced_was_isolated():
 
 def test_rules_and_passes_are_found_in_the_explorer():
     recording = recorded(residual(2))
-    view = PassExplorer(recording)
+    view = PassExplorer(recording, step=0)
     edits = recording[view.step].edits
     touched = {id for e in edits for id in (*e.added, *e.removed, *e.changed)}
     assert set(view.find(f'rule:"{edits[0].rule}"')) == touched

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.widgets.networks import residual
+from tests.widgets.networks import residual, transformer
 from tests.widgets.views import unpacked
 from workbench.compiler import showing
 from workbench.compiler.errors import OperationError
+from workbench.compiler.text.printing import names
 from workbench.widgets.workbench_view import Workbench
 
 
@@ -30,13 +31,13 @@ def test_it_opens_on_the_source_and_compiles_nothing(view: Workbench):
 
 def test_panes_appear_as_actions_make_them(view: Workbench):
     view.do("compile")
-    assert view.has() == ["graph", "passes", "memory"]
+    assert view.has() == ["graph", "passes", "memory", "lint"]
     view.pane = "passes"
     assert view.passes_data
     assert view.view("passes").steps.recording is view.build.recording
     view.do("profile")
     view.do("compare")
-    assert view.has() == ["graph", "passes", "timings", "memory", "numbers"]
+    assert view.has() == ["graph", "passes", "timings", "memory", "numbers", "lint"]
     assert view.timings_data
     assert view.numbers_data
     assert view.report.passed
@@ -126,6 +127,42 @@ def test_an_action_of_the_browser_runs_aside_and_can_be_stopped(
     assert view.build is not None, "what it had compiled is kept"
 
 
+def test_a_pass_switched_off_is_told_by_what_it_changed(view: Workbench):
+    view.do("profile")
+    view.do("compare")
+    assert view.session.change == ""
+    before = len(view.build.program.main)
+    view.settings = {**view.settings, "off": ["fuse_pointwise"]}
+    view._received(view, {"do": "again"}, [])
+    view._task.wait(60)
+    change = view.session.change
+    after = len(view.build.program.main)
+    assert change.startswith(f"without fuse_pointwise: {before} → {after} instructions, ")
+    assert [word in change for word in (" ms", "error ")] == [True, True]
+    assert view.status["note"].startswith(change)
+    assert view.has() == ["graph", "passes", "timings", "memory", "numbers", "lint"]
+    view.settings = {**view.settings, "off": []}
+    view.do("compile")
+    assert view.session.change == f"with fuse_pointwise: {after} → {before} instructions"
+
+
+def test_lint_is_looked_for_when_its_pane_opens():
+    view = Workbench(wb.compile(transformer(1), "cpu"))
+    assert "lint" in view.has()
+    assert not view.lint_data
+    view.pane = "lint"
+    table = view.table("lint")
+    findings = view.build.lint()
+    assert view.lint_data
+    assert [row["id"] for row in table["rows"]] == [f.id for f in findings]
+    assert [row["cells"][0] for row in table["rows"]] == [f.kind for f in findings]
+    named = names(view.build.program)
+    assert table["ids"]
+    assert all(named[id] == name for name, id in table["ids"].items())
+    view.do("compile")
+    assert view.lint_data, "the open pane is filled again"
+
+
 def test_the_culprit_of_a_comparison_is_selected(view: Workbench):
     view.settings = {**view.settings, "precision": "fp16"}
     inputs = {n: np.full(s.lens, 6e4, np.float32) for n, s in view.program.parameters.items()}
@@ -186,7 +223,7 @@ def test_a_report_is_one_page_with_all_that_is_known(tmp_path):
     build = wb.compile(residual(2), "cpu")
     view = build.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert view.has() == ["graph", "passes", "timings", "memory", "numbers"]
+    assert view.has() == ["graph", "passes", "timings", "memory", "numbers", "lint"]
     data = json.loads(page.partition('id="wb-data">')[2].partition("</script>")[0])
     assert len(unpacked(data["passes_data"])["details"]) == len(build.recording.steps)
     assert len(data["numbers_data"]["rows"]) == len(view.report.rows)

@@ -10,8 +10,11 @@ from typing import Any
 import traitlets
 
 from workbench.compiler.builds.garbage import rarely_collected
+from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.text.naming import ids_kept
 from workbench.widgets import assets
 from workbench.widgets.base_view import Answer, BaseView, embedded
+from workbench.widgets.edit_states import EditStates
 from workbench.widgets.facts import facts_of, told
 from workbench.widgets.filter import links, reached, slots_shown
 from workbench.widgets.graph_view import PAGE_TRAITS, GraphView, View
@@ -36,7 +39,7 @@ class PassExplorer(View):
 
     Args:
         recording: The recording.
-        step: The step to show first; by default the first that changed something.
+        step: The step to show first; by default the first that changed something that is drawn.
         overlay: Numbers by instruction or node of the model, shown as colours: a mapping, Series or table.
         title: The name of what was compiled; by default the program's.
         target: The target.
@@ -44,15 +47,22 @@ class PassExplorer(View):
         theme: ``auto``, ``light`` or ``dark``.
         state: The `state` of an earlier view, to reopen it.
         sides: For programs that no pass led to each other: a name for each, in place of "before" and "after".
+        build: The build that the recording belongs to; with it, ``why_not`` can be asked in the view.
     """
 
     step = traitlets.Int(0).tag(sync=True)
     """Index of the step that is shown."""
     edit = traitlets.Int(None, allow_none=True).tag(sync=True)
-    """Index of the edit that is shown, within the step."""
+    """Index of the edit that is shown, within the step: the graphs are those before and after it."""
     detail = traitlets.Bytes().tag(sync=True)
     more = traitlets.Bytes().tag(sync=True)
     """The scene with the states that were laid out since; empty if there are none."""
+    within = traitlets.Bytes().tag(sync=True)
+    """The programs before and after the edit that is shown."""
+    asked = traitlets.List(None, allow_none=True).tag(sync=True)
+    """Ids of two instructions: `answer` tells why they are not one kernel."""
+    answer = traitlets.Dict().tag(sync=True)
+    """The answer of ``build.why_not`` to `asked`: its pair and its text, with ids for names."""
 
     _budget = 600
     _remembered = (*View._remembered, "step", "edit")
@@ -72,6 +82,7 @@ class PassExplorer(View):
         theme: str = "auto",
         state: str = "",
         sides: Sequence[str] = (),
+        build: Any = None,
     ) -> None:
         """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
@@ -82,18 +93,23 @@ class PassExplorer(View):
             self._payload = Payload(self.scene)
             self._sent: dict[int, bytes] = {}
             self._versions_sent = len(self.scene.versions)
+            self.build = build
+            self._within: EditStates | None = None
             self.title = title or self.scene.title
             data = packed(self.columns())
         super().__init__(
             data=data,
-            step=self.steps.first_changed() if step is None else step,
+            step=self.steps.first_visible() if step is None else step,
             overlay=overlay_of(overlay, self._instructions()),
             height=height,
             theme=theme,
             state=state,
         )
         self._send_step(None)
+        self._send_edit(None)
         self.observe(self._send_step, names=["step"])
+        self.observe(self._send_edit, names=["step", "edit"])
+        self.observe(self._answer, names=["asked"])
 
     def columns(self) -> dict[str, Any]:
         """The first message to the browser: the scene, the timeline, and the open groups."""
@@ -101,15 +117,18 @@ class PassExplorer(View):
             "title": self.title,
             "target": self.target,
             "sides": self.sides,
+            "why": self.build is not None,
             "steps": self.steps.overview(),
             "open": sorted(self.scene.default_open(self._budget)),
         }
 
     def page_data(self) -> dict[str, Any]:
-        """All data, for a page without a kernel."""
+        """All data, for a page without a kernel; the states within passes as far as they fit."""
         with rarely_collected():
             details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
-        return inlined(self.columns() | {"details": details})
+            for k, states in ({} if self.sides else self._states().stored()).items():
+                details[k]["within"] = states
+        return inlined(self.columns() | {"details": details, "why": False})
 
     @traitlets.validate("step")
     def _check_step(self, proposal: Any) -> int:
@@ -133,6 +152,36 @@ class PassExplorer(View):
     def _instructions(self) -> Iterable[Any]:
         """Those of all states, of those that are not laid out yet, too."""
         return (row for rows in self.steps.rows for row in rows.instructions.values())
+
+    def _states(self) -> EditStates:
+        """The states within passes; made when the first one is shown, and anew when the scene has grown."""
+        if self._within is None or not self._within.is_current:
+            self._within = EditStates(self.steps)
+        return self._within
+
+    def _send_edit(self, _change: Any) -> None:
+        """Send the programs before and after the current edit, if there is one."""
+        if self.edit is None or self.sides or not self._states().has(self.step):
+            return
+        self.steps.shown(self.step)
+        edit = max(0, min(len(self.steps.steps[self.step].edits) - 1, self.edit))
+        self.within = packed(self._states().data(self.step, edit - 1, edit))
+
+    def _answer(self, _change: Any) -> None:
+        """Say why the two instructions that are asked for are not one kernel."""
+        if self.build is None or not self.asked or len(self.asked) != 2:
+            return
+        with ids_kept():
+            try:
+                text = self.build.why_not(*self.asked)
+            except WorkbenchError as error:
+                text = str(error)
+        self.answer = {"pair": list(self.asked), "text": text}
+
+    def retire(self) -> None:
+        """Close the view and let go of the build and of the states within passes."""
+        super().retire()
+        self.build = self._within = None
 
     def _versions(self) -> list[int]:
         """Those after the current step."""

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from workbench.compiler.record.lowered import PART
+from workbench.compiler.record.rule_source import rule_source
 from workbench.compiler.text.printing import printed_ids, row_names, row_text
 from workbench.widgets import label
 from workbench.widgets.drawing import Drawing
@@ -18,10 +19,13 @@ from workbench.widgets.packing import Ints
 from workbench.widgets.scene import Scene, scene_of
 
 ADDED, REMOVED, CHANGED = range(3)
+Marks = tuple[dict[int, int], dict[int, int]]
 CONTEXT = 1
 DIFF_LIMIT = 4000
 AT_ONCE = 200_000
 """The most instructions of all states together that are laid out at once."""
+SOURCES = 40
+"""The rules of a step whose source text is sent."""
 
 
 class Steps:
@@ -32,7 +36,7 @@ class Steps:
 
         Args:
             recording: The recording.
-            step: The step to show first; by default the first that changed something.
+            step: The step to show first; by default the first that changed something that is drawn.
         """
         self.recording = recording
         self.steps = list(recording.steps)
@@ -45,18 +49,19 @@ class Steps:
                 self.replaced.append([pair for e in one.edits for pair in e.replaced])
             self.after.append(len(self.rows) - 1)
         self._drawing: Drawing | None = None
-        """The drawing of the state that was laid out last."""
+        """The drawing of the state that was drawn last."""
         states = list(range(len(self.rows)))
         if sum(len(r.instructions) for r in self.rows) > AT_ONCE:
-            first, last = self.at(self.first_changed() if step is None else step)
+            first, last = self.at(self.first_visible() if step is None else step)
             states = states[first : last + 1]
-        tables = [self._table(k) for k in states]
+        tables = [self.table(self.rows[k]) for k in states]
         self.scene: Scene = scene_of(tables, self.replaced[states[0] :])
         self.places = {state: k for k, state in enumerate(states)}
         """The number in the scene of each state that is laid out."""
 
-    def _table(self, state: int) -> Table:
-        self._drawing = Drawing.of(self.rows[state], self._drawing)
+    def table(self, rows: Any) -> Table:
+        """A state as drawn; it shares what it can with the one that was drawn before."""
+        self._drawing = Drawing.of(rows, self._drawing)
         return self._drawing.table
 
     def shown(self, k: int) -> tuple[int, int]:
@@ -70,7 +75,7 @@ class Steps:
 
     def _place(self, state: int) -> int:
         if state not in self.places:
-            self.places[state] = self.scene.add(self._table(state), self._kin)
+            self.places[state] = self.scene.add(self.table(self.rows[state]), self._kin)
         return self.places[state]
 
     @cached_property
@@ -81,6 +86,10 @@ class Steps:
             kin.setdefault(new, []).append(old)
             kin.setdefault(old, []).append(new)
         return kin
+
+    def rows_within(self, k: int, edit: int) -> Any:
+        """The program after edit ``edit`` of step ``k`` (-1: before the first), as rows."""
+        return _replayed(self.rows[self.at(k)[0]], self.steps[k].edits[: edit + 1])
 
     def overview(self) -> list[dict[str, Any]]:
         """One line per step, for the timeline."""
@@ -109,24 +118,25 @@ class Steps:
         """The first step that changed something, or 0."""
         return next((k for k, s in enumerate(self.steps) if s.edits), 0)
 
-    def marks(self, k: int) -> tuple[dict[int, int], dict[int, int]]:
+    def first_visible(self) -> int:
+        """The first step that changed something drawn in the main module; else the first that changed."""
+        found = (k for k, step in enumerate(self.steps) if step.edits and self._is_visible(k))
+        return next(found, self.first_changed())
+
+    def _is_visible(self, k: int) -> bool:
+        """Whether the main module's nodes differ by more than attributes and constants after step ``k``."""
+        touched = {id for marks in self.marks(k) for id in marks}
+        heir = dict(pair for edit in self.steps[k].edits for pair in edit.replaced)
+        before, after = (
+            Counter(_drawn(row, heir) for id in touched if (row := rows.get(id)) and _is_node(row))
+            for rows in (self.rows[i].instructions for i in self.at(k))
+        )
+        return before != after
+
+    def marks(self, k: int) -> Marks:
         """The marks of step ``k`` by id: removed or changed before it, and added or changed after it."""
-        first, last = (self.rows[i].instructions for i in self.at(k))
-        gone: dict[int, int] = {}
-        come: dict[int, int] = {}
-        edits = self.steps[k].edits if self.steps else ()
-        touched = {id for edit in edits for id in edit.rows}
-        heir = dict(pair for edit in edits for pair in edit.replaced)
-        for id in sorted(touched):
-            old, new = first.get(id), last.get(id)
-            if old is not None and (new is None or new.module != old.module):
-                gone[id] = REMOVED
-            if new is not None and old is None:
-                come[id] = ADDED
-            if old is not None and new is not None and _differs(old, new, heir):
-                come[id] = CHANGED
-                gone.setdefault(id, CHANGED)
-        return gone, come
+        first, last = (self.rows[i] for i in self.at(k))
+        return marks_of(first, last, self.steps[k].edits if self.steps else ())
 
     def detail(self, k: int) -> dict[str, Any]:
         """Everything that the view shows of one step."""
@@ -150,8 +160,9 @@ class Steps:
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],
             "summary": ", ".join(said) or "nothing changed" if lowered is None else lowered.summary,
             "edits": [self._edit(*pair) for pair in zip(step.edits, step.sentences, strict=True)],
-            "misses": [_miss(m) for m in step.near_misses],
+            "misses": [_miss(m) for m in step.recorded_misses],
             "laws": laws(step.edits),
+            "sources": _sources(step),
             "lowered": [_lowered_row(r) for r in lowered or ()],
             "diff": self.diff(k, gone, come) if lowered is None else self.lowering(k),
         }
@@ -221,6 +232,34 @@ def _replayed(rows: Any, edits: Iterable[Any]) -> Any:
     return made
 
 
+def marks_of(before: Any, after: Any, edits: Iterable[Any]) -> Marks:
+    """The marks by id, between two states and the edits that lead from one to the other."""
+    gone: dict[int, int] = {}
+    come: dict[int, int] = {}
+    listed = list(edits)
+    heir = dict(pair for edit in listed for pair in edit.replaced)
+    for id in sorted({id for edit in listed for id in edit.rows}):
+        old, new = before.instructions.get(id), after.instructions.get(id)
+        if old is not None and (new is None or new.module != old.module):
+            gone[id] = REMOVED
+        if new is not None and old is None:
+            come[id] = ADDED
+        if old is not None and new is not None and _differs(old, new, heir):
+            come[id] = CHANGED
+            gone.setdefault(id, CHANGED)
+    return gone, come
+
+
+def _is_node(row: Any) -> bool:
+    """Whether an instruction is in the main module, and no constant of the model."""
+    return not row.module and row.literal is None
+
+
+def _drawn(row: Any, heir: dict[int, int]) -> tuple[Any, ...]:
+    """The operation and the inputs of an instruction; what replaced an input counts as that input."""
+    return row.op.name, tuple(_last_heir(i, heir) for i in row.inputs)
+
+
 def _differs(old: Any, new: Any, heir: dict[int, int]) -> bool:
     """Whether anything changed but the position in the order and inputs that were replaced."""
     inputs = tuple(_last_heir(i, heir) for i in old.inputs)
@@ -261,6 +300,13 @@ def laws(edits: Iterable[Any]) -> list[dict[str, Any]]:
         }
         for e in found.values()
     ]
+
+
+def _sources(step: Any) -> dict[str, Any]:
+    """The source text of the rules of a step's edits and near misses, by file and line."""
+    places = dict.fromkeys((e.file, e.line) for e in (*step.edits, *step.recorded_misses) if e.file)
+    found = {f"{f}:{n}": rule_source(f, n, step.pass_) for f, n in list(places)[:SOURCES]}
+    return {place: source for place, source in found.items() if source is not None}
 
 
 class _Texts:

@@ -27,7 +27,7 @@ from workbench.widgets.label import clipped
 from workbench.widgets.overlay import overlay_of
 from workbench.widgets.packing import packed
 from workbench.widgets.session import tables
-from workbench.widgets.session.session import ACTIONS, Session
+from workbench.widgets.session.session import ACTIONS, AGAIN, Session
 from workbench.widgets.session.settings import PRECISIONS, Settings, switches
 from workbench.widgets.session.shading import SHADES, shading
 from workbench.widgets.session.task import Stopped, Task, in_kernel
@@ -39,7 +39,7 @@ VIEWS: dict[str, type[BaseView]] = {
     "kernels": KernelView,
 }
 """The panes that are views which also stand alone; their traits have the pane's name before them."""
-TABLES = ("timings", "memory", "numbers")
+TABLES = ("timings", "memory", "numbers", "lint")
 """The panes that are tables."""
 SAVED_PASSES = 500
 """Most instructions of a program whose passes are laid out to be saved, though nobody looked at them."""
@@ -100,6 +100,7 @@ class Workbench(_Parts):
     timings_data = traitlets.Bytes().tag(sync=True)
     memory_data = traitlets.Bytes().tag(sync=True)
     numbers_data = traitlets.Bytes().tag(sync=True)
+    lint_data = traitlets.Bytes().tag(sync=True)
     code = traitlets.Unicode("").tag(sync=True)
     """The Python that does the same."""
 
@@ -176,7 +177,8 @@ class Workbench(_Parts):
         """Carry out an action and show what it gives; it ends before this returns.
 
         Args:
-            action: ``compile``, ``run``, ``profile``, ``compare`` or ``bisect``.
+            action: ``compile``, ``run``, ``profile``, ``compare`` or ``bisect``; ``again`` compiles and
+                repeats what was done with the build before.
 
         Raises:
             OperationError: The action is unknown, or another one is running.
@@ -190,7 +192,7 @@ class Workbench(_Parts):
     def start(self, action: str) -> Task:
         """Start an action in a thread, as the buttons do; `stop` ends it."""
         self._expect_idle()
-        self._say(doing=action, what="", done=0, of=0, error="")
+        self._say(doing="compile" if action == AGAIN else action, what="", done=0, of=0, error="")
         self._doing = action
         post = in_kernel()
         self._task = Task(
@@ -214,7 +216,7 @@ class Workbench(_Parts):
     def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:
         if content.get("stop"):
             self.stop()
-        elif (action := content.get("do")) in ACTIONS:
+        elif (action := content.get("do")) in (*ACTIONS, AGAIN):
             try:
                 self.start(action)
             except OperationError as error:
@@ -262,8 +264,8 @@ class Workbench(_Parts):
                 self._drop(pane)
             self._shown = self.session.build
             self._why = {}
-            for name in TABLES:
-                setattr(self, f"{name}_data", self._table(name))
+            for name in TABLES:  # findings are looked for when their pane is opened
+                setattr(self, f"{name}_data", b"" if name == "lint" else self._table(name))
             self._show_choices()
             self._open_pane(None)
             self._colour(None)
@@ -308,6 +310,7 @@ class Workbench(_Parts):
             "timings": s.timed,
             "memory": build is not None,
             "numbers": s.report is not None,
+            "lint": build is not None,
         }
         return [pane for pane, is_there in found.items() if is_there and pane not in self._why]
 
@@ -317,6 +320,8 @@ class Workbench(_Parts):
 
     def _fill(self, pane: str) -> None:
         """Make the view of a pane, unless it is there or has nothing to show."""
+        if pane == "lint" and not self.lint_data:
+            self.lint_data = self._table(pane)
         if pane not in VIEWS or getattr(self, f"{pane}_data") or pane not in self.has():
             return
         try:
@@ -357,7 +362,8 @@ class Workbench(_Parts):
             return GraphView(build.program if build is not None else self.program)
         assert build is not None
         if pane == "passes":
-            return PassExplorer(build.recording, title=self.title, target=build.target.name)
+            name = build.target.name
+            return PassExplorer(build.recording, title=self.title, target=name, build=build)
         found = self.session.kernels()
         assert found is not None
         return KernelView(found.rows(), title=repr(found).strip("<>"))
@@ -405,17 +411,8 @@ class Workbench(_Parts):
         }
 
     def note(self) -> str:
-        """The last finding in one line of words."""
-        s = self.session
-        if s.bisection is not None and s.did[-1:] == ["bisect"]:
-            return str(s.bisection.summary)
-        if s.report is not None and s.did[-1:] == ["compare"]:
-            return str(s.report.summary)
-        if s.result is not None:
-            return repr(s.result).strip("<>")
-        if s.build is not None:
-            return repr(s.build).strip("<>")
-        return f"{len(self.program.main):,} instructions; nothing is compiled yet"
+        """The last finding in one line of words, after what the last compilation changed."""
+        return self.session.note()
 
     def summary(self) -> str:
         """The view in one line of words."""
@@ -434,8 +431,12 @@ class Workbench(_Parts):
     def _facts(self) -> list[tuple[str, str]]:
         settings = self.session.settings
         said = [(k, str(v)) for k, v in settings.as_dict().items() if v not in ("", [], None)]
-        tables = [(name, str(self.table(name)["said"])) for name in TABLES if name in self.has()]
+        tables = [(name, str(self.table(name)["said"])) for name in self._filled()]
         return [("program", self.title), *said, *tables]
+
+    def _filled(self) -> list[str]:
+        """The tables that are there without further work."""
+        return [n for n in TABLES if n in self.has() and (n != "lint" or self.lint_data)]
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One offline page with all panes; written to ``path`` if given."""

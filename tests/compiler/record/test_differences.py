@@ -62,6 +62,17 @@ def test_the_other_way_round_added_is_removed(name: str):
     assert (there["added"], there["removed"]) == (back["removed"], back["added"])
 
 
+@pytest.mark.parametrize("name", PAIRS)
+def test_constants_with_equal_values_are_neither_added_nor_removed(name: str):
+    first, last = (wb.differences(*PAIRS[name]()).recording.rows_after(k) for k in (-1, 0))
+    gone, come = (
+        [r for r in a.instructions.values() if r.literal is not None and not r.module
+         and r.id not in b.instructions]
+        for a, b in ((first, last), (last, first))
+    )  # fmt: skip
+    assert not [(r, s) for r in gone for s in come if r.literal == s.literal]
+
+
 def test_equal_programs_have_none():
     program = small("small_encoder")
     for other in (copied(program), small("small_encoder")):

@@ -163,7 +163,7 @@ class Build:
 
     def explore(self, **options: Any) -> Any:
         """The pass explorer widget."""
-        return self.recording.explore(**{"target": self.target.name, **options})
+        return self.recording.explore(**{"target": self.target.name, "build": self, **options})
 
     def open(self, **options: Any) -> Any:
         """The whole workbench on this build as one widget: settings, actions, and panes over one selection.

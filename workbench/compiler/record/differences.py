@@ -167,6 +167,7 @@ class _Renumbered:
             if row.id in self.ids:
                 self._match_operands(row)
         self._match_bodies()
+        self._match_constants()
         for id in self.own.instructions:
             self._new(id)
         self.rows = self._rows()
@@ -204,6 +205,20 @@ class _Renumbered:
         )
         for x, y in _alike(a, b):
             self._pair(x.id, y.id)
+
+    def _match_constants(self) -> None:
+        """Constants of the main modules with equal values are counterparts, whatever reads them."""
+        left: dict[str, list[Row]] = {}
+        for row in self.before.instructions.values():
+            if row.literal is not None and row.id not in self.taken and not row.module:
+                left.setdefault(str(row.shape), []).append(row)
+        for row in self.own.instructions.values():
+            if row.literal is not None and row.id not in self.ids and not row.module:
+                same = left.get(str(row.shape), [])
+                equal = next((r for r in same if r.literal == row.literal), None)
+                if equal is not None:
+                    same.remove(equal)
+                    self._pair(row.id, equal.id)
 
     def _pair(self, mine: int, theirs: int | None) -> None:
         if theirs is not None and mine not in self.ids and theirs not in self.taken:

@@ -11,12 +11,16 @@ from workbench.compiler.errors import OperationError
 from workbench.compiler.files.inputs import read_inputs
 from workbench.compiler.ir.program import Program
 from workbench.compiler.report.result import Result
+from workbench.compiler.text.naming import ids_kept
+from workbench.widgets.session.outcome import Outcome
 from workbench.widgets.session.settings import Settings
 
 if TYPE_CHECKING:
     from workbench.compiler.report.kernels import Kernels
 
 ACTIONS = ("compile", "run", "profile", "compare", "bisect")
+AGAIN = "again"
+"""Compile with the settings as they are now, and repeat what was done with the build before."""
 
 
 class Session:
@@ -57,6 +61,9 @@ class Session:
         """The answer of the last bisection."""
         self.did: list[str] = []
         """The actions since the program was compiled, in order, each once."""
+        self.before: Outcome | None = None
+        """The facts of the build before the last one."""
+        self._lint: tuple[Any, Any] | None = None
 
     @property
     def build(self) -> Build | None:
@@ -85,6 +92,8 @@ class Session:
             OperationError: There is no such action.
             WorkbenchError: It failed.
         """
+        if action == AGAIN:
+            return self.again()
         if action not in ACTIONS:
             raise OperationError(f"unknown action {action!r}; expected one of {', '.join(ACTIONS)}")
         actions: dict[str, Callable[[], Any]] = {
@@ -98,9 +107,19 @@ class Session:
         self.did = [*(d for d in self.did if d != action), action]
         return found
 
+    def again(self) -> Build:
+        """Compile with the current settings, and run, profile and compare as it was done before."""
+        repeated = [action for action in self.did if action in ("run", "profile", "compare")]
+        build = self.compile()
+        for action in repeated:
+            self.do(action)
+        return build
+
     def compile(self) -> Build:
         """Compile the program with the current settings."""
+        before = None if self._built is None else Outcome.of(self, self._built)
         made = compile(self.program, **self.settings.arguments())
+        self.before, self._lint = before, None
         self._build, self._built = made, self.settings
         self.result, self.report, self.bisection, self.profiled = None, None, None, False
         self.did = []
@@ -132,6 +151,37 @@ class Session:
             self.program, self._inputs(), seed=self.settings.seed, **arguments
         )
         return self.bisection
+
+    @property
+    def change(self) -> str:
+        """The change by the last compilation against the build before, as far as both are known."""
+        now = None if self._built is None else Outcome.of(self, self._built)
+        return "" if now is None or self.before is None else now.change_from(self.before)
+
+    def note(self) -> str:
+        """The last finding in one line of words, after what the last compilation changed."""
+        return ". ".join(filter(None, [self.change, self._finding()]))
+
+    def _finding(self) -> str:
+        if self.bisection is not None and self.did[-1:] == ["bisect"]:
+            return str(self.bisection.summary)
+        if self.report is not None and self.did[-1:] == ["compare"]:
+            return str(self.report.summary)
+        last = self.result if self.result is not None else self.build
+        if last is not None:
+            return repr(last).strip("<>")
+        return f"{len(self.program.main):,} instructions; nothing is compiled yet"
+
+    def lint(self) -> Any:
+        """The findings of lint in the build, with the times of the last profile; ids stand for names."""
+        assert self._build is not None
+        result = self.result if self.profiled else None
+        if result is not None and result.program is not self._build.program:
+            result = None
+        if self._lint is None or self._lint[0] is not result:
+            with ids_kept():
+                self._lint = (result, self._build.lint(result))
+        return self._lint[1]
 
     def kernels(self) -> Kernels | None:
         """The kernels of the build, with the times of the last profile; None if its target has none."""

@@ -1,14 +1,17 @@
-"""Tables of a session for its panes: timings, memory and numbers, a row for each instruction."""
+"""Tables of a session for its panes: timings, memory, numbers and lint, a row each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from workbench.compiler.errors import OperationError
+from workbench.compiler.lint.report import LintReport
 from workbench.compiler.report.memory_plan import MemoryPlan
 from workbench.compiler.report.timings import Measured
+from workbench.compiler.text.naming import ids_in, name_of, resolved
+from workbench.compiler.text.printing import names
 from workbench.widgets import label
 from workbench.widgets.session.session import Session
 
@@ -30,6 +33,8 @@ def table_of(session: Session, name: str) -> Table:
         return memory(session.build.memory())
     if name == "numbers" and session.report is not None:
         return numbers(session.report)
+    if name == "lint" and session.build is not None:
+        return lint(session.lint(), names(session.build.program))
     raise OperationError(f"there is nothing to show in {name!r} yet")
 
 
@@ -99,6 +104,45 @@ def numbers(report: Any) -> Table:
     sort, way = (0, 1) if blamed else (3, -1)
     return {"columns": columns, "rows": rows, "said": report.counts, "notes": notes,
             "sort": sort, "way": way}  # fmt: skip
+
+
+def lint(report: LintReport, named: Mapping[int, str]) -> Table:
+    """Lint: a row per finding with its cost, its remedy and its reason, the most expensive first.
+
+    Args:
+        report: The findings; ids stand for names in their texts.
+        named: The printed names.
+    """
+    rows = [
+        _row(f.id, f.ids, [
+            f.kind, f.instruction, f.cost.ms, f.cost.bytes, f.cost.flops or None, f.cost.kernels,
+        ])
+        for f in report
+    ]  # fmt: skip
+    ids: dict[str, int] = {}
+    for row, f in zip(rows, report, strict=True):
+        ids |= {name_of(id, named): id for text in (f.remedy, f.reason) for id in ids_in(text)}
+        texts = (resolved(f.remedy, named), resolved(f.reason, named))
+        row["cells"] += [
+            *(label.clipped(t, 600) for t in texts),
+            label.clipped(", ".join(f.sources), TEXT),
+        ]
+    columns = [
+        _column("kind"), _column("instruction"), _column("ms", "bar", title="Measured time"),
+        _column("bytes", "bytes", bar=True, title="Bytes read and written in each run"),
+        _column("flops", "count", title="Floating-point operations in each run"),
+        _column("kernels", "count", title="Kernels that would go"),
+        _column("remedy", "prose", title="What to do"),
+        _column("reason", "prose", title="Why the compiler left it"), _column("model", "wide"),
+    ]  # fmt: skip
+    return {
+        "columns": columns,
+        "rows": rows,
+        "said": report.summary,
+        "ids": ids,
+        "sort": None,
+        "way": 1,
+    }
 
 
 def _column(name: str, kind: str = "text", **facts: Any) -> Table:

@@ -1,7 +1,7 @@
 // Source, text form and machine code: lines with numbers, coloured by a few patterns, searched, copied.
 
 import { count } from "./format.js";
-import { h } from "./dom.js";
+import { copyText, h } from "./dom.js";
 
 const CHUNK = 1500;
 /** @param {string} text */
@@ -94,7 +94,7 @@ class Code {
     this.made = [];
     this.el.replaceChildren();
     if (this.folded) this.el.append(h("button", {
-      type: "button", class: "wb-fold", "aria-expanded": "false", onclick: () => { this.unfold(); this.el.focus(); },
+      class: "wb-fold", "aria-expanded": "false", onclick: () => { this.unfold(); this.el.focus(); },
     }, `▸ lines 1 to ${this.folded}: the prologue, which all kernels share`));
     this.next = this.folded;
     this.more(this.next + CHUNK);
@@ -117,7 +117,7 @@ class Code {
     }
     const left = this.lines.length - this.next;
     if (left > 0) this.el.append(h("button", {
-      type: "button", class: "wb-more", onclick: () => this.more(this.next + CHUNK),
+      class: "wb-more", onclick: () => this.more(this.next + CHUNK),
     }, `Show ${Math.min(CHUNK, left).toLocaleString("en")} of ${left.toLocaleString("en")} more lines`));
   }
 
@@ -153,9 +153,7 @@ class Code {
   }
 
   copy() {
-    const fail = () => this.say("The browser refused to copy; select the text");
-    if (!navigator.clipboard) return fail();
-    navigator.clipboard.writeText(this.text).then(() => this.say(`Copied ${count(this.lines.length, "line")}`), fail);
+    copyText(this.text, `Copied ${count(this.lines.length, "line")}`, this.say);
   }
 }
 

@@ -10,6 +10,7 @@
  */
 function h(tag, props = {}, ...children) {
   const el = document.createElement(tag);
+  if (tag === "button") el.setAttribute("type", "button");
   for (const [key, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith("on")) el.addEventListener(key.slice(2), value);
@@ -21,6 +22,15 @@ function h(tag, props = {}, ...children) {
   return el;
 }
 
+/** Quiet text. @param {...Child} words */
+const soft = (...words) => h("span", { class: "wb-soft" }, words);
+
+/** What a place without content says. @param {...Child} words */
+const hint = (...words) => h("p", { class: "wb-hint" }, words);
+
+/** What pushes the rest of a bar to its end. */
+const spring = () => h("span", { class: "wb-spring" });
+
 /**
  * A button of a bar.
  * @param {string} text
@@ -29,7 +39,7 @@ function h(tag, props = {}, ...children) {
  * @param {Record<string, any>} extra
  */
 const button = (text, title, onclick, extra = {}) =>
-  h("button", { type: "button", class: "wb-button", title, "aria-label": /\w\w/.test(text) ? `${text}: ${title}` : title, onclick, ...extra }, text);
+  h("button", { class: "wb-button", title, "aria-label": /\w\w/.test(text) ? `${text}: ${title}` : title, onclick, ...extra }, text);
 
 /**
  * The heading of a column, which sorts by it.
@@ -41,17 +51,37 @@ const button = (text, title, onclick, extra = {}) =>
  */
 const heading = (kind, name, title, way, onclick) =>
   h("th", { scope: "col", class: kind, "aria-sort": way ? (way > 0 ? "ascending" : "descending") : "none" },
-    h("button", { type: "button", title: `${title}; sort`, "aria-label": `${name}: ${title}; sort`, onclick }, name, h("i", { "aria-hidden": "true" }, way ? (way > 0 ? "▴" : "▾") : "")));
+    h("button", { title: `${title}; sort`, "aria-label": `${name}: ${title}; sort`, onclick }, name, h("i", { "aria-hidden": "true" }, way ? (way > 0 ? "▴" : "▾") : "")));
 
 /**
- * A field to search in.
+ * A field to search in; the view hears none of its keys, and Escape clears it.
  * @param {string} placeholder
  * @param {string} label
  * @param {() => void} oninput
  * @param {(event: KeyboardEvent) => void} onkeydown
  */
-const searchField = (placeholder, label, oninput, onkeydown) =>
-  h("input", { type: "search", class: "wb-search", placeholder, "aria-label": label, spellcheck: false, oninput, onkeydown });
+function searchField(placeholder, label, oninput, onkeydown = () => {}) {
+  const field = h("input", { type: "search", class: "wb-search", placeholder, "aria-label": label, spellcheck: false, oninput, onkeydown: (/** @type {KeyboardEvent} */ e) => {
+    onkeydown(e);
+    e.stopPropagation();
+    if (e.key !== "Escape" || !field.value) return;
+    field.value = "";
+    oninput();
+  } });
+  return field;
+}
+
+/**
+ * Copy a text, and say so.
+ * @param {string} text
+ * @param {string} done
+ * @param {(words: string) => void} say
+ */
+function copyText(text, done, say) {
+  const fail = () => say("The browser refused to copy; select the text");
+  if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => say(done), fail);
+  else fail();
+}
 
 /** The element that an event came from. @param {Event} e */
 const targetOf = (e) => /** @type {HTMLElement} */ (e.target);
@@ -87,7 +117,7 @@ function moved(e, at, n, [back, on] = ["ArrowUp", "ArrowDown"]) {
  * @param {KeyboardEvent} e
  */
 function walkRows(list, e) {
-  const rows = [...list.querySelectorAll("[tabindex]")].filter((row) => row instanceof HTMLElement), at = rows.findIndex((row) => row === e.target);
+  const rows = [...list.querySelectorAll("[tabindex]:not(summary)")].filter((row) => row instanceof HTMLElement), at = rows.findIndex((row) => row === e.target);
   const to = moved(e, at, rows.length);
   if (to !== undefined) rows[to].focus();
   else if (at >= 0 && (e.key === "Enter" || e.key === " ")) rows[at].click();
@@ -119,7 +149,7 @@ class Tabs {
     this.keys = Object.keys(labels);
     this.chosen = chosen;
     this.el.replaceChildren(...this.keys.map((key) => h("button", {
-      type: "button", role: "tab", class: "wb-tab", "aria-selected": String(key === chosen), tabIndex: key === chosen ? 0 : -1, "data-tab": key, onclick: () => this.choose(key),
+      role: "tab", class: "wb-tab", "aria-selected": String(key === chosen), tabIndex: key === chosen ? 0 : -1, "data-tab": key, onclick: () => this.choose(key),
     }, labels[key])));
     if (hadFocus) this.focus();
   }
@@ -215,4 +245,4 @@ function failure(el, error) {
   console.warn(error);
 }
 
-export { Tabs, button, decode, failure, h, heading, isDark, isPlainKey, moved, onTheme, searchField, take, targetOf, walkRows };
+export { Tabs, button, copyText, decode, failure, h, heading, hint, isDark, isPlainKey, moved, onTheme, searchField, soft, spring, take, targetOf, walkRows };

@@ -1,6 +1,6 @@
 // PassExplorer: a recording on a timeline, the graph before and after each pass, its edits and the text diff.
 
-import { Tabs, button, decode, failure, h, take, walkRows } from "./dom.js";
+import { Tabs, button, copyText, decode, failure, h, soft, spring, take, walkRows } from "./dom.js";
 import { count, number } from "./format.js";
 import { diffRows, diffText, editList, lawList, loweredList, missList } from "./lists.js";
 import { PASS_KEYS } from "./keys.js";
@@ -11,7 +11,9 @@ import { MARKS } from "./items.js";
 import { Pane } from "./pane.js";
 import { slotsShown } from "./filter.js";
 import { SceneShell } from "./scene_shell.js";
-import { nextStep, within } from "./steps.js";
+import { PassList } from "./pass_list.js";
+import { idsOf, linked } from "./refs.js";
+import { keepStates, nextStep, ofStep, within } from "./steps.js";
 import { renderer } from "./shell.js";
 
 const PATIENCE_MS = 8000, STORED_MS = 500;
@@ -35,7 +37,11 @@ class ExplorerShell extends SceneShell {
     this.edit = null;
     this.onlyChanged = this.keep = true;
     this.settled = false;
+    /** The instructions of which `why_not` is asked. @type {[number, number] | null} */
+    this.pair = null;
     this.tab = "edits";
+    /** The states within the steps, by edit. @type {Map<number, Map<number, State>>} */
+    this.states = new Map();
     /** The layout of all steps, with the groups that were open in it. @type {{ open: string, slots: Set<number> | null, layout: Layout } | null} */
     this.kept = null;
     /** The replacement of each removed instruction, by id. @type {Map<number, number>} */
@@ -58,15 +64,18 @@ class ExplorerShell extends SceneShell {
       class: "wb-timeline", role: "slider", tabIndex: 0, "aria-label": "Pass", "aria-valuemin": 1, "aria-valuemax": this.steps.length,
       onkeydown: (/** @type {KeyboardEvent} */ e) => this.slide(e),
     }, this.dots);
-    this.what = h("span", { class: "wb-what" });
+    this.passes = new PassList(this);
+    this.what = this.passes.button;
     this.tabs = new Tabs("Of the pass", (key) => this.showTab(key));
     this.list = h("div", { class: "wb-list", tabIndex: 0, "aria-label": "Of the pass", onkeydown: (/** @type {KeyboardEvent} */ e) => this.listKey(e) });
     this.side = h("div", { class: "wb-inspect" });
     this.diff = h("div", { class: "wb-diff", tabIndex: 0, "aria-label": "Text diff", onkeydown: (/** @type {KeyboardEvent} */ e) => walkRows(this.diff, e) });
-    this.diffHead = h("span", { class: "wb-soft" });
-    this.root.append(...this.bars(), this.body(), this.legendEl, this.status);
+    this.diffHead = soft();
+    this.root.append(this.passes.panel, ...this.bars(), this.body(), this.legendEl, this.status);
     for (const trait of ["detail", "more"]) this.on(trait, () => this.received());
     this.on("step", () => this.go(model.get("step")));
+    this.on("within", () => this.receivedStates());
+    this.on("answer", () => this.inspect());
     this.on("edit", () => this.showEdit(model.get("edit") ?? null, false));
   }
 
@@ -81,13 +90,13 @@ class ExplorerShell extends SceneShell {
     };
     return [
       h("div", { class: "wb-bar" },
-        h("strong", { class: "wb-title" }, data.title || "program"), data.target ? h("span", { class: "wb-soft" }, "→ " + data.target) : null,
-        h("span", { class: "wb-spring" }), this.searchBox(), this.menu.button, button("⤢", "Show everything (0)", () => this.after.fitAll()),
+        h("strong", { class: "wb-title" }, data.title || "program"), data.target ? soft("→ " + data.target) : null,
+        spring(), this.searchBox(), this.menu.button, button("⤢", "Show everything (0)", () => this.after.fitAll()),
         this.linkButton(), this.themeButton(), this.saveButton(this.after, "Save the graph after the pass as PNG"), this.keysOf.button),
       h("div", { class: "wb-bar wb-steps", role: "toolbar", "aria-label": "Passes" },
         button("◀", "Previous pass that changed something (r)", () => this.skip(-1)),
         button("▶", "Next pass that changed something (f)", () => this.skip(1)),
-        this.slider, this.what, h("span", { class: "wb-spring" }),
+        this.slider, this.what, spring(),
         box("changed", (on) => (this.onlyChanged = on)),
         box("keep places", (on) => { this.keep = on; this.relayout(); this.focusChange(); })),
     ];
@@ -100,7 +109,7 @@ class ExplorerShell extends SceneShell {
     return h("div", { class: "wb-body" },
       h("div", { class: "wb-main" },
         h("div", { class: "wb-pair" }, half("before", this.before, this.captions[0]), half("after", this.after, this.captions[1])),
-        h("div", { class: "wb-diffbar" }, h("strong", {}, "Text diff"), this.diffHead, h("span", { class: "wb-spring" }), button("Copy", "Copy the text diff", () => this.copy())),
+        h("div", { class: "wb-diffbar" }, h("strong", {}, "Text diff"), this.diffHead, spring(), button("Copy", "Copy the text diff", () => this.copy())),
         this.diff),
       h("div", { class: "wb-column" }, this.search.panel, this.tabs.el, this.list, this.side));
   }
@@ -138,13 +147,25 @@ class ExplorerShell extends SceneShell {
     if (k === this.index) return;
     this.index = k;
     this.edit = null;
-    if (tell) this.set({ step: k, edit: null });
+    if (tell) this.set({ edit: null, step: k });
     this.timeline();
     const detail = this.details.get(k);
     if (detail) return this.showStep(detail);
     this.what.append(h("span", { class: "wb-loading" }, " loading"));
     clearTimeout(this.late);
     this.late = setTimeout(() => this.details.has(k) || this.noKernel(), this.model.get("stored") ? STORED_MS : PATIENCE_MS);
+  }
+
+  /** @param {Detail} d @param {Within} states */
+  keepStates(d, states) { this.states.set(d.index, keepStates(this.scene, d.before, states, this.states.get(d.index) ?? new Map())); }
+
+  async receivedStates() {
+    const states = await decode(this.model.get("within")), detail = states && this.details.get(states.index);
+    if (!detail || states.scene !== this.scene.versions) return;
+    this.keepStates(detail, states);
+    if (detail !== this.detail) return;
+    this.stage();
+    if (this.selected !== null) this.uncover(this.selected, this.sideOf(this.selected));
   }
 
   noKernel() {
@@ -157,7 +178,7 @@ class ExplorerShell extends SceneShell {
   async received() {
     const detail = await decode(this.model.get("detail"));
     await this.extend();
-    if (detail?.index === undefined || detail.versions > this.scene.data.nodes.id.length) return;
+    if (detail?.index === undefined || detail.versions > this.scene.versions) return;
     this.details.set(detail.index, detail);
     if (detail.index === this.index) this.showStep(detail);
   }
@@ -169,6 +190,7 @@ class ExplorerShell extends SceneShell {
       this.more = more;
       this.extended = decode(more).then((data) => {
         this.scene = new Scene(data);
+        this.states.clear();
         this.slots = slotsShown(this.scene, this.only, this.hidden);
         this.kept = null;
       });
@@ -189,25 +211,24 @@ class ExplorerShell extends SceneShell {
     this.slider.scrollLeft = this.dots[this.index].offsetLeft - this.slider.offsetLeft - this.slider.clientWidth / 2;
     this.slider.setAttribute("aria-valuenow", String(k));
     this.slider.setAttribute("aria-valuetext", `${k} of ${this.steps.length}, ${s.name}, ${count(s.edits, "edit")}`);
+    const figure = (/** @type {string} */ text) => h("span", { class: "wb-number" }, text);
     this.what.replaceChildren(
-      h("span", { class: "wb-soft" }, `${k}/${this.steps.length} `), h("strong", {}, s.name),
-      h("span", { class: "wb-number" }, s.before === s.after ? count(s.after, "instruction") : `${s.before.toLocaleString("en")} → ${count(s.after, "instruction")}`),
-      h("span", { class: "wb-number" }, count(s.edits, "edit")), h("span", { class: "wb-number" }, `${number(s.ms)} ms`));
+      soft(`${k}/${this.steps.length} `), h("strong", {}, s.name), " ▾",
+      figure(s.before === s.after ? count(s.after, "instruction") : `${s.before.toLocaleString("en")} → ${count(s.after, "instruction")}`),
+      figure(count(s.edits, "edit")), figure(`${number(s.ms)} ms`));
   }
 
   /** @param {Detail} d */
   showStep(d) {
     const s = this.steps[this.index];
-    /** @type {(order: Int32Array, marks: [number, number][]) => Live} */
-    const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
     this.what.querySelector(".wb-loading")?.remove();
     this.detail = d;
-    this.data.sides?.slice(this.index, this.index + 2).forEach((name, k) => (this.captions[k].textContent = name));
     this.newOf = new Map(d.replaced);
-    this.place(live(d.before, d.gone), live(d.after, d.come));
+    if (d.within && !this.states.has(d.index)) this.keepStates(d, d.within);
+    this.stage();
     for (const pane of this.panes) pane.resize();
     this.diffHead.textContent = d.summary;
-    this.diff.replaceChildren(...diffRows(d.diff, (id) => this.show(id)));
+    this.diff.replaceChildren(...diffRows(d.diff, (id) => this.show(id), [idsOf(this.before.live), idsOf(this.after.live)]));
     this.diff.scrollTop = 0;
     this.showTab(this.tab);
     this.inspect();
@@ -220,6 +241,18 @@ class ExplorerShell extends SceneShell {
     if (d.edits[wanted]) this.showEdit(wanted, false);
     else if (!this.settled && !this.camera()) this.focusChange();
     this.settled = true;
+  }
+
+  /** Show the programs before and after the chosen edit, or, without one or until they are here, the whole pass. */
+  stage() {
+    const { detail, edit, data, index } = this, states = this.states.get(index), k = edit ?? NaN, old = states?.get(k - 1), now = states?.get(k);
+    if (!detail) return;
+    /** @type {(order: Int32Array, marks: Marked) => Live} */
+    const live = (order, marks) => new Live(this.scene, order, new Map(marks.map(([v, m]) => [v, MARKS[m]])));
+    if (old && now?.marks) this.place(live(old.order, now.marks[0]), live(now.order, now.marks[1]));
+    else this.place(live(detail.before, detail.gone), live(detail.after, detail.come));
+    const words = edit === null || data.sides?.length ? "" : now ? ` edit ${edit + 1}` : ` the pass${data.details || this.model.get("stored") ? "; its edits are not stored" : `, edit ${edit + 1} is loading`}`;
+    this.captions.forEach((el, side) => (el.textContent = data.sides?.[index + side] ?? (side ? "after" : "before") + words));
   }
 
   /**
@@ -285,6 +318,7 @@ class ExplorerShell extends SceneShell {
     if (id === this.selected) return;
     super.select(id, pane);
     for (const p of this.panes) p.cursor = undefined;
+    this.pair = null;
     if (pane) this.set({ selected: id });
     else if (id !== null) this.show(id);
     this.marked();
@@ -310,20 +344,48 @@ class ExplorerShell extends SceneShell {
   inspect() {
     if (!this.detail) return;
     const id = this.selected, { live } = id === null ? this.after : this.sideOf(id), panel = inspector(live, id, (k) => this.show(k));
-    const value = id === null ? undefined : this.overlay?.values.get(id);
-    if (this.overlay && value !== undefined) panel.append(h("p", {}, `${this.overlay.name} ${number(value)} ${this.overlay.unit}`));
-    const lowered = this.detail.lowered?.find((r) => r.id === id);
-    if (lowered) panel.append(h("p", { class: "wb-lowered" }, "became ", h("code", {}, lowered.became)));
-    if (lowered?.place) panel.append(h("p", {}, "at ", h("code", {}, lowered.place)));
+    const value = this.overlay?.values.get(id ?? NaN), lowered = this.detail.lowered?.find((r) => r.id === id);
+    /** @type {(kind: string, ...parts: Child[]) => void} */
+    const tell = (kind, ...parts) => panel.append(h("p", { class: kind }, parts));
+    if (this.overlay && value !== undefined) tell("", `${this.overlay.name} ${number(value)} ${this.overlay.unit}`);
+    if (lowered) tell("wb-lowered", "became ", h("code", {}, lowered.became));
+    if (lowered?.place) tell("", "at ", h("code", {}, lowered.place));
     if (id !== null && live === this.before.live && live.node(id)) panel.append(this.removal(this.newOf.get(id)));
-    this.side.replaceChildren(panel);
+    this.side.replaceChildren(...(this.pair ? [this.pairing(this.pair)] : []), panel);
+  }
+
+  // Why two are not one kernel
+
+  /** Choose a second instruction beside the selected one. @param {number} id */
+  pairWith(id) {
+    if (!this.data.why || this.selected === null || id === this.selected) return;
+    this.pair = [this.selected, id];
+    this.found = new Set(this.pair);
+    this.marked();
+  }
+
+  /** @param {[number, number]} pair */
+  pairing(pair) {
+    const { pair: asked, text } = this.model.get("answer") ?? {}, name = (/** @type {number} */ id) => this.nameOf(id), show = (/** @type {number} */ id) => this.show(id);
+    return h("div", { class: "wb-why", role: "status" }, linked(`#${pair[0]} and #${pair[1]} `, name, null, show),
+      asked?.join() === pair.join() ? h("p", {}, linked(text, name, null, show)) : button("Why not one kernel?", "Ask why these two are not one kernel (w)", () => this.set({ asked: pair })));
+  }
+
+  /** Ask about the two that are chosen, or about the last two selections. */
+  whyNot() {
+    if (!this.data.why) return;
+    const { previous, selected } = this;
+    if (!this.pair && previous !== null && selected !== null) this.pair = [previous, selected];
+    if (!this.pair) return this.say("Select two instructions, one after the other");
+    this.set({ asked: this.pair });
+    this.inspect();
   }
 
   /** The note that an instruction was removed, and its replacement. @param {number | undefined} next */
   removal(next) {
     const { live } = this.after;
     return h("p", { class: "wb-soft" }, "− removed by this pass", next === undefined ? "" : ["; replaced by ",
-      h("button", { class: "wb-link", type: "button", onclick: () => this.show(next) }, `${live.name(next)} ${live.node(next)?.title ?? ""}`)]);
+      h("button", { class: "wb-link", onclick: () => this.show(next) }, `${live.name(next)} ${live.node(next)?.title ?? ""}`)]);
   }
 
   /** An instruction's name before the pass, or after it for a new one. @param {number} id */
@@ -341,8 +403,10 @@ class ExplorerShell extends SceneShell {
       this.tab = name;
       this.tabs.show({ edits: `Edits ${d.edits.length}`, misses: `Near misses ${d.misses.length}`, laws: "Laws" }, name);
     }
+    const hadFocus = this.list.contains(document.activeElement);
     this.list.replaceChildren(...this.listOf(d, this.tabs.chosen));
     this.list.scrollTop = 0;
+    if (hadFocus) this.list.focus();
   }
 
   /**
@@ -353,39 +417,44 @@ class ExplorerShell extends SceneShell {
     /** @type {(id: number) => void} */
     const show = (id) => this.show(id);
     if (tab === "lowered") return loweredList(d.lowered ?? [], d.summary, (id) => this.after.live.name(id), show);
-    if (tab === "edits") return editList(d.edits, this.edit, (k) => this.showEdit(k));
-    return tab === "misses" ? missList(d.misses, (id) => this.nameOf(id), show) : lawList(d.laws);
+    if (tab === "edits") return editList(d, this.edit, (k) => this.showEdit(k), !this.data.sides?.length);
+    return tab === "misses" ? missList(d, (id) => this.nameOf(id), show) : lawList(d);
   }
 
   /**
-   * Show one edit: mark its instructions on both sides, and scroll to the first.
+   * Show one edit: the programs around it, its instructions marked, the first of them in view; or the whole pass.
    * @param {number | null} k
    * @param {boolean} tell
    */
   showEdit(k, tell = true) {
-    const e = k === null ? undefined : this.detail?.edits[k];
-    if (!e || !this.detail || (k === this.edit && !tell)) return;
+    const { detail } = this, e = k === null ? undefined : detail?.edits[k];
+    if (!detail || (k !== null && !e) || (k === this.edit && !tell)) return;
     this.edit = k;
     if (tell) this.set({ edit: k });
     if (this.tab !== "edits") this.showTab("edits");
-    this.found = new Set([...e.added, ...e.removed, ...e.changed]);
+    const all = e ? [...e.added, ...e.changed, ...e.removed] : [];
+    this.found = new Set(all);
+    this.stage();
     for (const row of this.list.children) {
-      const here = row.getAttribute("data-edit") === String(k);
+      const here = row.getAttribute("data-edit") === String(k ?? "");
       row.classList.toggle("wb-chosen", here);
       if (here) row.scrollIntoView({ block: "nearest" });
     }
     /** @type {(id: number) => boolean} */
-    const drawn = (id) => this.panes.some((pane) => (pane.live.node(id)?.slot ?? -1) >= 0);
-    const all = [...e.added, ...e.changed, ...e.removed], id = all.find(drawn) ?? all.at(0);
-    if (id !== undefined) this.show(id);
+    const drawn = (id) => this.panes.some(({ live }) => { const n = live.node(id); return n && n.slot >= 0 && !n.module; });
+    // To show an instruction inside a kernel would open the kernel, and move all others.
+    const main = all.find(drawn), id = main ?? all.at(0);
+    if (main !== undefined) this.show(main);
+    else if (id !== undefined) this.choose(id);
+    this.marked();
     this.diff.querySelector(`[data-id="${id}"]`)?.scrollIntoView({ block: "nearest" });
-    this.say(`Edit ${e.index + 1} of ${this.detail.edits.length}, ${e.rule}`);
+    this.say(e ? `Edit ${e.index + 1} of ${detail.edits.length}, ${e.rule}` : "The whole pass");
   }
 
-  /** @param {number} by */
+  /** Go to the next or previous edit; before the first is the whole pass. @param {number} by */
   stepEdit(by) {
-    const n = this.detail?.edits.length ?? 0;
-    if (n) this.showEdit(within((this.edit ?? (by > 0 ? -1 : n)) + by, n));
+    const n = this.detail?.edits.length ?? 0, to = Math.min(n - 1, (this.edit ?? -1) + by);
+    if (n && (this.edit !== null || by > 0)) this.showEdit(to < 0 ? null : to);
   }
 
   // Keys
@@ -398,8 +467,19 @@ class ExplorerShell extends SceneShell {
     else if (e.key === "End") this.go(this.steps.length - 1, true);
     else if (e.key === "ArrowRight") this.stepEdit(1);
     else if (e.key === "ArrowLeft") this.stepEdit(-1);
+    else if (e.key === "l") this.passes.toggle(true);
+    else if (e.key === "w") this.whyNot();
+    else if (e.key === "s") this.toggleSource();
     else return super.key(e);
     return true;
+  }
+
+  /** Open or close the source of the rule of the row with the focus, or of the chosen edit. */
+  toggleSource() {
+    const source = /** @type {HTMLDetailsElement | null} */ (this.list.querySelector(".wb-item:focus details, .wb-chosen details"));
+    if (!source) return;
+    source.open = !source.open;
+    source.scrollIntoView({ block: "nearest" });
   }
 
   /** Up and down step through the edits; in other lists they move the focus. @param {KeyboardEvent} e */
@@ -419,28 +499,13 @@ class ExplorerShell extends SceneShell {
   }
 
   copy() {
-    const text = diffText(this.detail?.diff ?? []);
-    navigator.clipboard?.writeText(text).then(() => this.say("Text diff copied"), () => this.say("The browser refused to copy; select the text"));
+    copyText(diffText(this.detail?.diff ?? []), "Text diff copied", (words) => this.say(words));
   }
 
   destroy() {
     super.destroy();
     clearTimeout(this.late);
   }
-}
-
-/**
- * What a step of a recording tells of instructions, for queries.
- * @param {Detail} detail
- * @param {Step[]} steps
- */
-function ofStep({ edits, lowered }, steps) {
-  /** @type {Map<number, string>} */
-  const rules = new Map();
-  for (const e of edits) for (const id of new Set([...e.added, ...e.removed, ...e.changed])) rules.set(id, rules.has(id) ? `${rules.get(id)}\n${e.rule}` : e.rule);
-  const passes = new Map(steps.flatMap((s) => (s.made ?? []).map((id) => /** @type {[number, string]} */ ([id, s.name]))));
-  const kernels = lowered?.length ? new Map(lowered.filter((r) => r.kind !== "part").map((r) => [r.id, r.became])) : null;
-  return { rules, passes, kernels };
 }
 
 const render = renderer(async (model, el, data) => {

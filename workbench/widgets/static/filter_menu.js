@@ -1,43 +1,17 @@
 // The menu that limits a graph to a part of it: hits, selection, neighbourhood, path.
 
-import { button, h, take } from "./dom.js";
+import { button, h } from "./dom.js";
 import { count } from "./format.js";
+import { Menu } from "./menu.js";
 
-class FilterMenu {
+class FilterMenu extends Menu {
   /** @param {Filtered} owner */
   constructor(owner) {
+    super("Filter", "Filter", "Show a part of the graph");
     this.owner = owner;
     this.hops = h("input", { type: "number", min: "1", max: "99", value: "1", class: "wb-search wb-hops", "aria-label": "Edges away" });
     this.way = h("select", { class: "wb-search wb-way", "aria-label": "Direction" },
       [["both", "up and down"], ["in", "up, inputs"], ["out", "down, users"]].map(([value, words]) => h("option", { value }, words)));
-    this.panel = h("div", {
-      class: "wb-menu", hidden: true, role: "group", "aria-label": "Filter",
-      onkeydown: (/** @type {KeyboardEvent} */ e) => this.key(e), onfocusout: (/** @type {FocusEvent} */ e) => this.left(e),
-    });
-    this.button = button("Filter", "Show a part of the graph", () => this.toggle(), { "aria-expanded": "false" });
-  }
-
-  toggle(on = this.panel.hidden) {
-    this.panel.hidden = !on;
-    this.button.setAttribute("aria-expanded", String(on));
-    if (!on) return;
-    this.panel.replaceChildren(...this.parts());
-    /** @type {HTMLElement | null} */ (this.panel.querySelector("button:enabled, input"))?.focus();
-  }
-
-  /** @param {FocusEvent} e */
-  left(e) {
-    const to = /** @type {Node | null} */ (e.relatedTarget);
-    if (to && to !== this.button && !this.panel.contains(to)) this.toggle(false);
-  }
-
-  /** @param {KeyboardEvent} e */
-  key(e) {
-    e.stopPropagation();
-    if (e.key !== "Escape") return;
-    this.toggle(false);
-    this.button.focus();
-    take(e);
   }
 
   parts() {

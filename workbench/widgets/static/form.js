@@ -1,6 +1,7 @@
 // The settings of a workbench: target, device, precision, inputs, and the passes with their switches.
 
-import { button, h } from "./dom.js";
+import { button, h, searchField, soft, spring } from "./dom.js";
+import { wordsOf } from "./format.js";
 
 const BEST = { "": "best" };
 
@@ -17,7 +18,7 @@ class Form {
     /** @type {Settings | null} */
     this.settings = null;
     this.passes = h("div", { class: "wb-switches" });
-    this.filter = h("input", { type: "search", class: "wb-search", placeholder: "Filter passes", "aria-label": "Filter passes", oninput: () => this.sift(), onkeydown: (/** @type {KeyboardEvent} */ e) => e.stopPropagation() });
+    this.filter = searchField("Filter passes", "Filter passes", () => this.sift());
     this.target = this.select("target", "Target", data.targets.map((t) => ({ value: t.name, text: t.name + (t.missing ? " (missing)" : ""), title: t.missing || t.what })), { auto: "auto" });
     this.device = this.select("device", "Device", [], BEST);
     this.precision = this.select("precision", "Precision", data.precisions.filter(Boolean).map((p) => ({ value: p, text: p, title: p })), { "": "as typed" });
@@ -27,7 +28,7 @@ class Form {
     this.el = h("div", { class: "wb-form" },
       this.row("Target", this.target), this.row("Device", this.device), this.row("Precision", this.precision),
       this.row("Seed", this.seed), this.row("Inputs", this.inputs, ".npz or .npy file; without one, inputs are generated from the seed"),
-      h("div", { class: "wb-formhead" }, h("strong", {}, "Passes"), h("span", { class: "wb-spring" }), this.filter,
+      h("div", { class: "wb-formhead" }, h("strong", {}, "Passes"), spring(), this.filter,
         button("↺", "All passes on, in their own order", () => this.set({ off: [], order: [] }), { disabled: fixed })),
       this.passes);
   }
@@ -98,7 +99,7 @@ class Form {
       button("↓", `Move ${entry.label} down`, () => move(at + 1), { disabled: this.fixed || at === order.length - 1 }),
     ];
     const lines = entry.passes.map((p) => this.line(p, nested ? [] : tools));
-    return h("div", { class: "wb-entry" }, nested ? h("div", { class: "wb-switch wb-nest" }, h("span", { class: "wb-soft" }, entry.label), h("span", { class: "wb-spring" }), tools) : null, lines);
+    return h("div", { class: "wb-entry" }, nested ? h("div", { class: "wb-switch wb-nest" }, soft(entry.label), spring(), tools) : null, lines);
   }
 
   /**
@@ -112,12 +113,12 @@ class Form {
       else off.add(pass.name);
       this.set({ off: [...off].toSorted() });
     } });
-    return h("div", { class: "wb-switch", "data-pass": pass.name }, h("label", { title: pass.summary }, box, h("span", {}, pass.name)), h("span", { class: "wb-spring" }), tools);
+    return h("div", { class: "wb-switch", "data-pass": pass.name }, h("label", { title: pass.summary }, box, h("span", {}, pass.name)), spring(), tools);
   }
 
   /** Show the passes whose name has the filter's words. */
   sift() {
-    const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = wordsOf(this.filter.value);
     for (const line of this.passes.querySelectorAll("[data-pass]"))
       /** @type {HTMLElement} */ (line).hidden = !words.every((w) => (line.getAttribute("data-pass") ?? "").includes(w));
   }

@@ -1,6 +1,6 @@
 // The frame of one graph: a program with groups to open, and an inspector; GraphView, and the base of ReportView.
 
-import { button, h } from "./dom.js";
+import { button, h, soft, spring } from "./dom.js";
 import { count } from "./format.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
@@ -37,8 +37,8 @@ class GraphShell extends SceneShell {
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Graph" },
         h("strong", { class: "wb-title" }, scene.data.title || "program"),
-        h("span", { class: "wb-soft" }, count(nodes, "instruction")),
-        h("span", { class: "wb-spring" }), this.searchBox(), this.menu.button,
+        soft(count(nodes, "instruction")),
+        spring(), this.searchBox(), this.menu.button,
         label.length ? button("Open all", "Open all groups", () => this.openOnly(key)) : null,
         label.length ? button("Close all", "Close all groups", () => this.openOnly([])) : null,
         button("⤢", "Show everything (0)", () => pane.fitAll()), this.linkButton(), this.themeButton(), this.saveButton(pane, "Save as PNG"), this.keysOf.button),

@@ -1,7 +1,7 @@
 // The inspector of the graph view and the pass explorer.
 
 import { attributes } from "./format.js";
-import { h } from "./dom.js";
+import { h, hint, soft } from "./dom.js";
 
 /**
  * The facts of an instruction: attributes, shape, source nodes, inputs and users.
@@ -14,9 +14,9 @@ function inspector(live, id, select, more = null) {
   const n = id === null ? undefined : live.node(id);
   if (!n || id === null)
     return h("div", { class: "wb-inspector", "data-id": id },
-      h("p", { class: "wb-hint" }, id === null ? "Select an instruction to see its attributes, shape and origin." : `Instruction ${id} is not in this program.`));
+      hint(id === null ? "Select an instruction to see its attributes, shape and origin." : `Instruction ${id} is not in this program.`));
   /** @type {(k: number) => Child} */
-  const link = (k) => h("div", {}, h("button", { class: "wb-link", type: "button", onclick: () => select(k) },
+  const link = (k) => h("div", {}, h("button", { class: "wb-link", onclick: () => select(k) },
     [...new Set([live.name(k), live.node(k)?.title ?? ""])].join(" ")));
   /** @type {[string, Child][]} */
   const rows = [["shape", h("code", {}, n.shape || "none")]];
@@ -26,7 +26,7 @@ function inspector(live, id, select, more = null) {
     if (items.length > limit) rows.push(["", `and ${items.length - limit} more`]);
   };
   for (const [key, value] of attributes(n.text)) rows.push([key, h("code", {}, value)]);
-  some("from", n.sources.map((s) => h("div", { class: "wb-source" }, h("code", {}, s.name), s.op ? h("span", { class: "wb-soft" }, " " + s.op) : null)), 12);
+  some("from", n.sources.map((s) => h("div", { class: "wb-source" }, h("code", {}, s.name), s.op ? soft(" " + s.op) : null)), 12);
   some("inputs", n.arguments.map(link), 16);
   some("users", (live.users.get(id) ?? []).map(link), 16);
   return h("div", { class: "wb-inspector", "data-id": id },

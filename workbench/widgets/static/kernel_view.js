@@ -2,7 +2,7 @@
 
 import { Code } from "./code.js";
 import { KERNEL_KEYS, keysDialog } from "./keys.js";
-import { Tabs, button, decode, h, heading, isPlainKey, moved, searchField, take, targetOf } from "./dom.js";
+import { Tabs, button, decode, h, heading, isPlainKey, moved, searchField, soft, spring, take, targetOf } from "./dom.js";
 import { columnsOf, factsOf, ordered, visibleRows } from "./kernel_table.js";
 import { count, known } from "./format.js";
 import { Shell, renderer } from "./shell.js";
@@ -59,10 +59,10 @@ class KernelShell extends Shell {
     const tools = h("div", { class: "wb-tools" }, this.search, this.hits, button("Copy", "Copy this text", () => this.code.copy()));
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Kernels" },
-        h("strong", { class: "wb-title" }, this.title), h("span", { class: "wb-soft" }, count(this.rows.length, "kernel")),
-        h("span", { class: "wb-spring" }), this.filter, this.left, this.linkButton(), this.themeButton(), this.keysOf.button),
+        h("strong", { class: "wb-title" }, this.title), soft(count(this.rows.length, "kernel")),
+        spring(), this.filter, this.left, this.linkButton(), this.themeButton(), this.keysOf.button),
       h("div", { class: "wb-body" }, this.table,
-        h("div", { class: "wb-one" }, this.facts, h("div", { class: "wb-tabbar" }, this.tabs.el, h("span", { class: "wb-spring" }), tools), this.code.el)),
+        h("div", { class: "wb-one" }, this.facts, h("div", { class: "wb-tabbar" }, this.tabs.el, spring(), tools), this.code.el)),
       this.status, this.keysOf.dialog);
     this.root.addEventListener("keydown", (e) => {
       if (!["/", "?"].includes(e.key) || !isPlainKey(e)) return;
@@ -90,7 +90,7 @@ class KernelShell extends Shell {
    */
   line(r, most) {
     const cells = this.columns.map(({ key, text }) => {
-      if (key === "what") return h("td", { class: "wb-k-what", title: [r.what, r.name, ...r.sources].join("\n") }, h("span", { class: "wb-soft" }, r.instruction + " "), r.what);
+      if (key === "what") return h("td", { class: "wb-k-what", title: [r.what, r.name, ...r.sources].join("\n") }, soft(r.instruction + " "), r.what);
       const bar = key === "ms" && known(r.share) ? `background: linear-gradient(90deg, var(--wb-share) ${(100 * r.share) / most}%, transparent 0)` : undefined;
       return h("td", { class: "wb-k-" + key, style: bar }, text(r));
     });
@@ -134,12 +134,8 @@ class KernelShell extends Shell {
 
   /** @param {KeyboardEvent} e */
   inFilter(e) {
-    e.stopPropagation();
     const [first] = this.lines.keys();
     if (e.key === "Enter" && first !== undefined) this.choose(first, true);
-    if (e.key !== "Escape") return;
-    this.filter.value = "";
-    this.list();
   }
 
   // One kernel
@@ -234,12 +230,8 @@ class KernelShell extends Shell {
 
   /** @param {KeyboardEvent} e */
   inSearch(e) {
-    e.stopPropagation();
     if (e.key === "Enter") this.say((this.hits.textContent = this.code.step(e.shiftKey ? -1 : 1)));
-    if (e.key !== "Escape") return;
-    this.search.value = "";
-    this.find();
-    this.code.el.focus();
+    if (e.key === "Escape") this.code.el.focus();
   }
 
   destroy() {

@@ -12,7 +12,8 @@ const GRAPH_KEYS = [
   ["1 … 9", "the neighbourhood of the selection: that many edges up and down"], ["p", "all paths between the last two selections"], ["a", "show all again"], ["?", "these keys"],
 ];
 /** @type {Row[]} */
-const PASS_KEYS = [["f, r", "next and previous pass that changed something"], ["Home, End", "first and last pass"], ["← →", "previous and next edit; on the timeline, pass"], ["↑ ↓ in a list", "go from row to row"]];
+const PASS_KEYS = [["f, r", "next and previous pass that changed something"], ["Home, End", "first and last pass"], ["← →", "previous and next edit, before the first the whole pass; on the timeline, pass"], ["l", "list of passes"], ["s", "source of the chosen edit's rule"],
+  ["Shift+click, w", "choose a second node; ask why the last two selections are not one kernel"], ["↑ ↓ in a list", "go from row to row"]];
 /** @type {Row[]} */
 const KERNEL_KEYS = [
   ["↑ ↓, Home, End", "go from kernel to kernel"], ["← →", "on the tabs: source, module, machine code, log"], ["/", "search the visible text"],

@@ -1,6 +1,7 @@
 // The lists of the pass explorer: the text diff, edits, near misses and laws.
 
-import { h } from "./dom.js";
+import { h, hint, soft, spring } from "./dom.js";
+import { linked, refOf } from "./refs.js";
 import { number } from "./format.js";
 
 const CHUNK = 200;
@@ -10,6 +11,7 @@ const KINDS = {
 };
 
 /** @typedef {(id: number) => void} Show */
+/** @typedef {Map<string, number>} Ids by name */
 
 /**
  * Elements for the first rows, and a button that shows more.
@@ -22,7 +24,7 @@ const KINDS = {
 function some(items, make, from = 0) {
   const rows = items.slice(from, from + CHUNK).map(make), left = items.length - from - CHUNK;
   if (left <= 0) return rows;
-  const more = h("button", { type: "button", class: "wb-more", onclick: () => more.replaceWith(...some(items, make, from + CHUNK)) }, `Show ${Math.min(CHUNK, left)} of ${left} more`);
+  const more = h("button", { class: "wb-more", onclick: () => more.replaceWith(...some(items, make, from + CHUNK)) }, `Show ${Math.min(CHUNK, left)} of ${left} more`);
   return [...rows, more];
 }
 
@@ -32,22 +34,24 @@ function some(items, make, from = 0) {
  * @param {number} id
  * @param {string} text
  * @param {Show} show
+ * @param {Ids} ids
  */
-const line = ({ glyph, style }, id, text, show) =>
-  h("div", { class: "wb-row" + style, "data-id": id, tabIndex: -1, onclick: () => { if (getSelection()?.isCollapsed !== false) show(id); } },
-    h("span", { class: "wb-glyph" }, glyph), h("span", { class: "wb-text" }, text));
+const line = ({ glyph, style }, id, text, show, ids) =>
+  h("div", { class: "wb-row" + style, "data-id": id, tabIndex: -1, onclick: (/** @type {Event} */ e) => { if (getSelection()?.isCollapsed !== false) show(refOf(e, id)); } },
+    h("span", { class: "wb-glyph" }, glyph), h("span", { class: "wb-text" }, linked(text, null, ids)));
 
 /**
  * The text diff: rows whose id, operation or inputs changed, in the program's order.
  * @param {DiffRow[]} rows
  * @param {Show} show
+ * @param {[Ids, Ids]} ids before and after
  */
-function diffRows(rows, show) {
-  if (!rows.length) return [h("p", { class: "wb-hint" }, "This pass changed nothing.")];
+function diffRows(rows, show, [old, now]) {
+  if (!rows.length) return [hint("This pass changed nothing.")];
   return some(rows, ([kind, id, before, after]) => {
     if (kind === "…") return h("div", { class: "wb-row wb-gap" }, h("span", { class: "wb-glyph" }), before);
-    if (after === undefined) return line(KINDS[kind], id, before, show);
-    return h("div", { class: "wb-both" }, line(KINDS["~"], id, before, show), line({ glyph: "→", style: " wb-mod wb-to" }, id, after, show));
+    if (after === undefined) return line(KINDS[kind], id, before, show, kind === "-" ? old : now);
+    return h("div", { class: "wb-both" }, line(KINDS["~"], id, before, show, old), line({ glyph: "→", style: " wb-mod wb-to" }, id, after, show, now));
   });
 }
 
@@ -58,43 +62,53 @@ function diffRows(rows, show) {
 const diffText = (rows) => rows.flatMap(([kind, , before, after]) =>
   (kind === "~" ? ["- " + before, "+ " + after] : kind === "…" ? [`@@ ${before} @@`] : [(kind === "=" ? " " : kind) + " " + before])).join("\n");
 
-const spring = () => h("span", { class: "wb-spring" });
-
 /** @param {...Child} parts */
 const row = (...parts) => h("div", { class: "wb-line" }, parts);
 
-/** The source location of a rule. @param {Sited} at */
-const where = (at) => h("span", { class: "wb-place" }, at.file ? `${at.file.split("/").pop()}:${at.line}` : "");
-
 /**
- * @param {Edit[]} edits
- * @param {number | null} chosen
- * @param {(index: number) => void} open
+ * The source location of a rule, which opens to its text with the line marked; nothing if no rule was at work.
+ * @param {Sited} site
+ * @param {RuleSources} sources
  */
-function editList(edits, chosen, open) {
-  if (!edits.length) return [h("p", { class: "wb-hint" }, "This pass made no edits.")];
-  return some(edits, (e) => h("div", { class: "wb-item" + (e.index === chosen ? " wb-chosen" : ""), "data-edit": e.index, tabIndex: -1, onclick: () => open(e.index) },
-    row(h("span", { class: "wb-soft wb-count" }, e.index + 1), h("strong", {}, e.rule), spring(), h("span", { class: "wb-soft" }, `${number(e.ms)} ms`)),
-    e.what ? h("code", { class: "wb-say" }, e.what) : null,
-    row(e.law ? h("span", { class: "wb-soft wb-law" }, e.law) : null, spring(), where(e))));
+function where({ file, line: at }, sources) {
+  const place = `${file.split("/").pop()}:${at}`, found = sources[`${file}:${at}`];
+  if (!file || !found) return file ? h("div", { class: "wb-place" }, place) : null;
+  return h("details", { class: "wb-place" }, h("summary", { tabIndex: -1 }, place),
+    h("pre", {}, found[1].split("\n").map((text, k) => (found[0] + k === at ? h("mark", {}, text + "\n") : text + "\n"))));
 }
 
 /**
- * @param {Miss[]} misses
+ * @param {Detail} detail
+ * @param {number | null} chosen
+ * @param {(index: number | null) => void} open
+ * @param {boolean} parted whether the edits are those of a pass
+ */
+function editList({ edits, sources }, chosen, open, parted) {
+  if (!edits.length) return [hint("This pass made no edits.")];
+  /** @type {(k: number | null, ...parts: Child[]) => HTMLElement} */
+  const item = (k, ...parts) => h("div", { class: "wb-item" + (k === chosen ? " wb-chosen" : ""), "data-edit": k ?? "", tabIndex: -1, onclick: () => open(k) }, parts);
+  return [...(parted ? [item(null, h("strong", {}, "Whole pass"))] : []), ...some(edits, (e) => item(e.index,
+    row(h("span", { class: "wb-soft wb-count" }, e.index + 1), h("strong", {}, e.rule), spring(), e.ms ? soft(`${number(e.ms)} ms`) : null),
+    e.what ? h("code", { class: "wb-say" }, e.what) : null,
+    e.law && e.law !== e.what ? h("div", { class: "wb-soft wb-law" }, e.law) : null, where(e, sources)))];
+}
+
+/**
+ * @param {Detail} detail
  * @param {(id: number) => string} name
  * @param {Show} show
  */
-function missList(misses, name, show) {
-  if (!misses.length) return [h("p", { class: "wb-hint" }, "No rule met its pattern and declined.")];
-  return some(misses, (m) => h("div", { class: "wb-item", tabIndex: -1, onclick: () => show(m.instruction) },
-    row(h("strong", {}, m.rule), spring(), where(m)), h("div", {}, m.reason), h("div", { class: "wb-soft" }, `at ${name(m.instruction)}`)));
+function missList({ misses, sources }, name, show) {
+  if (!misses.length) return [hint("No rule met its pattern and declined.")];
+  return some(misses, (m) => h("div", { class: "wb-item", tabIndex: -1, onclick: (/** @type {Event} */ e) => show(refOf(e, m.instruction)) },
+    h("strong", {}, m.rule), h("div", {}, linked(m.reason, name, null)), h("div", { class: "wb-soft" }, `at ${name(m.instruction)}`), where(m, sources)));
 }
 
-/** @param {Law[]} laws */
-function lawList(laws) {
-  if (!laws.length) return [h("p", { class: "wb-hint" }, "No rule with a law was applied by this pass.")];
-  return some(laws, (l) => h("div", { class: "wb-item" },
-    row(h("strong", {}, l.rule), spring(), h("span", { class: "wb-soft" }, `${l.count} ×`)), h("code", { class: "wb-say" }, l.law), row(spring(), where(l))));
+/** @param {Detail} detail */
+function lawList({ laws, sources }) {
+  if (!laws.length) return [hint("No rule with a law was applied by this pass.")];
+  return some(laws, (l) => h("div", { class: "wb-item", tabIndex: -1 },
+    row(h("strong", {}, l.rule), spring(), soft(`${l.count} ×`)), h("code", { class: "wb-say" }, l.law), where(l, sources)));
 }
 
 /**
@@ -106,9 +120,9 @@ function lawList(laws) {
  */
 function loweredList(lowered, summary, name, show) {
   const rows = lowered.filter((r) => r.kind !== "part");
-  if (!rows.length) return [h("p", { class: "wb-hint" }, summary)];
+  if (!rows.length) return [hint(summary)];
   return some(rows, (r) => h("div", { class: "wb-item", "data-id": r.id, tabIndex: -1, onclick: () => show(r.id) },
-    row(h("strong", {}, name(r.id)), spring(), h("span", { class: "wb-soft" }, r.kind)),
+    row(h("strong", {}, name(r.id)), spring(), soft(r.kind)),
     h("code", { class: "wb-say" }, r.became), r.place ? h("div", { class: "wb-soft" }, r.place) : null));
 }
 

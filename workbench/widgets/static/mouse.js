@@ -131,7 +131,11 @@ class Mouse {
     pane.tree.focus();
     if (hit?.panel) owner.toggle(pane.live.scene.data.groups.key[hit.panel.g]);
     else if (hit?.box?.group && hit.box.key !== undefined) owner.toggle(hit.box.key);
-    else owner.select(hit?.chip?.id ?? hit?.box?.id ?? null, pane);
+    else {
+      const id = hit?.chip?.id ?? hit?.box?.id ?? null;
+      if (e.shiftKey && id !== null && owner.pairWith) owner.pairWith(id);
+      else owner.select(id, pane);
+    }
   }
 
   leave() {

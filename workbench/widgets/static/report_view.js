@@ -1,6 +1,6 @@
 // ReportView: a graph coloured by error; the inspector has the numbers of a node, and its values open below.
 
-import { button, decode, h } from "./dom.js";
+import { button, decode, h, hint, soft, spring } from "./dom.js";
 import { GraphShell } from "./graph_shell.js";
 import { TensorPanel } from "./tensor_panel.js";
 import { renderer } from "./shell.js";
@@ -15,9 +15,9 @@ class ReportShell extends GraphShell {
     super(model, el, data);
     this.panel = new TensorPanel(this);
     this.title = h("strong", { class: "wb-title" });
-    this.form = h("span", { class: "wb-soft" });
+    this.form = soft();
     this.values = h("div", { class: "wb-values", hidden: true },
-      h("div", { class: "wb-bar" }, this.title, this.form, h("span", { class: "wb-spring" }), button("×", "Close the values", () => this.ask(null))), this.panel.el);
+      h("div", { class: "wb-bar" }, this.title, this.form, spring(), button("×", "Close the values", () => this.ask(null))), this.panel.el);
     this.root.insertBefore(this.values, this.legendEl);
     this.on("parts", () => this.inspect());
     this.on("values", () => this.valued());
@@ -34,7 +34,7 @@ class ReportShell extends GraphShell {
     if (!found && !this.live.node(id)?.module) return null;
     return h("section", { class: "wb-numbers", "aria-label": "Numbers" },
       found ? [found.said.map((/** @type {string} */ text) => h("p", {}, text)), h("dl", {}, found.rows.map((/** @type {[string, string]} */ [name, text]) => [h("dt", {}, name), h("dd", {}, text)]))]
-        : h("p", { class: "wb-hint" }, stored ? "Not evaluated in this page; run the notebook." : "Evaluating what is inside."),
+        : hint(stored ? "Not evaluated in this page; run the notebook." : "Evaluating what is inside."),
       own && live && !stored ? button("Inspect values", "Show both tensors element by element", () => this.ask(id), { class: "wb-button wb-look" }) : null);
   }
 
@@ -62,7 +62,7 @@ class ReportShell extends GraphShell {
     this.root.classList.toggle("wb-inspecting", Boolean(data));
     if (!data) return;
     this.head(data.error ? "No values" : data.title, data.form);
-    if (data.error) this.panel.el.replaceChildren(h("p", { class: "wb-hint" }, data.error));
+    if (data.error) this.panel.el.replaceChildren(hint(data.error));
     else await this.panel.load(data);
   }
 }

@@ -52,6 +52,7 @@ class Scene {
   constructor(data) {
     this.data = data;
     this.slots = data.slots.parent.length;
+    this.versions = data.nodes.id.length;
     this.groups = data.groups.key.length;
     this.firstLane = this.slots + this.groups;
     this.order = new Order(data);
@@ -82,8 +83,25 @@ class Scene {
     return Array.from({ length: list.length / 3 }, (_, k) => list.slice(3 * k, 3 * k + 3));
   }
 
+  /** Add versions that no column has. @param {Version[]} added */
+  add(added) {
+    const { nodes, looks } = this.data, size = added.reduce((n, { v }) => Math.max(n, v + 1), nodes.id.length);
+    for (const name of /** @type {const} */ (["id", "slot", "module", "look", "opens"])) {
+      const grown = new Int32Array(size);
+      grown.set(nodes[name]);
+      nodes[name] = grown;
+    }
+    for (const one of added) {
+      const { v } = one;
+      this.cache[v] = one;
+      [nodes.id[v], nodes.slot[v], nodes.module[v], nodes.opens[v]] = [one.id, one.slot, one.module, Number(one.opens)];
+      nodes.look[v] = looks.text.push(one.text) - 1;
+      looks.family.push(one.family);
+    }
+  }
+
   /** The arguments of a version. @param {number} v */
-  args(v) { return slice(this.data.nodes.arguments, this.data.nodes.argumentEnds, v); }
+  args(v) { return v < this.versions ? slice(this.data.nodes.arguments, this.data.nodes.argumentEnds, v) : this.node(v).arguments; }
 
   /** The arguments of a version that are drawn as edges: those that are no chips. @param {number} v */
   inputs(v) {

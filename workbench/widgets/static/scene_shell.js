@@ -327,7 +327,7 @@ class SceneShell extends Shell {
 
   /** Draw the legend, and in it what the filter shows. */
   legend() {
-    const note = this.shownText(), all = h("button", { type: "button", class: "wb-link", onclick: () => this.showAll() }, "Show all (a)");
+    const note = this.shownText(), all = h("button", { class: "wb-link", onclick: () => this.showAll() }, "Show all (a)");
     this.legendEl.replaceChildren(...(note ? [h("span", { class: "wb-shown" }, note, " ", all)] : []), ...this.keys(this.searched()));
   }
 

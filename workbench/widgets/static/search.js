@@ -1,6 +1,6 @@
 // The search of a graph view: the field, what is wrong with a query, and the list of hits, of which only rows in view exist.
 
-import { button, h, moved, searchField, take } from "./dom.js";
+import { button, h, moved, searchField, soft, take } from "./dom.js";
 import { count } from "./format.js";
 import { QueryError } from "./query.js";
 
@@ -149,7 +149,7 @@ class Search {
     return h("div", {
       class: "wb-hitrow" + (k === this.at ? " wb-chosen" : ""), role: "option", id: `${this.prefix}-${k}`, "aria-posinset": k + 1, "aria-setsize": this.hits.length,
       "aria-selected": String(k === this.at), style: `top: ${k * ROW}px`, "data-id": id, onclick: () => this.go(k),
-    }, h("div", { class: "wb-line" }, h("code", {}, name), h("strong", {}, title), h("span", { class: "wb-soft" }, fact)), h("div", { class: "wb-soft wb-from" }, note));
+    }, h("div", { class: "wb-line" }, h("code", {}, name), h("strong", {}, title), soft(fact)), h("div", { class: "wb-soft wb-from" }, note));
   }
 
   destroy() { clearTimeout(this.timer); }

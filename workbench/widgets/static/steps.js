@@ -19,4 +19,35 @@ function nextStep(steps, index, by, onlyChanged) {
   return undefined;
 }
 
-export { nextStep, within };
+/**
+ * Keep the states within a step: the versions after each edit, and the marks of each edit.
+ * @param {Scene} scene
+ * @param {Int32Array} order before the step
+ * @param {Within} within
+ * @param {Map<number, State>} kept by edit
+ */
+function keepStates(scene, order, { first, states, marks, versions, modules }, kept) {
+  scene.add(versions);
+  Object.assign(scene.data.modules, modules);
+  for (const [k, [head, tail, middle]] of states.entries()) {
+    order = Int32Array.from([...order.slice(0, head), ...middle, ...order.slice(order.length - tail)]);
+    kept.set(first + k, { order, marks: marks[k - 1] ?? kept.get(first + k)?.marks });
+  }
+  return kept;
+}
+
+/**
+ * What a step of a recording tells of instructions, for queries.
+ * @param {Detail} detail
+ * @param {Step[]} steps
+ */
+function ofStep({ edits, lowered }, steps) {
+  /** @type {Map<number, string>} */
+  const rules = new Map();
+  for (const e of edits) for (const id of new Set([...e.added, ...e.removed, ...e.changed])) rules.set(id, rules.has(id) ? `${rules.get(id)}\n${e.rule}` : e.rule);
+  const passes = new Map(steps.flatMap((s) => (s.made ?? []).map((id) => /** @type {[number, string]} */ ([id, s.name]))));
+  const kernels = lowered?.length ? new Map(lowered.filter((r) => r.kind !== "part").map((r) => [r.id, r.became])) : null;
+  return { rules, passes, kernels };
+}
+
+export { keepStates, nextStep, ofStep, within };

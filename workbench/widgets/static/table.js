@@ -1,9 +1,10 @@
 // A table of instructions: columns of one kind each, sorted by a click, linked with the selection.
 
 import { bytes, count, known, number, percent, wordsOf } from "./format.js";
-import { h, heading, moved, searchField, take, targetOf } from "./dom.js";
+import { h, heading, moved, searchField, soft, spring, take, targetOf } from "./dom.js";
+import { linked, refOf } from "./refs.js";
 
-const SHOWN = 500;
+const SHOWN = 500, TEXTS = new Set(["text", "wide", "prose"]);
 
 /**
  * The text of a cell.
@@ -30,7 +31,7 @@ function cellText(column, value) {
 function sortKey(column, value) {
   if (!known(value)) return -Infinity;
   if (column.kind === "span") return value[0];
-  if (column.kind === "text" || column.kind === "wide") return String(value);
+  if (TEXTS.has(column.kind)) return String(value);
   return typeof value === "number" ? value : Infinity;
 }
 
@@ -76,11 +77,11 @@ class Table {
     this.kept = [];
     /** @type {number | null} */
     this.selected = null;
-    this.filter = searchField("Filter rows", `Filter ${title}`, () => this.draw(), (e) => this.inFilter(e));
-    this.said = h("span", { class: "wb-soft" });
+    this.filter = searchField("Filter rows", `Filter ${title}`, () => this.draw());
+    this.said = soft();
     this.notes = h("div", { class: "wb-notes" });
     this.body = h("div", { class: "wb-tableau wb-full" });
-    this.el = h("div", { class: "wb-tablepane" }, h("div", { class: "wb-bar" }, this.said, h("span", { class: "wb-spring" }), this.filter), this.notes, this.body);
+    this.el = h("div", { class: "wb-tablepane" }, h("div", { class: "wb-bar" }, this.said, spring(), this.filter), this.notes, this.body);
   }
 
   /** @param {TableData} data */
@@ -91,7 +92,7 @@ class Table {
     this.shown = SHOWN;
     this.said.textContent = data.said;
     this.notes.replaceChildren(...(data.notes ?? []).map((n, k) =>
-      h("button", { type: "button", class: "wb-note", onclick: () => this.onselect(n.id) }, h("b", {}, `${k + 1} `), n.text)));
+      h("button", { class: "wb-note", onclick: () => this.onselect(n.id) }, h("b", {}, `${k + 1} `), n.text)));
     this.draw();
   }
 
@@ -106,7 +107,7 @@ class Table {
     if (!rows.length) body.append(h("tr", {}, h("td", { colSpan: data.columns.length, class: "wb-hint" }, data.rows.length ? "No row has these words." : "There is nothing to list.")));
     const more = rows.length - this.shown;
     this.body.replaceChildren(h("table", { "aria-label": this.title, onkeydown: (/** @type {KeyboardEvent} */ e) => this.key(e) }, h("thead", {}, head), body),
-      more > 0 ? h("button", { type: "button", class: "wb-more", onclick: () => { this.shown += SHOWN; this.draw(); } }, `Show ${Math.min(more, SHOWN)} of ${count(more, "further row")}`) : "");
+      more > 0 ? h("button", { class: "wb-more", onclick: () => { this.shown += SHOWN; this.draw(); } }, `Show ${Math.min(more, SHOWN)} of ${count(more, "further row")}`) : "");
     this.mark(false);
   }
 
@@ -115,7 +116,7 @@ class Table {
    * @param {number[]} most
    */
   line(row, most) {
-    const { columns } = /** @type {TableData} */ (this.data);
+    const data = /** @type {TableData} */ (this.data), { columns } = data, ids = new Map(Object.entries(data.ids ?? {}));
     const cells = columns.map((c, k) => {
       if (!this.kept[k]) return null;
       const value = row.cells[k], text = cellText(c, value);
@@ -123,9 +124,9 @@ class Table {
       const part = most[k] ? (100 * (Number(value) || 0)) / most[k] : 0;
       const style = part ? `background: linear-gradient(90deg, var(--wb-share) ${part}%, transparent 0)` : undefined;
       const wrong = c.kind === "error" && known(c.tolerance) && (typeof value === "string" || value > c.tolerance);
-      return h("td", { class: `wb-c-${c.kind}${wrong ? " wb-beyond" : ""}`, title: c.kind === "wide" ? text : undefined, style }, wrong ? "! " + text : text);
+      return h("td", { class: `wb-c-${c.kind}${wrong ? " wb-beyond" : ""}`, title: c.kind === "wide" ? text : undefined, style }, wrong ? "! " + text : c.kind === "prose" ? linked(text, null, ids) : text);
     });
-    return h("tr", { tabIndex: -1, "data-id": row.id, onclick: () => this.choose(row.id) }, cells);
+    return h("tr", { tabIndex: -1, "data-id": row.id, onclick: (/** @type {Event} */ e) => this.choose(refOf(e, row.id)) }, cells);
   }
 
   /**
@@ -139,8 +140,8 @@ class Table {
 
   /** @param {number} k */
   sort(k) {
-    const textual = ["text", "wide", "span"].includes(/** @type {TableData} */ (this.data).columns[k].kind);
-    [this.by, this.way] = this.by === k ? [k, -this.way] : [k, textual ? 1 : -1];
+    const { kind } = /** @type {TableData} */ (this.data).columns[k];
+    [this.by, this.way] = this.by === k ? [k, -this.way] : [k, TEXTS.has(kind) || kind === "span" ? 1 : -1];
     this.draw();
     /** @type {HTMLElement | null} */ (this.body.querySelectorAll("th button")[this.kept.slice(0, k).filter(Boolean).length])?.focus();
     this.say(`Sorted by ${/** @type {TableData} */ (this.data).columns[k].name}, ${this.way > 0 ? "ascending" : "descending"}`);
@@ -181,14 +182,6 @@ class Table {
     this.choose(Number(lines[to].dataset.id));
     lines[to].focus();
     take(e);
-  }
-
-  /** @param {KeyboardEvent} e */
-  inFilter(e) {
-    e.stopPropagation();
-    if (e.key !== "Escape") return;
-    this.filter.value = "";
-    this.draw();
   }
 }
 

@@ -3,7 +3,7 @@
 import { TensorPanel } from "./tensor_panel.js";
 import { Shell, renderer } from "./shell.js";
 import { TENSOR_KEYS, keysDialog } from "./keys.js";
-import { h, isPlainKey } from "./dom.js";
+import { h, isPlainKey, soft, spring } from "./dom.js";
 
 class TensorShell extends Shell {
   /**
@@ -17,7 +17,7 @@ class TensorShell extends Shell {
     const keys = keysDialog({ Tensor: TENSOR_KEYS });
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Tensor" },
-        h("strong", { class: "wb-title" }, data.title), h("span", { class: "wb-soft" }, data.form), h("span", { class: "wb-spring" }), this.themeButton(), keys.button),
+        h("strong", { class: "wb-title" }, data.title), soft(data.form), spring(), this.themeButton(), keys.button),
       this.panel.el, this.status, keys.dialog);
     this.root.addEventListener("keydown", (e) => {
       if (e.key !== "?" || !isPlainKey(e)) return;

@@ -44,7 +44,7 @@ interface GraphData extends SceneData { steps: Int32Array[]; open: string[] }
 /** Sentences, and numbers by name, of an instruction of a report. */
 interface Numbers { said: string[]; rows: [string, string][] }
 interface ReportData extends GraphData { facts: Record<number, Numbers>; live: boolean; stored?: boolean }
-interface ExplorerData extends SceneData { steps: Step[]; target: string; sides?: string[]; open: string[]; details?: Detail[] }
+interface ExplorerData extends SceneData { steps: Step[]; target: string; sides?: string[]; open: string[]; details?: Detail[]; why?: boolean }
 
 interface Chip { label: string; id: number; port: boolean }
 /** One version of an instruction. */
@@ -115,7 +115,18 @@ interface Lowered { id: number; kind: string; became: string; place: string }
 type DiffRow = [kind: string, id: number, before: string, after?: string];
 interface Detail {
   index: number; versions: number; before: Int32Array; after: Int32Array; gone: [number, number][]; come: [number, number][]; replaced: [number, number][];
-  summary: string; edits: Edit[]; misses: Miss[]; laws: Law[]; lowered?: Lowered[]; diff: DiffRow[];
+  summary: string; edits: Edit[]; misses: Miss[]; laws: Law[]; sources: RuleSources; lowered?: Lowered[]; diff: DiffRow[];
+  /** The states after its edits, on a page. */
+  within?: Within;
+}
+interface State { order: Int32Array; marks?: [Marked, Marked] }
+type Marked = [version: number, mark: number][];
+/** The text of a rule by `file:line`, with the number of its first line. */
+type RuleSources = Record<string, [number, string]>;
+/** States within a step, see edit_states.py. */
+interface Within {
+  index: number; first: number; scene: number; states: [head: number, tail: number, middle: number[]][]; marks: [Marked, Marked][];
+  versions: Version[]; modules: Record<number, string>;
 }
 
 // Kernels, see kernel_view.py
@@ -138,7 +149,7 @@ interface FrameData {
 }
 interface TableColumn { name: string; kind: string; title?: string; of?: number; bar?: boolean; tolerance?: number }
 interface TableRow { id: number; ids: number[]; cells: any[]; marked: boolean }
-interface TableData { columns: TableColumn[]; rows: TableRow[]; said: string; notes?: { id: number; text: string }[]; sort: number | null; way: number }
+interface TableData { columns: TableColumn[]; rows: TableRow[]; said: string; notes?: { id: number; text: string }[]; ids?: Record<string, number>; sort: number | null; way: number }
 // A tensor beside its reference, see tensor_samples.py and tensor_traits.py
 
 /** Ticks as positions and texts; parts as fill, stroke, whether it is dashed, and path. */
@@ -165,6 +176,8 @@ type Context = CanvasRenderingContext2D;
 interface Owner {
   theme: Theme; selected: number | null; found: Set<number>; overlay: Overlay | null;
   select(id: number | null, pane: Pane | null): void;
+  /** Choose a second instruction beside the selected one. */
+  pairWith?(id: number): void;
   toggle(key: string): void;
   moved(pane: Pane): void;
   key(event: KeyboardEvent): boolean;

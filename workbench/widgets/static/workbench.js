@@ -4,18 +4,18 @@ import { Form } from "./form.js";
 import { Shell, renderer } from "./shell.js";
 import { GRAPH_KEYS, KERNEL_KEYS, PASS_KEYS, QUERY_WORDS, keysDialog } from "./keys.js";
 import { Table } from "./table.js";
-import { Tabs, button, decode, h, isPlainKey, take } from "./dom.js";
+import { Tabs, button, decode, h, isPlainKey, spring, take } from "./dom.js";
 import { render as renderExplorer } from "./explorer.js";
 import { render as renderGraph } from "./graph_view.js";
 import { render as renderKernels } from "./kernel_view.js";
 
 /** @type {Record<string, (rendering: Rendering) => Promise<(() => void) | undefined>>} */
 const VIEWS = { graph: renderGraph, passes: renderExplorer, kernels: renderKernels };
-const LABELS = { graph: "Graph", passes: "Passes", kernels: "Kernels", timings: "Timings", memory: "Memory", numbers: "Numbers" };
+const LABELS = { graph: "Graph", passes: "Passes", kernels: "Kernels", timings: "Timings", memory: "Memory", numbers: "Numbers", lint: "Lint" };
 /** @type {Record<string, string>} */
 const MISSING = {
   passes: "Compile to see each pass.", kernels: "This target runs no kernels. Choose the target gpu and compile.", timings: "Profile to see how long each part takes.",
-  memory: "Compile to see the memory plan.", numbers: "Compare to see the error of each value.",
+  memory: "Compile to see the memory plan.", numbers: "Compare to see the error of each value.", lint: "Compile to see what is done needlessly.",
 };
 /** @type {Record<string, [string, string]>} */
 const ACTIONS = {
@@ -77,7 +77,7 @@ class Frame extends Shell {
     this.drawn = new Map();
     /** @type {Map<string, Table>} */
     this.tables = new Map();
-    this.form = new Form(data, (settings) => this.set({ settings }), this.stored);
+    this.form = new Form(data, (settings) => this.change(settings), this.stored);
     this.tabs = new Tabs("Panes", (pane) => this.open(pane, true));
     this.places = Object.fromEntries(Object.keys(LABELS).map((pane) => [pane, h("div", { class: "wb-place-of", role: "tabpanel", "aria-label": LABELS[/** @type {keyof typeof LABELS} */ (pane)], hidden: true })]));
     this.buttons = Object.fromEntries(data.actions.map((a) => [a, button(ACTIONS[a][0], this.stored ? "Needs a kernel: run the notebook" : ACTIONS[a][1], () => this.ask({ do: a }), { class: "wb-button wb-action", disabled: this.stored })]));
@@ -110,7 +110,7 @@ class Frame extends Shell {
     this.root.append(keys.dialog,
       h("div", { class: "wb-bar wb-actions", role: "toolbar", "aria-label": "Workbench" },
         this.toggle, h("strong", { class: "wb-title" }, this.data.title), Object.values(this.buttons), this.stopper,
-        h("span", { class: "wb-spring" }), this.shade, button("Copy as code", "Copy the Python that does the same", () => this.copy()), this.linkButton(), this.themeButton(), keys.button),
+        spring(), this.shade, button("Copy as code", "Copy the Python that does the same", () => this.copy()), this.linkButton(), this.themeButton(), keys.button),
       this.bar, this.note,
       h("div", { class: "wb-body" }, this.side,
         h("div", { class: "wb-main" }, this.tabs.el, ...Object.values(this.places))),
@@ -141,6 +141,13 @@ class Frame extends Shell {
   }
 
   // Settings and status
+
+  /** Take settings; when passes are switched off or on, the build is made again with what was known of it. @param {Settings} settings */
+  change(settings) {
+    const again = settings.off.join() !== this.model.get("settings").off.join() && this.has("memory") && !this.state().doing;
+    this.set({ settings });
+    if (again) this.ask({ do: "again" });
+  }
 
   showSettings() {
     const settings = this.model.get("settings"), choices = this.model.get("choices");
@@ -192,7 +199,7 @@ class Frame extends Shell {
   /** Draw a pane's data, unless it is drawn. @param {string} pane */
   async fill(pane) {
     const place = this.places[pane], data = this.model.get(pane + "_data"), old = this.drawn.get(pane);
-    if (old && old.data === data && place.hasChildNodes()) return;
+    if (old && old.data === data) return;
     if (!this.has(pane) || !filled(data)) {
       if (!this.has(pane)) this.empty(pane, this.state().why?.[pane] ?? MISSING[pane] ?? "There is nothing to show yet.");
       else if (!old) this.empty(pane, this.stored ? "This pane is not stored in the notebook: run it again." : "Loading");
