@@ -1,7 +1,11 @@
 """The source of a rule is the definition around its line, wherever the file is; what is not found is none."""
 
 import linecache
+import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from tests.widgets.networks import recorded, residual
 from workbench.compiler.passes.tidy.dead_code_elimination import DeadCodeElimination
@@ -40,3 +44,12 @@ def test_what_is_not_there_is_none():
         ("workbench/cli.py", 10**6),
     ):
         assert rule_source(file, line) is None
+
+
+def test_a_pass_of_a_notebook_has_no_file_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    class Mine:
+        """A class as a notebook has it, whose module has no file."""
+
+    Mine.__module__ = "__main__"
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    assert rule_source("nowhere.py", 1, Mine()) is None

@@ -48,7 +48,7 @@ def _paths(file: str, pass_: Any) -> Iterator[str]:
     elif file:
         try:
             own = inspect.getsourcefile(cast("type[Any]", type(pass_))) or ""
-        except TypeError:  # defined in a console
+        except (TypeError, OSError):  # defined in a console or a notebook
             own = ""
         known = [own, *linecache.cache]
         yield from (path for path in known if path.replace("\\", "/").rpartition("/")[2] == file)

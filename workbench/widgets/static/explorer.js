@@ -2,9 +2,9 @@
 
 import { Tabs, button, copyText, decode, failure, h, soft, spring, take, walkRows } from "./dom.js";
 import { count, number } from "./format.js";
-import { diffRows, diffText, editList, lawList, loweredList, missList } from "./lists.js";
+import { diffRows, diffText, editList, lawList, loweredList, missList, stepFacts } from "./lists.js";
 import { PASS_KEYS } from "./keys.js";
-import { inspector } from "./inspector.js";
+import { inspector, removal } from "./inspector.js";
 import { Layout } from "./layout.js";
 import { Live, Scene } from "./scene.js";
 import { MARKS } from "./items.js";
@@ -12,8 +12,9 @@ import { Pane } from "./pane.js";
 import { slotsShown } from "./filter.js";
 import { SceneShell } from "./scene_shell.js";
 import { PassList } from "./pass_list.js";
-import { idsOf, linked } from "./refs.js";
+import { idsOf } from "./refs.js";
 import { keepStates, nextStep, ofStep, within } from "./steps.js";
+import { pairing } from "./why.js";
 import { renderer } from "./shell.js";
 
 const PATIENCE_MS = 8000, STORED_MS = 500;
@@ -211,11 +212,7 @@ class ExplorerShell extends SceneShell {
     this.slider.scrollLeft = this.dots[this.index].offsetLeft - this.slider.offsetLeft - this.slider.clientWidth / 2;
     this.slider.setAttribute("aria-valuenow", String(k));
     this.slider.setAttribute("aria-valuetext", `${k} of ${this.steps.length}, ${s.name}, ${count(s.edits, "edit")}`);
-    const figure = (/** @type {string} */ text) => h("span", { class: "wb-number" }, text);
-    this.what.replaceChildren(
-      soft(`${k}/${this.steps.length} `), h("strong", {}, s.name), " ▾",
-      figure(s.before === s.after ? count(s.after, "instruction") : `${s.before.toLocaleString("en")} → ${count(s.after, "instruction")}`),
-      figure(count(s.edits, "edit")), figure(`${number(s.ms)} ms`));
+    this.what.replaceChildren(...stepFacts(s, k, this.steps.length));
   }
 
   /** @param {Detail} d */
@@ -350,8 +347,9 @@ class ExplorerShell extends SceneShell {
     if (this.overlay && value !== undefined) tell("", `${this.overlay.name} ${number(value)} ${this.overlay.unit}`);
     if (lowered) tell("wb-lowered", "became ", h("code", {}, lowered.became));
     if (lowered?.place) tell("", "at ", h("code", {}, lowered.place));
-    if (id !== null && live === this.before.live && live.node(id)) panel.append(this.removal(this.newOf.get(id)));
-    this.side.replaceChildren(...(this.pair ? [this.pairing(this.pair)] : []), panel);
+    if (id !== null && live === this.before.live && live.node(id)) panel.append(removal(this.after.live, this.newOf.get(id), (k) => this.show(k)));
+    const pair = this.pair && pairing(this.pair, this.model.get("answer"), (k) => this.nameOf(k), (k) => this.show(k), (asked) => this.set({ asked }));
+    this.side.replaceChildren(...(pair ? [pair] : []), panel);
   }
 
   // Why two are not one kernel
@@ -364,13 +362,6 @@ class ExplorerShell extends SceneShell {
     this.marked();
   }
 
-  /** @param {[number, number]} pair */
-  pairing(pair) {
-    const { pair: asked, text } = this.model.get("answer") ?? {}, name = (/** @type {number} */ id) => this.nameOf(id), show = (/** @type {number} */ id) => this.show(id);
-    return h("div", { class: "wb-why", role: "status" }, linked(`#${pair[0]} and #${pair[1]} `, name, null, show),
-      asked?.join() === pair.join() ? h("p", {}, linked(text, name, null, show)) : button("Why not one kernel?", "Ask why these two are not one kernel (w)", () => this.set({ asked: pair })));
-  }
-
   /** Ask about the two that are chosen, or about the last two selections. */
   whyNot() {
     if (!this.data.why) return;
@@ -379,13 +370,6 @@ class ExplorerShell extends SceneShell {
     if (!this.pair) return this.say("Select two instructions, one after the other");
     this.set({ asked: this.pair });
     this.inspect();
-  }
-
-  /** The note that an instruction was removed, and its replacement. @param {number | undefined} next */
-  removal(next) {
-    const { live } = this.after;
-    return h("p", { class: "wb-soft" }, "− removed by this pass", next === undefined ? "" : ["; replaced by ",
-      h("button", { class: "wb-link", onclick: () => this.show(next) }, `${live.name(next)} ${live.node(next)?.title ?? ""}`)]);
   }
 
   /** An instruction's name before the pass, or after it for a new one. @param {number} id */
@@ -477,9 +461,8 @@ class ExplorerShell extends SceneShell {
   /** Open or close the source of the rule of the row with the focus, or of the chosen edit. */
   toggleSource() {
     const source = /** @type {HTMLDetailsElement | null} */ (this.list.querySelector(".wb-item:focus details, .wb-chosen details"));
-    if (!source) return;
-    source.open = !source.open;
-    source.scrollIntoView({ block: "nearest" });
+    if (source) source.open = !source.open;
+    source?.scrollIntoView({ block: "nearest" });
   }
 
   /** Up and down step through the edits; in other lists they move the focus. @param {KeyboardEvent} e */
@@ -498,9 +481,7 @@ class ExplorerShell extends SceneShell {
     take(e);
   }
 
-  copy() {
-    copyText(diffText(this.detail?.diff ?? []), "Text diff copied", (words) => this.say(words));
-  }
+  copy() { copyText(diffText(this.detail?.diff ?? []), "Text diff copied", (words) => this.say(words)); }
 
   destroy() {
     super.destroy();

@@ -35,4 +35,13 @@ function inspector(live, id, select, more = null) {
     h("dl", {}, rows.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)])));
 }
 
-export { inspector };
+/**
+ * The note that a pass removed an instruction, and its replacement.
+ * @param {Live} after
+ * @param {number | undefined} next
+ * @param {(id: number) => void} show
+ */
+const removal = (after, next, show) => h("p", { class: "wb-soft" }, "− removed by this pass", next === undefined ? "" : ["; replaced by ",
+  h("button", { class: "wb-link", onclick: () => show(next) }, `${after.name(next)} ${after.node(next)?.title ?? ""}`)]);
+
+export { inspector, removal };

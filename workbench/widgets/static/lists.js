@@ -2,7 +2,7 @@
 
 import { h, hint, soft, spring } from "./dom.js";
 import { linked, refOf } from "./refs.js";
-import { number } from "./format.js";
+import { count, number } from "./format.js";
 
 const CHUNK = 200;
 /** @type {Record<string, { glyph: string, style: string }>} */
@@ -126,4 +126,18 @@ function loweredList(lowered, summary, name, show) {
     h("code", { class: "wb-say" }, r.became), r.place ? h("div", { class: "wb-soft" }, r.place) : null));
 }
 
-export { diffRows, diffText, editList, lawList, loweredList, missList };
+/**
+ * The facts of a step beside the timeline: its name, instructions, edits and time.
+ * @param {Step} step
+ * @param {number} k
+ * @param {number} n steps in all
+ * @returns {(string | Node)[]}
+ */
+function stepFacts({ name, before, after, edits, ms }, k, n) {
+  const figure = (/** @type {string} */ text) => h("span", { class: "wb-number" }, text);
+  return [soft(`${k}/${n} `), h("strong", {}, name), " ▾",
+    figure(before === after ? count(after, "instruction") : `${before.toLocaleString("en")} → ${count(after, "instruction")}`),
+    figure(count(edits, "edit")), figure(`${number(ms)} ms`)];
+}
+
+export { diffRows, diffText, editList, lawList, loweredList, missList, stepFacts };
