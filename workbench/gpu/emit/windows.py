@@ -40,18 +40,8 @@ def taps(
     Yields:
         The tap's index in the window, and its position in the input.
     """
-    tap: list[Index] = []
-    place: list[Index] = []
-    with ExitStack() as blocks:
-        for axis, n in enumerate(window.input):
-            size = window.size[axis]
-            tap.append(blocks.enter_context(t.w.loop(size)) if size != 1 else Index())
-            at = start_of(window, axis, outputs[axis]) + tap[-1] * window.dilation[axis]
-            condition = t.inside([at], [n])
-            if condition != "1":
-                blocks.enter_context(t.w.block(f"if ({condition})"))
-            place.append(bounded(t.w, at, n))
-        yield tuple(tap), tuple(place)
+    with _visited(t, window, outputs, branches=True) as (tap, place, _):
+        yield tap, place
 
 
 @contextmanager
@@ -66,10 +56,16 @@ def guarded_taps(
     Yields:
         The tap's index in the window, its position in the input, and the condition for its term to count.
     """
-    if not t.is_cpu or 0 in window.input:
-        with taps(t, window, outputs) as inside:
-            yield *inside, "1"
-        return
+    branches = not t.is_cpu or 0 in window.input
+    with _visited(t, window, outputs, branches=branches) as visited:
+        yield visited
+
+
+@contextmanager
+def _visited(
+    t: Tensors, window: Window, outputs: Sequence[Index], *, branches: bool
+) -> Generator[tuple[Indices, Indices, str]]:
+    """Loops over taps, with a branch around those outside the input, or else a condition for each."""
     tap: list[Index] = []
     place: list[Index] = []
     counts = "1"
@@ -79,7 +75,9 @@ def guarded_taps(
             tap.append(blocks.enter_context(t.w.loop(size)) if size != 1 else Index())
             at = start_of(window, axis, outputs[axis]) + tap[-1] * window.dilation[axis]
             condition = t.inside([at], [n])
-            if condition == "1":
+            if condition == "1" or branches:
+                if condition != "1":
+                    blocks.enter_context(t.w.block(f"if ({condition})"))
                 place.append(bounded(t.w, at, n))
                 continue
             inside = t.w.define("i32", condition)
