@@ -43,8 +43,26 @@ def beside(differences: Differences, numbers: Sequence[Any]) -> DataFrame:
         OperationError: There is not one for each program, one is none of these or of another program, or a
             run on a device was not profiled.
     """
-    import pandas as pd  # noqa: PLC0415
+    return _table(differences, _given(differences, numbers))
 
+
+def difference_overlay(differences: Differences, numbers: Sequence[Any]) -> dict[str, Any]:
+    """The second program's numbers minus the first's, as an overlay of both graphs."""
+    given = _given(differences, numbers)
+    if len(given) != 2:
+        raise OperationError("numbers colour two programs; these are more: use beside()")
+    table = _table(differences, given)
+    pairs = zip(table.index, table["difference"], strict=True)
+    return {
+        "name": f"{differences.names[1]} minus {differences.names[0]}",
+        "unit": given[0].unit if given[0].unit == "ms" else "",
+        "scale": "puor",
+        "values": {int(id): float(x) for id, x in pairs if not math.isnan(x)},
+    }
+
+
+def _given(differences: Differences, numbers: Sequence[Any]) -> list[_Numbers]:
+    """The numbers of each program, which are all of one kind."""
     if len(numbers) != len(differences.programs):
         raise OperationError(
             f"beside: expected the numbers of {len(differences.programs)} programs; found {len(numbers)}"
@@ -55,8 +73,15 @@ def beside(differences: Differences, numbers: Sequence[Any]) -> DataFrame:
         raise OperationError(
             f"beside: numbers of one kind are compared; found {', '.join(sorted(units))}"
         )
+    return given
+
+
+def _table(differences: Differences, given: Sequence[_Numbers]) -> Any:
+    """A row per instruction that has a number; of two programs with the difference."""
+    import pandas as pd  # noqa: PLC0415
+
     rows = _rows(differences, given)
-    unit = units.pop()
+    unit = given[0].unit
     operations = _operations(differences)
     columns: dict[str, list[Any]] = {
         "operation": [operations[id] for id in rows],
@@ -72,21 +97,6 @@ def beside(differences: Differences, numbers: Sequence[Any]) -> DataFrame:
     sides = [table[c].fillna(0) if unit == "ms" else table[c] for c in (first, second)]
     table["difference"] = sides[1] - sides[0]
     return table.sort_values("difference", key=abs, ascending=False, kind="stable")
-
-
-def difference_overlay(differences: Differences, numbers: Sequence[Any]) -> dict[str, Any]:
-    """The second program's numbers minus the first's, as an overlay of both graphs."""
-    table: Any = beside(differences, numbers)
-    if "difference" not in table:
-        raise OperationError("numbers colour two programs; these are more: use beside()")
-    unit = _numbers(numbers[0], differences.programs[0]).unit
-    pairs = zip(table.index, table["difference"], strict=True)
-    return {
-        "name": f"{differences.names[1]} minus {differences.names[0]}",
-        "unit": unit if unit == "ms" else "",
-        "scale": "puor",
-        "values": {int(id): float(x) for id, x in pairs if not math.isnan(x)},
-    }
 
 
 def _rows(differences: Differences, given: Sequence[_Numbers]) -> list[int]:
