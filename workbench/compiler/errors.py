@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -85,3 +86,17 @@ class PrecisionError(WorkbenchError, RuntimeError):
 
     result: Any = None
     """The `MixedPrecision` with the smallest error that was found."""
+
+
+def did_you_mean(name: str, known: Iterable[str], show: Callable[[str], str] = str) -> str:
+    """The end of a message about an unknown name: the three known ones that are most like it, if any are.
+
+    Args:
+        name: The unknown name.
+        known: The known ones.
+        show: Writes a name.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    near = get_close_matches(name, list(known), 3)
+    return f"; did you mean {' or '.join(map(show, near))}?" if near else ""

@@ -122,6 +122,8 @@ def test_layouts_are_numpys():
     agrees(lambda v: v.T, np.float32(3))
     agrees(lambda v: v.reshape(3, -1), x)
     agrees(lambda v: v.reshape((6,)), x)
+    agrees(lambda v: v.reshape(np.int64(3), np.int64(2)), x)
+    agrees(lambda v: v.sum(np.int64(1)), x)
     agrees(lambda v: v.transpose(-1, 0), x)
     agrees(lambda v: v.transpose((1, 0)), x)
     agrees(lambda v: v.astype("int32"), x)
@@ -185,6 +187,9 @@ def test_a_function_is_traced():
         (lambda _b, x: x._private, AttributeError, "no operation"),
         (lambda _b, x: x.softmax(axes=1), OperationError, "no attribute 'axes'"),
         (lambda b, x: x + b.input("y", (3,)), ShapeError, r"\{2\}"),
+        (lambda b, x: (x > 0).where(b.input("y", (3,)), 0), ShapeError, "do not broadcast"),
+        (lambda _b, x: x.reshape(2.0, 1), TypeError, "integer"),
+        (lambda _b, x: x.sum(axis=0.0), TypeError, "integer"),
         (lambda _b, x: x + wb.Builder().input("y", (2,)), OperationError, "another builder"),
         (lambda _b, x: 1 if x > 0 else 2, OperationError, "use where"),
         (lambda _b, x: x[2], OperationError, "out of range"),

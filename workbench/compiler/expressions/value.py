@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import partial
+from operator import index as whole
 from typing import TYPE_CHECKING, Any
 
-from workbench.compiler.errors import OperationError
+from workbench.compiler.errors import OperationError, did_you_mean
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.operation import OPERATIONS, find
@@ -210,8 +210,8 @@ class Value:
         return self._reduced("reduce_prod", axis, keepdims)
 
     def _reduced(self, name: str, axis: int | Sequence[int] | None, keepdims: bool) -> Value:
-        given = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-        axes = tuple(given)
+        given = range(self.ndim) if axis is None else axis
+        axes = _flat((given,) if isinstance(given, Sequence) else (whole(given),))
         if not axes:
             return self
         found = self.apply(name, axes=axes)
@@ -238,8 +238,7 @@ class Value:
             AttributeError: There is no such operation.
         """
         if name.startswith("_") or not _is_known(name):
-            near = get_close_matches(name, [*OPERATIONS, *MACROS], 3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            hint = did_you_mean(name, [*OPERATIONS, *MACROS])
             raise AttributeError(f"no operation {name!r}{hint}")
         return partial(self.builder.apply, name, self)
 
@@ -275,9 +274,8 @@ def _is_known(name: str) -> bool:
 def _flat(given: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
     """Numbers given one by one, or as one sequence."""
     first = given[0] if len(given) == 1 else None
-    if isinstance(first, Sequence):
-        return tuple(first)
-    return tuple(n for n in given if isinstance(n, int))
+    listed = first if isinstance(first, Sequence) else given
+    return tuple(map(whole, listed))  # pyright: ignore[reportArgumentType] - it refuses all else
 
 
 def _divided(a: Value, b: Value) -> Value:

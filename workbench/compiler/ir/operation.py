@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -10,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, dataclass_transform
 
 from workbench.compiler.discovery import import_modules
-from workbench.compiler.errors import EvaluationError, OperationError, ShapeError
+from workbench.compiler.errors import EvaluationError, OperationError, ShapeError, did_you_mean
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.quoting import word_text
 from workbench.compiler.ir.shape import Shape
@@ -202,8 +201,7 @@ def find(name: str) -> type[Operation]:
     try:
         return known[name]
     except KeyError:
-        near = difflib.get_close_matches(name, OPERATIONS, 3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = did_you_mean(name, OPERATIONS)
         own = " (workbench.operation declares one of your own)"
         raise OperationError(f"unknown operation {name!r}{hint}{own}") from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -12,7 +11,7 @@ from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type
 
 import numpy as np
 
-from workbench.compiler.errors import TextError, WorkbenchError
+from workbench.compiler.errors import TextError, WorkbenchError, did_you_mean
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.debug_symbols import add_debug_symbols
 from workbench.compiler.ir.dtypes import Array, DType
@@ -217,8 +216,7 @@ class _Reader:
             name = part if part in self.named else part.strip()
             if name not in self.named:
                 self.piece = name
-                near = get_close_matches(name, self.named, 3)
-                hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+                hint = did_you_mean(name, self.named, repr)
                 self.fail(f"{name!r} is not defined before this line{hint}")
             found.append(self.named[name])
         return found
