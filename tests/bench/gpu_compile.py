@@ -10,26 +10,32 @@ from workbench.compiler.onnx import parse_onnx
 from workbench.gpu.devices.registry import is_architecture
 from workbench.knobs import knobs
 
-MODEL = "resnet50"
-SUBJECTS = ("opencl", "cuda:sm_90", "hip:gfx90a")
+MODELS_AND_DEVICES = {
+    "resnet50, opencl": ("resnet50", "opencl"),
+    "resnet50, cuda:sm_90": ("resnet50", "cuda:sm_90"),
+    "resnet50, hip:gfx90a": ("resnet50", "hip:gfx90a"),
+    "pplcnet_orient, opencl": ("pplcnet_orient", "opencl"),
+}
+SUBJECTS = tuple(MODELS_AND_DEVICES)
 LIMITS = {"cold": 20.0, "warm": 2.0}
 
 
 def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
     """Seconds for one device; where it is here, kernels are loaded, too."""
-    model = MODELS[MODEL]
+    name, device = MODELS_AND_DEVICES[subject]
+    model = MODELS[name]
     program = parse_onnx(model.path, map_input_dims={n: v.shape for n, v in model.inputs().items()})
     timings: list[Timing] = []
     with tempfile.TemporaryDirectory() as folder, knobs.scope(cache=folder):
         for cache in LIMITS:
             started = time.perf_counter()
-            build = wb.compile(program, target="gpu", device=subject)
+            build = wb.compile(program, target="gpu", device=device)
             assert build.runner is not None
             build.runner.codes(False)
-            if not is_architecture(subject):
+            if not is_architecture(device):
                 build.runner.executable()
             spent = time.perf_counter() - started
-            timings.append(Timing("gpu-compile", f"{MODEL}, {subject}", cache, (spent,)))
+            timings.append(Timing("gpu-compile", subject, cache, (spent,)))
     claims = [
         Claim("gpu-compile", t.subject, t.name, t.median, LIMITS[t.name], unit="s") for t in timings
     ]
