@@ -20,6 +20,8 @@ PLAIN = "x = @param:x -> float_type, {2, 3}\n@return(x)"
 ONCE = "x = @param:x -> float_type, {2, 3}\na = neg(x)\n@return(a)"
 CHAIN = "x = @param:x -> float_type, {4}\na = relu(x)\nb = exp(a)\nc = neg(b)\n@return(c)"
 FAULTY = CHAIN.replace("exp", "sin")
+ONES = np.ones((3, 1), np.float32)
+UNFUSED = wb.trace(lambda x: x.exp() / (x.exp() @ ONES), x=(2, 3))
 
 
 @wb.rule(op("neg", op("neg", var("x"))))
@@ -91,6 +93,19 @@ EXERCISES: dict[str, tuple[Any, Any, list[tuple[Any, str]]]] = {
         lambda: teach.Goal("Fewer", len, 2, unit="passes"),
         [1, 2],
         [([1, 2, 3], "3 passes; the goal is 2"), (None, "TypeError"), (3, "TypeError")],
+    ),
+    "improve": (
+        lambda: teach.Improve("Fewer", UNFUSED, lambda b: teach.cost(b).kernels, 1, unit="kernels"),
+        lambda x: x.exp() / x.exp().sum(axis=1, keepdims=True),
+        [
+            (UNFUSED, "3 kernels; the goal is 1"),
+            (lambda x: x.exp(), "The results differ: relative RMS"),
+            (lambda x: (x.exp(), x), "2 results, but were 1"),
+            (lambda y: y, "TypeError"),
+            (PLAIN.replace("2, 3", "3, 2"), "the parameters are"),
+            ("@ret", "line 1"),
+            (None, "expected a function"),
+        ],
     ),
     "culprit": (
         lambda: teach.Culprit("Who?", wb.parse(CHAIN), wb.parse(FAULTY)),
@@ -173,6 +188,40 @@ def test_a_goal_remembers_the_best():
     assert "the best so far 2" in exercise.attempts[-1].message
     assert not exercise.answer(None)
     assert not teach.Goal("NaN", lambda _: np.nan, 1).answer(0)
+
+
+def test_an_improvement_with_other_results_is_shown_beside_the_program():
+    exercise = teach.Improve("Fewer", UNFUSED, lambda b: teach.cost(b).kernels, 1)
+    found = exercise.answer(lambda x: x.exp())
+    assert found.shown.names == ("before", "after")
+    assert exercise.best is None
+
+
+def test_a_unit_agrees_with_its_number():
+    assert "1 kernel is too low" in teach.Number("How many?", 2, unit="kernels").answer(1).message
+    assert "1 kernel; the goal" in teach.Goal("Fewer", len, 1, unit="kernels").answer([0]).message
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        UNFUSED,
+        wb.trace(lambda x: (x.relu().T.reshape(6), (x + 1).softmax(axis=1)), x=(2, 3)),
+        wb.trace(lambda x: (x.exp(), x.relu() @ np.ones((3, 2), np.float32)), x=(2, 3)),
+        wb.trace(lambda x: x.T, x=(2, 3)),
+        wb.trace(lambda x: x.sum(), x=wb.Shape("half", ())),
+    ],
+)
+def test_costs_are_those_of_the_kernels_that_a_run_times(program: wb.Program):
+    build = wb.compile(program, "cpu", passes="gpu")
+    cost = teach.cost(build)
+    timed = [t for t in build.run().measured.rows if t.bytes or t.flops]
+    assert [(r.id, r.parts, r.bytes, r.flops) for r in cost.rows] == [
+        (t.id, t.kernel, t.bytes, t.flops) for t in timed
+    ]
+    assert repr(cost) == repr(teach.cost(build.program))
+    assert len(cost.table()) == cost.kernels
+    assert f"{cost.bytes:,} bytes" in cost._repr_mimebundle_()["text/html"]
 
 
 def test_a_culprit_is_named_by_its_node_of_the_model():

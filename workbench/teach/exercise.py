@@ -164,3 +164,8 @@ def known(truth: Any) -> Any:
         return truth()
     except Exception as error:
         raise OperationError(f"the exercise cannot compute its own answer: {error}") from error
+
+
+def amount(number: float, unit: str) -> str:
+    """A number with its unit, which is a plural or an abbreviation: ``2 kernels``, ``1 kernel``."""
+    return f"{number:g} {unit.removesuffix('s') if number == 1 else unit}".strip()

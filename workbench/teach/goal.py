@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from workbench.teach.exercise import Exercise, Feedback
+from workbench.teach.exercise import Exercise, Feedback, amount
 
 
 class Goal(Exercise):
@@ -47,7 +47,7 @@ class Goal(Exercise):
         if found != found:  # noqa: PLR0124 - NaN
             return Feedback(False, "The measurement gave no number.")
         self.best = found if self.best is None else min(self.best, found)
-        said = f"{found:g} {self.unit}".strip()
+        said = amount(found, self.unit)
         goal = f"the goal is {self.goal:g}, the best so far {self.best:g}"
         if found <= self.goal:
             return Feedback(True, f"{said}; {goal}. {self.because}".strip())

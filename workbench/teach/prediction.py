@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from workbench.compiler.errors import OperationError
-from workbench.teach.exercise import Exercise, Feedback, known
+from workbench.teach.exercise import Exercise, Feedback, amount, known
 
 
 class Number(Exercise):
@@ -47,14 +47,14 @@ class Number(Exercise):
             return Feedback(True, self.because)
         if number != number:  # noqa: PLR0124 - NaN
             return Feedback(False, "NaN is not a prediction.")
-        said = f"{number:g} {self.unit}".strip()
+        said = amount(number, self.unit)
         return Feedback(False, f"{said} is too {'high' if number > truth else 'low'}.")
 
     def field(self) -> Any:
         """A field for a number."""
         import ipywidgets  # noqa: PLC0415
 
-        return ipywidgets.Text(placeholder=f"a number {self.unit}".strip())
+        return ipywidgets.Text(placeholder=f"a number of {self.unit}" if self.unit else "a number")
 
 
 class Choice(Exercise):
