@@ -126,9 +126,7 @@ layers = wb.trace(
     x=(1024, 256), w1=(256, 64), b1=(64,), w2=(64, 16), b2=(16,),
 )  # fmt: skip
 graph = GraphView(layers, height=520)
-graph
 
-# %%
 second = teach.Pick(
     "Click on the instruction with which the second kernel begins.",
     graph,

@@ -11,6 +11,7 @@ from workbench import teach
 from workbench.compiler.errors import OperationError
 from workbench.compiler.rewrite import op, var
 from workbench.knobs import knobs
+from workbench.teach.exercise import amount
 from workbench.widgets.graph_view import GraphView
 from workbench.widgets.saved import MIME
 
@@ -197,6 +198,21 @@ def test_an_improvement_with_other_results_is_shown_beside_the_program():
     assert exercise.best is None
 
 
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (14_155_776, "14,155,776 bytes"),
+        (1, "1 byte"),
+        (-0.5, "-0.5 bytes"),
+        (1e300, "1e+300 bytes"),
+        (float("inf"), "inf bytes"),
+        (float("nan"), "nan bytes"),
+    ],
+)
+def test_an_amount_is_read_at_a_glance(number: float, shown: str):
+    assert amount(number, "bytes") == shown
+
+
 def test_a_unit_agrees_with_its_number():
     assert "1 kernel is too low" in teach.Number("How many?", 2, unit="kernels").answer(1).message
     assert "1 kernel; the goal" in teach.Goal("Fewer", len, 1, unit="kernels").answer([0]).message
@@ -284,3 +300,18 @@ def test_an_exercise_that_nbconvert_runs_opens_no_channel(monkeypatch):
     assert made == []
     assert VIEW not in data
     assert "How many?" in data["text/html"]
+
+
+def test_a_page_without_a_kernel_shows_the_graph_that_is_asked_about(monkeypatch):
+    class Shell:
+        parent_header: ClassVar = {"content": {"allow_stdin": False}}
+        execution_count = 1
+
+    exercise = teach.Pick("Click it", view(), {1})
+    shown: list[Any] = []
+    monkeypatch.setattr("IPython.core.getipython.get_ipython", Shell)
+    monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append(data))
+    data, _ = exercise._repr_mimebundle_()
+    assert "Click it" in shown[0]["text/html"]
+    assert ">exp<" in data["image/svg+xml"]
+    assert VIEW not in data

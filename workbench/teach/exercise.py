@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+def _display(data: dict[str, Any]) -> None:
+    """Show an output before that of the cell's last expression."""
+    shell: Any = import_module("IPython.display")
+    shell.display(data, raw=True)
+
+
 @dataclass(frozen=True)
 class Feedback:
     """The answer to an answer."""
@@ -39,8 +45,7 @@ class Feedback:
         data: dict[str, Any] = {"text/plain": str(self), "text/html": head}
         if self.shown is None or not hasattr(self.shown, "_repr_mimebundle_"):
             return data
-        display: Any = import_module("IPython.display")
-        display.display(data, raw=True)
+        _display(data)
         return self.shown._repr_mimebundle_(**options)
 
 
@@ -59,6 +64,8 @@ class Exercise(ABC):
 
     expects = "an answer"
     """The kind of answer, for messages."""
+    view: Any = None
+    """The view that the question is about, which a page without a kernel shows; None if there is none."""
 
     def __init__(
         self, question: str, *, hints: Sequence[str] = (), name: str = "", points: int = 1
@@ -122,7 +129,11 @@ class Exercise(ABC):
         shown: Any = None if is_unattended() else form(self)
         widget = None if shown is None else shown._repr_mimebundle_(**options)
         asked = f"<p><strong>{escape(self.question)}</strong></p><p>Run the cell to answer.</p>"
-        return html_bundle(widget, asked, repr(self))
+        data = html_bundle(widget, asked, repr(self))
+        if shown is not None or self.view is None:
+            return data
+        _display(data[0])
+        return self.view._repr_mimebundle_(**options)
 
     def __repr__(self) -> str:
         """The name and how it stands."""
@@ -166,6 +177,12 @@ def known(truth: Any) -> Any:
         raise OperationError(f"the exercise cannot compute its own answer: {error}") from error
 
 
-def amount(number: float, unit: str) -> str:
-    """A number with its unit, which is a plural or an abbreviation: ``2 kernels``, ``1 kernel``."""
-    return f"{number:g} {unit.removesuffix('s') if number == 1 else unit}".strip()
+def amount(number: float, unit: str = "") -> str:
+    """A number with its unit, which is a plural or an abbreviation: ``1,024 bytes``, ``1 kernel``."""
+    is_whole = float(number).is_integer() and abs(number) < _EXACT
+    shown = f"{number:,.0f}" if is_whole else f"{number:g}"
+    return f"{shown} {unit.removesuffix('s') if number == 1 else unit}".strip()
+
+
+_EXACT = 1e15
+"""Numbers below this are printed with all digits if they are whole."""

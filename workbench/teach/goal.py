@@ -48,7 +48,7 @@ class Goal(Exercise):
             return Feedback(False, "The measurement gave no number.")
         self.best = found if self.best is None else min(self.best, found)
         said = amount(found, self.unit)
-        goal = f"the goal is {self.goal:g}, the best so far {self.best:g}"
+        goal = f"the goal is {amount(self.goal)}, the best so far {amount(self.best)}"
         if found <= self.goal:
             return Feedback(True, f"{said}; {goal}. {self.because}".strip())
         return Feedback(False, f"{said}; {goal}.")
