@@ -106,7 +106,8 @@ class MemoryPlan:
     def __repr__(self) -> str:
         """Number of buffers, and bytes with and without sharing."""
         shared = f"{self.peak:,} bytes, {self.total:,} without sharing"
-        return f"<MemoryPlan of {len(self.buffers)} buffers: {shared}>"
+        buffers = f"{len(self.buffers)} buffer{'s' * (len(self.buffers) != 1)}"
+        return f"<MemoryPlan of {buffers}: {shared}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         table = self.table().to_html(border=0)
