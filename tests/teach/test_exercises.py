@@ -191,6 +191,11 @@ def test_a_goal_remembers_the_best():
     assert not teach.Goal("NaN", lambda _: np.nan, 1).answer(0)
 
 
+def test_a_long_choice_keeps_its_line():
+    field = teach.Choice("Which?", ["a" * 80, "b"], "b").field()
+    assert field.layout.width == "max-content"
+
+
 def test_an_improvement_with_other_results_is_shown_beside_the_program():
     exercise = teach.Improve("Fewer", UNFUSED, lambda b: teach.cost(b).kernels, 1)
     found = exercise.answer(lambda x: x.exp())

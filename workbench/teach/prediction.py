@@ -95,7 +95,8 @@ class Choice(Exercise):
         """A list of choices, none of them chosen."""
         import ipywidgets  # noqa: PLC0415
 
-        return ipywidgets.RadioButtons(options=list(self.choices), value=None)
+        whole = {"width": "max-content"}  # a line that is wrapped lies on the next choice
+        return ipywidgets.RadioButtons(options=list(self.choices), value=None, layout=whole)
 
 
 class Text(Exercise):
