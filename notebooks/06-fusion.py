@@ -194,7 +194,7 @@ ask(lambda x, w: ((x @ w), (x @ w).relu()), "dot", "relu", x=(8, 8), w=(8, 8))
 # ## 5. Make it smaller
 #
 # Someone computes the sums of the rows as a product with a column of ones. Products are fast; but three kernels come out, and the exponentials are
-# written and read twice.
+# written once and read twice.
 
 
 # %%

@@ -43,6 +43,25 @@ def test_axes():
     assert "reduces axes [1]; its user reduces [0]" in found
 
 
+def test_a_view_that_two_kernels_share_makes_them_no_single_one():
+    build = wb.compile(
+        wb.trace(lambda x: x / x.sum(axis=0) / x.max(axis=1), x=(8, 8)), "cpu", passes="gpu"
+    )
+    found = build.why_not(named(build, "reduce_sum"), named(build, "reduce_max"))
+    assert "reduces axes" in found
+    assert "one kernel" not in found
+
+
+def test_what_became_a_view_of_a_kernel_is_in_that_kernel():
+    program = wb.trace(lambda x: x.relu().sum(axis=0).exp() / 3, x=(8, 8))
+    build = wb.compile(program, "cpu", passes="gpu")
+    relu, exp, div = (named(build, name) for name in ("relu", "exp", "div"))
+    assert build.why_not(relu, exp).startswith("they are one kernel: fused_reduce @")
+    assert "the numbers of elements differ" in build.why_not(exp, div)
+    text = X + "a = transpose[permutation={1, 0}](x)\nb = neg(a)\nc = mul(b,b)\nr = @return(c,a)\n"
+    assert "only says how memory is read" in why(text, "transpose", "neg")
+
+
 def test_a_shape_between():
     text = (
         X + "a = exp(x)\nt = slice[axes={1},starts={1},ends={3}](a)\nb = neg(t)\nr = @return(a,b)\n"

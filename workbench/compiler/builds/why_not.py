@@ -99,21 +99,33 @@ class _Place:
         self.ids = _ids(build, given)
         program = build.program
         found = [i for i in map(program.find, self._descendants()) if i is not None]
-        self.kernels = list(dict.fromkeys(_owner(i) for i in found))
+        kernels = map(_owner, found)
+        if not any(_is_read_through(i) for i in self._asked()):
+            kernels = map(_behind_shapes, kernels)
+        self.kernels = list(dict.fromkeys(kernels))
         computed = [k for k in self.kernels if k.literal is None]
         self.constants = [] if computed else self.kernels
         self.kernels = computed
         self.gone_in: Step | None = None
         self.absence = "" if computed else self._absence()
 
+    def _asked(self) -> list[Instruction]:
+        """The instructions of the source that are asked about."""
+        return [i for i in map(self.build.source.find, self.ids) if i is not None]
+
     def _descendants(self) -> list[int]:
-        """Ids in the compiled program that an instruction became; those with the same value come first."""
+        """Ids in the compiled program that an instruction became.
+
+        Those with the same value, else those that do the same on other axes or lens, else all.
+        """
         relations = self.build.recording.relations
         same = [e for id in self.ids for e in relations.equals(id) if e in relations.last]
         if same:
             return same
         lineages = [self.build.recording.lineage(id) for id in self.ids]
-        return list(dict.fromkeys(d for one in lineages for d in one.descendants))
+        made = list(dict.fromkeys(d for one in lineages for d in one.descendants))
+        operations, find = {i.name for i in self._asked()}, self.build.program.find
+        return [d for d in made if (i := find(d)) is not None and i.name in operations] or made
 
     def _absence(self) -> str:
         """The reason why no kernel computes an instruction."""
@@ -150,6 +162,12 @@ def _owner(instruction: Instruction) -> Instruction:
     while instruction.module.bypass:
         instruction = instruction.module.callers[0]
     return instruction
+
+
+def _behind_shapes(instruction: Instruction) -> Instruction:
+    """The kernel whose result a view only reads in another shape; the instruction itself if there is none."""
+    kernel = behind_views(instruction)
+    return instruction if kernel.op.name.startswith("@") else kernel
 
 
 def _reads(user: Instruction, producer: Instruction) -> bool:
