@@ -12,7 +12,7 @@ bits; ``MIN_F32`` and ``MAX_F32`` give NaN if an operand is NaN. A half or a bfl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workbench.gpu.machine import CPU, Machine
 
@@ -150,6 +150,14 @@ DEVICE u16 f64_half(f64 x) {
 
 _CPP = _TYPES.format(long="long long") + _CPP_WORDS + _FAST_WORDS
 CUDA = Dialect("cuda", _CPP + _CUDA_HALVES, Machine(warp=32))
+
+
+def cuda_dialect(capability: int) -> Dialect:
+    """CUDA C++ for a compute capability, such as 90, which alone has a warp group's matrix instructions."""
+    matrix = 90 if capability == 90 else 80 if capability >= 80 else 0
+    return replace(CUDA, machine=replace(CUDA.machine, matrix=matrix))
+
+
 _OPENCL = _TYPES.format(long="long") + _OPENCL_WORDS + _NAN_WORDS
 
 

@@ -21,6 +21,8 @@ class Machine:
     """Bytes of shared memory per block."""
     threads: int = 1024
     """Most work items of a block."""
+    matrix: int = 0
+    """The compute capability of its matrix instructions: 80 for a warp's, 90 for a warp group's; or 0."""
 
     @property
     def busy(self) -> int:

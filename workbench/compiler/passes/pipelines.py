@@ -154,7 +154,7 @@ def optimize_rewrite(fast_math: bool = True, rewrite_dot: bool = False) -> Pipel
     passes: tuple[Pass, ...] = (
         RewriteGelu(fast_math=fast_math),
         optimize_module(),
-        LayoutConvolution(),
+        LayoutConvolution(half_channels_last=True),
         FuseHorizontal(),
         RewriteReduce(),
         RewriteTopk(),

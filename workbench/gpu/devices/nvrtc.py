@@ -9,7 +9,7 @@ from typing import Any, cast
 from workbench.compiler.errors import DeviceError
 from workbench.gpu.devices.base import Code, Compiler
 from workbench.gpu.devices.messages import compile_error
-from workbench.gpu.dialect import CUDA
+from workbench.gpu.dialect import cuda_dialect
 
 HOW_TO_INSTALL = "pip install 'graph-workbench[cuda]'"
 
@@ -42,8 +42,6 @@ class NvrtcCompiler(Compiler):
         arch: The architecture, such as ``sm_90``.
     """
 
-    dialect = CUDA
-
     def __init__(self, arch: str) -> None:
         """Compile for an architecture.
 
@@ -56,9 +54,12 @@ class NvrtcCompiler(Compiler):
         if arch.rstrip("af") not in known:
             raise DeviceError(f"NVRTC does not compile for {arch!r}; it knows {', '.join(known)}")
         self.arch = arch
+        self.dialect = cuda_dialect(int(arch.removeprefix("sm_").rstrip("af")))
         self._version = ".".join(map(str, self._must(library.nvrtcVersion(), "query its version")))
         # 177: the warning of an unused function.
-        self._options = [f"--gpu-architecture={arch}", "--std=c++17", "--diag-suppress=177"]
+        # The warp group's instructions are in sm_90a alone, which runs where sm_90 does.
+        exact = "sm_90a" if arch == "sm_90" else arch
+        self._options = [f"--gpu-architecture={exact}", "--std=c++17", "--diag-suppress=177"]
 
     @property
     def key(self) -> str:

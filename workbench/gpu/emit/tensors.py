@@ -41,22 +41,27 @@ class _Element:
 
     value: ValueOf
     when: Condition | None
+    moves: bool
+    """Whether the element is one of the first input's elements."""
 
 
 _ELEMENTS: Declarations[_Element] = Declarations("an element", "workbench.gpu.emit")
 
 
-def value_of(*ops: type[Operation], when: Condition | None = None) -> Callable[[ValueOf], ValueOf]:
+def value_of(
+    *ops: type[Operation], when: Condition | None = None, moves: bool = False
+) -> Callable[[ValueOf], ValueOf]:
     """Declare how an element of these operations' results, and of those derived from them, is computed.
 
     Args:
         ops: The operations.
         when: Whether the function supports an instruction; by default it supports all.
+        moves: Whether the function only maps the index to that of the first input's element.
     """
 
     def declare(function: ValueOf) -> ValueOf:
         for op in ops:
-            _ELEMENTS.add(op, _Element(function, when))
+            _ELEMENTS.add(op, _Element(function, when, moves))
         return function
 
     return declare
@@ -115,14 +120,35 @@ class Tensors:
         self.lanes = lanes
         self.is_cpu = is_cpu
         self._bound: dict[tuple[int, int], At] = {}
+        self._memory: dict[int, Memory] = {}
         self._context: tuple[object, ...] = ()
 
     # Bindings
 
     def bind(self, instruction: Instruction, value: At | Memory, part: int = 0) -> None:
         """Bind an instruction to a tensor in memory, or to a function that gives its elements."""
+        self._memory.pop(instruction.id, None)
+        if isinstance(value, Memory) and not part:
+            self._memory[instruction.id] = value
         at = value if not isinstance(value, Memory) else self._reader(value)
         self._bound[instruction.id, part] = at
+
+    def place_of(
+        self, instruction: Instruction, index: Sequence[Index]
+    ) -> tuple[Memory, Index] | None:
+        """The memory and the offset of an element, found through views; None if the element is computed."""
+        place = self._key(instruction, index, 0)[-1]
+        memory = self._memory.get(instruction.id)
+        if memory is not None:
+            return memory, linear(place, memory.shape.strides, memory.offset)
+        element = _ELEMENTS.of(instruction.op)
+        if (instruction.id, 0) in self._bound or element is None or not element.moves:
+            return None
+        if element.when is not None and not element.when(instruction):
+            return None
+        view = _View(self.w)
+        element.value(view, instruction, place, 0)
+        return None if view.read is None else self.place_of(*view.read)
 
     def _reader(self, memory: Memory) -> At:
         return lambda index: self.load(memory, index)
@@ -274,6 +300,17 @@ class Tensors:
             return f"{group.name}.v[{lane}]" if len(group.lanes) > 1 else f"{group.element}{lane}]"
 
         return loaded(self.w, self.w.define(group.kind, text, "e"), type)
+
+
+class _View(Tensors):
+    """Records the element that a view reads."""
+
+    read: tuple[Instruction, Sequence[Index]] | None = None
+
+    def at(self, instruction: Instruction, index: Sequence[Index], part: int = 0) -> Scalar:
+        """Record the element; an instruction with several results is not in one memory."""
+        self.read = None if part else (instruction, index)
+        return Scalar("0", instruction.shape.type)
 
 
 @value_of(PointwiseModule, when=lambda i: all(map(is_scalar_work, i.modules[0])))

@@ -29,19 +29,19 @@ def attributes(t: Tensors, instruction: Instruction) -> Any:
     return cast("Any", t.op(instruction))
 
 
-@value_of(Identity, Contiguous, Layout, Capture, ExpectDims)
+@value_of(Identity, Contiguous, Layout, Capture, ExpectDims, moves=True)
 def same(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's element at the same index."""
     return t.at(i.inputs[0], index)
 
 
-@value_of(GetTupleElem)
+@value_of(GetTupleElem, moves=True)
 def element_of_tuple(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element of one of the input's results."""
     return t.at(i.inputs[0], index, attributes(t, i).index)
 
 
-@value_of(Transpose)
+@value_of(Transpose, moves=True)
 def transposed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """Axis k of the result is axis permutation[k] of the input."""
     permutation = attributes(t, i).permutation
@@ -49,7 +49,7 @@ def transposed(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return t.at(i.inputs[0], [place[a] for a in range(len(permutation))])
 
 
-@value_of(Broadcast)
+@value_of(Broadcast, moves=True)
 def broadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's axes are the result's axes from ``axis`` on."""
     x = i.inputs[0]
@@ -57,27 +57,27 @@ def broadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return t.at(x, index[axis : axis + x.shape.ndim])
 
 
-@value_of(Multibroadcast, BroadcastWithDims, BroadcastForDot)
+@value_of(Multibroadcast, BroadcastWithDims, BroadcastForDot, moves=True)
 def multibroadcast(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's axes are the result's last ones; those of length 1 repeat."""
     x = i.inputs[0]
     return t.at(x, index[len(index) - x.shape.ndim :])
 
 
-@value_of(ScalarOperation)
+@value_of(ScalarOperation, moves=True)
 def scalar(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's only element."""
     return t.at(i.inputs[0], [Index()] * i.inputs[0].shape.ndim)
 
 
-@value_of(Reshape, ReshapeLazy, Flatten, Squeeze, Unsqueeze, ReshapeWithDims)
+@value_of(Reshape, ReshapeLazy, Flatten, Squeeze, Unsqueeze, ReshapeWithDims, moves=True)
 def reshaped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The element at the same row-major position."""
     x = i.inputs[0]
     return t.at(x, split(joined(index, i.shape.lens), x.shape.lens, t.w))
 
 
-@value_of(Slice, when=lambda i: len(i.inputs) == 1)
+@value_of(Slice, when=lambda i: len(i.inputs) == 1, moves=True)
 def sliced(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's element, offset by the starts."""
     op = attributes(t, i)
@@ -87,7 +87,7 @@ def sliced(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return t.at(i.inputs[0], place)
 
 
-@value_of(Step)
+@value_of(Step, moves=True)
 def stepped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's element at the index times the steps."""
     op = attributes(t, i)
@@ -97,7 +97,7 @@ def stepped(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     return t.at(i.inputs[0], place)
 
 
-@value_of(Reverse)
+@value_of(Reverse, moves=True)
 def reversed_(t: Tensors, i: Instruction, index: Indices, part: int) -> Scalar:
     """The input's element, counted from the other end of the axes."""
     axes: tuple[int, ...] = attributes(t, i).axes

@@ -18,14 +18,17 @@ from workbench.gpu.emit.index import Index, Variable, joined, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
+from workbench.gpu.kernels import matrix, warpgroup
 from workbench.gpu.kernels.elementwise import store as store_neighbours
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.narrow import MOST_ROWS, Narrow, cut_for, parts_for
 from workbench.gpu.kernels.product import (
+    Address,
     Cell,
     Ints,
     Operand,
     Product,
+    Source,
     Value,
     as_work,
     result_of,
@@ -117,13 +120,18 @@ def dot_product(lowering: Lowering, heart: Instruction) -> Product | None:
     *lens, m, n = heart.shape.lens
     k = heart.inputs[0].shape.lens[-1]
     by_k = (nearer(a, -1, -2), nearer(b, -2, -1))
-    sizes = [i.shape.type.size for i in heart.inputs[:2]]
-    return Product(
-        heart, tuple(lens), m, n, k,
-        Operand(_element(heart, 0), by_k[0], k if by_k[0] else m, sizes[0]),
-        Operand(_element(heart, 1), by_k[1], k if by_k[1] else n, sizes[1]),
-        lambda w, batch, row, column: (*batch, row, column),  # noqa: ARG005
-    )  # fmt: skip
+
+    def operand(side: int, own: int) -> Operand:
+        along, size = by_k[side], heart.inputs[side].shape.type.size
+        value, address = _element(heart, side), _address(heart, side)
+        return Operand(value, along, k if along else own, size, address=address)
+
+    return Product(heart, tuple(lens), m, n, k, operand(0, m), operand(1, n), _as_stored)
+
+
+def _as_stored(w: Writer, batch: Indices, row: Index, column: Index) -> Indices:  # noqa: ARG001
+    """The index in the result of an element of a product."""
+    return (*batch, row, column)
 
 
 def _element(heart: Instruction, side: int) -> Value:
@@ -135,6 +143,25 @@ def _element(heart: Instruction, side: int) -> Value:
         return scaled(t, heart, side, index, work)
 
     return value
+
+
+def _address(heart: Instruction, side: int) -> Address:
+    """The function that gives the place of an operand's element, if it is in memory."""
+
+    def address(t: Tensors, batch: Indices, across: Index, k: Index) -> Source | None:
+        return source_of(
+            t, heart.inputs[side], (*batch, k, across) if side else (*batch, across, k)
+        )
+
+    return address
+
+
+def source_of(
+    t: Tensors, instruction: Instruction, index: Indices, inside: str = "1"
+) -> Source | None:
+    """The place of an element, if it is in memory; the index may have to be inside of the tensor."""
+    found = t.place_of(instruction, index)
+    return None if found is None else Source(found[0].name, found[1], inside)
 
 
 def scaled(t: Tensors, heart: Instruction, side: int, index: Indices, work: str) -> Scalar:
@@ -159,6 +186,8 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
             lowering, product, results, parts_for(product, cut),
             lambda b, parts: Narrow(b, product, cut, parts),
         )  # fmt: skip
+    if lowering.machine.matrix and matrix.suits(product):
+        return _on_matrix_units(lowering, product, results)
     lens = (product.batch, product.m, product.n)
     tile = tile_for(lowering.dialect, product.bytes, *lens, product.k)
     lanes = 4 if lowering.machine.access and product.n % 4 == 0 else 1
@@ -168,12 +197,25 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
     )  # fmt: skip
 
 
+def _on_matrix_units(
+    lowering: Lowering, product: Product, results: Sequence[Result]
+) -> list[Launch]:
+    blockings = list(matrix.BLOCKINGS)
+    if lowering.machine.matrix == warpgroup.CAPABILITY:
+        blockings += warpgroup.blockings_for(product)
+    plan = matrix.plan_for(product, blockings)
+    make = warpgroup.Warpgroup if plan.blocking.warps > 1 else matrix.Matrix
+    return _launches(
+        lowering, product, results, plan.parts, lambda b, parts: make(b, product, plan.blocking, parts)
+    )  # fmt: skip
+
+
 def _launches(
     lowering: Lowering,
     product: Product,
     results: Sequence[Result],
     parts: int,
-    make: Callable[[Builder, int], Tiled | Narrow],
+    make: Callable[[Builder, int], Tiled | Narrow | matrix.Matrix],
 ) -> list[Launch]:
     """One kernel; a second one adds up if the terms of a sum are split among blocks."""
     b = _builder(lowering, product, results, parts > 1)

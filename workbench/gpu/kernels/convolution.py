@@ -14,8 +14,17 @@ from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import Scalar, c_type
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels.contraction import product_of, scaled
-from workbench.gpu.kernels.product import Ints, Operand, Product, Value, split_over, work_type
+from workbench.gpu.kernels.contraction import product_of, scaled, source_of
+from workbench.gpu.kernels.product import (
+    Address,
+    Ints,
+    Operand,
+    Product,
+    Source,
+    Value,
+    split_over,
+    work_type,
+)
 from workbench.gpu.kernels.sources import nearer, strides_of
 
 if TYPE_CHECKING:
@@ -71,7 +80,15 @@ class _Convolution:
         plain = self.window.is_pointwise and set(self.window.stride) <= {1}
         unit = self.channels if self.last else prod(self.places[1:]) if plain else self.places[-1]
         size = self.heart.inputs[0].shape.type.size
-        return Operand(self._gathered(inner), self.last, unit, size, self.places, inner)
+        return Operand(
+            self._gathered(inner),
+            self.last,
+            unit,
+            size,
+            self.places,
+            inner,
+            self._image_place(inner),
+        )
 
     def _weights(self, strides: Sequence[int], inner: Ints) -> Operand:
         order = [*range(2, len(strides)), 1] if self.last else range(1, len(strides))
@@ -81,12 +98,17 @@ class _Convolution:
         unit = piece if along_k else self.filters
         size = self.heart.inputs[1].shape.type.size
 
-        def value(t: Tensors, batch: Indices, filter_: Index, k: Index) -> Scalar:
+        def index(t: Tensors, batch: Indices, filter_: Index, k: Index) -> Indices:
             channel, taps = self._terms(k, inner, t.w)
-            number = filter_ + batch[0] * self.filters if batch else filter_
-            return scaled(t, self.heart, 1, (number, channel, *taps), self.work)
+            return (filter_ + batch[0] * self.filters if batch else filter_, channel, *taps)
 
-        return Operand(value, along_k, unit, size, (), inner)
+        def value(t: Tensors, batch: Indices, filter_: Index, k: Index) -> Scalar:
+            return scaled(t, self.heart, 1, index(t, batch, filter_, k), self.work)
+
+        def address(t: Tensors, batch: Indices, filter_: Index, k: Index) -> Source | None:
+            return source_of(t, self.heart.inputs[1], index(t, batch, filter_, k))
+
+        return Operand(value, along_k, unit, size, (), inner, address)
 
     def _terms(self, k: Index, inner: Ints, w: Writer) -> tuple[Index, Indices]:
         """The channel and the tap of a term."""
@@ -94,31 +116,44 @@ class _Convolution:
         return (index[-1], index[:-1]) if self.last else (index[0], index[1:])
 
     def _gathered(self, inner: Ints) -> Value:
-        window, lens = self.window, self.heart.inputs[0].shape.lens[2:]
-        unsure = [a for a in range(len(lens)) if not _stays_inside(window, a)]
         type = DType.DOUBLE if self.work == "f64" else self.heart.inputs[0].shape.type
         if len(self.heart.inputs) == 4:
             type = DType.FLOAT
 
         def value(t: Tensors, batch: Indices, place: Index, k: Index) -> Scalar:
-            image, *spots = split_over(place, self.places, t.w)
-            channel, taps = self._terms(k, inner, t.w)
-            if batch:
-                channel += batch[0] * self.channels
-            at = [
-                spot * window.stride[a] + tap * window.dilation[a] - window.begin[a]
-                for a, (spot, tap) in enumerate(zip(spots, taps, strict=True))
-            ]
-            condition = t.inside([at[a] for a in unsure], [lens[a] for a in unsure])
+            index, condition = self._under_window(t, batch, place, k, inner)
 
             def element() -> Scalar:
-                return scaled(t, self.heart, 0, (image, channel, *at), self.work)
+                return scaled(t, self.heart, 0, index, self.work)
 
             if condition == "1":
                 return element()
             return t.choose(condition, type, element, lambda: Scalar(f"(({c_type(type)})0)", type))
 
         return value
+
+    def _image_place(self, inner: Ints) -> Address:
+        def address(t: Tensors, batch: Indices, place: Index, k: Index) -> Source | None:
+            index, condition = self._under_window(t, batch, place, k, inner)
+            return source_of(t, self.heart.inputs[0], index, condition)
+
+        return address
+
+    def _under_window(
+        self, t: Tensors, batch: Indices, place: Index, k: Index, inner: Ints
+    ) -> tuple[Indices, str]:
+        """The index of the input's element for a place and a term, and the condition that it exists."""
+        window, lens = self.window, self.heart.inputs[0].shape.lens[2:]
+        image, *spots = split_over(place, self.places, t.w)
+        channel, taps = self._terms(k, inner, t.w)
+        if batch:
+            channel += batch[0] * self.channels
+        at = [
+            spot * window.stride[a] + tap * window.dilation[a] - window.begin[a]
+            for a, (spot, tap) in enumerate(zip(spots, taps, strict=True))
+        ]
+        unsure = [a for a in range(len(lens)) if not _stays_inside(window, a)]
+        return (image, channel, *at), t.inside([at[a] for a in unsure], [lens[a] for a in unsure])
 
     def _by_filter(self, w: Writer, batch: Indices, row: Index, column: Index) -> Indices:
         """The index in the result of an element of a product whose rows are filters."""

@@ -61,6 +61,8 @@ class Kernel:
     block: Size
     shared: int = 0
     """Bytes of dynamic shared memory, without the arrays that the source declares."""
+    matrix: bool = False
+    """Whether it multiplies on matrix units."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,10 @@ class Builder:
         self._purpose = re.sub(r"\W+", "_", purpose).strip("_")[:60] or "kernel"
         self._pointers: dict[tuple[Root, str], str] = {}
         self._writes: set[Root] = set()
+        self.shared = 0
+        """Bytes of dynamic shared memory."""
+        self.matrix = False
+        """Whether the kernel multiplies on matrix units."""
 
     def memory(self, place: Place, writes: bool = False) -> Memory:
         """A tensor in memory that the kernel reads, or writes."""
@@ -125,7 +131,8 @@ class Builder:
         text = f"{definitions}KERNEL({block}) {_ENTRY}({parameters}) {{\n{body}\n}}\n"
         digest = hashlib.sha256(f"{text}{block}".encode()).hexdigest()[:_DIGITS]
         name = f"{self._purpose}_{digest}"
-        kernel = Kernel(name, text.replace(_ENTRY, name), size, (block, 1, 1))
+        source = text.replace(_ENTRY, name)
+        kernel = Kernel(name, source, size, (block, 1, 1), self.shared, self.matrix)
         return Launch(kernel, tuple(r for r, _ in self._pointers), frozenset(self._writes))
 
     def _parameter(self, key: tuple[Root, str], name: str) -> str:

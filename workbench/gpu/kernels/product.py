@@ -17,12 +17,24 @@ from workbench.gpu.emit.writer import Writer
 Ints: TypeAlias = tuple[int, ...]
 Value: TypeAlias = "Callable[[Tensors, Indices, Index, Index], Scalar]"
 """A function for an operand's element at indices of the batch, its own axis (rows or columns) and k."""
+Address: TypeAlias = "Callable[[Tensors, Indices, Index, Index], Source | None]"
+"""A function for the place of that element, if it is in memory as it is; None elsewhere."""
 Placing: TypeAlias = "Callable[[Writer, Indices, Index, Index], Indices]"
 """A function from the indices of batch, row and column to the index in a result."""
 Cell: TypeAlias = "tuple[Indices, Index, Index]"
 """An element of a product: the index in the batch, the row, the column."""
 Store: TypeAlias = "Callable[[Sequence[Cell], Sequence[str]], None]"
 """A function that stores finished sums of adjacent cells."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The place of an operand's element in memory."""
+
+    pointer: str
+    offset: Index
+    inside: str = "1"
+    """The condition under which it is there; elsewhere the element is 0."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,8 @@ class Operand:
     """The lengths that the index along its own axis is split into, if it is."""
     inner: Ints = ()
     """The lengths that the index along k is split into, if it is."""
+    address: Address | None = None
+    """The place of an element in memory; those that follow it along the smaller stride are adjacent."""
 
 
 @dataclass(frozen=True)

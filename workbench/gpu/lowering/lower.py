@@ -17,12 +17,15 @@ from workbench.compiler.memory.coloring import color
 from workbench.compiler.memory.liveness import Lifetime
 from workbench.compiler.ops.broadcast import Broadcast, Multibroadcast, Scalar
 from workbench.compiler.ops.buffers import Copy, Write
+from workbench.compiler.ops.contract import Dot
 from workbench.compiler.ops.control import If
+from workbench.compiler.ops.fused import Group
 from workbench.compiler.ops.movement import Contiguous
 from workbench.compiler.ops.streams import RecordEvent, SetStream, WaitEvent
 from workbench.compiler.report.result import kernel_text
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.tensors import has_value
+from workbench.gpu.kernels import matrix_tiles
 from workbench.gpu.kernels.elementwise import elementwise
 from workbench.gpu.kernels.kernel import Launch, Place, Root, scheduled
 from workbench.gpu.kernels.schedules import schedule_of
@@ -173,9 +176,25 @@ class Lowering:
 
     def _literal(self, instruction: Instruction) -> None:
         assert instruction.literal is not None
-        root = Root("literal", instruction.id, 0, padded(_bytes(instruction.shape)))
-        self.literals[root] = laid_out(instruction.literal.numpy(), instruction.shape)
-        self._put(instruction, [Place(root, instruction.shape)])
+        shape = self._with_aligned_rows(instruction)
+        root = Root("literal", instruction.id, 0, padded(_bytes(shape)))
+        self.literals[root] = laid_out(instruction.literal.numpy(), shape)
+        self._put(instruction, [Place(root, shape)])
+
+    def _with_aligned_rows(self, instruction: Instruction) -> Shape:
+        """The layout of a constant; rows of a product's operand begin where matrix units' loads may."""
+        shape = instruction.shape
+        lens, chunk = shape.lens, matrix_tiles.CHUNK
+        if not (
+            self.machine.matrix
+            and shape.type in matrix_tiles.TYPES
+            and shape.ndim == 2
+            and shape.standard
+            and lens[1] % chunk
+            and all(isinstance(u.op, Dot | Group) for u in instruction.users)
+        ):
+            return shape
+        return Shape(shape.type, lens, (-(-lens[1] // chunk) * chunk, 1))
 
     def _write(self, instruction: Instruction) -> None:
         """Write into a buffer; through scratch memory if the operation reads elements of that buffer."""

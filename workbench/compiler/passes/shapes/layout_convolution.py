@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
@@ -12,6 +13,7 @@ from workbench.compiler.passes.shapes.eliminate_contiguous import remove_contigu
 from workbench.compiler.rewrite import change
 
 _CHANNELS_FIRST, _CHANNELS_LAST = (0, 1, 2, 3), (0, 2, 3, 1)
+_HALF = (DType.HALF, DType.BF16)
 
 
 @register
@@ -22,11 +24,14 @@ class LayoutConvolution(Pass):
 
     Attributes:
         channels_last: Make channels the fastest axis, except for grouped convolutions; otherwise row-major.
+        half_channels_last: The same for convolutions of half and bfloat16 alone. Matrix units multiply
+            channels that are contiguous.
     """
 
     name = "layout_convolution"
     rests = True
     channels_last: bool = False
+    half_channels_last: bool = False
 
     def apply(self, program: Program) -> None:
         """Insert copies around convolutions, then remove those that no reader needs."""
@@ -45,7 +50,9 @@ class LayoutConvolution(Pass):
         """The wanted order of a convolution's axes."""
         op = instruction.op
         assert isinstance(op, Convolution | QuantConvolution)
-        return _CHANNELS_LAST if self.channels_last and op.group == 1 else _CHANNELS_FIRST
+        half = all(i.shape.type in _HALF for i in instruction.inputs)
+        last = self.channels_last or (self.half_channels_last and half)
+        return _CHANNELS_LAST if last and op.group == 1 else _CHANNELS_FIRST
 
     def _is_laid_otherwise(self, instruction: Instruction) -> bool:
         order = self._order(instruction)

@@ -1,0 +1,312 @@
+"""The kernel of a product on matrix units: tiles in shared memory, a pipeline of loads, sums in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+
+from workbench.gpu.emit.index import Index, Variable
+from workbench.gpu.kernels.kernel import Builder
+from workbench.gpu.kernels.matrix_tiles import (
+    CHUNK,
+    COLUMNS,
+    EXCHANGE,
+    LOADS,
+    QUAD,
+    ROWS,
+    TERMS,
+    TYPES,
+    WARP,
+    Loader,
+    Tile,
+    multiply,
+    read,
+)
+from workbench.gpu.kernels.product import Product, Store, split_over
+
+_SHARED = 48 << 10
+
+_UNITS = 132
+"""Multiprocessors, of an H100 or H200, as in the other numbers of the estimate."""
+_START = 1.0
+"""Microseconds that a round of blocks takes beside its stages."""
+_LAUNCH = 3.0
+"""Microseconds of a second kernel."""
+_BYTES = 3e6
+"""Bytes per microsecond of memory."""
+_MOST_PARTS = 8
+_LEAST_STAGES = 4
+"""The least number of stages of a block, where the terms of a sum are split among several."""
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """A block's part of a product, and a warp's part of that."""
+
+    rows: int
+    columns: int
+    depth: int
+    """Terms of the sums in one stage of the pipeline."""
+    height: int
+    """Rows of a warp."""
+    width: int
+    """Columns of a warp."""
+    resident: int
+    """Blocks that a multiprocessor runs at once."""
+    time: float
+    """Microseconds of a stage when every multiprocessor is full, measured on an H200; only ratios matter."""
+    stages: int = 0
+    """Stages of the pipeline; by default as many as fit into 48 KiB of shared memory, four at most."""
+    warps: int = 1
+    """Warps that multiply together: four of them issue one instruction for 64 rows."""
+
+    @property
+    def threads(self) -> int:
+        """Work items of a block."""
+        return self.rows // self.height * (self.columns // self.width) * WARP * self.warps
+
+    @property
+    def stage(self) -> int:
+        """Bytes of a stage."""
+        return (self.rows + self.columns) * self.depth * 2
+
+    @property
+    def pipeline(self) -> int:
+        """Stages of the pipeline."""
+        return self.stages or min(4, _SHARED // self.stage)
+
+    def blocks(self, batch: int, m: int, n: int) -> int:
+        """Number of blocks of a product."""
+        return batch * -(-m // self.rows) * -(-n // self.columns)
+
+
+BLOCKINGS = (
+    Blocking(128, 128, 32, 64, 32, 1, 0.40), Blocking(128, 64, 32, 64, 32, 2, 0.44),
+    Blocking(64, 128, 32, 32, 64, 2, 0.44), Blocking(64, 64, 64, 32, 32, 4, 0.67),
+    Blocking(64, 32, 64, 32, 16, 4, 0.46), Blocking(32, 64, 64, 16, 32, 4, 0.46),
+    Blocking(32, 32, 64, 16, 16, 4, 0.35), Blocking(16, 64, 64, 16, 16, 4, 0.38),
+    Blocking(64, 16, 64, 16, 16, 4, 0.38),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A blocking, and the number of blocks that the terms of each sum are split among."""
+
+    blocking: Blocking
+    parts: int
+
+
+def plan_for(product: Product, blockings: Sequence[Blocking]) -> Plan:
+    """The plan that is estimated to take the least time."""
+    plans = [Plan(b, parts) for b in blockings for parts in range(1, _MOST_PARTS + 1)]
+    return min(plans, key=lambda plan: _microseconds(product, plan))
+
+
+def _microseconds(product: Product, plan: Plan) -> float:
+    """The estimated time of a plan: rounds of blocks, and what adding up partial sums takes."""
+    one, parts = plan.blocking, plan.parts
+    blocks = one.blocks(product.batch, product.m, product.n) * parts
+    stages = -(-product.k // (one.depth * parts))
+    rounds = -(-blocks // (_UNITS * one.resident))
+    own = rounds * (stages * one.time + _START)
+    if parts == 1:
+        return own
+    if stages < _LEAST_STAGES:
+        return inf
+    return own + _LAUNCH + 2 * parts * product.batch * product.m * product.n * 4 / _BYTES
+
+
+def suits(product: Product) -> bool:
+    """Whether matrix units can multiply the operands: both are half, or both bfloat16."""
+    types = {i.shape.type for i in product.heart.inputs[:2]}
+    return len(types) == 1 and types <= set(TYPES) and len(product.heart.inputs) < 4
+
+
+class Matrix:
+    """Writes the kernel.
+
+    Args:
+        b: The builder, with the operands bound.
+        product: The product.
+        blocking: The parts of blocks and warps.
+        parts: Blocks that the terms of each sum are split among.
+    """
+
+    apart = ROWS
+    """Rows from one instruction of a warp to the next one."""
+
+    def __init__(self, b: Builder, product: Product, blocking: Blocking, parts: int = 1) -> None:
+        """Compute the block's and the warp's place, and define the instructions."""
+        self.b, self.w = b, b.w
+        self.product, self.cut = product, blocking
+        self.type = product.heart.inputs[0].shape.type
+        self.threads, self.stages = blocking.threads, blocking.pipeline
+        rows, columns = -(-product.m // blocking.rows), -(-product.n // blocking.columns)
+        self.steps = ceil(product.k / (blocking.depth * parts))
+        """Steps along k of a block."""
+        self.blocks = parts * product.batch * rows * columns
+        w = b.w
+        block = Variable(w.define(w.integer_type, "GROUP(0)", "g"), 0, max(self.blocks - 1, 0))
+        # Neighbouring blocks share columns: the weights, which are read by all of them.
+        lens = (parts, *product.lens, columns, rows)
+        self.part, *batch, column, row = split_over(Index.of(block), lens, w)
+        self.batch = tuple(batch)
+        self.row, self.column = row * blocking.rows, column * blocking.columns
+        item = w.define(w.integer_type, "LOCAL(0)", "t")
+        self.local = Index.of(Variable(item, 0, self.threads - 1))
+        warp, self.lane = self.local.divmod(WARP, w)
+        self.high, self.wide = blocking.height // self.apart, blocking.width // COLUMNS
+        self._place_warp(warp)
+        self.loader = Loader(b, self.threads, self.local)
+        first = blocking.rows * blocking.depth * 2
+        spans = ((product.a, blocking.rows, 0), (product.b, blocking.columns, first))
+        self.tiles = [
+            Tile(operand, side, span, blocking.depth, place, lines=blocking.warps > 1)
+            for side, (operand, span, place) in enumerate(spans)
+        ]
+        self._need()
+
+    def _place_warp(self, warp: Index) -> None:
+        """Compute the first row and column of the warp in the block."""
+        cut = self.cut
+        down, along = warp.divmod(cut.columns // cut.width, self.w)
+        self.down, self.along = down * cut.height, along * cut.width
+
+    def _need(self) -> None:
+        """Define the instructions."""
+        self.w.need(LOADS)
+        self.w.need(multiply(self.type))
+
+    def write(self, store: Store) -> int:
+        """Write the kernel; returns the number of blocks."""
+        w, count = self.w, self.high * self.wide * 4
+        self._allocate()
+        w.line(f"f32 r[{count}];")
+        w.line(f"UNROLL for (i32 e = 0; e < {count}; ++e) r[e] = 0;")
+        if self.steps:
+            self._pipeline()
+        self._store(store)
+        return self.blocks
+
+    def _allocate(self) -> None:
+        """Declare the stages in shared memory, ``s``, and their address, ``p``."""
+        self.w.line(f"SHARED ALIGN(128) u8 s[{self.stages * self.cut.stage}];")
+        self.w.line("const u32 p = shared_place(s);")
+
+    def _pipeline(self) -> None:
+        """Load some stages ahead, and multiply one after the other."""
+        w, ahead, stage = self.w, self.stages - 1, self.cut.stage
+        for k in range(ahead):
+            if k < self.steps:
+                self._fill(Index((), k), str(k * stage))
+            w.line("COPIES_END();")
+        with w.loop(self.steps) as step:
+            w.line(f"COPIES_WAIT({ahead - 1});")
+            w.line("BARRIER();")
+            self._load_ahead(step, ahead)
+            self._multiply(f"{step.text()} % {self.stages} * {stage}")
+
+    # Loads
+
+    def _load_ahead(self, step: Index, ahead: int) -> None:
+        """Begin to load the stage that is some steps ahead, if there is one."""
+        w = self.w
+        if self.steps > ahead:
+            later = w.define(w.integer_type, (step + ahead).text(), "n")
+            with w.block(f"if ({later} < {self.steps})"):
+                following = Index.of(Variable(later, ahead, self.steps - 1))
+                self._fill(following, f"{later} % {self.stages} * {self.cut.stage}")
+        w.line("COPIES_END();")
+
+    def _fill(self, step: Index, place: str) -> None:
+        """Load one stage.
+
+        Args:
+            step: The step along k, of this block.
+            place: Its place in shared memory, in bytes.
+        """
+        product = self.product
+        k = (self.part * self.steps + step) * self.cut.depth
+        with self.w.block(""):
+            self.w.line(f"const u32 q = {place};")
+            self.loader.fill(self.tiles[0], self.batch, self.row, product.m, k, product.k)
+            self.loader.fill(self.tiles[1], self.batch, self.column, product.n, k, product.k)
+
+    # Products
+
+    def _multiply(self, place: str) -> None:
+        """Multiply the tiles of one stage."""
+        w, high, wide = self.w, self.high, self.wide
+        first = read(self.tiles[0], self.down, self.lane, "a", w)
+        second = read(self.tiles[1], self.along, self.lane, "b", w)
+        with w.block(""):
+            w.line(f"const u32 q = p + {place};")
+            w.line("UNROLL")
+            with w.block(f"for (i32 k = 0; k < {self.cut.depth // TERMS}; ++k)"):
+                w.line(f"u32 a[{high * 4}], b[{wide * 2}];")
+                w.line(f"UNROLL for (i32 i = 0; i < {high}; ++i) {first};")
+                w.line(f"UNROLL for (i32 i = 0; i < {wide // 2}; ++i) {second};")
+                w.line(f"UNROLL for (i32 i = 0; i < {high}; ++i)")
+                w.line(f"  UNROLL for (i32 j = 0; j < {wide}; ++j)")
+                sums = f"r + (i * {wide} + j) * 4"
+                w.line(f"    multiply_{TYPES[self.type]}({sums}, a + i * 4, b + j * 2);")
+
+    # Results
+
+    def _store(self, store: Store) -> None:
+        """Store the sums: eight adjacent columns of a work item at once, or two, or a warp's rows."""
+        n = self.product.n
+        if n % 2:
+            self._store_rows(store)
+        elif n % CHUNK == 0 and self.wide % QUAD == 0:
+            self.w.need(EXCHANGE)
+            self.w.line(f"UNROLL for (i32 i = 0; i < {self.high * self.wide // QUAD}; ++i)")
+            self.w.line(f"  exchange_sums(r + i * {QUAD * 4}, {self.lane.text()});")
+            self._store_columns(store, QUAD)
+        else:
+            self._store_columns(store, 1)
+
+    def _store_columns(self, store: Store, tiles: int) -> None:
+        """Store the columns that a work item has of ``tiles`` instructions at once."""
+        w, t, size = self.w, self.b.tensors, tiles * 2
+        quad, pair = self.lane.divmod(QUAD, w)
+        t.lanes = size
+        with w.loop(self.high, unroll=True) as i, w.loop(2, unroll=True) as half:
+            row = self.row + self.down + i * self.apart + half * 8 + quad
+            inside = t.inside([row], [self.product.m])
+            with w.block(f"if ({inside})"), w.loop(self.wide // tiles, unroll=True) as j:
+                column = self.column + self.along + (j * COLUMNS + pair * 2) * tiles
+                first = (i * self.wide + j * tiles) * 4 + half * 2
+                places = [first + (e // 2 * 4 + e % 2) for e in range(size)]
+                with w.block(f"if ({t.inside([column], [self.product.n])})"):
+                    cells = [(self.batch, row, column + e) for e in range(size)]
+                    store(cells, [f"r[{place.text()}]" for place in places])
+        t.lanes = 1
+
+    def _store_rows(self, store: Store) -> None:
+        """Store rows whose length is odd: through shared memory, so that a warp's columns are adjacent."""
+        w, t = self.w, self.b.tensors
+        tiles = min(QUAD, self.wide)
+        wide = tiles * COLUMNS
+        quad, pair = self.lane.divmod(QUAD, w)
+        turn, own = self.lane.divmod(wide, w)
+        warp = self.local.divmod(WARP, w)[0]
+        w.line("BARRIER();")
+        w.line(f"f32 *const t = (f32 *)s + ({warp.text()}) * {ROWS * (wide + 1)};")
+        with w.loop(self.high, unroll=True) as i, w.loop(self.wide // tiles, unroll=True) as j:
+            w.line(f"UNROLL for (i32 e = 0; e < {tiles * 4}; ++e)")
+            place = f"({quad.text()} + e / 2 % 2 * 8) * {wide + 1} + e / 4 * 8 + {pair.text()} * 2 + e % 2"
+            first = ((i * self.wide + j * tiles) * 4).text()
+            w.line(f"  t[{place}] = r[{first} + e];")
+            w.line("__syncwarp();")
+            with w.loop(ROWS * wide // WARP) as step:
+                line = step * (WARP // wide) + turn
+                row = self.row + self.down + i * self.apart + line
+                column = self.column + self.along + j * wide + own
+                inside = t.inside([row, column], [self.product.m, self.product.n])
+                with w.block(f"if ({inside})"):
+                    value = f"t[{(line * (wide + 1) + own).text()}]"
+                    store([(self.batch, row, column)], [w.define("f32", value, "v")])
+            w.line("__syncwarp();")

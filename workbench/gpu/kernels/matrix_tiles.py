@@ -1,0 +1,265 @@
+"""Tiles of operands in shared memory: loading them ahead, and reading them as matrix units take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.compiler.ir.dtypes import DType
+from workbench.gpu.emit.index import Index
+from workbench.gpu.emit.scalar import stored
+from workbench.gpu.emit.tensors import Indices, vector_type
+from workbench.gpu.emit.writer import Writer
+from workbench.gpu.kernels.kernel import Builder
+from workbench.gpu.kernels.product import Operand, Source
+
+CHUNK = 8
+"""Elements of 16 bits in one access of 16 bytes."""
+ROWS, COLUMNS, TERMS = 16, 8, 16
+"""Rows, columns and terms of a warp's matrix instruction."""
+QUAD = 4
+"""Work items that share the rows of one instruction's sums."""
+WARP = 32
+LINE = 8
+"""Chunks of a line of 128 bytes."""
+
+TYPES = {DType.HALF: "f16", DType.BF16: "bf16"}
+"""The types of operands, as the instructions name them."""
+
+COPIES = """\
+DEVICE u32 shared_place(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+DEVICE void copy_async(u32 to, const void *from, i32 bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
+}
+#define COPIES_END() asm volatile("cp.async.commit_group;" ::: "memory")
+#define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")
+"""
+
+LOADS = """\
+DEVICE void load_matrices(u32 *r, u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
+}
+DEVICE void load_turned(u32 *r, u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
+}
+"""
+"""``ldmatrix`` gives each work item its part of four 8 by 8 matrices, as ``mma`` takes them."""
+
+_MULTIPLY = """\
+DEVICE void multiply_{type}(f32 *c, const u32 *a, const u32 *b) {{
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.{type}.{type}.f32 "
+    "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}}
+"""
+
+EXCHANGE = """\
+DEVICE void exchange_pair(f32 *a, f32 *b, bool upper, u32 by) {
+  UNROLL for (i32 e = 0; e < 2; ++e) {
+    const f32 got = SHUFFLE_XOR(upper ? a[e] : b[e], by);
+    if (upper) a[e] = got; else b[e] = got;
+  }
+}
+DEVICE void exchange_sums(f32 *r, u32 lane) {
+  UNROLL for (i32 half = 0; half < 4; half += 2) {
+    exchange_pair(r + half, r + half + 4, lane & 1, 1);
+    exchange_pair(r + half + 8, r + half + 12, lane & 1, 1);
+    exchange_pair(r + half, r + half + 8, lane & 2, 2);
+    exchange_pair(r + half + 4, r + half + 12, lane & 2, 2);
+  }
+}
+"""
+"""Before, four work items have two columns of each of four instructions; after, eight columns of one each."""
+
+
+def multiply(type: DType) -> str:
+    """The function for one instruction of a warp."""
+    return _MULTIPLY.format(type=TYPES[type])
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A part of an operand in shared memory, in chunks that are exchanged so that reading uses all banks."""
+
+    operand: Operand
+    side: int
+    """0 for the first operand, whose own axis has the rows, and 1 for the second."""
+    span: int
+    """Rows, or columns."""
+    depth: int
+    """Terms."""
+    first: int
+    """The place in shared memory, in bytes, from the start of a stage."""
+    lines: bool = False
+    """Whether the chunks are in lines of 128 bytes, as a warp group's instructions read them."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of shared memory."""
+        return self.span * self.depth * 2
+
+    @property
+    def near(self) -> int:
+        """Chunks along the contiguous axis."""
+        return (self.depth if self.operand.along_k else self.span) // CHUNK
+
+    def place(self, far: Index, close: Index, w: Writer) -> str:
+        """The place of a chunk in the tile, in bytes."""
+        if not self.lines or self.operand.along_k:
+            return _swizzled(far.text(), close.text(), self.near)
+        high, low = close.divmod(LINE, w)
+        line = high * self.depth + far
+        return f"(({line.text()}) * {LINE} + (({low.text()}) ^ (({far.text()}) & 7))) * 16"
+
+
+class Loader:
+    """Loads tiles with the work items of a block.
+
+    Args:
+        b: The kernel; ``s`` is its shared memory there, and ``p`` the address of that.
+        threads: Work items of a block.
+        local: The number of the work item.
+    """
+
+    def __init__(self, b: Builder, threads: int, local: Index) -> None:
+        """Define the instructions."""
+        b.matrix = True
+        self.b, self.w, self.t = b, b.w, b.tensors
+        self.threads, self.local = threads, local
+        self.w.need(COPIES)
+
+    def fill(
+        self, tile: Tile, batch: Indices, start: Index, count: int, k: Index, terms: int
+    ) -> None:
+        """Load a tile into the stage at ``q``; elements out of bounds are 0.
+
+        Args:
+            tile: The tile.
+            batch: The index of the matrix.
+            start: The first row or column.
+            count: The number of rows or columns of the operand.
+            k: The first term.
+            terms: The number of terms of the operand.
+        """
+        chunks = tile.span * tile.depth // CHUNK
+        for turn in range(-(-chunks // self.threads)):
+            flat = self.local + turn * self.threads
+            far, close = flat.divmod(tile.near, self.w)
+            to = f"q + {tile.first} + {tile.place(far, close, self.w)}"
+            own, term = (far, close * CHUNK) if tile.operand.along_k else (close * CHUNK, far)
+            spare = (turn + 1) * self.threads > chunks
+            with self.w.block(f"if ({flat.text()} < {chunks})" if spare else ""):
+                self._chunk(tile.operand, batch, (start + own, k + term), (count, terms), to)
+
+    def _chunk(
+        self,
+        operand: Operand,
+        batch: Indices,
+        at: tuple[Index, Index],
+        lens: tuple[int, int],
+        to: str,
+    ) -> None:
+        """Load adjacent elements: copied as they are, where they are in memory and aligned."""
+        source = self._adjacent(operand, batch, at)
+        if source is None:
+            self._computed(operand, batch, at, lens, to)
+            return
+        bounds = (self.t.inside(at, lens), source.inside)
+        inside = " && ".join(c for c in bounds if c != "1")
+        place, size = source.offset.text(), _bytes_left(operand, at, lens)
+        if not inside:
+            self.w.line(f"copy_async(p + {to}, {source.pointer} + {place}, {size});")
+            return
+        name = self.w.define("bool", inside, "i")
+        self.w.line(
+            f"copy_async(p + {to}, {source.pointer} + ({name} ? {place} : 0), {name} ? {size} : 0);"
+        )
+
+    def _adjacent(self, operand: Operand, batch: Indices, at: tuple[Index, Index]) -> Source | None:
+        """The place of a chunk in memory; None if its elements are computed, apart or not aligned."""
+        if operand.address is None:
+            return None
+        first = operand.address(self.t, batch, *at)
+        last = operand.address(self.t, batch, *_along(operand, at, CHUNK - 1))
+        if first is None or last is None or last.offset != first.offset + (CHUNK - 1):
+            return None
+        aligned = not first.offset.divisor % CHUNK and not first.offset.constant % CHUNK
+        return first if aligned and last.inside == first.inside else None
+
+    def _computed(
+        self,
+        operand: Operand,
+        batch: Indices,
+        at: tuple[Index, Index],
+        lens: tuple[int, int],
+        to: str,
+    ) -> None:
+        """Compute adjacent elements, and store them in shared memory."""
+        w, t, lanes = self.w, self.t, CHUNK
+        while operand.unit % lanes:
+            lanes //= 2
+        vector = vector_type(w, "u16", CHUNK)
+        name = w.name("h")
+        w.line(f"{vector} {name};")
+        before, t.lanes = t.lanes, lanes
+        for first in range(0, CHUNK, lanes):
+            condition = t.inside(_along(operand, at, first), lens)
+            with w.block(f"if ({condition})" if condition != "1" else ""):
+                for j in range(first, first + lanes):
+                    value = operand.value(t, batch, *_along(operand, at, j))
+                    w.line(f"{name}.v[{j}] = {stored(w, value)};")
+            if condition != "1":
+                zeros = " ".join(f"{name}.v[{j}] = 0;" for j in range(first, first + lanes))
+                w.line(f"else {{ {zeros} }}")
+        t.lanes = before
+        w.line(f"*({vector} *)(s + ({to})) = {name};")
+
+
+def _bytes_left(operand: Operand, at: tuple[Index, Index], lens: tuple[int, int]) -> str:
+    """The bytes of a chunk that begins inside of an operand: fewer at the end of its contiguous axis."""
+    side = 1 if operand.along_k else 0
+    if lens[side] % CHUNK == 0:
+        return "16"
+    left = f"2 * ({lens[side]} - ({at[side].text()}))"
+    return f"({left} < 16 ? {left} : 16)"
+
+
+def _along(operand: Operand, at: tuple[Index, Index], by: int) -> tuple[Index, Index]:
+    """The indices of the element that follows by some along the contiguous axis."""
+    own, k = at
+    return (own, k + by) if operand.along_k else (own + by, k)
+
+
+def read(tile: Tile, start: Index, lane: Index, registers: str, w: Writer) -> str:
+    """The statement that reads 16 terms of 16 rows or columns into four registers.
+
+    Args:
+        tile: The tile, in the stage at ``q``.
+        start: The warp's first row or column.
+        lane: The number of the work item in the warp.
+        registers: The array. The statement reads ``i`` and ``k``, the number of 16 rows and of 16 terms.
+        w: The writer of the kernel's code.
+    """
+    text = lane.text()
+    # The matrices of the first operand follow each other along the rows first, the second's along the terms.
+    low, middle, high = f"({text} & 7)", f"({text} >> 3 & 1)", f"({text} >> 4)"
+    along_first = (tile.side == 0) == tile.operand.along_k
+    far = f"({text} & 15)" if along_first else f"{low} + {high} * 8"
+    close = high if along_first else middle
+    if tile.operand.along_k:
+        place = _swizzled(f"({start.text()} + i * 16 + {far})", f"k * 2 + {close}", tile.near)
+    else:
+        base = start.divmod(CHUNK, w)[0].text()
+        place = _swizzled(f"(k * 16 + {far})", f"{base} + i * 2 + {close}", tile.near)
+    load = "load_matrices" if tile.operand.along_k else "load_turned"
+    return f"{load}({registers} + i * 4, q + {tile.first} + {place})"
+
+
+def _swizzled(far: str, close: str, near: int) -> str:
+    """The place of a chunk in bytes: rows of ``near`` chunks, exchanged so that 8 rows use all banks."""
+    shift = {2: 2, 4: 1}.get(near, 0)
+    mask = min(near, LINE) - 1
+    turned = f"({far} >> {shift} & {mask})" if shift else f"({far} & {mask})"
+    return f"(({far}) * {near} + (({close}) ^ {turned})) * 16"
