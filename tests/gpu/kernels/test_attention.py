@@ -148,6 +148,13 @@ def test_narrow_floats(type: str, device: Device):
     check(masked(Net(type, d=32, e=32)), device)
 
 
+def test_a_guard_behind_a_conversion_is_one_kernel_as_well(device: Device):
+    net = Net("half")
+    weights = net.main.add("softmax", net.scaled(net.scores()), axis=3)
+    none = net.main.add("isnan", net.main.add("convert", weights, target_type="float"))
+    check(net.done(net.product(net.main.add("where", none, net.constant(0.0), weights))), device)
+
+
 @pytest.mark.parametrize(("d", "e"), [(64, 64), (21, 11), (128, 3), (256, 256), (1, 1)])
 def test_lengths_of_queries_and_values(d: int, e: int, device: Device):
     check(masked(Net(b=1, h=1, m=9, n=20, d=d, e=e)), device)

@@ -178,9 +178,19 @@ def _linear(value: Instruction, softmax: Instruction) -> bool | None:
         return _linear(inside[0], softmax) if len(inside) == 1 else None
     if isinstance(value.op, Where) and len(value.inputs) == 3:
         condition, zero, kept = value.inputs
-        known = isinstance(condition.op, Isnan) and condition.inputs[0] is kept and _is_zero(zero)
-        return True if known and _linear(kept, softmax) is not None else None
+        known = isinstance(condition.op, Isnan) and _is_zero(zero)
+        same = known and _unconverted(condition.inputs[0]) is _unconverted(kept)
+        return True if same and _linear(kept, softmax) is not None else None
     return None
+
+
+def _unconverted(value: Instruction) -> Instruction:
+    """The value before conversions between types that have NaN."""
+    while (
+        isinstance(value.op, Convert) and {value.shape.type, value.inputs[0].shape.type} <= _TYPES
+    ):
+        value = value.inputs[0]
+    return value
 
 
 def _is_zero(value: Instruction) -> bool:
