@@ -14,7 +14,7 @@ from workbench.compiler.ir.dtypes import FP8, DType, NaN
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ops.compare import Equal, Isinf, Isnan, Where
 from workbench.compiler.ops.convert import BitCast, Convert
-from workbench.compiler.ops.pointwise import Div
+from workbench.compiler.ops.pointwise import Div, Pow
 from workbench.compiler.ops.quant import Dequantizelinear, Quantizelinear
 from workbench.gpu.emit.functions import definition, kind_of, limit_text
 from workbench.gpu.emit.writer import Writer
@@ -278,12 +278,20 @@ def _as_type(w: Writer, value: Scalar, kind: str) -> str:
     return value.text if c_type(value.type) == kind else w.let(kind, f"({kind}){value.text}")
 
 
+_FACTORS = {
+    number(count, type).text: count for count in (2, 3) for type in (DType.FLOAT, DType.DOUBLE)
+}
+"""Squares and cubes are multiplications, as in the reference."""
+
+
 def _expression(w: Writer, op: Operation, names: Sequence[str], work: str, type: DType) -> str:
     """The operation's expression, with the C names of its operands, attributes and functions."""
     assert op.expression is not None, op.name
     if isinstance(op, Div) and kind_of(work) != "f":
         w.need(definition("div", work))
         return f"div_{work}({names[0]}, {names[1]})"
+    if isinstance(op, Pow) and (factors := _FACTORS.get(names[1])):
+        return " * ".join([names[0]] * factors)
     result = c_type(type) if op.keeps_types else work
     attributes = {k: _attribute(v, work) for k, v in op.attributes().items()}
     return called(w, op.expression.format(*names, **attributes), work, result)
