@@ -7,10 +7,14 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from workbench.compiler.errors import DeviceError
+from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.code.cache_folder import cache_folder, keep, kept
 from workbench.gpu.devices.base import Device, Peaks, Stream
+from workbench.gpu.kernels import warpgroup
+from workbench.gpu.kernels.matrix_tiles import COLUMNS, COPIES, ROWS, TERMS, multiply
 
 _THREADS = 256
 _PER_ITEM = 4
@@ -33,6 +37,18 @@ KERNEL({threads}) chains(GLOBAL {type} *to) {{
   }}
   {type} sum = 0;
   {unroll} for (i32 k = 0; k < {count}; ++k) sum += x[k];
+  to[GROUP(0) * {threads} + LOCAL(0)] = sum;
+}}
+"""
+_MATRIX = """
+KERNEL({threads}) products(GLOBAL f32 *to) {{
+  f32 r[{count}];
+  UNROLL for (i32 k = 0; k < {count}; ++k) r[k] = 0;
+  {begin}
+  for (i32 j = 0; j < {steps}; ++j) {{ {product} }}
+  {end}
+  f32 sum = 0;
+  UNROLL for (i32 k = 0; k < {count}; ++k) sum += r[k];
   to[GROUP(0) * {threads} + LOCAL(0)] = sum;
 }}
 """
@@ -71,7 +87,54 @@ def measured(device: Device) -> Peaks:
     for name in ("f32", "f64"):
         with suppress(DeviceError):  # some devices lack f64
             flops[name] = _flops(device, name)
+    if device.dialect.machine.matrix:
+        flops["matrix"] = _matrix_flops(device)
     return Peaks(_bandwidth(device), flops)
+
+
+def _matrix_flops(device: Device) -> float:
+    """Products of half by the largest instruction, of whatever is in registers or shared memory."""
+    group = device.dialect.machine.matrix == warpgroup.CAPABILITY
+    words, texts, shared, flops = _of_a_warp_group() if group else _of_warps()
+    steps, threads = 4096, 128
+    blocks = max(device.facts.compute_units, 1) * 32
+    source = words + _MATRIX.format(threads=threads, steps=steps, **texts)
+    function = _function(device, source, "products")
+    size = 4 * blocks * threads
+    buffer = device.allocate(size)
+    try:
+        arguments = [device.pointer(buffer, 0, size)]
+        kernel = device.prepare(function, (blocks, 1, 1), (threads, 1, 1), shared, arguments)
+        return flops * blocks * steps / _seconds(device, kernel)
+    finally:
+        device.free(buffer)
+
+
+_Products: TypeAlias = tuple[str, dict[str, Any], int, int]
+"""Functions, the parts of the kernel, bytes of shared memory, and operations of a block's step."""
+
+
+def _of_a_warp_group() -> _Products:
+    columns, rows, terms = 256, 64, 16
+    name = f"multiply_{columns}"
+    words = COPIES + warpgroup.WORDS + warpgroup.instruction(name, "f16", columns, (False, False))
+    line = 2 * warpgroup.DEPTH
+    align = warpgroup.ALIGN
+    begin = (
+        f"extern __shared__ u8 whole[]; const u32 p = shared_place(whole) + {align - 1} & ~{align - 1}; "
+        f"const u64 a = tile_at(p, {align}), b = tile_at(p + {rows * line}, {align}); FENCE();"
+    )
+    texts = {"count": columns // 2, "begin": begin, "product": f"{name}(r, a, b); COMMIT();"}
+    shared = (rows + columns) * line + align
+    return words, texts | {"end": "WAIT(0);"}, shared, 2 * rows * columns * terms
+
+
+def _of_warps() -> _Products:
+    tiles, warps = 8, 4
+    begin = "u32 a[4], b[2]; UNROLL for (i32 k = 0; k < 4; ++k) a[k] = b[k / 2] = LOCAL(0) + k;"
+    product = f"UNROLL for (i32 k = 0; k < {tiles}; ++k) multiply_f16(r + k * 4, a, b);"
+    texts = {"count": tiles * 4, "begin": begin, "product": product, "end": ""}
+    return multiply(DType.HALF), texts, 0, 2 * warps * tiles * ROWS * COLUMNS * TERMS
 
 
 def _bandwidth(device: Device) -> float:

@@ -105,7 +105,7 @@ def _step(
         aliases=fused_ids(i),
         launches=1 if on_device else 0,
         launch=Spread.of(taken.launches[k]).median if on_device else 0.0,
-        type=_arithmetic(i),
+        type=_arithmetic(step),
     )
 
 
@@ -116,8 +116,11 @@ def _moved(step: Step) -> int:
     return 0
 
 
-def _arithmetic(instruction: Instruction) -> str:
-    """The type of an instruction's arithmetic; narrower floats are computed in f32."""
+def _arithmetic(step: Step) -> str:
+    """The units or the type of a step's arithmetic; narrower floats are computed in f32 elsewhere."""
+    if isinstance(step, KernelStep) and step.launch.kernel.matrix:
+        return "matrix"
+    instruction = step.instruction
     shapes = [i.shape for i in instruction.inputs] + [instruction.shape]
     types = {s.type.name for shape in shapes for s in parts_of(shape) if s.is_tensor}
     return "f64" if types & {"double", "float64"} else "f32"
