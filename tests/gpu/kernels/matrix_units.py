@@ -1,0 +1,140 @@
+"""Runs kernels for matrix units on OpenCL: their instructions are written out, as the PTX ISA has them."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from tests.gpu.harness import Ran, run_plan, run_program
+from workbench.compiler.ir.program import Program
+from workbench.gpu.devices.base import Device
+from workbench.gpu.dialect import OPENCL, Dialect
+from workbench.gpu.kernels.kernel import Kernel
+from workbench.gpu.lowering.lower import lower
+from workbench.gpu.lowering.plan import KernelStep, Step
+from workbench.gpu.machine import Machine
+
+_WORDS = """\
+#undef UNROLL
+#define UNROLL
+#define shared_place(p) 0
+#define COPIES_END()
+#define COPIES_WAIT(n)
+#define COPIES_SEEN()
+#define FENCE()
+#define COMMIT()
+#define WAIT(n)
+#define __syncwarp() BARRIER()
+#define SHUFFLE_XOR(v, m) ({ \\
+  f32 sent = v; \\
+  *(__local f32 *)(given + LOCAL(0)) = sent; BARRIER(); \\
+  sent = *(__local f32 *)(given + (LOCAL(0) ^ (m))); BARRIER(); \\
+  sent; })
+#define copy_async(to, from, bytes) copy_into(s + (to), (__global const u8 *)(from), bytes)
+#define load_matrices(r, from) load_4(r, from, false)
+#define load_turned(r, from) load_4(r, from, true)
+#define load_4(r, from, turned) { \\
+  given[LOCAL(0)] = from; BARRIER(); \\
+  for (int i_ = 0; i_ < 4; ++i_) (r)[i_] = part_of(s, given + LOCAL(0) / 32 * 32 + i_ * 8, turned); \\
+  BARRIER(); }
+#define multiply_warp(type, c, a, b) { \\
+  for (int i_ = 0; i_ < 4; ++i_) given[i_ * BLOCK + LOCAL(0)] = (a)[i_]; \\
+  for (int i_ = 0; i_ < 2; ++i_) given[(4 + i_) * BLOCK + LOCAL(0)] = (b)[i_]; \\
+  BARRIER(); \\
+  for (int i_ = 0; i_ < 4; ++i_) for (int k_ = 0; k_ < 16; ++k_) { \\
+    const int pair_ = LOCAL(0) % 4, first_ = LOCAL(0) / 32 * 32, of_ = k_ % 8 / 2; \\
+    const u32 x_ = given[(i_ / 2 + k_ / 8 * 2) * BLOCK + first_ + LOCAL(0) % 32 / 4 * 4 + of_]; \\
+    const u32 y_ = given[(4 + k_ / 8) * BLOCK + first_ + (pair_ * 2 + i_ % 2) * 4 + of_]; \\
+    (c)[i_] += type##_value((u16)(x_ >> k_ % 2 * 16)) * type##_value((u16)(y_ >> k_ % 2 * 16)); \\
+  } \\
+  BARRIER(); }
+#define multiply_f16(c, a, b) multiply_warp(half, c, a, b)
+#define multiply_bf16(c, a, b) multiply_warp(bf16, c, a, b)
+#define multiply_group(type, columns, ta, tb, c, a, b) { \\
+  const int row_ = LOCAL(0) % 128 / 32 * 16 + LOCAL(0) % 32 / 4; \\
+  for (int i_ = 0; i_ < columns / 2; ++i_) for (int k_ = 0; k_ < 16; ++k_) { \\
+    const int column_ = i_ / 4 * 8 + LOCAL(0) % 4 * 2 + i_ % 2; \\
+    (c)[i_] += type##_value(*element_at(s, a, row_ + i_ % 4 / 2 * 8, k_, ta)) \\
+      * type##_value(*element_at(s, b, column_, k_, tb)); \\
+  } }
+#define exchange_pair(a, b, upper, by) for (int e_ = 0; e_ < 2; ++e_) { \\
+  const f32 got_ = SHUFFLE_XOR((upper) ? (a)[e_] : (b)[e_], by); \\
+  if (upper) (a)[e_] = got_; else (b)[e_] = got_; }
+#define exchange_sums(r, lane) for (int h_ = 0; h_ < 4; h_ += 2) { \\
+  exchange_pair((r) + h_, (r) + h_ + 4, (lane) & 1, 1); \\
+  exchange_pair((r) + h_ + 8, (r) + h_ + 12, (lane) & 1, 1); \\
+  exchange_pair((r) + h_, (r) + h_ + 8, (lane) & 2, 2); \\
+  exchange_pair((r) + h_ + 4, (r) + h_ + 12, (lane) & 2, 2); }
+#define half_value(x) half_f32(x)
+#define bf16_value(x) as_float((u32)(x) << 16)
+u32 nearest(f32 x) { return as_uint(x) + 0x7fff + (as_uint(x) >> 16 & 1) >> 16; }
+void copy_into(__local u8 *to, __global const u8 *from, int bytes) {
+  for (int i = 0; i < 16; ++i) to[i] = i < bytes ? from[i] : 0;
+}
+u32 part_of(__local u8 *s, __local const u32 *rows, bool turned) {
+  const int lane = LOCAL(0) % 32;
+  if (!turned) return *(__local u32 *)(s + rows[lane / 4] + lane % 4 * 4);
+  const u16 low = *(__local u16 *)(s + rows[lane % 4 * 2] + lane / 4 * 2);
+  return low | (u32)*(__local u16 *)(s + rows[lane % 4 * 2 + 1] + lane / 4 * 2) << 16;
+}
+u64 tile_at(u32 place, u32 leading) {
+  return (u64)((place & 0x3FFFF) >> 4) | (u64)(leading >> 4) << 16 | (u64)64 << 32 | (u64)1 << 62;
+}
+__local u16 *element_at(__local u8 *s, u64 tile, int own, int k, bool turned) {
+  const u32 start = (tile & 0x3FFF) << 4, leading = (tile >> 16 & 0x3FFF) << 4;
+  const u32 eight = (tile >> 32 & 0x3FFF) << 4, line = turned ? k : own;
+  const u32 place = start + (turned ? own / 64 * leading : 0) + line / 8 * eight + line % 8 * 128
+    + (turned ? own % 64 : k) * 2;
+  return (__local u16 *)(s + (place ^ (place >> 7 & 7) << 4));
+}
+u32 pack_f16(f32 low, f32 high) { return f32_half(low) | (u32)f32_half(high) << 16; }
+u32 pack_bf16(f32 low, f32 high) { return nearest(low) | nearest(high) << 16; }
+"""
+_HEAD = re.compile(r"(KERNEL\((\d+)\) \w+\([^)]*\) \{)")
+_FUNCTIONS = r"shared_place|copy_async|load_\w+|multiply_\w+|exchange_\w+|tile_at|pack_\w+"
+_MACROS = r"COPIES_\w+|FENCE|COMMIT|WAIT"
+_OWN = re.compile(
+    rf"(?m)^DEVICE \w+ (?:{_FUNCTIONS})\((?:.*}}|[^}}]*(?:}}[^}}]+)*?^}})$|^#define (?:{_MACROS})\(.*$"
+)
+_GROUP = re.compile(r"m64n(\d+)k16\.f32\.(\w+)\.\w+.*?1, 1, 1, (\d), (\d);", re.DOTALL)
+
+
+def with_matrix_units(capability: int) -> Dialect:
+    """OpenCL with a GPU's vectors and warps, and the matrix units of a compute capability."""
+    return Dialect("matrix units", OPENCL.prologue, Machine(warp=32, matrix=capability))
+
+
+def run_on_matrix_units(
+    program: Program, inputs: dict[str, Any], device: Device, capability: int
+) -> Ran:
+    """The results of a program whose kernels were made for matrix units; a GPU that has them runs its own."""
+    if device.kind != "opencl":
+        return run_program(program, inputs, device)
+    plan = lower(program, with_matrix_units(capability))
+    return run_plan(replace(plan, steps=tuple(map(_step, plan.steps))), inputs, device)
+
+
+def _step(step: Step) -> Step:
+    if not isinstance(step, KernelStep):
+        return step
+    return replace(step, launch=replace(step.launch, kernel=_emulated(step.launch.kernel)))
+
+
+def _emulated(kernel: Kernel) -> Kernel:
+    source, words = kernel.source, _WORDS
+    if not kernel.matrix and "SHUFFLE_XOR" not in source:
+        return kernel
+    if group := _GROUP.search(source):
+        columns, type, a, b = group.groups()
+        name = {"f16": "half"}.get(type, type)
+        words += f"#define multiply_{columns}(c, a, b) multiply_group({name}, {columns}, {a}, {b}, c, a, b)\n"
+    source = _OWN.sub("", source)
+    whole = rf"SHARED ALIGN(1024) u8 \1[{kernel.shared}];"
+    source = re.sub(r"extern __shared__.*? (\w+)\[\];", whole, source)
+    for text in ("u8 *const s =", "f32 *const t ="):
+        source = source.replace(text, f"__local {text}")
+    source = source.replace("*(u16x8 *)(s", "*(__local u16x8 *)(s").replace(
+        "(f32 *)s", "(__local f32 *)s"
+    )
+    source = _HEAD.sub(r"\1 SHARED u32 given[6 * \2];", source)
+    words += f"#define BLOCK {kernel.block[0]}\n"
+    return replace(kernel, source=words + source, shared=0)

@@ -1,0 +1,163 @@
+"""Products, convolutions and attention on matrix units: layouts, lengths, types, and what is past the end."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.gpu.kernels.matrix_units import run_on_matrix_units, with_matrix_units
+from tests.gpu.kernels.test_attention import Net, compiled
+from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.shape import Shape
+from workbench.gpu.devices.base import Device
+from workbench.gpu.devices.registry import compiler_for
+from workbench.gpu.kernels import matrix, warpgroup
+from workbench.gpu.lowering.lower import lower
+
+TOLERANCE = {"half": 2e-3, "bf16": 1.6e-2}
+
+
+def drawn(program: Program) -> dict[str, Any]:
+    """Inputs of a program, about normally distributed."""
+    values = np.random.default_rng(5)
+    return {
+        name: values.standard_normal(i.shape.lens).astype(i.shape.type.numpy)
+        for name, i in sorted(program.main.parameters.items())
+    }
+
+
+def product(
+    m: int, k: int, n: int, turned: str = "", type: str = "half", batch: Sequence[int] = ()
+) -> Program:
+    """A product; the operands that are named in `turned` are transposed views."""
+    program = Program()
+    operands: list[Any] = []
+    for name, (rows, columns) in {"a": (m, k), "b": (k, n)}.items():
+        flip = name in turned
+        lens = (*batch, *((columns, rows) if flip else (rows, columns)))
+        x = program.main.add_parameter(name, Shape(type, lens))
+        order = [*range(len(batch)), len(batch) + 1, len(batch)]
+        operands.append(program.main.add("transpose", x, permutation=order) if flip else x)
+    program.main.add_return(program.main.add("dot", *operands))
+    return program
+
+
+@contextmanager
+def planned(blocking: matrix.Blocking, parts: int = 1) -> Iterator[None]:
+    """Every product has this blocking."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix, "plan_for", lambda *_: matrix.Plan(blocking, parts))
+        yield
+
+
+def expect(program: Program, device: Device, capability: int, tolerance: float) -> None:
+    """The kernels give what the reference gives in double precision."""
+    inputs = drawn(program)
+    ran = run_on_matrix_units(program, inputs, device, capability)
+    build = wb.compile(program, "ref", record=False)
+    wanted = np.asarray(build.run(inputs, precision="float64")[0]).astype(np.float64)
+    found = np.asarray(ran.values[0]).astype(np.float64).reshape(wanted.shape)
+    assert any(s.launch.kernel.matrix for s in ran.plan.kernels)
+    assert np.array_equal(np.isnan(found), np.isnan(wanted))
+    scale = np.nanmax(np.abs(wanted))
+    assert np.nanmax(np.abs(found - wanted), initial=0.0) <= tolerance * scale
+
+
+WARPS = matrix.Blocking(32, 32, 64, 16, 16, 4, 0.35)
+SQUARE = matrix.Blocking(64, 64, 64, 32, 32, 4, 0.67)
+GROUP = warpgroup.Blocking(64, 64, 64, 64, 64, 3, 0.39, 3, 4)
+WIDE = warpgroup.Blocking(128, 128, 64, 64, 128, 1, 0.43, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("blocking", "lens", "turned", "type"),
+    [
+        (WARPS, (40, 72, 40), "", "half"),  # not a whole number of tiles, eight columns at once
+        (WARPS, (33, 77, 50), "a", "bf16"),  # rows that loads of 16 bytes cannot take, two columns
+        (SQUARE, (70, 64, 33), "b", "half"),  # an odd number of columns: rows at once
+        (GROUP, (70, 200, 72), "", "half"),
+        (GROUP, (64, 130, 64), "a", "half"),
+        (GROUP, (66, 72, 65), "b", "bf16"),
+        (WIDE, (130, 64, 128), "ab", "half"),
+    ],
+)
+def test_a_product_is_right_in_every_layout(blocking, lens, turned, type, device: Device):
+    with planned(blocking):
+        capability = warpgroup.CAPABILITY if blocking.warps > 1 else 80
+        expect(product(*lens, turned, type), device, capability, TOLERANCE[type])
+
+
+def test_parts_of_long_sums_are_added_up(device: Device):
+    with planned(WARPS, 3):
+        expect(product(20, 700, 24, batch=(2,)), device, 80, TOLERANCE["half"])
+
+
+def test_columns_past_a_slice_are_not_part_of_the_sums(device: Device):
+    program = Program()
+    a = program.main.add_parameter("a", Shape("half", (20, 80)))
+    b = program.main.add_parameter("b", Shape("half", (77, 24)))
+    cut = program.main.add("slice", a, axes=[1], starts=[0], ends=[77])
+    program.main.add_return(program.main.add("dot", cut, b))
+    expect(program, device, 80, TOLERANCE["half"])
+
+
+@pytest.mark.parametrize("channels", [16, 3])
+def test_a_convolution_is_right_at_its_padding(channels: int, device: Device):
+    program = Program()
+    lens = (2, channels, 7, 8)
+    last = Shape.permuted("half", lens, (0, 2, 3, 1))
+    x = program.main.add_parameter("x", last)
+    w = program.main.add_parameter("w", Shape.permuted("half", (24, channels, 3, 3), (0, 2, 3, 1)))
+    attributes: dict[str, Any] = {"padding": [1] * 4, "stride": [2, 1], "dilation": [1, 1]}
+    y = program.main.add("convolution", x, w, **attributes)
+    program.main.add_return(program.main.add("relu", y))
+    expect(program, device, 80, TOLERANCE["half"])
+
+
+def test_attention_masks_rows_and_keys_past_the_last_tile(device: Device):
+    net = Net("half", b=1, h=2, m=70, n=77, d=24, e=40)
+    weights = net.main.add("softmax", net.causal(net.scaled(net.scores())), axis=3)
+    net.done(net.product(net.guarded(weights)))
+    expect(compiled(net.program), device, 80, 3 * TOLERANCE["half"])
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_each_architecture_gets_its_own_instructions(arch: str):
+    compiler = compiler_for(f"cuda:{arch}")
+    plan = lower(product(2048, 768, 768), compiler.dialect)
+    (step,) = plan.kernels
+    source = step.launch.kernel.source
+    assert ("wgmma" in source, "mma.sync" in source) == (arch == "sm_90", arch != "sm_90")
+    assert compiler.compile(compiler.dialect.prologue + source, step.launch.kernel.name)
+
+
+def test_channels_of_half_convolutions_are_last_and_those_of_float_are_not():
+    for type, last in (("half", True), ("float", False)):
+        program = Program()
+        x = program.main.add_parameter("x", Shape(type, (1, 8, 6, 6)))
+        w = program.main.add_parameter("w", Shape(type, (16, 8, 3, 3)))
+        program.main.add_return(program.main.add("convolution", x, w, padding=[1, 1]))
+        build = wb.compile(program, "cpu", passes="gpu", record=False)
+        (made,) = (i for i in build.program.main if "convolution" in i.op.name)
+        assert [i.shape.strides[1] == 1 for i in made.inputs] == [last, last]
+        assert build.program.main.outputs[0].shape.standard
+
+
+def test_rows_of_a_constant_begin_where_loads_may():
+    program = Program()
+    x = program.main.add_parameter("x", Shape("half", (16, 32)))
+    values = np.arange(32 * 13, dtype=np.float16).reshape(32, 13)
+    program.main.add_return(program.main.add("dot", x, program.main.add_literal(values)))
+    for capability, row in ((80, 16), (0, 13)):
+        (flat,) = lower(program, with_matrix_units(capability)).literals.values()
+        rows = np.resize(flat, 32 * row).reshape(32, row)
+        assert np.array_equal(rows[:, :13], values)
+
+
+def test_other_types_and_devices_keep_their_kernels():
+    for program, capability in ((product(64, 64, 64, type="float"), 90), (product(64, 64, 64), 0)):
+        plan = lower(program, with_matrix_units(capability))
+        assert not any(s.launch.kernel.matrix for s in plan.kernels)
