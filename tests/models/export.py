@@ -50,7 +50,7 @@ def _tensor_only(inner: "torch.nn.Module", names: tuple[str, ...], field: str) -
     return Wrapped().eval()
 
 
-def _export(
+def save(
     module: "torch.nn.Module", arguments: dict[str, Any], field: str, path: Path, **options: Any
 ) -> None:
     """Exports a transformers module through dynamo; the graph input names are those given."""
@@ -74,14 +74,14 @@ def _export(
         )
 
 
-def _image(batch: int = 1) -> "torch.Tensor":
+def images(batch: int = 1) -> "torch.Tensor":
     """Seeded images, as a normalised photograph is distributed."""
     import torch
 
     return torch.randn(batch, 3, 224, 224, generator=torch.Generator().manual_seed(SEED))
 
 
-def _tokens(vocabulary: int) -> dict[str, Any]:
+def tokens(vocabulary: int) -> dict[str, Any]:
     """Seeded token ids and a mask that hides the last quarter of the sequence."""
     import torch
 
@@ -92,7 +92,7 @@ def _tokens(vocabulary: int) -> dict[str, Any]:
     return {"input_ids": ids, "attention_mask": mask}
 
 
-def _resnet50(divisor: int = 1) -> "torch.nn.Module":
+def calibrated_resnet50(divisor: int = 1) -> "torch.nn.Module":
     """ResNet-50 v1 (stride in the first 1x1 of a bottleneck) with calibrated batch norms.
 
     A divisor makes every layer so many times narrower.
@@ -115,7 +115,7 @@ def _resnet50(divisor: int = 1) -> "torch.nn.Module":
             part.momentum = None  # the statistics are the mean over the batches seen
     module.train()
     with torch.no_grad():
-        module(_image(8))
+        module(images(8))
     return module.eval()
 
 
@@ -125,33 +125,33 @@ def networks() -> dict[str, tuple["torch.nn.Module", dict[str, Any]]]:
 
     bert = BertModel(BertConfig(initializer_range=SPREAD), add_pooling_layer=False)
     vit = ViTForImageClassification(ViTConfig(initializer_range=SPREAD, num_labels=1000))
-    image = {"pixel_values": _image()}
+    image = {"pixel_values": images()}
     return {
-        "resnet50": (_resnet50(), image),
-        "bert_base": (bert.eval(), _tokens(30522)),
-        "gpt2_small": (_gpt2().eval(), _tokens(50257)),
+        "resnet50": (calibrated_resnet50(), image),
+        "bert_base": (bert.eval(), tokens(30522)),
+        "gpt2_small": (_gpt2().eval(), tokens(50257)),
         "vit_base": (vit.eval(), image),
     }
 
 
 def resnet50(path: Path) -> None:
     """ResNet-50 v1 as the exporter writes it: batch norms folded into convolutions."""
-    _export(_resnet50(), {"pixel_values": _image()}, "logits", path)
+    save(calibrated_resnet50(), {"pixel_values": images()}, "logits", path)
 
 
 def resnet50_raw(path: Path) -> None:
     """ResNet-50 v1 with the exporter's own optimiser off: batch norms, zero biases built by ops."""
-    _export(_resnet50(), {"pixel_values": _image()}, "logits", path, optimize=False)
+    save(calibrated_resnet50(), {"pixel_values": images()}, "logits", path, optimize=False)
 
 
 def resnet50_dynamic(path: Path) -> None:
     """ResNet-50 v1 with a dynamic batch."""
-    _export_images(_resnet50(), path)
+    _export_images(calibrated_resnet50(), path)
 
 
 def resnet50_narrow(path: Path) -> None:
     """ResNet-50 v1 with a sixteenth of the channels: the same graph, small weights."""
-    _export(_resnet50(16), {"pixel_values": _image()}, "logits", path)
+    save(calibrated_resnet50(16), {"pixel_values": images()}, "logits", path)
 
 
 def bert_base(path: Path) -> None:
@@ -181,7 +181,7 @@ def _bert(path: Path, **changes: Any) -> None:
     config = BertConfig(**{"initializer_range": SPREAD} | changes)
     module = BertModel(config, add_pooling_layer=False)
     _randomise(module)
-    _export(module, _tokens(config.vocab_size), "last_hidden_state", path)
+    save(module, tokens(config.vocab_size), "last_hidden_state", path)
 
 
 def _gpt2() -> "torch.nn.Module":
@@ -198,7 +198,7 @@ def _gpt2() -> "torch.nn.Module":
 
 def gpt2_small(path: Path) -> None:
     """The small GPT-2: token ids and attention mask to logits, shapes fixed."""
-    _export(_gpt2(), _tokens(50257), "logits", path)
+    save(_gpt2(), tokens(50257), "logits", path)
 
 
 def gpt2_dynamic(path: Path) -> None:
@@ -213,9 +213,9 @@ def _export_tokens(
     import torch
 
     batch, sequence = torch.export.Dim("batch", max=16), torch.export.Dim("sequence", max=length)
-    arguments = {k: torch.cat([v, v]) for k, v in _tokens(vocabulary).items()}
+    arguments = {k: torch.cat([v, v]) for k, v in tokens(vocabulary).items()}
     shapes = (({0: batch, 1: sequence}, {0: batch, 1: sequence}),)
-    _export(module, arguments, field, path, dynamic_shapes=shapes)
+    save(module, arguments, field, path, dynamic_shapes=shapes)
 
 
 def _export_images(module: "torch.nn.Module", path: Path) -> None:
@@ -223,7 +223,7 @@ def _export_images(module: "torch.nn.Module", path: Path) -> None:
     import torch
 
     shapes = (({0: torch.export.Dim("batch", max=16)},),)
-    _export(module, {"pixel_values": _image(2)}, "logits", path, dynamic_shapes=shapes)
+    save(module, {"pixel_values": images(2)}, "logits", path, dynamic_shapes=shapes)
 
 
 def vit_base(path: Path) -> None:
@@ -232,7 +232,7 @@ def vit_base(path: Path) -> None:
 
     module = ViTForImageClassification(ViTConfig(initializer_range=SPREAD, num_labels=1000))
     _randomise(module)
-    _export(module, {"pixel_values": _image()}, "logits", path)
+    save(module, {"pixel_values": images()}, "logits", path)
 
 
 def vit_base_dynamic(path: Path) -> None:

@@ -1,0 +1,104 @@
+"""Whole models in half precision on a GPU, beside torch.compile in the same run (needs torch and CUDA)."""
+
+import gc
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import workbench as wb
+from tests.bench import on_device
+from tests.bench.measure import Claim, Outcome, Timing
+from tests.models import export
+from workbench.compiler.onnx import parse_onnx
+
+OURS, TORCH = "workbench gpu, fp16", "torch.compile, fp16"
+FIELDS = {"resnet50": "logits", "bert": "last_hidden_state", "gpt2": "logits", "vit": "logits"}
+SUBJECTS = tuple(f"{name} of {batch}" for name in FIELDS for batch in (1, 16))
+
+
+def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
+    """Seconds of a run by the device's clock, both replayed as graphs; errors against double precision."""
+    if not on_device.has_cuda_torch():
+        raise RuntimeError("this measure needs torch with CUDA, and a GPU")
+    name, _, batch = subject.partition(" of ")
+    module, arguments = network(name, int(batch))
+    field = FIELDS[name]
+    inputs = {n: x.numpy() for n, x in arguments.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        export.save(module, arguments, field, path)
+        build = wb.compile(parse_onnx(path), target="gpu", precision="fp16", record=False)
+    executable = build.runner.executable()  # pyright: ignore[reportOptionalMemberAccess]
+    ours = Timing("half", subject, OURS, tuple(on_device.run_seconds(executable, inputs)))
+    found = np.asarray(build.run(inputs)[0])
+    work, theirs = _compiled(module, arguments, field)
+    torch = Timing("half", subject, TORCH, tuple(on_device.torch_seconds(work)))
+    facts = [(f"{OURS} / {TORCH}, {subject}", f"{ours.median / torch.median:.2f}")]
+    if batch == "1":
+        wanted = _exact(module, arguments, field)
+        for who, result in ((OURS, found), (TORCH, theirs)):
+            error = np.linalg.norm(result - wanted) / np.linalg.norm(wanted)
+            facts.append((f"error of {who}, {subject}", f"{error:.1e}"))
+    claim = Claim("half", subject, f"{OURS} / {TORCH}", ours.median / torch.median, 1.0)
+    gc.collect()
+    return Outcome((ours, torch), (claim,), tuple(facts))
+
+
+def network(name: str, batch: int) -> tuple[Any, dict[str, Any]]:
+    """A network with seeded random weights, and its arguments."""
+    import torch
+    from transformers import (
+        BertConfig,
+        BertModel,
+        GPT2Config,
+        GPT2LMHeadModel,
+        ViTConfig,
+        ViTForImageClassification,
+    )
+
+    torch.manual_seed(export.SEED)
+    if name == "resnet50":
+        return export.calibrated_resnet50(), {"pixel_values": export.images(batch)}
+    if name == "vit":
+        config = ViTConfig(initializer_range=export.SPREAD, num_labels=1000)
+        return ViTForImageClassification(config).eval(), {"pixel_values": export.images(batch)}
+    if name == "bert":
+        module = BertModel(BertConfig(initializer_range=export.SPREAD), add_pooling_layer=False)
+        words = 30522
+    else:
+        config = GPT2Config(use_cache=False, initializer_range=export.SPREAD)
+        module, words = GPT2LMHeadModel(config), 50257
+    one = export.tokens(words)
+    return module.eval(), {n: x.repeat(batch, 1) for n, x in one.items()}
+
+
+def _compiled(
+    module: Any, arguments: dict[str, Any], field: str
+) -> tuple[Callable[[], Any], np.ndarray]:
+    """torch.compile's fastest mode, warmed up, and its result."""
+    import torch
+
+    torch._dynamo.reset()
+    half = module.half().cuda()
+    given = {n: (x.half() if x.is_floating_point() else x).cuda() for n, x in arguments.items()}
+    run = torch.compile(half, mode="reduce-overhead")
+
+    def work() -> Any:
+        with torch.no_grad():
+            return run(**given)
+
+    for _ in range(4):
+        result = work()
+    return work, result[field].double().cpu().numpy()
+
+
+def _exact(module: Any, arguments: dict[str, Any], field: str) -> np.ndarray:
+    """The result in double precision, on the CPU, with the weights that half precision had."""
+    import torch
+
+    given = {n: x.double() if x.is_floating_point() else x for n, x in arguments.items()}
+    with torch.no_grad():
+        return module.double().cpu()(**given)[field].numpy()
