@@ -33,7 +33,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "teach": (
         {"compiler", "knobs", "teach", "widgets"},
-        NUMERIC | {"IPython", "ipywidgets", "pandas"},
+        NUMERIC | {"IPython", "ipywidgets", "nbconvert", "nbformat", "pandas"},
     ),
     "compat": (
         {"__version__", "compat", "compiler", "gpu", "knobs", "numerics"},

@@ -94,7 +94,7 @@ const wanted = "// b  c = {}", other = `, ${ wanted } "`, third = ' : '; // c
     return { wanted, value: { other } } + / , [/] */.source + a
 ++$kept;
 // j"""
-    left = """const e="// b  c = {}",g=`, ${e} "`,c=' : ';class h{kept=1;get wanted(){return this.kept/2;}}
+    left = """const e="// b  c = {}",g=`, ${e} "`,c=' : ';class h{kept=1;get wanted(){return this.kept/2}}
 const f=(d,{wanted:e,third:g})=>d??[c],$kept="/* i */";for(const[k,b]of m)if(k in b)return- -k+ +b;\
 return{wanted:e,value:{other:g}}+/ , [/] */.source+a
 ++$kept;"""

@@ -12,6 +12,7 @@ from tests.widgets.kernels import rows
 from tests.widgets.networks import recorded, residual, transformer
 from tests.widgets.views import found, made, unpacked
 from workbench.knobs import knobs
+from workbench.teach.stored import ENTRY as EXERCISE
 from workbench.widgets import GraphView, KernelView, PassExplorer, assets
 from workbench.widgets.base_view import BaseView
 from workbench.widgets.display import is_unattended
@@ -119,6 +120,6 @@ def test_the_extension_has_the_palette_of_the_views():
 
 
 def test_the_extension_draws_every_view_that_there_is():
-    allowed = (assets.STATIC.parent / "labextension/static/stored.js").read_text(encoding="utf-8")
+    allowed = (assets.STATIC.parent / "labextension/static/model.js").read_text(encoding="utf-8")
     names = re.search(r"ENTRY = /\^\(([\w|]+)\)", allowed)[1].split("|")
-    assert {f"{name}.js" for name in names} == {view.entry for view in found()}
+    assert {f"{name}.js" for name in names} == {EXERCISE, *(view.entry for view in found())}

@@ -9,6 +9,7 @@ from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.text.printing import names
 from workbench.teach.exercise import Exercise, Feedback
+from workbench.teach.stored import Asked
 
 
 class Culprit(Exercise):
@@ -71,3 +72,9 @@ class Culprit(Exercise):
         import ipywidgets  # noqa: PLC0415
 
         return ipywidgets.Text(placeholder="@13, or a node of the model")
+
+    def on_page(self) -> Asked:
+        """A field for a name; every printed name and node is known."""
+        printed = names(self.faulty)
+        known = {n: None for i in self.faulty.main for n in (printed[i.id], *i.sources)}
+        return Asked(list(known), "Nothing is called that.")

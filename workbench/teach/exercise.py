@@ -15,6 +15,8 @@ from workbench.compiler.errors import OperationError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from workbench.teach.stored import Asked
+
 
 def _display(data: dict[str, Any]) -> None:
     """Show an output before that of the cell's last expression."""
@@ -118,22 +120,36 @@ class Exercise(ABC):
     def _check(self, given: Any) -> Feedback:
         """The feedback to an answer."""
 
+    def feedback(self, given: Any) -> Feedback:
+        """The feedback to an answer, which is not noted as an attempt."""
+        return self._check(given)
+
+    def on_page(self) -> Asked | None:
+        """Returns the form for pages without Python, or None if only Python can check an answer."""
+        return None
+
     def field(self) -> Any:
         """The widget that takes the answer, with a ``value``; None if answers are given in code only."""
         return None
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
+        from workbench.knobs import knobs  # noqa: PLC0415
         from workbench.teach.form import form  # noqa: PLC0415
+        from workbench.teach.stored import stored  # noqa: PLC0415
         from workbench.widgets.display import html_bundle, is_unattended  # noqa: PLC0415
+        from workbench.widgets.saved import MIME, NOTHING  # noqa: PLC0415
 
-        shown: Any = None if is_unattended() else form(self)
+        unattended = is_unattended()
+        shown: Any = None if unattended else form(self)
         widget = None if shown is None else shown._repr_mimebundle_(**options)
         asked = f"<p><strong>{escape(self.question)}</strong></p><p>Run the cell to answer.</p>"
-        data = html_bundle(widget, asked, repr(self))
-        if shown is not None or self.view is None:
-            return data
-        _display(data[0])
-        return self.view._repr_mimebundle_(**options)
+        data, metadata = html_bundle(widget, asked, repr(self))
+        if not unattended:
+            return data, metadata
+        if self.view is not None:
+            _display(data | {MIME: NOTHING})
+            data, metadata = self.view._repr_mimebundle_(**options)
+        return data | ({} if knobs.static else {MIME: stored(self)}), metadata
 
     def __repr__(self) -> str:
         """The name and how it stands."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench.compiler.errors import OperationError
 from workbench.teach.exercise import Exercise, Feedback, amount, known
+from workbench.teach.stored import Asked
+
+NEAR = 50
+"""Whole numbers on either side of the truth to which a page without Python says too high or too low."""
 
 
 class Number(Exercise):
@@ -43,7 +48,7 @@ class Number(Exercise):
         except (TypeError, ValueError):
             return Feedback(False, f"Expected a number; found {given!r}.")
         truth = known(self.truth)
-        if abs(number - truth) <= self.within * abs(truth):
+        if number == truth or abs(number - truth) <= self.within * abs(truth):
             return Feedback(True, self.because)
         if number != number:  # noqa: PLR0124 - NaN
             return Feedback(False, "NaN is not a prediction.")
@@ -55,6 +60,15 @@ class Number(Exercise):
         import ipywidgets  # noqa: PLC0415
 
         return ipywidgets.Text(placeholder=f"a number of {self.unit}" if self.unit else "a number")
+
+    def on_page(self) -> Asked:
+        """A field; whole numbers near the truth are known, or all that are near enough, rounded."""
+        truth, otherwise = float(known(self.truth)), "That is no number, or far away."
+        if self.within and truth:
+            digits = max(0, math.ceil(math.log10(2 / self.within)))
+            return Asked(_within(truth, self.within, digits), otherwise, digits=digits)
+        first = math.floor(truth) - NEAR if math.isfinite(truth) else 0
+        return Asked((truth, *range(first, first + 2 * NEAR + 1)), otherwise, digits=14)
 
 
 class Choice(Exercise):
@@ -98,6 +112,10 @@ class Choice(Exercise):
         whole = {"width": "max-content"}  # a line that is wrapped lies on the next choice
         return ipywidgets.RadioButtons(options=list(self.choices), value=None, layout=whole)
 
+    def on_page(self) -> Asked:
+        """The choices."""
+        return Asked(self.choices, "", choices=tuple(self.choices))
+
 
 class Text(Exercise):
     """A short text is to be predicted: an operation, a shape, the name of a pass.
@@ -128,9 +146,7 @@ class Text(Exercise):
     def _check(self, given: Any) -> Feedback:
         if not isinstance(given, str):
             return Feedback(False, f"Expected a text; found {given!r}.")
-        truth = known(self.truth)
-        right = {_plain(t) for t in ([truth] if isinstance(truth, str) else truth)}
-        if _plain(given) in right:
+        if _plain(given) in {_plain(text) for text in self._right()}:
             return Feedback(True, self.because)
         return Feedback(False, f"It is not {given!r}." if given.strip() else "The answer is empty.")
 
@@ -139,6 +155,14 @@ class Text(Exercise):
         import ipywidgets  # noqa: PLC0415
 
         return ipywidgets.Text()
+
+    def on_page(self) -> Asked:
+        """A field; only right answers are known."""
+        return Asked(self._right(), "It is something else.")
+
+    def _right(self) -> Collection[str]:
+        truth = known(self.truth)
+        return [truth] if isinstance(truth, str) else truth
 
 
 class Pick(Exercise):
@@ -170,8 +194,11 @@ class Pick(Exercise):
         self.view, self.truth, self.explain, self.because = view, truth, explain, because
 
     def answer(self, given: Any = None) -> Feedback:
-        """Check an instruction; by default the one that is selected in the view."""
-        return super().answer(self.view.selected if given is None else given)
+        """Check an instruction, by default the selected one; a right one is marked in the view."""
+        found = super().answer(self.view.selected if given is None else given)
+        if found:
+            self.view.query = " or ".join(f"#{one}" for one in sorted(known(self.truth)))
+        return found
 
     def _check(self, given: Any) -> Feedback:
         if given is None:
@@ -179,15 +206,35 @@ class Pick(Exercise):
         id = getattr(given, "id", given)
         if not isinstance(id, int):
             return Feedback(False, f"Expected an instruction or its id; found {given!r}.")
-        right = set(known(self.truth))
-        if id in right:
-            self.view.query = " or ".join(f"#{one}" for one in sorted(right))
+        if id in set(known(self.truth)):
             return Feedback(True, self.because)
         return Feedback(False, self.explain(id) if self.explain else "Look at another node.")
 
     def field(self) -> Any:
         """The view itself; what is selected in it is the answer."""
         return self.view
+
+    def on_page(self) -> Asked:
+        """The view itself; the instructions of its program are known."""
+        right = known(self.truth)
+        program = getattr(self.view, "program", None)
+        others = [i.id for i in program.instructions] if self.explain and program else []
+        return Asked(
+            [*right, *(id for id in others if id not in right)],
+            "Look at another node.",
+            view=self.view,
+        )
+
+
+def _within(truth: float, within: float, digits: int) -> Iterator[float]:
+    """All numbers of so many digits after the point whose relative error is accepted."""
+    low, high = abs(truth) * max(1 - within, 0.01), abs(truth) * (1 + within)
+    yield truth
+    for decade in range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1):
+        step = 10.0 ** (decade - digits)
+        first, last = max(low, 10.0**decade), min(high, 9.9999999 * 10.0**decade)
+        for k in range(math.ceil(first / step), math.floor(last / step) + 1):
+            yield math.copysign(k * step, truth)
 
 
 def _plain(text: str) -> str:

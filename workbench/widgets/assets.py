@@ -37,9 +37,11 @@ def joined(folder: Path, name: str) -> str:
     return "".join(_scopes(folder, name))
 
 
-def _scopes(folder: Path, name: str) -> list[str]:
+def _scopes(folder: Path, *names: str) -> list[str]:
     scopes: dict[str, str] = {}
-    _join(folder, name, scopes, ())
+    for name in names:
+        if name not in scopes:
+            _join(folder, name, scopes, ())
     return list(scopes.values())
 
 
@@ -68,14 +70,14 @@ def _code(text: str, start: int) -> int:
 
 
 @cache
-def script(name: str) -> str:
-    """A view with its imports, as statements that end with ``const $name = { render };``.
+def script(*names: str) -> str:
+    """Views with their imports, as statements with ``const $name = { render };`` for each.
 
     Args:
-        name: The view's file without ``.js``, e.g. ``graph_view``.
+        *names: The views' files without ``.js``, e.g. ``graph_view``.
     """
     made = json.dumps(colors(), ensure_ascii=False, separators=(",", ":"))
-    parts = map(compacted, _scopes(STATIC, name))
+    parts = map(compacted, _scopes(STATIC, *names))
     return f"const PALETTE={made};\n{''.join(parts)}\n"
 
 

@@ -1,4 +1,4 @@
-"""Compact JavaScript: no comments, no spaces that nothing needs, and short names for variables.
+"""Compact JavaScript: no comments, no spaces and semicolons that nothing needs, short names for variables.
 
 It knows tokens, brackets and what a brace opens, and no more of the grammar. ``tests/js/same_code.mjs``
 checks with a parser that each file stays the same but for the names of its variables.
@@ -40,7 +40,7 @@ class Token(NamedTuple):
     kind: str
     space: str
     inside: str
-    """The kind of the innermost bracket: ``(``, ``[``, ``${``, a block, object, class, import or export."""
+    """The kind of the innermost bracket: ``(``, ``[``, ``${``, block, arrow, class, object, import …"""
 
 
 def tokens(script: str) -> Iterator[Token]:
@@ -90,7 +90,9 @@ def _opens(last: str) -> str:
     """The kind of a brace after a token."""
     if last in ("import", "export"):
         return last
-    is_block = last in ("", ")", "=>", ";", "{", "}", "else", "try", "finally", "do", "catch")
+    if last == "=>":
+        return "arrow"
+    is_block = last in ("", ")", ";", "{", "}", "else", "try", "finally", "do", "catch")
     return "block" if is_block else "object"
 
 
@@ -105,7 +107,10 @@ def compacted(script: str) -> str:
         text = token.text
         if token.kind == "word" and text in short and not _is_property(read, k):
             text = _renamed(read, k, short[text])
-        made.append(_space(last, token.space, text) + text)
+        if text == "}" and last == ";":
+            made[-1] = made[-1].removesuffix(";")
+        ends = k > 0 and read[k - 1].text == "}" and read[k - 1].inside == "block"
+        made.append(("" if ends else _space(last, token.space, text)) + text)
         last = text
     return "".join(made)
 

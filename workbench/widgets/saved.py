@@ -16,6 +16,8 @@ VERSION = 1
 """Version of the form; the extension of JupyterLab shows the static form of any other."""
 LIMIT = 200_000
 """Most characters of the saved form in one output."""
+NOTHING: dict[str, Any] = {"version": VERSION, "views": []}
+"""The form of an output that has nothing to draw."""
 
 _OTHERS = {*anywidget.AnyWidget.class_trait_names(sync=True)}
 
@@ -40,7 +42,7 @@ def saved(views: Sequence[BaseView], limit: int = LIMIT) -> dict[str, Any]:
                 size = _add_answers(view, part, size, limit)
             return form
         chosen = _smaller(chosen, [len(json.dumps(form)) for form in forms])
-    return {"version": VERSION, "views": []}
+    return {**NOTHING}
 
 
 def _smaller(views: list[BaseView], sizes: list[int]) -> list[BaseView] | None:
