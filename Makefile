@@ -125,8 +125,9 @@ bench: $(VENV)/.models ## measure beside the peers
 conformance: $(VENV)/.dev ## count the cases of onnx's backend test suite that pass, into docs/conformance.md
 	$(BIN)/python -m tests.conformance.count --write docs/conformance.md $(ARGS)
 
-docs: $(VENV)/.docs ## write the pages of operators and build the documentation into build/docs
+docs: $(VENV)/.docs ## write the pages of operators, run the course, and build the documentation into build/docs
 	$(BIN)/python -m tests.pages
+	$(BIN)/python -m tests.pages.lessons
 	$(BIN)/python -m sphinx -W -q docs build/docs
 
 lock: ## pin what a fresh environment resolves to

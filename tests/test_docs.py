@@ -20,12 +20,15 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
     [
         "compare.md",
         "extending.md",
+        "from_onnxruntime.md",
+        "measure.md",
         "migraphx.md",
         "numbers.md",
         "onnx.md",
         "precision.md",
         "programs.md",
         "teach.md",
+        "why_not.md",
     ],
 )
 def test_the_code_of_a_page_runs(page: str):

@@ -81,6 +81,13 @@ def test_the_theme_is_the_hosts(show: Show, of: str, attribute: str, dark: str, 
             shown.page.locator(f".wb-root{systems}").wait_for()
 
 
+def test_a_host_that_leaves_the_theme_to_the_system_is_followed(show: Show):
+    shown = show(GraphView(residual()), dark=True)
+    set_and_wait = "document.body.dataset.theme = 'auto'; new Promise(requestAnimationFrame)"
+    shown.page.evaluate(set_and_wait)
+    assert shown.page.locator(".wb-root.wb-dark").count() == 1
+
+
 def test_a_chip_is_selected_too(show: Show):
     shown = show(GraphView(residual(2)))
     node = shown.node("convolution")

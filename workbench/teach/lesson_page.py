@@ -18,6 +18,7 @@ ENTRIES = (
 )  # fmt: skip
 EXERCISES = {"Choice", "Culprit", "Number", "Pick", "Text"}
 """Exercises that a page checks; it does not show the code that makes them, which has the answers."""
+HIDDEN = "# the code of an exercise"
 PYTHON_ONLY = (
     "<p><strong>This exercise needs Python, which runs your answer.</strong> Open the lesson as a notebook, "
     "change the cell above, and run it. This is what it says now:</p>"
@@ -68,7 +69,8 @@ def _take_answers_out(cell: Any) -> None:
     for first, last in reversed(_of_exercises(cell.source)):
         del lines[first - 1 : last]
     source = "\n".join(lines).strip()
-    if source != cell.source.strip() and not source:
+    if not source and cell.source.strip():
+        source = HIDDEN
         cell.transient = {"remove_source": True}  # nbconvert leaves the code out, and so does MyST
         cell.metadata.tags = [*cell.metadata.get("tags", ()), "remove-input"]
     cell.source = source

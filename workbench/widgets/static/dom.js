@@ -173,14 +173,14 @@ class Tabs {
 }
 
 /**
- * Whether to use the dark theme: the view's own choice, or that of JupyterLab, VS Code, marimo, Colab or the system.
+ * Whether to use the dark theme: the view's own choice, or that of JupyterLab, VS Code, marimo, Colab, Sphinx or the system.
  * @param {string} choice
  */
 function isDark(choice) {
   const { jpThemeLight, vscodeThemeKind, theme = document.documentElement.getAttribute("theme") } = document.body.dataset;
   const said = choice === "auto" ? vscodeThemeKind || theme : choice;
   if (choice === "auto" && jpThemeLight) return jpThemeLight === "false";
-  return said ? /dark|contrast$/.test(said) : matchMedia("(prefers-color-scheme: dark)").matches;
+  return said && said !== "auto" ? /dark|contrast$/.test(said) : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
 /**
