@@ -41,6 +41,14 @@ build = wb.compile(program, target="gpu")
 build.explore()
 
 # %% [markdown]
+# ## A filmstrip
+#
+# The program after each of some passes as one still picture, for [slides](../teach.md#slides) and print.
+
+# %%
+build.filmstrip("rewrite_reduce", "fuse_pointwise", "fuse_reduce")
+
+# %% [markdown]
 # ## Two programs
 #
 # The same program with and without fusion ([two programs beside each other](../workbench.md#two-programs-beside-each-other)).

@@ -121,6 +121,7 @@ provide(
         "difference overlay": "workbench.compiler.report.beside:difference_overlay",
         "devices": "workbench.gpu.devices.registry:devices",
         "explorer": "workbench.widgets.explorer:PassExplorer",
+        "filmstrip": "workbench.widgets.filmstrip:Filmstrip",
         "graph": "workbench.widgets.graph_view:GraphView",
         "kernel explorer": "workbench.widgets.kernel_view:explorer",
         "kernels": "workbench.widgets.kernel_view:KernelView",

@@ -33,6 +33,11 @@ def of_site(text: str) -> str:
     return text
 
 
+def without_paths(text: str) -> str:
+    """A notebook's text with the name of a cell's file for its path on this machine."""
+    return re.sub(r"/[\w/]+/ipykernel_\d+/\d+\.py", "cell.py", text)
+
+
 def executed(path: Path) -> nbformat.NotebookNode:
     """A notebook, or its text, with the outputs of a run, as a page shows them."""
     book = jupytext.read(path)
@@ -54,7 +59,7 @@ def main() -> int:
         book = executed(path)
         note = nbformat.v4.new_markdown_cell(HEAD.format(name=path.name))
         book.cells.insert(1, note)
-        nbformat.write(book, COURSE / path.name)
+        (COURSE / path.name).write_text(without_paths(nbformat.writes(book)), "utf-8")
         print(f"ran {path.name}", flush=True)
     index = (NOTEBOOKS / "README.md").read_text(encoding="utf-8")
     names = "\n".join(path.stem for path in paths)

@@ -31,7 +31,7 @@ SAVED_BOXES, HOPS = 40, 2
 """Instructions that a saved picture shows, about, and the edges from an edit to those around it."""
 SAVED_NODES = 7_000
 """Most instructions of a graph that is saved where the whole recording does not fit."""
-_WORDS = ("added", "removed", "changed")
+MARK_WORDS = ("added", "removed", "changed")
 
 
 class PassExplorer(View):
@@ -201,7 +201,9 @@ class PassExplorer(View):
         """The marks before and after the current step, by id, in words."""
         if not self.steps.steps:
             return [{}, {}]
-        return [{id: _WORDS[m] for id, m in marks.items()} for marks in self.steps.marks(self.step)]
+        return [
+            {id: MARK_WORDS[m] for id, m in marks.items()} for marks in self.steps.marks(self.step)
+        ]
 
     def answers(self) -> Iterable[Answer]:
         """The details of steps: this one's, then of those that changed something, the nearest first."""

@@ -120,10 +120,10 @@ class Steps:
 
     def first_visible(self) -> int:
         """The first step that changed something drawn in the main module; else the first that changed."""
-        found = (k for k, step in enumerate(self.steps) if step.edits and self._is_visible(k))
+        found = (k for k, step in enumerate(self.steps) if step.edits and self.is_visible(k))
         return next(found, self.first_changed())
 
-    def _is_visible(self, k: int) -> bool:
+    def is_visible(self, k: int) -> bool:
         """Whether the main module's nodes differ by more than attributes and constants after step ``k``."""
         touched = {id for marks in self.marks(k) for id in marks}
         heir = dict(pair for edit in self.steps[k].edits for pair in edit.replaced)

@@ -165,6 +165,10 @@ class Build:
         """The pass explorer widget."""
         return self.recording.explore(**{"target": self.target.name, "build": self, **options})
 
+    def filmstrip(self, *passes: str, most: int = 3) -> Any:
+        """A still picture of the program before and after some passes; see `Recording.filmstrip`."""
+        return self.recording.filmstrip(*passes, most=most)
+
     def open(self, **options: Any) -> Any:
         """The whole workbench on this build as one widget: settings, actions, and panes over one selection.
 

@@ -223,6 +223,18 @@ class Recording(Listener):
         """The pass explorer widget."""
         return showing.view("explorer")(self, **options)
 
+    def filmstrip(self, *passes: str, most: int = 3) -> Any:
+        """A still picture of the program before and after some passes, for slides and print.
+
+        Args:
+            *passes: Names of passes; by default those with the most edits that change something drawn.
+            most: Most passes to show.
+
+        Raises:
+            OperationError: One of the passes changed nothing, or there is none of that name.
+        """
+        return showing.view("filmstrip")(self, passes, most=most)
+
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         table = self.table()
         return {"text/plain": table.to_string(), "text/html": table.to_html(border=0)}
