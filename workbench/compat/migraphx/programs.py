@@ -110,7 +110,7 @@ class program:
 
     @contextmanager
     def following(self) -> Generator[None]:
-        """Handles of what is replaced inside stand for its replacement from then on."""
+        """Handles of instructions that the block replaces refer to the replacements from then on."""
         core, heard = self._core, _Replacements(self._successors)
         core.listeners.append(heard)
         try:

@@ -54,7 +54,7 @@ class Buffers:
         return buffer[:size].view(dtype).reshape(lens)
 
     def spare(self, values: list[Any], indices: Iterable[int]) -> Array | None:
-        """The first of these values to which only the list refers, and whose memory nothing else uses.
+        """The first of these values that has no other reference and shares its memory with no other value.
 
         A broadcast view is read-only, even if its lens equals its array's.
         """

@@ -60,7 +60,7 @@ def declined_at(build: Build, instruction: Instruction) -> str:
 
 
 def said(step: Step, miss: NearMiss, reason: str) -> str:
-    """A near miss in words, with the names that its step shows."""
+    """A near miss in words, with instructions named as in its step."""
     at = f"{miss.rule} of {step.name.partition('(')[0]} declined at #{miss.instruction}"
     return step.named(f"{at} in step {step.index}: {reason}")
 

@@ -162,7 +162,7 @@ def _damage_told(path: object) -> Generator[None]:
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     except RecursionError as error:
-        raise ModelError(f"{path}: damaged: what it says lies too deep in each other") from error
+        raise ModelError(f"{path}: damaged: its content is nested too deeply") from error
     except _DAMAGE as error:
         raise ModelError(
             f"{path}: not a file that the workbench wrote, or damaged: {error}"

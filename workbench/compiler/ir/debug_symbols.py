@@ -61,10 +61,10 @@ def restore_debug_symbols(instruction: Instruction, symbols: tuple[str, ...]) ->
 
 
 class Tally:
-    """Moves debug symbols from what an edit removes to what it makes; exists once a program has symbols.
+    """Moves debug symbols from the instructions that an edit removes to those that it makes.
 
-    Instructions that a replacement makes dead are removed at once. So what an edit removes is exactly what
-    its result replaces; a value that is still used elsewhere keeps its symbols.
+    Instructions that a replacement makes dead are removed at once, so an edit removes exactly what its result
+    replaces. A value that is still used elsewhere keeps its symbols. Only programs with symbols have a tally.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ def _fresh(instruction: Instruction) -> list[Instruction]:
 def _serving(
     instruction: Instruction, allowed: Callable[[Instruction], bool] = lambda _: True
 ) -> list[Instruction]:
-    """An instruction, and those before it that nothing else uses."""
+    """An instruction, and the earlier instructions that only it uses."""
     found = {instruction: None}
     stack = [instruction]
     while stack:

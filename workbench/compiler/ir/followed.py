@@ -39,7 +39,7 @@ class Followed(Listener):
             self._made.append(instruction.id)
 
     def removed(self, instruction: Instruction) -> None:
-        """Take note of the loss of a followed instruction."""
+        """Note that a followed instruction was removed."""
         self._is_lost |= instruction.id in self._ids
 
     def replaced(self, old: Instruction, new: Instruction) -> None:
@@ -49,7 +49,7 @@ class Followed(Listener):
             self._is_lost = True
 
     def edit_began(self, rule: RuleLike | None, root: Instruction | None) -> None:
-        """Forget what was made and lost outside of edits."""
+        """Start an edit; instructions made or lost before it no longer count."""
         if not self._depth:
             self._made, self._is_lost = [], False
         self._depth += 1

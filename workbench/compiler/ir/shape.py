@@ -233,7 +233,7 @@ class Shape:
 
     @cached_property
     def elements(self) -> int:
-        """Number of elements: one without dimensions, none of a tuple or where there is no value.
+        """Number of elements: 1 without dimensions, 0 for a tuple or an absent value.
 
         Raises:
             ShapeError: The shape is dynamic.

@@ -26,15 +26,15 @@ class ShapeRules:
         return _reopened(result) if keeps else result
 
     def held(self, shape: Shape) -> Shape:
-        """The shape that values of this shape are held in: a scalar for rank 0, if there are scalars."""
+        """The shape that a program stores: MIGraphX's scalar for rank 0, if these rules have scalars."""
         return Shape.scalar(shape.type) if self.scalars and shape.has_rank_0 else shape
 
     def plain(self, shape: Shape) -> Shape:
-        """The shape that these rules hold in this one: rank 0 in a scalar's, if there are scalars."""
+        """The inverse of `held`: rank 0 for MIGraphX's scalar, if these rules have scalars."""
         return Shape(shape.type) if self.is_scalar(shape) else shape
 
     def is_scalar(self, shape: Shape) -> bool:
-        """Whether this shape is how these rules hold what has rank 0."""
+        """Whether this is the shape of MIGraphX's scalar, which stands for rank 0 under these rules."""
         return self.scalars and shape == Shape.scalar(shape.type)
 
 

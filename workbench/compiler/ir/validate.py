@@ -155,7 +155,9 @@ def _check_parameters(module: Module) -> None:
 def _check_value(instruction: Instruction) -> None:
     """Check that a literal has data of its shape, and that other shapes are those that are inferred."""
     if isinstance(instruction.op, Literal) != (instruction.literal is not None):
-        raise GraphError(f"{instruction!r}: expected data for a literal, and for nothing else")
+        raise GraphError(
+            f"{instruction!r}: expected data for a literal, and for no other instruction"
+        )
     if instruction.literal is not None:
         expected = instruction.literal.shape
     elif isinstance(instruction.op, Param):

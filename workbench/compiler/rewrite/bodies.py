@@ -213,7 +213,7 @@ class Body:
 
 
 def prune_all(instructions: Sequence[Instruction]) -> None:
-    """Remove those that have no users."""
+    """Remove the instructions that have no users."""
     for instruction in dict.fromkeys(instructions):
         alive = instruction.module.program.find(instruction.id) is instruction
         if alive and not instruction.is_used:

@@ -177,7 +177,7 @@ class Bisection:
         return pd.DataFrame(rows, columns=columns).astype({"edit": "Int64"})
 
     def to_json(self) -> dict[str, Any]:
-        """The content as plain values; what is not finite is None."""
+        """The content as plain values; NaN and infinities are None."""
         edit, step = self.edit, self.step
         return {
             "kind": self.kind,

@@ -147,7 +147,7 @@ class _Once(PlannedInterpreter):
         return plan
 
     def step(self, instruction: Instruction, values: Mapping[int, Value]) -> Value:
-        """As in the base; what has no modules reads its operands alone, so nothing has to be in scope."""
+        """Run one instruction. Without modules it reads only its operands, so it needs no scope."""
         if instruction.modules:
             return super().step(instruction, values)
         return self._step(step_of(instruction), dict(values))

@@ -67,7 +67,7 @@ class Evaluator(PlannedInterpreter):
         return self._widen(instruction.literal.numpy())
 
     def evaluate(self, module: Module, values: Sequence[Value]) -> list[Value]:
-        """Run a module; what is inside is told."""
+        """Run a module, and report the values inside it."""
         if self._inner is None:
             return super().evaluate(module, values)
         plan = self._plan(module, whole=True)

@@ -37,7 +37,7 @@ class Arrivals(MutableMapping[Any, Value]):
         self._failure: BaseException | None = None
 
     def run(self, work: Callable[[MutableMapping[Any, Value]], Any]) -> None:
-        """Call some work with these values, to which it adds; keep what it raises for the readers."""
+        """Run the work, which adds to these values; an exception is kept and raised to the readers."""
         try:
             work(self)
         except _StoppedError:
@@ -55,7 +55,7 @@ class Arrivals(MutableMapping[Any, Value]):
             self._stopped = self._is_over = True
 
     def wait(self) -> None:
-        """Return when the run has ended; raise what it raised."""
+        """Wait for the end of the run; raises the exception that ended it, if there was one."""
         with self._changed:
             self._await(None)
 
@@ -107,7 +107,7 @@ class Arrivals(MutableMapping[Any, Value]):
 def arriving(
     values: MutableMapping[Any, Value], work: Callable[[MutableMapping[Any, Value]], Any]
 ) -> Generator[Arrivals]:
-    """Do some work in a thread, whose values are read meanwhile; an exception here stops it.
+    """Work in a thread whose values can be read while it runs; an exception inside the block stops it.
 
     Args:
         values: Receives the values.

@@ -64,12 +64,12 @@ class Part:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether its own error is beyond what its types account for."""
+        """Whether the instruction's own error is larger than rounding in its types explains."""
         return self.local.exceeds(self.bound)
 
     @property
     def strays(self) -> bool:
-        """Whether its error is beyond that, those before it in the kernel included."""
+        """Whether its error is that large when errors of earlier instructions in the kernel are included."""
         return self.inherited.exceeds(self.bound)
 
 

@@ -138,7 +138,7 @@ class Another(Side):
     def capture(
         self, inputs: Mapping[str, Any], values: Values, progress: bool | None
     ) -> dict[int, Counterpart]:
-        """Keeps what has a counterpart; constants too."""
+        """Keeps the values that have a counterpart, constants included."""
         wanted = {m.id for m in self.matches.values()}
         given = self._inputs(inputs)
         ids, named = _run(self._build, self.source, given, self._float64, values, progress, wanted)

@@ -236,7 +236,7 @@ class TensorDifference:
         if not self.is_image:
             raise OperationError(
                 f"{self.name} has lens {list(self.value.shape)}, which are not those of images; expected "
-                "N,1|3|4,H,W or N,H,W,1|3|4, or of one without N"
+                "N,1|3|4,H,W or N,H,W,1|3|4; N may be left out"
             )
         return tensor_plots.plot_image(self, tensor_plots.axes_or_new(ax))
 

@@ -180,7 +180,7 @@ def _closed(
 
 
 def _results(kept: set[int], main: Mapping[int, Instruction], program: Program) -> list[int]:
-    """The results of an excerpt: the program's own, then what nothing reads, unless it is constant."""
+    """The results of an excerpt: the program's own, then values without a user that are not constant."""
     own = [o.id for o in program.outputs if o.id in kept]
     read = {x for id in kept for x in uses(main[id])}
     ends = [id for id in main if id in kept and id not in read and id not in own]

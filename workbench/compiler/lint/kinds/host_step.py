@@ -11,10 +11,10 @@ from workbench.compiler.record.lowered import BRANCH, HOST
 
 @kind("host-step")
 def host_steps(subject: Subject) -> Iterator[Finding]:
-    """The device waits for the host, which computes what no kernel computes, or reads a condition.
+    """The device waits while the host runs an operation that has no kernel, or reads a condition.
 
-    Inputs are copied to the host and results back, and the stream is empty meanwhile. The reason is that of
-    the operation; `workbench devices --on-host` lists all of them.
+    Inputs are copied to the host and results back, and the device is idle meanwhile. The finding gives the
+    operation's reason; `workbench devices --on-host` lists all such operations.
     """
     for one in subject.open:
         row = subject.lowered.get(one.id)

@@ -34,7 +34,7 @@ class Names:
         self._counts: dict[str, count[int]] = {}
 
     def unique(self, base: str) -> str:
-        """The name, or the name with a number after it."""
+        """A name that is not taken yet: the given one, or the given one with a number."""
         name = base
         while name in self._taken:
             name = f"{base}_{next(self._counts.setdefault(base, count(1)))}"

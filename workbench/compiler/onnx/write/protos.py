@@ -54,7 +54,7 @@ def _length(dim: Dim) -> int | str | None:
 
 
 def attribute(name: str, value: Any) -> onnx.AttributeProto:
-    """An attribute; a list without elements is one of integers."""
+    """An attribute; an empty list counts as a list of integers."""
     kind = onnx.AttributeProto.INTS if isinstance(value, list | tuple) and not value else None
     return helper.make_attribute(name, value, attr_type=kind)
 

@@ -70,7 +70,7 @@ class ConcatModel:
 
 @dataclass(frozen=True)
 class NamedModel(ConcatModel):
-    """Operations of these names, whatever they are, as long as they share memory with their buffers.
+    """Operations chosen by name. Each must share memory with its buffer.
 
     Args:
         concat: The operation that concatenates along its attribute ``axis``; its last input is the buffer.
@@ -83,7 +83,7 @@ class NamedModel(ConcatModel):
     packed_input_only: tuple[str, ...] = ()
 
     def joins(self, instruction: Instruction) -> bool:
-        """Whether it has the name, and its last input is an allocation."""
+        """Whether the instruction is the named concatenation into an allocated buffer."""
         inputs = instruction.inputs
         return instruction.name == self.concat and bool(inputs) and self.allocates(inputs[-1])
 
@@ -92,15 +92,15 @@ class NamedModel(ConcatModel):
         return normalize_axis(root.op, root.op.attributes().get("axis", 0), root.shape.ndim)
 
     def fills(self, instruction: Instruction) -> bool:
-        """Any instruction does."""
+        """Always true: every instruction writes into a buffer."""
         return True
 
     def writes_gaps(self, instruction: Instruction) -> bool:
-        """Whether it is one of the writers."""
+        """Whether the instruction is one of the writers."""
         return "*" in self.writers or instruction.name in self.writers
 
     def reads_gaps(self, user: Instruction) -> bool:
-        """Whether it is none of those that cannot."""
+        """Whether the user can read a part with gaps, i.e. is not in `packed_input_only`."""
         return user.name not in self.packed_input_only
 
 

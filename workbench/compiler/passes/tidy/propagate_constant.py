@@ -62,13 +62,13 @@ class _Room:
         self.limit = FREE_BYTES + GROWTH * self.base
 
     def takes(self, growth: int) -> bool:
-        """Count the growth by one fold, unless it is too much."""
+        """Whether a fold may grow the literals by so many bytes; if it may, they are counted."""
         fits = growth <= 0 or self.size + growth <= self.limit
         self.size += growth if fits else 0
         return fits
 
     def settle(self, program: Program) -> None:
-        """Remember the bytes for the next folding: what is added until then is not its doing."""
+        """Remember the size, so that the next folding does not count literals that others add meanwhile."""
         program.literal_bytes = (self.base, _literal_bytes(program))
 
 

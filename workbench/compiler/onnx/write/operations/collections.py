@@ -37,7 +37,7 @@ def placed(call: Call) -> str:
 
 @writes("optional")
 def optional(call: Call) -> Named:
-    """Optional, of a type if it is empty."""
+    """Optional; an empty one names the type of its element."""
     if call.inputs:
         return call.add("Optional", *call.inputs)
     if not call.shape.subs:

@@ -19,7 +19,7 @@ _EIGHT = {DType.INT8, DType.UINT8}
 
 @writes("dot")
 def dot(call: Call) -> str:
-    """MatMul; of narrow integers in 64 bits, of which the low ones remain."""
+    """MatMul. Narrow integers are multiplied in 64 bits, and the result keeps the low bits."""
     return call.within("MatMul", call.type, _wide(call.type))
 
 
@@ -85,7 +85,7 @@ def convolution(call: Call) -> str:
 
 @writes("add")
 def add(call: Call) -> str:
-    """Add; a convolution that nothing else reads takes what is added to its channels as its bias."""
+    """Add, or the bias of a convolution if it adds to the channels of one that has no other user."""
     for conv, bias in (call.operands, call.operands[::-1]):
         op_type = _CONVOLUTIONS.get(conv.name, "")
         read_here = op_type and len(conv.users) == 1 and not call.block.elementwise
@@ -128,7 +128,7 @@ _POOLS = {"average": "AveragePool", "max": "MaxPool", "lpnorm": "LpPool"}
 
 @writes("pooling")
 def pooling(call: Call) -> str:
-    """A pooling operator; of a type that it does not take, in float."""
+    """A pooling operator; types that it does not support are pooled in float."""
     op = call.op
     op_type, own = _POOLS[op.mode], call.type
     power = {"p": op.lp_order} if op_type == "LpPool" else {}

@@ -31,7 +31,7 @@ def bit_cast(call: Call) -> str:
 
 @writes("cast_to")
 def cast_to(call: Call) -> str:
-    """Cast to the element, and from there to the type that represents it."""
+    """Two casts: to the element type, then to the type in which the program holds it."""
     op = call.op
     mode = op.round_mode if op.element == "float8_e8m0fnu" else None
     code = _ELEMENTS[op.element]

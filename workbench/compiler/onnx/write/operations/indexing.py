@@ -75,7 +75,7 @@ def onehot(call: Call) -> str:
 
 @writes("nonzero")
 def nonzero(call: Call) -> str:
-    """NonZero, with zeros after its columns up to the number of elements."""
+    """NonZero, padded with columns of zeros to one column per element of the input."""
     x, shape = call.inputs[0], call.shapes[0]
     found = call.add(
         "NonZero", call.cast(x, call.type, call.taken("NonZero", call.type, DType.FLOAT))

@@ -22,7 +22,7 @@ def _comparable(call: Call, op_type: str) -> list[str]:
 
 @writes(*_COMPARED)
 def compared(call: Call) -> str:
-    """A comparison; of a type with one code for NaN, equality is that of codes."""
+    """A comparison. In types with a single code for NaN, equality compares codes, so NaN equals itself."""
     op_type = _COMPARED[call.op.name]
     inputs = _comparable(call, op_type)
     found = call.add(op_type, *inputs)

@@ -25,7 +25,7 @@ def unchanged(call: Call) -> Named:
 
 @writes("undefined", "@comment", "set_stream", "record_event", "wait_event")
 def nothing(_: Call) -> str:
-    """No node: there is no value. When operators run, a model leaves to its runtime."""
+    """Write no node: these operations have no value, and a model's runtime decides when operators run."""
     return ""
 
 
@@ -37,7 +37,7 @@ def transpose(call: Call) -> str:
 
 @writes("reshape", "reshape_lazy")
 def reshape(call: Call) -> str:
-    """Reshape, to known lens where they are."""
+    """Reshape, to constant lens if they are known."""
     if len(call.inputs) == 2:
         return call.add("Reshape", call.inputs[0], call.lengths(call.inputs[1], call.shapes[1]))
     if call.shape.dims is not None:

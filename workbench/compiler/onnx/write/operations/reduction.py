@@ -27,7 +27,7 @@ def _reduced(call: Call, op_type: str, value: str) -> str:
 
 @writes(*_REDUCED)
 def reduce(call: Call) -> str:
-    """A reduction; of a type that ONNX does not reduce, in a wider one."""
+    """A reduction; types that ONNX does not reduce are reduced in a wider one."""
     own, op_type = call.type, _REDUCED[call.op.name]
     type = call.taken(op_type, own, _wide(own))
     made = _reduced(call, op_type, call.cast(call.inputs[0], own, type))
@@ -45,7 +45,7 @@ def reduce_truth(call: Call) -> str:
 
 @writes(*_SOFT)
 def softmax(call: Call) -> str:
-    """Softmax or its logarithm; of integers in float64, then truncated."""
+    """Softmax or its logarithm; for integers it is computed in float64 and truncated."""
     own, op_type = call.type, _SOFT[call.op.name]
     if own.is_float or own is DType.BOOL:
         wide = DType.FLOAT if own.is_float else DType.DOUBLE

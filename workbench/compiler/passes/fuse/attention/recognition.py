@@ -30,13 +30,13 @@ _FARTHEST = 64
 
 
 def is_relaid(value: Instruction) -> bool:
-    """Whether a value has another's elements, each once; one whose layout was asked for stays."""
+    """Whether a value only rearranges its input. A layout that the program asks for does not count."""
     op = value.op
     return op.rearranges is Rearrangement.RELAID and not isinstance(op, Layout)
 
 
 def is_shaped(value: Instruction) -> bool:
-    """Whether a value has another's elements, each once or more."""
+    """Whether a value rearranges or repeats the elements of its input."""
     return is_relaid(value) or value.op.rearranges is Rearrangement.REPEATED
 
 
