@@ -1,9 +1,11 @@
 """The stored form of exercises: a page without Python says what Python says, and no answer stands in it."""
 
+import ast
 import base64
 import json
 from typing import Any
 
+import nbformat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ import workbench as wb
 from tests.teach.test_exercises import EXERCISES
 from workbench import teach
 from workbench.teach.exercise import Feedback
+from workbench.teach.lesson_page import live_outputs
 from workbench.teach.stored import digest, key_of, mixed, stored
 from workbench.widgets.graph_view import GraphView
 
@@ -100,3 +103,22 @@ def test_what_only_python_can_check_says_so_and_an_answer_that_is_not_known_yet_
         assert form["values"]["sealed"] == {}
         assert "needs Python" in form["values"]["note"]
         assert exercise.expects in form["values"]["note"]
+
+
+def test_the_code_on_a_page_has_no_answers_and_still_parses():
+    source = (
+        "x = 1\nasked = teach.Number(\n    'How many?',\n    7,\n)\nrule = teach.WriteRule(\n    'Wörds',\n"
+        "    [],\n    hints=['é', 'two'],\n    because='so', name='kept',\n)\nasked\nrule.answer(x)"
+    )
+    cells = [nbformat.v4.new_code_cell(text) for text in (source, "%run file", "", "asked")]
+    cells.append(nbformat.v4.new_code_cell("teach.Text('Which?', 'this')"))
+    live_outputs(nbformat.v4.new_notebook(cells=cells))
+    first, *others, last = (cell.source for cell in cells)
+    assert "asked" not in first
+    assert "'two'" not in first
+    assert "name='kept'" in first
+    assert ast.parse(first)
+    assert others == ["%run file", "", "asked"]
+    assert "this" not in last
+    assert cells[-1].metadata.tags == ["remove-input"]
+    assert [len(cell.outputs) for cell in cells] == [1, 0, 0, 0, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -65,10 +66,9 @@ def live_outputs(notebook: Any) -> list[Any]:
 def _take_answers_out(cell: Any) -> None:
     if cell.cell_type != "code":
         return
-    lines = cell.source.split("\n")
-    for first, last in reversed(_of_exercises(cell.source)):
-        del lines[first - 1 : last]
-    source = "\n".join(lines).strip()
+    source = cell.source.strip()
+    for found in (_of_exercises, _of_hints):
+        source = _without(source, found(source))
     if not source and cell.source.strip():
         source = HIDDEN
         cell.transient = {"remove_source": True}  # nbconvert leaves the code out, and so does MyST
@@ -77,6 +77,26 @@ def _take_answers_out(cell: Any) -> None:
     if any(_hands_in(one) for one in _statements(source)):
         html = {"text/html": PYTHON_ONLY}
         cell.outputs.insert(0, nbformat.v4.new_output("display_data", html))
+
+
+def _without(source: str, ranges: Iterable[tuple[int, int]]) -> str:
+    """A source without some lines."""
+    lines = source.split("\n")
+    for first, last in sorted(ranges, reverse=True):
+        del lines[first - 1 : last]
+    return "\n".join(lines).strip()
+
+
+def _of_hints(source: str) -> Iterator[tuple[int, int]]:
+    """The first and last lines of hints and explanations that have lines of their own."""
+    lines = source.split("\n")
+    for one in (node for statement in _statements(source) for node in ast.walk(statement)):
+        if isinstance(one, ast.keyword) and one.arg in ("hints", "because"):
+            last = one.value.end_lineno or one.lineno
+            before = lines[one.lineno - 1].encode()[: one.col_offset]
+            after = lines[last - 1].encode()[one.value.end_col_offset :]
+            if not before.strip() and after.strip() in (b"", b","):
+                yield one.lineno, last
 
 
 def _statements(source: str) -> list[ast.stmt]:
