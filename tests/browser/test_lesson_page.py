@@ -85,6 +85,7 @@ def test_a_choice_is_made(lesson: Lesson):
 
 def test_a_node_is_clicked(lesson: Lesson):
     form, status = lesson.exercise("cannot run before")
+    assert lesson.page.get_by_text("cannot run before").count() == 1
     canvas = lesson.page.locator(".wb-place", has=form).locator(".wb-canvas").first
     nodes = {n["title"]: n for n in canvas.evaluate("c => c.__wb.nodes()")}
     for title, says in (("add", "does not need all three"), ("mul", "✓ Right.")):

@@ -147,7 +147,7 @@ class Exercise(ABC):
         if not unattended:
             return data, metadata
         if self.view is not None:
-            _display(data | {MIME: NOTHING})
+            _display(data | {MIME: {**NOTHING, "asked": "below"}})  # a live page asks there
             data, metadata = self.view._repr_mimebundle_(**options)
         return data | ({} if knobs.static else {MIME: stored(self)}), metadata
 

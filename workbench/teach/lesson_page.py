@@ -54,13 +54,20 @@ def live_outputs(notebook: Any) -> list[Any]:
     """
     for cell in notebook.cells:
         _take_answers_out(cell)
+        if "outputs" in cell:
+            cell.outputs = [o for o in cell.outputs if _form(o).get("asked") != "below"]
     outputs = [o for cell in notebook.cells for o in cell.get("outputs", ()) if "data" in o]
-    found = [o for o in outputs if o.data.get(MIME, {}).get("views")]
+    found = [o for o in outputs if _form(o).get("views")]
     for output in found:
         data = output.data
         still = data.get("text/html") or data.get("image/svg+xml", "")
         output.data = type(data)({"text/html": place(data[MIME], still)})
     return found
+
+
+def _form(output: Any) -> dict[str, Any]:
+    """The saved form of an output; empty if it has none."""
+    return output.get("data", {}).get(MIME, {})
 
 
 def _take_answers_out(cell: Any) -> None:

@@ -222,7 +222,7 @@ class Pick(Exercise):
         return Asked(
             [*right, *(id for id in others if id not in right)],
             "Look at another node.",
-            view=self.view,
+            is_click=True,
         )
 
 
