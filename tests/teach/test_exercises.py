@@ -218,6 +218,13 @@ def test_an_amount_is_read_at_a_glance(number: float, shown: str):
     assert amount(number, "bytes") == shown
 
 
+@pytest.mark.parametrize("within", [0.0, 0.1])
+def test_an_infinite_truth_is_itself_only(within: float):
+    exercise = teach.Number("How much?", float("inf"), within=within)
+    answers = [float("inf"), float("-inf"), 1e300, float("nan")]
+    assert [bool(exercise.answer(a)) for a in answers] == [True, False, False, False]
+
+
 def test_a_unit_agrees_with_its_number():
     assert "1 kernel is too low" in teach.Number("How many?", 2, unit="kernels").answer(1).message
     assert "1 kernel; the goal" in teach.Goal("Fewer", len, 1, unit="kernels").answer([0]).message

@@ -48,7 +48,7 @@ class Number(Exercise):
         except (TypeError, ValueError):
             return Feedback(False, f"Expected a number; found {given!r}.")
         truth = known(self.truth)
-        if number == truth or abs(number - truth) <= self.within * abs(truth):
+        if number == truth or abs(number - truth) <= self.within * abs(truth) < math.inf:
             return Feedback(True, self.because)
         if number != number:  # noqa: PLR0124 - NaN
             return Feedback(False, "NaN is not a prediction.")
@@ -64,7 +64,7 @@ class Number(Exercise):
     def on_page(self) -> Asked:
         """A field; whole numbers near the truth are known, or all that are near enough, rounded."""
         truth, otherwise = float(known(self.truth)), "That is no number, or far away."
-        if self.within and truth:
+        if self.within and truth and math.isfinite(truth):
             digits = max(0, math.ceil(math.log10(2 / self.within)))
             return Asked(_within(truth, self.within, digits), otherwise, digits=digits)
         first = math.floor(truth) - NEAR if math.isfinite(truth) else 0
@@ -231,10 +231,10 @@ def _within(truth: float, within: float, digits: int) -> Iterator[float]:
     low, high = abs(truth) * max(1 - within, 0.01), abs(truth) * (1 + within)
     yield truth
     for decade in range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1):
-        step = 10.0 ** (decade - digits)
-        first, last = max(low, 10.0**decade), min(high, 9.9999999 * 10.0**decade)
-        for k in range(math.ceil(first / step), math.floor(last / step) + 1):
-            yield math.copysign(k * step, truth)
+        scale = 10**digits
+        first, last = (end / 10.0**decade * scale for end in (low, high))
+        for k in range(max(math.ceil(first), scale), min(math.floor(last), 10 * scale - 1) + 1):
+            yield math.copysign(k / scale * 10.0**decade, truth)
 
 
 def _plain(text: str) -> str:
