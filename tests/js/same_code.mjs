@@ -8,6 +8,16 @@ import { parse } from "acorn";
 const OPTIONS = { ecmaVersion: 2022, sourceType: "module" };
 const PLACES = ["start", "end", "range", "raw", "shorthand"];
 
+/** `const a = 1, b = 2` as two statements. */
+const apart = (node) => (node?.type === "VariableDeclaration" ? node.declarations.map((one) => ({ ...node, declarations: [one] })) : [node]);
+
+/** `undefined`, `true` and `false` however they are written. */
+const plain = ({ type, name, value, operator, argument }) => {
+  if (type === "Identifier" && name === "undefined") return "void 0";
+  if (type === "Literal" && typeof value === "boolean") return `!${1 - value}`;
+  return type === "UnaryExpression" && argument.type === "Literal" && /^(void|!)$/.test(operator) && typeof argument.value === "number" ? `${operator} ${argument.value}`.replace("! ", "!") : undefined;
+};
+
 /** The syntax tree as JSON, with a number for each variable, and the names that are not declared. */
 function meaning(script) {
   const tree = parse(script, { ...OPTIONS, ranges: true }), { scopes } = analyze(tree, OPTIONS), number = new Map();
@@ -17,12 +27,13 @@ function meaning(script) {
   }
   const seen = (node) => {
     if (node === null || typeof node !== "object" || node instanceof RegExp) return String(node);
-    if (Array.isArray(node)) return node.map(seen);
+    if (Array.isArray(node)) return node.flatMap(apart).map(seen);
+    if (plain(node)) return plain(node);
     const isNamed = (key) => node[key].type === "Identifier" && ((key === "key" && !node.computed) || key === "exported" || key === "imported");
     const parts = Object.keys(node).filter((key) => !PLACES.includes(key)).map((key) => [key, node[key] && isNamed(key) ? node[key].name : seen(node[key])]);
     return { ...Object.fromEntries(parts), ...(number.has(node) ? { name: number.get(node) } : {}) };
   };
-  return JSON.stringify([seen(tree), [...new Set(scopes[0].through.map((r) => r.identifier.name))].toSorted()]);
+  return JSON.stringify([seen(tree), [...new Set(scopes[0].through.map((r) => r.identifier.name))].filter((name) => name !== "undefined").toSorted()]);
 }
 
 const pairs = Object.entries(JSON.parse(await text(process.stdin)));

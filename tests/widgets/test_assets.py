@@ -101,6 +101,21 @@ return{wanted:e,value:{other:g}}+/ , [/] */.source+a
     assert compacted(script) == left
 
 
+def test_declarations_are_joined_and_constants_are_short():
+    script = """const first = (() => { const a = [undefined, true]; return a; })();
+const second = { true: undefined, of: `${ (() => { let b = 1; let c = 2; return b + c; })() }` };
+let third = false;
+for (let i = 0; i < 2; i++) { const d = i; const e = d; third ||= e; }
+if (third.true) { const f = 1; } else { const g = 2; }
+const end = 3;"""
+    left = (
+        "const k=(()=>{const a=[void 0,!0];return a})(),"
+        "j={true:void 0,of:`${(()=>{let b=1,c=2;return b+c})()}`};let h=!1;"
+        "for(let i=0;i<2;i++){const d=i,e=d;h||=e}if(h.true){const f=1}else{const g=2}const end=3;"
+    )
+    assert compacted(script) == left
+
+
 @pytest.mark.parametrize("path", sorted(assets.STATIC.glob("*.js")), ids=lambda path: path.stem)
 def test_no_string_of_a_view_spans_lines(path: Path):
     for line in path.read_text(encoding="utf-8").splitlines():

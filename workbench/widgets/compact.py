@@ -1,7 +1,8 @@
-"""Compact JavaScript: no comments, no spaces and semicolons that nothing needs, short names for variables.
+"""Compact JavaScript: no comments, no spaces that nothing needs, and short names for variables.
 
 It knows tokens, brackets and what a brace opens, and no more of the grammar. ``tests/js/same_code.mjs``
-checks with a parser that each file stays the same but for the names of its variables.
+checks with a parser that each file stays the same but for the names of its variables, declarations that
+follow each other, and how ``undefined``, ``true`` and ``false`` are written.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _BEFORE_VALUE = {
     "throw", "default",
 }  # fmt: skip
 _CONDITION = {"if", "while", "for", "switch"}
+_SHORTER = {"undefined": "void 0", "true": "!0", "false": "!1"}
+_CLAUSES = {"else", "try", "finally", "do", "catch"}
 _KEYWORDS = _BEFORE_VALUE | _CONDITION | {
     "const", "let", "var", "function", "class", "extends", "try", "catch", "finally", "break", "continue",
     "import", "export", "from", "as", "instanceof", "constructor", "arguments", "debugger", "with",
@@ -40,12 +43,16 @@ class Token(NamedTuple):
     kind: str
     space: str
     inside: str
-    """The kind of the innermost bracket: ``(``, ``[``, ``${``, block, arrow, class, object, import …"""
+    """The kind of the innermost bracket: ``(``, ``[``, ``${``, a block, object, class, import or export.
+
+    It is a clause if it is a block after which the next statement or method begins.
+    """
 
 
 def tokens(script: str) -> Iterator[Token]:
     """The tokens of a script."""
     at, space, last = 0, "", ""
+    before, first = "", ""
     opened: list[tuple[str, str]] = []
     closed, is_class = "", False
     while found := _TOKEN.match(script, at):
@@ -60,9 +67,11 @@ def tokens(script: str) -> Iterator[Token]:
         at = found.end()
         inside = opened[-1][0] if opened else "block"
         if text in ("(", "["):
-            opened.append((text, last))
+            is_declared = before == "function" and first in ("", ";", "}")
+            opened.append((text, "declared" if is_declared else last))
         elif text == "{":
-            opened.append(("class" if is_class else _opens(last), last))
+            around = opened[-1][0] if opened else ""
+            opened.append(("class" if is_class else _opens(last, closed, around), last))
             is_class = False
         elif text in (")", "]", "}"):
             inside, closed = opened.pop()
@@ -74,7 +83,8 @@ def tokens(script: str) -> Iterator[Token]:
                 opened.append(("${", ""))
         is_class = (is_class or text == "class") and text != ":"  # `class:` is a property
         yield Token(text, kind, space, inside)
-        space, last = "", text if kind in ("word", "mark") else "(" if text.endswith("${") else "x"
+        first, before, space = before, last, ""
+        last = text if kind in ("word", "mark") else "(" if text.endswith("${") else "x"
 
 
 def _expects_value(last: str, closed: str) -> bool:
@@ -86,13 +96,14 @@ def _expects_value(last: str, closed: str) -> bool:
     )
 
 
-def _opens(last: str) -> str:
-    """The kind of a brace after a token."""
+def _opens(last: str, closed: str, around: str) -> str:
+    """The kind of a brace after a token, or after brackets behind one; around it is another bracket."""
     if last in ("import", "export"):
         return last
-    if last == "=>":
-        return "arrow"
-    is_block = last in ("", ")", ";", "{", "}", "else", "try", "finally", "do", "catch")
+    is_headed = closed in _CONDITION or closed == "declared" or around == "class"
+    if last in _CLAUSES or (last == ")" and is_headed):
+        return "clause"
+    is_block = last in ("", ")", "=>", ";", "{", "}")
     return "block" if is_block else "object"
 
 
@@ -100,19 +111,71 @@ def _opens(last: str) -> str:
 def compacted(script: str) -> str:
     """A script that does the same in fewer characters; names that begin with a dollar sign are kept."""
     read = list(tokens(script))
+    ends = _ends_of_conditions(read)
+    read = [token for k, token in enumerate(read) if not _is_idle(read, k, ends)]
     short = _short_names(read)
+    joined = _joined_declarations(read)
     made: list[str] = []
-    last = ""
+    last, is_ended = "", False
     for k, token in enumerate(read):
-        text = token.text
+        if k - 1 in joined:
+            continue
+        text = "," if k in joined else token.text
         if token.kind == "word" and text in short and not _is_property(read, k):
             text = _renamed(read, k, short[text])
-        if text == "}" and last == ";":
-            made[-1] = made[-1].removesuffix(";")
-        ends = k > 0 and read[k - 1].text == "}" and read[k - 1].inside == "block"
-        made.append(("" if ends else _space(last, token.space, text)) + text)
-        last = text
+        elif token.kind == "word" and text in _SHORTER and not _is_property(read, k):
+            text = _SHORTER[text]
+        made.append(("" if is_ended else _space(last, token.space, text)) + text)
+        last, is_ended = text, text == "}" and token.inside == "clause"
     return "".join(made)
+
+
+def _joined_declarations(read: list[Token]) -> set[int]:
+    """The semicolons that a comma replaces, with the word behind it: between two ``const`` or two ``let``."""
+    found: set[int] = set()
+    begins = [""]
+    for k, (text, kind, _, inside) in enumerate(read):
+        begins[-1] = begins[-1] or text
+        if text == ";":
+            after = read[k + 1].text if k + 1 < len(read) else ""
+            if begins[-1] in ("const", "let") and after == begins[-1]:
+                found.add(k)
+            else:
+                begins[-1] = ""
+        elif kind not in ("mark", "template"):
+            continue
+        if text in (")", "]", "}") or (kind == "template" and text[0] == "}"):
+            begins.pop()
+            begins[-1] = "" if inside == "clause" else begins[-1]
+        if text in ("(", "[", "{") or (kind == "template" and text.endswith("${")):
+            begins.append("")
+    return found
+
+
+def _ends_of_conditions(read: list[Token]) -> set[int]:
+    """The closing brackets of conditions; what follows them is a statement, if only a semicolon."""
+    found: set[int] = set()
+    heads: list[str] = []
+    for k, token in enumerate(read):
+        if token.text == "(" and token.kind == "mark":
+            heads.append(read[k - 1].text if k else "")
+        elif token.text == ")" and token.kind == "mark" and heads.pop() in _CONDITION:
+            found.add(k)
+    return found
+
+
+def _is_idle(read: list[Token], k: int, ends: set[int]) -> bool:
+    """Whether nothing needs a token: a semicolon at the end, or brackets around one parameter."""
+    text, before = read[k].text, read[k - 1] if k else None
+    after = [token.text for token in read[k + 1 : k + 4]]
+    if before is None or read[k].kind != "mark":
+        return False
+    if text == ";":
+        return after[:1] == ["}"] and before.text not in (";", "{") and k - 1 not in ends
+    if text == "(":
+        return before.kind != "word" and read[k + 1].kind == "word" and after[1:] == [")", "=>"]
+    alone = k > 2 and read[k - 2].text == "(" and read[k - 3].kind != "word"
+    return text == ")" and after[:1] == ["=>"] and before.kind == "word" and alone
 
 
 def _renamed(read: list[Token], k: int, short: str) -> str:
