@@ -191,7 +191,7 @@ function onTheme(callback) {
   const media = matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", callback);
   const watch = new MutationObserver(callback);
-  watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme"] });
+  for (const el of [document.body, document.documentElement]) watch.observe(el, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme", "theme"] });
   return () => {
     media.removeEventListener("change", callback);
     watch.disconnect();
