@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-SKIPPED = {"build", "dist", "node_modules", "golden"}
+SKIPPED = {
+    "build",
+    "course",
+    "dist",
+    "node_modules",
+    "golden",
+}  # docs/course is what the notebooks gave
 
 
 def files(root: Path, *suffixes: str, under: tuple[str, ...] = ("",)) -> list[Path]:
