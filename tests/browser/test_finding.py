@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.conftest import Shown
-from tests.widgets.networks import recorded, residual, transformer
+from tests.widgets.networks import recorded, residual, transformer, unfolded
 from tests.widgets.views import found, made
 from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.pipelines import optimize
@@ -29,7 +29,7 @@ def search(shown: Shown, query: str) -> None:
 
 def test_hits_are_counted_where_they_are_hidden_and_listed(show: Show, pictures: Path):
     view = GraphView(residual(8))
-    view.expanded = []
+    view.expanded = ["layer0×4"]
     shown = show(view)
     search(shown, "op:conv* scope:layer1 or op:dot")
     hits = view.find("op:conv* scope:layer1 or op:dot")
@@ -60,7 +60,7 @@ def test_hits_are_counted_where_they_are_hidden_and_listed(show: Show, pictures:
 
 
 def test_thousands_of_hits_make_few_rows_and_a_far_graph_fits(show: Show):
-    shown = show(GraphView(transformer(95, scoped=False)))
+    shown = show(unfolded(transformer(95, scoped=False)))
     shown.page.get_by_role("tree").focus()
     shown.page.keyboard.press("0")
     width, height = shown.canvas.evaluate(

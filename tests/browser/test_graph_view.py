@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import Shown
-from tests.widgets.networks import fused, hostile, residual, transformer
+from tests.widgets.networks import fused, hostile, residual, transformer, unfolded
 from workbench.widgets import GraphView
 from workbench.widgets.picture import Layout
 
@@ -243,7 +243,7 @@ def test_the_state_reopens_at_the_same_place(show: Show):
 
 
 def test_five_thousand_instructions_are_drawn_and_panned_with_few_nodes_a_frame(show: Show):
-    shown = show(GraphView(transformer(95, scoped=False)))
+    shown = show(unfolded(transformer(95, scoped=False)))
     assert len(shown.nodes()) > 3000
     shown.canvas.evaluate("c => c.__wb.pan(0, 4000)")
     assert shown.canvas.evaluate("c => (c.__wb.redraw(), c.__wb.pane.visible.length)") < 200

@@ -6,6 +6,7 @@ from workbench.compiler.ir.module import Instruction, SourceNode
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.record.recording import Recording
+from workbench.widgets.graph_view import GraphView
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>\\N`${1}"
 
@@ -107,6 +108,23 @@ def _norm(b: Builder, x: Instruction, inner: str) -> Instruction:
     scaled = b.add("mul", centred, b.add("rsqrt", spread, scope=inner), scope=inner)
     gain = b.add("multibroadcast", b.weight("gain", 8), out_lens=[1, 4, 8], scope=inner)
     return b.add("mul", scaled, gain, scope=inner)
+
+
+def chain(count: int) -> Program:
+    """One operation after the other: nothing of it is a block that repeats."""
+    program = Program("chain")
+    x = program.main.add_parameter("x", Shape("float", (3,)))
+    for _ in range(count):
+        x = program.main.add("relu", x)
+    program.main.add_return(x)
+    return program
+
+
+def unfolded(program: Program) -> GraphView:
+    """A graph with all groups open, those of repeated blocks, too."""
+    view = GraphView(program)
+    view.expanded = sorted(view.scene.openable())
+    return view
 
 
 def hostile() -> Program:

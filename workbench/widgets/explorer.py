@@ -229,11 +229,11 @@ class PassExplorer(View):
         from workbench.widgets.display import LIMIT  # noqa: PLC0415
         from workbench.widgets.svg import svg  # noqa: PLC0415
 
-        states, shown = self.steps.shown(self.step), self.slots_shown()
-        if shown is None and not all_nodes:
-            shown = self._surroundings()
+        states, shown, opened = self.steps.shown(self.step), self.slots_shown(), self.open_groups()
+        if shown is None and not all_nodes and (shown := self._surroundings()):
+            opened |= self.scene.around(shown)
         pictures = [
-            svg(self.scene, self.open_groups(), step=state, theme=self.theme, selected=self.selected,
+            svg(self.scene, opened, step=state, theme=self.theme, selected=self.selected,
                 marks=marks, overlay=self.overlay, limit=None if all_nodes else LIMIT, shown=shown)
             for state, marks in zip(states, self._marks(), strict=True)
         ]  # fmt: skip

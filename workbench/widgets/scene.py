@@ -5,7 +5,7 @@ Steps of a recording share one scene, so an unchanged instruction keeps its slot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
@@ -14,6 +14,7 @@ from workbench.widgets import label
 from workbench.widgets.nodes import Chip, Look, Node, Table
 from workbench.widgets.order import Order, arrange
 from workbench.widgets.place import Size
+from workbench.widgets.repeats import Wiring
 from workbench.widgets.scopes import Graph, Group
 from workbench.widgets.union import Origins, Union
 
@@ -160,12 +161,22 @@ class Scene:
         """The keys of all groups."""
         return {g.key for g in self.graph.groups}
 
+    def around(self, slots: Iterable[int]) -> set[str]:
+        """The keys of the scopes around some slots."""
+        groups = {k for slot in slots for k in self.graph.chain(slot)}
+        return {g.key for k in groups if (g := self.graph.groups[k]).kind == "scope"}
+
     def default_open(self, budget: int = OPEN_BUDGET) -> set[str]:
-        """The initially open scopes: all if that shows few slots, otherwise outer ones within the budget."""
-        groups = self.graph.groups
-        drawn = sum(k < 0 or groups[k].kind == "scope" for k in self.graph.parent)
-        if drawn <= budget:
-            return {g.key for g in groups if g.kind == "scope"}
+        """The initially open scopes: all if that shows few slots, otherwise outer ones within the budget.
+
+        Repeated blocks are closed.
+        """
+        opened = {-1}
+        for k, group in enumerate(self.graph.groups):
+            if group.kind == "scope" and not group.times and group.parent in opened:
+                opened.add(k)
+        if sum(k in opened for k in self.graph.parent) <= budget:
+            return {self.graph.groups[k].key for k in opened if k >= 0}
         return self._open_outer(min(budget, CLOSED_BUDGET))
 
     def _open_outer(self, budget: int) -> set[str]:
@@ -175,7 +186,8 @@ class Scene:
         for parent in [*self.graph.parent, *(g.parent for g in groups if g.kind == "scope")]:
             children[parent] = children.get(parent, 0) + 1
         shown, opened = children.get(-1, 0), set[str]()
-        level = [k for k, g in enumerate(groups) if g.parent == -1 and g.kind == "scope"]
+        may = [k for k, g in enumerate(groups) if g.kind == "scope" and not g.times]
+        level = [k for k in may if groups[k].parent == -1]
         while level:
             more = sum(children.get(k, 0) - 1 for k in level)
             if shown + more > (budget if shown >= FEWEST else 4 * budget):
@@ -183,7 +195,7 @@ class Scene:
             shown += more
             opened.update(groups[k].key for k in level)
             inside = set(level)
-            level = [k for k, g in enumerate(groups) if g.parent in inside and g.kind == "scope"]
+            level = [k for k in may if groups[k].parent in inside]
         return opened
 
 
@@ -213,10 +225,38 @@ def _graph(union: Union) -> Graph:
     union.renumber(new)
     graph = Graph(union.paths, list(union.edges))
     graph.firm = union.firm
+    graph.wiring = _wiring(union)
     graph.add_bodies(_bodies(union))
     for group in graph.groups:
         group.label = label.clipped(group.label)
     return graph
+
+
+def _wiring(union: Union) -> Wiring:
+    """The kind and the inputs of each slot in the first state; equal kinds are drawn alike."""
+    found = Wiring([None] * len(union.paths))
+    if not union.steps:
+        return found
+    versions, slots, numbers = union.versions, union.slots, dict[Hashable, int]()
+    at = {versions[v].id: v for v in union.steps[0]}
+    inside: dict[int, list[Look]] = {}
+    for version in reversed(union.steps[0]):  # bodies come behind the main module
+        node, slot = versions[version], slots[version]
+        if slot < 0:
+            continue
+        if union.home[slot] >= 0:
+            inside.setdefault(union.home[slot], []).append(node.look)
+        kind: Hashable = node.look
+        if node.family == "parameter":
+            kind = node.shape
+        elif node.arguments:
+            inputs = [at[i] for i in node.arguments]
+            found.inputs[slot] = drawn = [s for v in inputs if (s := slots[v]) >= 0]
+            if node.bodies or len(drawn) < len(inputs):
+                shapes = (versions[v].shape if slots[v] < 0 else "" for v in inputs)
+                kind = (kind, *shapes, *inside.get(slot, ()))
+        found.kinds[slot] = numbers.setdefault(kind, len(numbers))
+    return found
 
 
 def _bodies(union: Union) -> list[tuple[str, str, int, list[int]]]:

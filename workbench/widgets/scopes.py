@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
+from itertools import chain
+
+from workbench.widgets.repeats import LEAST_SIZE, LEAST_TIMES, Periods, Repeat, Wiring
 
 Path = tuple[str, ...]
+LONGEST = 12
+"""Letters of the first and the last block's names in the label of repeated blocks."""
 
 
 @dataclass
 class Group:
-    """A panel that opens and closes: a scope, or the body of an instruction that takes a module."""
+    """A panel that opens and closes: a scope, equal blocks, or the body of an instruction with a module."""
 
     key: str
     label: str
@@ -19,6 +25,10 @@ class Group:
     parent: int
     slot: int = -1
     count: int = 0
+    times: int = 0
+    """The number of equal blocks of which it consists, if it does."""
+    within: str = ""
+    """The scope of what is in it, with a slash at its end."""
 
 
 class Graph:
@@ -35,6 +45,8 @@ class Graph:
         self.firm = len(self.edges)
         """The number of edges of the first step, which come first: they align their ends; others do only if
         there are none."""
+        self.wiring = Wiring()
+        """The inputs of slots, by which repeated blocks are found; nothing if they are not to be."""
         self.groups: list[Group] = []
         self.parent = [-1] * len(self.paths)
         self.position = [0] * len(self.paths)
@@ -73,10 +85,10 @@ class Graph:
 
     def _scope(self, path: Path, near: int) -> int:
         """The innermost group around a slot that contains a path, or -1."""
-        wanted = "/".join((*path, ""))
+        wanted = _within(path)
         for group in self.chain(near):
             found = self.groups[group]
-            if found.kind == "scope" and wanted.startswith(found.key.partition("#")[0] + "/"):
+            if found.kind == "scope" and not found.times and wanted.startswith(found.within):
                 return group
         return -1
 
@@ -206,7 +218,7 @@ def _scope_groups(graph: Graph, order: list[int]) -> list[int]:
     two. Since nothing precedes a source, it moves up in front of the run. Returns the changed order.
     """
     fed = {user for _, user in graph.edges}
-    root = _Run((), None)
+    root = _Run(())
     open_runs = [root]
     for slot in order:
         path = graph.paths[slot]
@@ -216,22 +228,24 @@ def _scope_groups(graph: Graph, order: list[int]) -> list[int]:
             continue
         del open_runs[depth + 1 :]
         for k in range(depth, len(path)):
-            run = _Run(path[: k + 1], open_runs[-1])
+            run = _Run(path[: k + 1])
             open_runs[-1].children.append(run)
             open_runs.append(run)
         open_runs[-1].children.append(slot)
+    if graph.wiring.kinds:
+        _Folder(graph).fold(root)
     taken: dict[str, int] = {}
     for child in root.children:
         _emit(graph, child, -1, "", taken)
     return list(_flat(root))
 
 
-def _flat(run: _Run) -> Iterator[int]:
-    for child in run.children:
-        if isinstance(child, int):
-            yield child
-        else:
-            yield from _flat(child)
+def _flat(child: _Run | int) -> Iterator[int]:
+    if isinstance(child, int):
+        yield child
+    else:
+        for inner in child.children:
+            yield from _flat(inner)
 
 
 def shared(a: Path, b: Path) -> Path:
@@ -242,13 +256,133 @@ def shared(a: Path, b: Path) -> Path:
     return a[:depth]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Run:
     """Consecutive slots and runs in one scope."""
 
     path: Path
-    outer: _Run | None
-    children: list[_Run | int] = field(default_factory=list)
+    children: list[_Run | int] = field(default_factory=list["_Run | int"])
+    label: str = ""
+    """Its label, if that is not the last name of its path."""
+    scope: Path | None = None
+    """The scope of what is in it, if that is not its path."""
+    times: int = 0
+    """The number of equal blocks of which it consists, if it does."""
+
+    @property
+    def name(self) -> str:
+        """The label."""
+        return self.label or self.path[-1]
+
+
+class _Folder:
+    """Puts runs of equal blocks into a run of their own."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.wiring, self.kinds = graph.wiring, graph.wiring.kinds
+        self.numbers: dict[Hashable, int] = {}
+        """A negative number for the kind of each run."""
+
+        self.users: dict[int, list[int]] = {}
+        """The users of each source, such as a mask."""
+        for user, sources in graph.wiring.inputs.items():
+            for source in sources:
+                if source not in graph.wiring.inputs:
+                    self.users.setdefault(source, []).append(user)
+
+    def fold(self, run: _Run) -> int | None:
+        """Fold the blocks of a run, inner ones first; returns its kind, or None if later steps made it."""
+        kinds = {child: self._kind(child) for child in run.children}
+        firm = [kind for kind in kinds.values() if kind is not None]
+        if len(firm) >= LEAST_TIMES:
+            self._fold_children(run, kinds)
+        return self.numbers.setdefault(tuple(firm), -1 - len(self.numbers)) if firm else None
+
+    def _kind(self, child: _Run | int) -> int | None:
+        return self.kinds[child] if isinstance(child, int) else self.fold(child)
+
+    def _fold_children(self, run: _Run, kinds: Mapping[_Run | int, int | None]) -> None:
+        """Replace equal neighbours among the children by a run that has a run for each block."""
+        children = self._ordered(run.children)
+        firm = [k for k, child in enumerate(children) if kinds[child] is not None]
+        items, ends = [children[k] for k in firm], [*firm, len(children)]
+        periods = Periods([kind for k in firm if (kind := kinds[children[k]]) is not None])
+        made, done = list[_Run | int](), 0
+        for found in periods.repeats(partial(self._checked, items)):
+            parts = [children[ends[a] : ends[b]] for a, b in found.bounds()]
+            made += [*children[done : ends[found.first]], _folded(run, parts)]
+            done = ends[found.end]
+        if made:
+            run.children = [*made, *children[done:]]
+
+    def _ordered(self, children: Sequence[_Run | int]) -> list[_Run | int]:
+        """The children with each source before its user; one that several use is part of no block."""
+        sources = [c for c in children if isinstance(c, int) and c in self.users]
+        if not sources:
+            return list(children)
+        users = {c: self.users[c] for c in sources}
+        wanted = {found[0] for found in users.values() if len(found) == 1}
+        at = {s: k for k, child in enumerate(children) for s in _flat(child) if s in wanted}
+        place = {c: at.get(f[0], -1) - 0.5 if len(f) == 1 else -1 for c, f in users.items()}
+        places = {c: place.get(c, k) if isinstance(c, int) else k for k, c in enumerate(children)}
+        return sorted(children, key=places.__getitem__)
+
+    def _checked(self, items: Sequence[_Run | int], found: Repeat, end: int) -> Repeat | None:
+        """The part of a run that is wired alike, if it is worth folding."""
+        first, length, times = found
+        slots = [self._slots(item) for item in items[first:end]]
+        if sum(map(len, slots[:length])) < LEAST_SIZE:
+            return None
+        shift = self.wiring.narrowest(length, end - found.end, slots)
+        places = range(shift, shift + length * times, length)
+        blocks = [list(chain.from_iterable(slots[k : k + length])) for k in places]
+        start, count = self.wiring.alike(blocks)
+        made = Repeat(first + shift + start * length, length, count)
+        return made if count >= LEAST_TIMES else None
+
+    def _slots(self, item: _Run | int) -> list[int]:
+        """The slots of the first step in an item."""
+        return [slot for slot in _flat(item) if self.kinds[slot] is not None]
+
+
+def _folded(around: _Run, parts: Sequence[list[_Run | int]]) -> _Run:
+    """A run of equal blocks. A block with a single run is that run, and takes in what comes with it."""
+    scope = around.path if around.scope is None else around.scope
+    only = [runs[0] if len(runs := _runs(part)) == 1 else None for part in parts]
+    named = [run for run in only if run is not None and not run.times]
+    times = len(parts)
+    words = first = "block"
+    if len(named) == times:
+        first = named[0].name
+        words = f"{_end(first)} … {_end(named[-1].name)}"
+    fold = _Run((*around.path, f"{first}×{times}"), [], f"{words} × {times:,}", scope, times)
+    for k, part in enumerate(parts):
+        if len(named) == times:
+            block, block.children = named[k], _merged(part, named[k])
+        else:
+            block = _Run((*fold.path, str(k + 1)), part, f"block {k + 1}", scope)
+        fold.children.append(block)
+    return fold
+
+
+def _end(name: str) -> str:
+    """The end of a long name: names of blocks differ there, and their number must be in sight."""
+    return f"…{name[-LONGEST:]}" if len(name) > LONGEST + 1 else name
+
+
+def _runs(part: Sequence[_Run | int]) -> list[_Run]:
+    return [child for child in part if isinstance(child, _Run)]
+
+
+def _merged(part: Sequence[_Run | int], run: _Run) -> list[_Run | int]:
+    """The children of a run, with what stands before and behind it."""
+    at = part.index(run)
+    return [*part[:at], *run.children, *part[at + 1 :]]
+
+
+def _within(path: Path) -> str:
+    """The names of a scope, each with a slash behind it."""
+    return "".join(f"{name}/" for name in path)
 
 
 def _emit(graph: Graph, child: _Run | int, parent: int, prefix: str, taken: dict[str, int]) -> int:
@@ -256,7 +390,7 @@ def _emit(graph: Graph, child: _Run | int, parent: int, prefix: str, taken: dict
     if isinstance(child, int):
         graph.parent[child] = parent
         return 1
-    name = prefix + child.path[-1]
+    name = child.name if child.times and len(prefix) > LONGEST else prefix + child.name
     if len(child.children) == 1:
         only = child.children[0]
         return _emit(graph, only, parent, f"{name}/" if isinstance(only, _Run) else "", taken)
@@ -264,7 +398,8 @@ def _emit(graph: Graph, child: _Run | int, parent: int, prefix: str, taken: dict
     taken[key] = taken.get(key, 0) + 1
     if taken[key] > 1:
         key = f"{key}#{taken[key]}"
-    group = Group(key, name, "scope", parent)
+    scope = child.path if child.scope is None else child.scope
+    group = Group(key, name, "scope", parent, times=child.times, within=_within(scope))
     graph.groups.append(group)
     index = len(graph.groups) - 1
     group.count = sum(_emit(graph, c, index, "", taken) for c in child.children)
