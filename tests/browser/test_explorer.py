@@ -142,6 +142,24 @@ def test_the_diff_goes_by_id_and_selects(shown: Shown):
     assert shown.trait("selected") != chosen
 
 
+def test_inside_an_edit_the_text_diff_has_the_names_that_are_drawn(shown: Shown):
+    whole = shown.page.locator(".wb-diff").inner_text()
+    shown.page.locator(".wb-list").focus()
+    shown.page.keyboard.press("ArrowDown")
+    shown.page.keyboard.press("ArrowDown")
+    assert shown.trait("edit") == 1
+    assert shown.page.locator(".wb-diff").inner_text() != whole
+    row = shown.page.locator(".wb-diff [data-id]:not(.wb-del)").first
+    row.locator(".wb-glyph").click()
+    name = row.locator(".wb-text").inner_text().split(" = ")[0]
+    shown.page.locator(f'.wb-inspector[data-id="{row.get_attribute("data-id")}"]').wait_for()
+    assert shown.page.locator(".wb-inspector h2").inner_text().split()[0] == name
+    shown.page.locator(".wb-list").focus()
+    shown.page.keyboard.press("ArrowUp")
+    shown.page.keyboard.press("ArrowUp")
+    assert shown.page.locator(".wb-diff").inner_text() == whole
+
+
 def test_a_click_on_either_side_selects_everywhere(shown: Shown):
     node = next(n for n in shown.nodes(1) if n["mark"] == "added")
     shown.click(node, 1)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from tests.widgets.networks import recorded, residual, transformer
+from tests.widgets.networks import chain, recorded, residual, transformer
 from workbench.compiler.record.recording import Recording
+from workbench.compiler.text.printing import names
 from workbench.widgets import edit_states
 from workbench.widgets.edit_states import EditStates
 from workbench.widgets.explorer import PassExplorer
@@ -118,3 +119,48 @@ def test_why_not_answers_with_ids_and_says_what_is_unknown():
         view.asked = wrong
     assert "no instruction" in view.answer["text"]
     view.retire()
+
+
+def test_what_is_there_only_within_a_pass_has_a_place_though_none_is_free():
+    program = chain(3)
+    with Recording(program) as recording:
+        first, end = list(program.main)[1:3]
+        for _ in range(6):
+            first = program.main.insert(end, "neg", first)
+        program.main.replace(end, first)
+        first, end = list(program.main)[1], list(program.main)[7]
+        program.main.replace(end, made := program.main.insert(end, "tanh", first))
+        while (above := list(program.main)[list(program.main).index(made) - 1]).name == "neg":
+            program.main.remove(above)
+    view = PassExplorer(recording)
+    whole = view.page_data()
+    assert "deflated" in whole
+    for fresh in (view, PassExplorer(recording)):
+        for number in range(len(recording[0].edits)):
+            fresh.edit = number
+            data = json.loads(zlib.decompress(fresh.within))
+            assert data["scene"] == len(fresh.scene.versions)
+            states = EditStates(fresh.steps)
+            data = states.data(0, -1, number)
+            for order in orders(states, 0, data):
+                slots = [slot for _, module, slot in nodes(states, data, order) if not module]
+                assert min(slots) >= 0
+                assert len(slots) == len(set(slots))
+    assert max(len(s) for s in view.scene.steps) > len(view.scene.steps[0])
+
+
+def test_each_edit_has_its_own_text_diff():
+    steps = Steps(recorded(residual(2)))
+    k = steps.first_visible()
+    data = EditStates(steps).data(k, -1, len(steps.steps[k].edits) - 1)
+    for edit, (said, rows) in zip(steps.steps[k].edits, data["diffs"], strict=True):
+        program = recorded_names(steps, k, edit.index)
+        listed = {row[1]: row[-1] for row in rows if row[0] in "+~="}
+        assert said != "nothing changed"
+        assert set(listed) >= set(edit.added) & set(program)
+        assert all(text.startswith(program[id]) for id, text in listed.items())
+
+
+def recorded_names(steps: Steps, k: int, edit: int) -> dict[int, str]:
+    """The printed names after an edit."""
+    return names(steps.recording[k].after_edit(edit))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from html import escape
 
 from workbench.widgets import label
+from workbench.widgets.display import SIZE
 from workbench.widgets.svg import style
 
 GAP, LINE = 24.0, 17.0
 LONGEST = 160
 """Most characters of a line."""
-_SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 
 
 def beside(
@@ -52,5 +51,5 @@ def _text(kind: str, x: float, y: float, words: str) -> str:
 
 
 def _size(picture: str) -> tuple[float, float]:
-    found = _SIZE.search(picture)
+    found = SIZE.search(picture)
     return (float(found[1]), float(found[2])) if found else (0.0, 0.0)

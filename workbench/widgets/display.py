@@ -13,7 +13,8 @@ PAGE_WIDTH, LEAST_SCALE = 640, 0.6
 """The width of a printed page's output in pixels, and the least scale to which a picture is brought to it."""
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
-_SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
+SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
+"""The size of a picture, in its first tag."""
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
 
@@ -70,7 +71,7 @@ def fitted(picture: str) -> str:
 
     Where a picture is an image of its own, its style cannot limit its width.
     """
-    found = _SIZE.search(picture)
+    found = SIZE.search(picture)
     if found is None or float(found[1]) <= PAGE_WIDTH:
         return picture
     scale, size = PAGE_WIDTH / float(found[1]), ""

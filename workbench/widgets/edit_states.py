@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from workbench.widgets.nodes import Node, Table
 from workbench.widgets.scene import FAMILIES, Scene, node_width
-from workbench.widgets.steps import Steps, marks_of
+from workbench.widgets.steps import Marks, Steps, Texts, diff_of, in_words, marks_of
 
 PAGE_ROWS = 300_000
 """The rows of all states that an offline page stores; passes beyond them are shown as a whole only."""
+
+
+Found = TypeVar("Found")
+
+
+class NoRoomError(Exception):
+    """The scene has no place for an instruction that is there only within a step."""
+
+    def __init__(self, k: int, edit: int) -> None:
+        """Name the step and the edit."""
+        super().__init__(f"no place for an instruction after edit {edit} of step {k}")
+        self.k, self.edit = k, edit
+
+
+class StatesWithin:
+    """The states within steps on a scene that grows: as states are laid out, and where there is no room."""
+
+    def __init__(self, steps: Steps) -> None:
+        """Nothing is made yet."""
+        self.steps = steps
+        self._made: EditStates | None = None
+
+    def ask(self, question: Callable[[EditStates], Found]) -> Found:
+        """The answer of the states on the scene as it is, which grows until it has room for them."""
+        while True:
+            if self._made is None or not self._made.is_current:
+                self._made = EditStates(self.steps)
+            try:
+                return question(self._made)
+            except NoRoomError as full:
+                self.steps.admit(full.k, full.edit)
 
 
 class EditStates:
@@ -44,23 +75,30 @@ class EditStates:
         """The states of step ``k`` after the edits ``first`` to ``last``; -1 is the state before all edits.
 
         Each state tells how many versions it shares with the start and with the end of the one before it, and
-        those between; the first is compared with the state before the step. Marks lead to each but the first.
+        those between; the first is compared with the state before the step. Marks and the text diff lead to
+        each but the first.
+
+        Raises:
+            NoRoomError: An instruction has no place.
         """
         scene, edits = self.steps.scene, self.steps.steps[k].edits
         order: Sequence[int] = scene.steps[self.steps.shown(k)[0]]
         states: list[Any] = []
         marks: list[Any] = []
+        diffs: list[Any] = []
         made: dict[int, dict[str, Any]] = {}
         modules: dict[int, str] = {}
-        rows = None
+        texts = None
         for edit in range(first, last + 1):
-            before, rows = rows, self.steps.rows_within(k, edit)
-            table = self.steps.table(rows)
+            before, texts = texts, Texts(self.steps.rows_within(k, edit))
+            table = self.steps.table(texts.rows)
             state = self._state(k, edit, table)
             states.append(_changed(order, state))
             if before is not None:
                 there = dict(zip(table.order, state, strict=True))
-                marks.append(self._marks(before, rows, edits[edit], order, there))
+                change = marks_of(before.rows, texts.rows, [edits[edit]])
+                marks.append(self._marked(change, order, there))
+                diffs.append([in_words(change), diff_of(before, texts, change)])
             made |= {
                 v: _version(scene, v, *self._pairs[v])
                 for v in state
@@ -69,7 +107,7 @@ class EditStates:
             modules |= {m: n for m, n in table.modules.items() if scene.modules.get(m) != n}
             order = state
         return {"index": k, "first": first, "scene": self._known, "states": states, "marks": marks,
-                "versions": list(made.values()), "modules": modules}  # fmt: skip
+                "diffs": diffs, "versions": list(made.values()), "modules": modules}  # fmt: skip
 
     def stored(self) -> dict[int, dict[str, Any]]:
         """The states of all steps for an offline page, by step, as far as they fit."""
@@ -82,15 +120,12 @@ class EditStates:
                 found[k] = self.data(k, -1, count - 1)
         return found
 
-    def _marks(
-        self, before: Any, after: Any, edit: Any, order: Iterable[int], there: dict[int, int]
-    ) -> list[list[list[int]]]:
+    def _marked(self, marks: Marks, order: Iterable[int], there: dict[int, int]) -> list[Any]:
         """The marks of an edit by version: before it, and after it."""
-        gone, come = marks_of(before, after, [edit])
         old = {self._pairs[v][0].id: v for v in order}
         return [
-            [[place[id], mark] for id, mark in marks.items() if id in place]
-            for marks, place in ((gone, old), (come, there))
+            [[place[id], mark] for id, mark in found.items() if id in place]
+            for found, place in zip(marks, (old, there), strict=True)
         ]
 
     # Versions and slots
@@ -100,7 +135,9 @@ class EditStates:
         steps, last = self.steps, len(self.steps.steps[k].edits) - 1
         if edit in (-1, last):
             return list(steps.scene.steps[steps.shown(k)[edit == last]])
-        slots = self._slots(k, table)
+        if (k, edit) in steps.admitted:
+            return list(steps.scene.steps[steps.admitted[k, edit]])
+        slots = self._slots(k, edit, table)
         return [
             self._version(table.nodes.get(id) or table.hoisted[id], slots.get(id, -1))
             for id in table.order
@@ -112,24 +149,27 @@ class EditStates:
             self._pairs.append((node, slot))
         return v
 
-    def _slots(self, k: int, table: Table) -> dict[int, int]:
+    def _slots(self, k: int, edit: int, table: Table) -> dict[int, int]:
         """The slot of each node of a state within step ``k``."""
         first, last = map(self._homes, self.steps.shown(k))
+        others = [self._homes(n) for (step, _), n in self.steps.admitted.items() if step == k]
         found = {n.id: s for n in table.nodes.values() if (s := first.get(_key(n))) is not None}
         taken = set(found.values())
         pairs = [pair for edit in self.steps.steps[k].edits for pair in edit.replaced]
         old_of, new_of = {b: a for a, b in pairs}, dict(pairs)
         for node in (n for n in table.nodes.values() if n.id not in found):
-            wanted = [self._between.get((k, *_key(node))), last.get(_key(node))]
+            wanted = [self._between.get((k, *_key(node)))]
+            wanted += [there.get(_key(node)) for there in (last, *others)]
             if not node.module:
                 wanted += [first.get((i, True)) for i in _chain(node.id, old_of)]
                 wanted += [last.get((i, True)) for i in _chain(node.id, new_of)]
             slot = next((s for s in wanted if s is not None and s not in taken), None)
             if slot is None and not node.module:
                 slot = self._free(node, found, taken)
-            if slot is not None:
-                found[node.id] = self._between[k, *_key(node)] = slot
-                taken.add(slot)
+            if slot is None:
+                raise NoRoomError(k, edit)
+            found[node.id] = self._between[k, *_key(node)] = slot
+            taken.add(slot)
         return found
 
     def _homes(self, state: int) -> dict[tuple[int, bool], int]:

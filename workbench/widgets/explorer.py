@@ -14,7 +14,7 @@ from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.text.naming import ids_kept
 from workbench.widgets import assets
 from workbench.widgets.base_view import Answer, BaseView, embedded
-from workbench.widgets.edit_states import EditStates
+from workbench.widgets.edit_states import StatesWithin
 from workbench.widgets.facts import facts_of, told
 from workbench.widgets.filter import links, reached, slots_shown
 from workbench.widgets.graph_view import PAGE_TRAITS, GraphView, View
@@ -94,7 +94,7 @@ class PassExplorer(View):
             self._sent: dict[int, bytes] = {}
             self._versions_sent = len(self.scene.versions)
             self.build = build
-            self._within: EditStates | None = None
+            self._within = StatesWithin(self.steps)
             self.title = title or self.scene.title
             data = packed(self.columns())
         super().__init__(
@@ -126,7 +126,8 @@ class PassExplorer(View):
         """All data, for a page without a kernel; the states within passes as far as they fit."""
         with rarely_collected():
             details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
-            for k, states in ({} if self.sides else self._states().stored()).items():
+            stored = {} if self.sides else self._within.ask(lambda states: states.stored())
+            for k, states in stored.items():
                 details[k]["within"] = states
         return inlined(self.columns() | {"details": details, "why": False})
 
@@ -144,28 +145,31 @@ class PassExplorer(View):
         if step not in self._sent:
             with rarely_collected():
                 self._sent[step] = packed(self.steps.detail(step))
-                if len(self.scene.versions) > self._versions_sent:
-                    self._versions_sent = len(self.scene.versions)
-                    self.more = packed(self._payload.data())
+                self._send_more()
         return self._sent[step]
+
+    def _send_more(self) -> None:
+        """Send the scene, if it has grown since it was sent."""
+        if len(self.scene.versions) > self._versions_sent:
+            self._versions_sent = len(self.scene.versions)
+            self.more = packed(self._payload.data())
 
     def _instructions(self) -> Iterable[Any]:
         """Those of all states, of those that are not laid out yet, too."""
         return (row for rows in self.steps.rows for row in rows.instructions.values())
 
-    def _states(self) -> EditStates:
-        """The states within passes; made when the first one is shown, and anew when the scene has grown."""
-        if self._within is None or not self._within.is_current:
-            self._within = EditStates(self.steps)
-        return self._within
-
     def _send_edit(self, _change: Any) -> None:
         """Send the programs before and after the current edit, if there is one."""
-        if self.edit is None or self.sides or not self._states().has(self.step):
+        step = self.step
+        edits = self.steps.steps[step].edits if self.steps.steps else ()
+        if self.edit is None or self.sides or not edits:
             return
-        self.steps.shown(self.step)
-        edit = max(0, min(len(self.steps.steps[self.step].edits) - 1, self.edit))
-        self.within = packed(self._states().data(self.step, edit - 1, edit))
+        self.steps.shown(step)
+        edit = max(0, min(len(edits) - 1, self.edit))
+        with self.hold_sync():
+            data = self._within.ask(lambda states: states.data(step, edit - 1, edit))
+            self._send_more()
+            self.within = packed(data)
 
     def _answer(self, _change: Any) -> None:
         """Say why the two instructions that are asked for are not one kernel."""
@@ -181,7 +185,8 @@ class PassExplorer(View):
     def retire(self) -> None:
         """Close the view and let go of the build and of the states within passes."""
         super().retire()
-        self.build = self._within = None
+        self.build = None
+        vars(self).pop("_within", None)
 
     def _versions(self) -> list[int]:
         """Those after the current step."""

@@ -58,6 +58,8 @@ class Steps:
         self.scene: Scene = scene_of(tables, self.replaced[states[0] :])
         self.places = {state: k for k, state in enumerate(states)}
         """The number in the scene of each state that is laid out."""
+        self.admitted: dict[tuple[int, int], int] = {}
+        """The same for states within steps, by step and edit, that have instructions without a place."""
 
     def table(self, rows: Any) -> Table:
         """A state as drawn; it shares what it can with the one that was drawn before."""
@@ -77,6 +79,11 @@ class Steps:
         if state not in self.places:
             self.places[state] = self.scene.add(self.table(self.rows[state]), self._kin)
         return self.places[state]
+
+    def admit(self, k: int, edit: int) -> None:
+        """Lay out the state after an edit within step ``k``; the scene grows."""
+        table = self.table(self.rows_within(k, edit))
+        self.admitted[k, edit] = self.scene.add(table, self._kin)
 
     @cached_property
     def _kin(self) -> dict[int, list[int]]:
@@ -144,12 +151,7 @@ class Steps:
         gone, come = self.marks(k)
         step = self.steps[k]
         lowered = _lowered(step)
-        counts = Counter(come.values()) + Counter(
-            {REMOVED: sum(m == REMOVED for m in gone.values())}
-        )
-        said = [
-            f"{counts[m]} {w}" for m, w in enumerate(("added", "removed", "changed")) if counts[m]
-        ]
+        said = in_words((gone, come))
         return {
             "index": k,
             "versions": len(self.scene.versions),
@@ -158,7 +160,7 @@ class Steps:
             "gone": self._by_version(first, gone),
             "come": self._by_version(last, come),
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],
-            "summary": ", ".join(said) or "nothing changed" if lowered is None else lowered.summary,
+            "summary": said if lowered is None else lowered.summary,
             "edits": [self._edit(*pair) for pair in zip(step.edits, step.sentences, strict=True)],
             "misses": [_miss(m) for m in step.recorded_misses],
             "laws": laws(step.edits),
@@ -190,13 +192,12 @@ class Steps:
         """The text diff of step ``k``: removed, added and changed rows, each with a row of context."""
         if not gone and not come:
             return []
-        before, after = (_Texts(self.rows[state]) for state in self.at(k))
-        rows = merged(before.ids, after.ids, gone, come)
-        return list(islice(_folded(rows, before, after), DIFF_LIMIT))
+        before, after = (Texts(self.rows[state]) for state in self.at(k))
+        return diff_of(before, after, (gone, come))
 
     def lowering(self, k: int) -> list[list[Any]]:
         """The outcome of step ``k``, the lowering, for each instruction that is not inside a kernel."""
-        texts = _Texts(self.rows[self.at(k)[1]])
+        texts = Texts(self.rows[self.at(k)[1]])
         shown = (r for r in self.steps[k].lowered if r.kind != PART and r.id in texts.named)
         rows = (["~", r.id, texts[r.id], label.clipped(str(r), 600)] for r in shown)
         return list(islice(rows, DIFF_LIMIT))
@@ -309,7 +310,7 @@ def _sources(step: Any) -> dict[str, Any]:
     return {place: source for place, source in found.items() if source is not None}
 
 
-class _Texts:
+class Texts:
     """The lines of a state: its ids in printing order, and the text of each that is asked for."""
 
     def __init__(self, rows: Any) -> None:
@@ -342,7 +343,20 @@ def merged(
     return rows
 
 
-def _folded(rows: list[tuple[str, int]], before: _Texts, after: _Texts) -> Iterable[list[Any]]:
+def in_words(marks: Marks) -> str:
+    """``2 added, 1 removed``."""
+    gone, come = marks
+    counts = Counter(come.values()) + Counter({REMOVED: sum(m == REMOVED for m in gone.values())})
+    words = enumerate(("added", "removed", "changed"))
+    return ", ".join(f"{counts[m]} {w}" for m, w in words if counts[m]) or "nothing changed"
+
+
+def diff_of(before: Texts, after: Texts, marks: Marks) -> list[list[Any]]:
+    """The rows of a text diff between two states."""
+    return list(islice(_folded(merged(before.ids, after.ids, *marks), before, after), DIFF_LIMIT))
+
+
+def _folded(rows: list[tuple[str, int]], before: Texts, after: Texts) -> Iterable[list[Any]]:
     """The rows to show: changes with context, and the number of unchanged rows between."""
     shown = {
         k + d

@@ -47,6 +47,8 @@ class ExplorerShell extends SceneShell {
     this.kept = null;
     /** The replacement of each removed instruction, by id. @type {Map<number, number>} */
     this.newOf = new Map();
+    /** The text diff that is shown. @type {DiffRow[]} */
+    this.rows = [];
     /** The names of the two sides. @type {HTMLElement[]} */
     this.captions = [];
     /** @type {number | undefined} */
@@ -161,11 +163,14 @@ class ExplorerShell extends SceneShell {
   keepStates(d, states) { this.states.set(d.index, keepStates(this.scene, d.before, states, this.states.get(d.index) ?? new Map())); }
 
   async receivedStates() {
-    const states = await decode(this.model.get("within")), detail = states && this.details.get(states.index);
+    const states = await decode(this.model.get("within"));
+    await this.extend();
+    const detail = states && this.details.get(states.index);
     if (!detail || states.scene !== this.scene.versions) return;
     this.keepStates(detail, states);
     if (detail !== this.detail) return;
     this.stage();
+    this.marked();
     if (this.selected !== null) this.uncover(this.selected, this.sideOf(this.selected));
   }
 
@@ -224,9 +229,6 @@ class ExplorerShell extends SceneShell {
     if (d.within && !this.states.has(d.index)) this.keepStates(d, d.within);
     this.stage();
     for (const pane of this.panes) pane.resize();
-    this.diffHead.textContent = d.summary;
-    this.diff.replaceChildren(...diffRows(d.diff, (id) => this.show(id), [idsOf(this.before.live), idsOf(this.after.live)]));
-    this.diff.scrollTop = 0;
     this.showTab(this.tab);
     this.inspect();
     this.legend();
@@ -249,6 +251,11 @@ class ExplorerShell extends SceneShell {
     if (old && now?.marks) this.place(live(old.order, now.marks[0]), live(now.order, now.marks[1]));
     else this.place(live(detail.before, detail.gone), live(detail.after, detail.come));
     const words = edit === null || data.sides?.length ? "" : now ? ` edit ${edit + 1}` : ` the pass${data.details || this.model.get("stored") ? "; its edits are not stored" : `, edit ${edit + 1} is loading`}`;
+    const [said, rows] = (old && now?.diff) || [detail.summary, detail.diff];
+    this.rows = rows;
+    this.diffHead.textContent = said;
+    this.diff.replaceChildren(...diffRows(rows, (id) => this.show(id), [idsOf(this.before.live), idsOf(this.after.live)]));
+    this.diff.scrollTop = 0;
     this.captions.forEach((el, side) => (el.textContent = data.sides?.[index + side] ?? (side ? "after" : "before") + words));
   }
 
@@ -481,7 +488,7 @@ class ExplorerShell extends SceneShell {
     take(e);
   }
 
-  copy() { copyText(diffText(this.detail?.diff ?? []), "Text diff copied", (words) => this.say(words)); }
+  copy() { copyText(diffText(this.rows), "Text diff copied", (words) => this.say(words)); }
 
   destroy() {
     super.destroy();

@@ -20,18 +20,18 @@ function nextStep(steps, index, by, onlyChanged) {
 }
 
 /**
- * Keep the states within a step: the versions after each edit, and the marks of each edit.
+ * Keep the states within a step: the versions after each edit, its marks and its text diff.
  * @param {Scene} scene
  * @param {Int32Array} order before the step
  * @param {Within} within
  * @param {Map<number, State>} kept by edit
  */
-function keepStates(scene, order, { first, states, marks, versions, modules }, kept) {
+function keepStates(scene, order, { first, states, marks, diffs, versions, modules }, kept) {
   scene.add(versions);
   Object.assign(scene.data.modules, modules);
   for (const [k, [head, tail, middle]] of states.entries()) {
     order = Int32Array.from([...order.slice(0, head), ...middle, ...order.slice(order.length - tail)]);
-    kept.set(first + k, { order, marks: marks[k - 1] ?? kept.get(first + k)?.marks });
+    kept.set(first + k, { ...kept.get(first + k), order, ...(k ? { marks: marks[k - 1], diff: diffs[k - 1] } : {}) });
   }
   return kept;
 }

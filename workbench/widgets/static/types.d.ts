@@ -119,13 +119,14 @@ interface Detail {
   /** The states after its edits, on a page. */
   within?: Within;
 }
-interface State { order: Int32Array; marks?: [Marked, Marked] }
+interface State { order: Int32Array; marks?: [Marked, Marked]; diff?: [summary: string, rows: DiffRow[]] }
 type Marked = [version: number, mark: number][];
 /** The text of a rule by `file:line`, with the number of its first line. */
 type RuleSources = Record<string, [number, string]>;
 /** States within a step, see edit_states.py. */
 interface Within {
   index: number; first: number; scene: number; states: [head: number, tail: number, middle: number[]][]; marks: [Marked, Marked][];
+  diffs: [summary: string, rows: DiffRow[]][];
   versions: Version[]; modules: Record<number, string>;
 }
 
