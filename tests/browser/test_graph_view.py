@@ -236,6 +236,21 @@ def test_python_s_selection_opens_what_hides_it(show: Show):
     assert view.selected in [n["id"] for n in shown.nodes()]
 
 
+def test_the_name_of_a_node_goes_round_its_instructions(show: Show):
+    program = residual(1)
+    (node,) = [n for n in program.source_nodes if "conv0/convolution" in n]
+    with program.source(node):
+        made = program.main.insert(program.main.last, "neg", program.outputs[0])
+    ids = [i.id for i in program.main if node in i.sources]
+    view = GraphView(program)
+    view.selected = ids[0]
+    shown = show(view)
+    for wanted in (made.id, ids[0]):
+        shown.page.locator(".wb-source .wb-link").first.click()
+        assert shown.trait("selected") == wanted
+    assert sum(n["hits"] for n in shown.nodes()) == 2
+
+
 def test_the_state_reopens_at_the_same_place(show: Show):
     view = GraphView(residual(), state="s=5&c=10.0,20.0,0.750")
     camera = show(view).canvas.evaluate("c => c.__wb.camera")

@@ -10,6 +10,7 @@ from tests.browser.conftest import Shown
 from tests.browser.live import Live
 from tests.widgets.networks import residual, transformer
 from workbench.compiler.text.printing import names
+from workbench.numerics.compare.culprit import Cause, Culprit
 from workbench.widgets.workbench_view import Workbench
 
 pytestmark = pytest.mark.browser
@@ -145,3 +146,36 @@ def test_a_pass_switched_off_makes_the_build_again(show: Show):
     after = len(view.build.program.main)
     said = shown.page.locator(".wb-noteline").inner_text()
     assert said.startswith(f"without fuse_pointwise: {before} → {after} instructions")
+
+
+def test_names_of_nodes_and_edits_are_links(show: Show, monkeypatch: pytest.MonkeyPatch):
+    made = Workbench(wb.compile(residual(2), "cpu"))
+    made.session.report = report = wb.compare(made.build)
+    step = next(k for k, s in enumerate(made.build.recording) if len(s.edits) > 1)
+    edit = made.build.recording[step].edits[1]
+    row = report.rows[-2]
+    nodes, reason = ("/layer0/conv",), "it overflows"
+    wrong = Culprit(row.id, row.name, row.kernel, Cause.REWRITE, 1.0, 1e-3, nodes, reason, edit)
+    monkeypatch.setattr(report, "culprits", lambda: [wrong])
+    made._renew()
+    shown = show(made)
+    tab(shown, "numbers")
+    notes = shown.page.locator(".wb-note")
+    notes.nth(0).get_by_text(nodes[0]).click()
+    assert (shown.trait("pane"), shown.trait("selected")) == ("graph", wrong.id)
+    tab(shown, "numbers")
+    row = shown.page.locator(
+        ".wb-tablepane:visible tbody tr", has=shown.page.locator("td .wb-link")
+    )
+    chosen = int(row.nth(1).get_attribute("data-id"))
+    row.nth(1).locator("td .wb-link").first.click()
+    assert shown.trait("pane") == "graph"
+    assert shown.trait("selected") == chosen
+    tab(shown, "numbers")
+    row.nth(0).click()
+    shown.page.keyboard.press("Enter")
+    assert shown.trait("pane") == "graph"
+    tab(shown, "numbers")
+    notes.nth(0).get_by_role("button", name=f"edit 2 of {made.build.recording[step].name}").click()
+    shown.page.locator(".wb-explorer .wb-canvas").first.wait_for(state="visible")
+    assert [shown.trait(f"passes_{name}") for name in ("step", "edit")] == [step, 1]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from workbench.compiler.builds.build import Build
 from workbench.compiler.errors import OperationError
 from workbench.compiler.lint.report import LintReport
 from workbench.compiler.report.memory_plan import MemoryPlan
@@ -32,7 +33,7 @@ def table_of(session: Session, name: str) -> Table:
     if name == "memory" and session.build is not None:
         return memory(session.build.memory())
     if name == "numbers" and session.report is not None:
-        return numbers(session.report)
+        return numbers(session.report, session.build)
     if name == "lint" and session.build is not None:
         return lint(session.lint(), names(session.build.program))
     raise OperationError(f"there is nothing to show in {name!r} yet")
@@ -53,7 +54,7 @@ def timings(measured: Measured) -> Table:
         _column("ms", "bar", title="Median time of the repetitions"),
         _column("± ms", "number", title="Interquartile range of the repetitions"),
         _column("share", "percent"), _column("bytes", "bytes", title="Bytes that enter and leave"),
-        _column("flops", "count", title="Floating-point operations"), _column("model", "wide"),
+        _column("flops", "count", title="Floating-point operations"), _column("model", "wide", nodes=True),
     ]  # fmt: skip
     total = sum(t.spread.median for t in measured.rows) * 1e3
     said = f"{len(rows):,} rows, {total:.3g} ms together"
@@ -75,14 +76,19 @@ def memory(plan: MemoryPlan) -> Table:
         _column("instruction"), _column("operation"), _column("bytes", "bytes", bar=True),
         _column("offset", "count", title="Offset in the arena, in bytes"),
         _column("lifetime", "span", title="From the instruction to its last use", of=steps),
-        _column("model", "wide"),
+        _column("model", "wide", nodes=True),
     ]  # fmt: skip
     said = f"{len(rows):,} buffers, {plan.peak:,} bytes at the peak, {plan.total:,} without sharing"
     return {"columns": columns, "rows": rows, "said": said, "sort": None, "way": 1}
 
 
-def numbers(report: Any) -> Table:
-    """Numbers: a row per compared value with its inherited and its local error, the culprits first."""
+def numbers(report: Any, build: Build | None = None) -> Table:
+    """Numbers: a row per compared value with its inherited and its local error, the culprits first.
+
+    Args:
+        report: The report of a comparison.
+        build: The build that was compared; with its recording, the edit of a culprit is a link.
+    """
     blamed = {c.id: k + 1 for k, c in enumerate(report.culprits())}
     rows = [
         _row(r.id, (r.id,), [
@@ -98,12 +104,28 @@ def numbers(report: Any) -> Table:
         _column("error", "error", title="Relative RMS as it ran", tolerance=report.tolerance),
         _column("own error", "error", title="Relative RMS of this kernel on the reference's inputs"),
         _column("rounding", "error", title="The own error that rounding accounts for"),
-        _column("NaN", "count"), _column("inf", "count"), _column("model", "wide"),
+        _column("NaN", "count"), _column("inf", "count"), _column("model", "wide", nodes=True),
     ]  # fmt: skip
-    notes = [{"id": c.id, "text": label.clipped(str(c), 600)} for c in report.culprits()[:20]]
+    notes = [_note(c, build) for c in report.culprits()[:20]]
     sort, way = (0, 1) if blamed else (3, -1)
     return {"columns": columns, "rows": rows, "said": report.counts, "notes": notes,
             "sort": sort, "way": way}  # fmt: skip
+
+
+def _note(culprit: Any, build: Build | None) -> Table:
+    """A culprit in a sentence, with the names in it that are links, and the edit that is wrong."""
+    edit, place = culprit.edit, None
+    if edit is not None and build is not None and build.is_recorded:
+        found = (k for k, step in enumerate(build.recording) if edit in step.edits)
+        if (step := next(found, None)) is not None:
+            words = f"edit {edit.index + 1} of {label.clipped(build.recording[step].name, 80)}"
+            place = [step, edit.index, words]
+    return {
+        "id": culprit.id,
+        "text": label.clipped(str(culprit), 600),
+        "names": dict.fromkeys((culprit.name, *culprit.sources[:4]), culprit.id),
+        "edit": place,
+    }
 
 
 def lint(report: LintReport, named: Mapping[int, str]) -> Table:
@@ -133,7 +155,7 @@ def lint(report: LintReport, named: Mapping[int, str]) -> Table:
         _column("flops", "count", title="Floating-point operations in each run"),
         _column("kernels", "count", title="Kernels that would go"),
         _column("remedy", "prose", title="What to do"),
-        _column("reason", "prose", title="Why the compiler left it"), _column("model", "wide"),
+        _column("reason", "prose", title="Why the compiler left it"), _column("model", "wide", nodes=True),
     ]  # fmt: skip
     return {
         "columns": columns,

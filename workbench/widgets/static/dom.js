@@ -76,9 +76,9 @@ function searchField(placeholder, label, oninput, onkeydown = () => {}) {
  * @param {string} text
  * @param {string} done
  * @param {(words: string) => void} say
+ * @param {() => void} fail
  */
-function copyText(text, done, say) {
-  const fail = () => say("The browser refused to copy; select the text");
+function copyText(text, done, say, fail = () => say("The browser refused to copy; select the text")) {
   if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => say(done), fail);
   else fail();
 }

@@ -301,17 +301,6 @@ class ExplorerShell extends SceneShell {
     super.moved(pane);
   }
 
-  /** Open or close a group without moving it on the screen. @param {string} key */
-  toggle(key) {
-    const { after, scene } = this, item = scene.itemOf(scene.data.groups.key.indexOf(key)), was = after.layout.boxes.get(item);
-    if (!this.open.delete(key)) this.open.add(key);
-    this.relayout();
-    const is = after.layout.boxes.get(item), { cam } = after;
-    if (was && is) after.setCamera({ ...cam, x: cam.x + is.cx - was.cx, y: cam.y + is.y - was.y });
-    this.moved(after);
-    this.tellOpen();
-  }
-
   // Selection, shared by all parts
 
   /**
@@ -347,7 +336,7 @@ class ExplorerShell extends SceneShell {
 
   inspect() {
     if (!this.detail) return;
-    const id = this.selected, { live } = id === null ? this.after : this.sideOf(id), panel = inspector(live, id, (k) => this.show(k));
+    const id = this.selected, { live } = id === null ? this.after : this.sideOf(id), panel = inspector(live, id, (k) => this.show(k), (name) => this.follow(name));
     const value = this.overlay?.values.get(id ?? NaN), lowered = this.detail.lowered?.find((r) => r.id === id);
     /** @type {(kind: string, ...parts: Child[]) => void} */
     const tell = (kind, ...parts) => panel.append(h("p", { class: kind }, parts));

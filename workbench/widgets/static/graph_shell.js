@@ -49,23 +49,6 @@ class GraphShell extends SceneShell {
 
   relayout() { this.pane.show(this.seen(this.live), new Layout(this.scene, this.open, this.slots)); }
 
-  /** Open or close a group without moving it on the screen. @param {string} key */
-  toggle(key) {
-    const { pane, scene } = this, { groups } = scene.data, g = groups.key.indexOf(key), item = scene.itemOf(g), opens = !this.open.has(key);
-    const was = pane.layout.boxes.get(item);
-    if (opens) this.open.add(key);
-    else this.open.delete(key);
-    this.relayout();
-    const is = pane.layout.boxes.get(item), { cam } = pane;
-    if (was && is && pane.w) {
-      pane.setCamera({ ...cam, x: cam.x + is.x + is.w / 2 - was.x - was.w / 2, y: cam.y + is.y - was.y });
-      pane.pan(0, 0);
-    }
-    if (opens) pane.cursor = undefined;
-    this.tellOpen();
-    this.say(`${groups.label[g]} ${opens ? "opened" : "closed"}`);
-  }
-
   /** Open exactly these groups, and show the whole graph. @param {string[]} keys */
   openOnly(keys) {
     this.reopen(keys);
@@ -100,7 +83,7 @@ class GraphShell extends SceneShell {
     this.arrange();
     this.facts.replaceChildren(
       button("×", "Close the inspector", () => this.select(null, this.pane), { class: "wb-button wb-close" }),
-      inspector(this.live, this.selected, (id) => this.show(id), this.selected === null ? null : this.about(this.selected)));
+      inspector(this.live, this.selected, (id) => this.show(id), (name) => this.follow(name), this.selected === null ? null : this.about(this.selected)));
   }
 
   /** More to say of an instruction. @param {number} _id @returns {Child} */

@@ -8,9 +8,10 @@ import { h, hint, soft } from "./dom.js";
  * @param {Live} live
  * @param {number | null} id
  * @param {(id: number) => void} select
+ * @param {(node: string) => void} follow
  * @param {Child} more what else there is to say
  */
-function inspector(live, id, select, more = null) {
+function inspector(live, id, select, follow, more = null) {
   const n = id === null ? undefined : live.node(id);
   if (!n || id === null)
     return h("div", { class: "wb-inspector", "data-id": id },
@@ -26,7 +27,7 @@ function inspector(live, id, select, more = null) {
     if (items.length > limit) rows.push(["", `and ${items.length - limit} more`]);
   };
   for (const [key, value] of attributes(n.text)) rows.push([key, h("code", {}, value)]);
-  some("from", n.sources.map((s) => h("div", { class: "wb-source" }, h("code", {}, s.name), s.op ? soft(" " + s.op) : null)), 12);
+  some("from", n.sources.map((s) => h("div", { class: "wb-source" }, h("button", { class: "wb-link", title: "Go to the next instruction from this node", onclick: () => follow(s.name) }, h("code", {}, s.name)), s.op ? soft(" " + s.op) : null)), 12);
   some("inputs", n.arguments.map(link), 16);
   some("users", (live.users.get(id) ?? []).map(link), 16);
   return h("div", { class: "wb-inspector", "data-id": id },

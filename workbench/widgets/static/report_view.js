@@ -3,6 +3,7 @@
 import { button, decode, h, hint, soft, spring } from "./dom.js";
 import { GraphShell } from "./graph_shell.js";
 import { TensorPanel } from "./tensor_panel.js";
+import { idsOf, linked } from "./refs.js";
 import { renderer } from "./shell.js";
 
 class ReportShell extends GraphShell {
@@ -33,7 +34,7 @@ class ReportShell extends GraphShell {
     const { facts, live, ...rest } = /** @type {ReportData} */ (this.scene.data), stored = rest.stored || this.model.get("stored"), own = facts[id], found = own ?? this.model.get("parts")?.[id];
     if (!found && !this.live.node(id)?.module) return null;
     return h("section", { class: "wb-numbers", "aria-label": "Numbers" },
-      found ? [found.said.map((/** @type {string} */ text) => h("p", {}, text)), h("dl", {}, found.rows.map((/** @type {[string, string]} */ [name, text]) => [h("dt", {}, name), h("dd", {}, text)]))]
+      found ? [found.said.map((/** @type {string} */ text) => h("p", {}, linked(text, null, idsOf(this.live), (k) => this.show(k)))), h("dl", {}, found.rows.map((/** @type {[string, string]} */ [name, text]) => [h("dt", {}, name), h("dd", {}, text)]))]
         : hint(stored ? "Not evaluated in this page; run the notebook." : "Evaluating what is inside."),
       own && live && !stored ? button("Inspect values", "Show both tensors element by element", () => this.ask(id), { class: "wb-button wb-look" }) : null);
   }

@@ -117,6 +117,22 @@ class SceneShell extends Shell {
   /** Tell Python which groups are open. */
   tellOpen() { this.set({ expanded: [...this.open] }); }
 
+  /** Open or close a group without moving it on the screen. @param {string} key */
+  toggle(key) {
+    const { panes, scene } = this, pane = panes[panes.length - 1], { groups } = scene.data, g = groups.key.indexOf(key), item = scene.itemOf(g);
+    const was = pane.layout.boxes.get(item), opens = !this.open.delete(key);
+    if (opens) this.open.add(key);
+    this.relayout();
+    const is = pane.layout.boxes.get(item), { cam } = pane;
+    if (was && is && pane.w) {
+      pane.setCamera({ ...cam, x: cam.x + is.x + is.w / 2 - was.x - was.w / 2, y: cam.y + is.y - was.y });
+      if (!pane.pan(0, 0) && panes.length > 1) this.moved(pane);
+    }
+    if (opens) for (const p of panes) p.cursor = undefined;
+    this.tellOpen();
+    this.say(`${groups.label[g]} ${opens ? "opened" : "closed"}`);
+  }
+
   /** Open the groups that Python has set. @param {string[] | null} keys */
   reopen(keys) {
     this.open = new Set(keys ?? this.fresh);
@@ -261,6 +277,17 @@ class SceneShell extends Shell {
   }
 
   showAll() { if (this.slots) this.limit(null, []); }
+
+  /**
+   * Mark the instructions that come from a node of the model, and go to the next of them.
+   * @param {string} name
+   */
+  follow(name) {
+    const ids = this.searched().facts.filter((f) => f.sources.some((s) => s.name === name)).map((f) => f.id);
+    this.mark(new Set(ids));
+    if (ids.length) this.show(ids[(ids.indexOf(this.selected ?? -1) + 1) % ids.length]);
+    this.say(`${count(ids.length, "instruction")} from ${name}`);
+  }
 
   /** Show an instruction that the filter hides, too. @param {number} id */
   admit(id) {

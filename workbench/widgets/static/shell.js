@@ -1,6 +1,6 @@
 // The base of all views: the frame, theme, selection, messages, and synchronised traits.
 
-import { button, failure, h, decode, isDark, onTheme } from "./dom.js";
+import { button, copyText, failure, h, decode, isDark, onTheme } from "./dom.js";
 import { colors } from "./draw.js";
 import { hashOf, traitsOf } from "./link.js";
 
@@ -74,15 +74,10 @@ class Shell {
   /** A button that copies the address of this state, on a page of its own; elsewhere nothing. */
   linkButton() {
     if (/** @type {any} */ (window).__wbModel !== this.model) return null;
-    return button("Copy link", "Copy a link to what is shown", async () => {
+    return button("Copy link", "Copy a link to what is shown", () => {
       const address = location.href.split("#")[0] + hashOf(this.model);
       history.replaceState(null, "", address);
-      try {
-        await navigator.clipboard.writeText(address);
-        this.say("The link is in the clipboard");
-      } catch {
-        this.say("The link is in the address bar");
-      }
+      copyText(address, "The link is in the clipboard", (words) => this.say(words), () => this.say("The link is in the address bar"));
     });
   }
 

@@ -61,11 +61,13 @@ class Table {
   /**
    * @param {string} title
    * @param {(id: number) => void} select
+   * @param {(id: number | null, traits: Record<string, unknown>) => void} go select, and set more traits
    * @param {(text: string) => void} say
    */
-  constructor(title, select, say) {
+  constructor(title, select, go, say) {
     this.title = title;
     this.onselect = select;
+    this.go = go;
     this.say = say;
     /** @type {TableData | null} */
     this.data = null;
@@ -91,8 +93,8 @@ class Table {
     this.way = data.way;
     this.shown = SHOWN;
     this.said.textContent = data.said;
-    this.notes.replaceChildren(...(data.notes ?? []).map((n, k) =>
-      h("button", { class: "wb-note", onclick: () => this.onselect(n.id) }, h("b", {}, `${k + 1} `), n.text)));
+    this.notes.replaceChildren(...(data.notes ?? []).map((n, k) => h("div", { class: "wb-note", onclick: () => this.choose(n.id) },
+      h("b", {}, `${k + 1} `), linked(n.text, null, new Map(Object.entries(n.names)), (id) => this.node(id)), " ", n.edit && this.edit(n.id, n.edit))));
     this.draw();
   }
 
@@ -124,10 +126,29 @@ class Table {
       const part = most[k] ? (100 * (Number(value) || 0)) / most[k] : 0;
       const style = part ? `background: linear-gradient(90deg, var(--wb-share) ${part}%, transparent 0)` : undefined;
       const wrong = c.kind === "error" && known(c.tolerance) && (typeof value === "string" || value > c.tolerance);
-      return h("td", { class: `wb-c-${c.kind}${wrong ? " wb-beyond" : ""}`, title: c.kind === "wide" ? text : undefined, style }, wrong ? "! " + text : c.kind === "prose" ? linked(text, null, ids) : text);
+      return h("td", { class: `wb-c-${c.kind}${wrong ? " wb-beyond" : ""}`, title: c.kind === "wide" ? text : undefined, style }, wrong ? "! " + text : c.kind === "prose" ? linked(text, null, ids) : c.nodes ? this.nodes(row.id, text) : text);
     });
     return h("tr", { tabIndex: -1, "data-id": row.id, onclick: (/** @type {Event} */ e) => this.choose(refOf(e, row.id)) }, cells);
   }
+
+  /**
+   * Nodes of the model, as links to their instruction in the graph.
+   * @param {number} id
+   * @param {string} text
+   */
+  nodes(id, text) { return text.split(", ").map((name, k) => [k ? ", " : "", h("button", { class: "wb-link", tabIndex: -1, onclick: () => this.node(id) }, name)]); }
+
+  /**
+   * A link to an edit in the passes.
+   * @param {number} id
+   * @param {[step: number, edit: number, words: string]} edit
+   */
+  edit(id, [passes_step, passes_edit, words]) {
+    return h("button", { class: "wb-link", onclick: () => this.go(id, { pane: "passes", passes_step, passes_edit }) }, words);
+  }
+
+  /** Show an instruction in the graph. @param {number} id */
+  node(id) { this.go(id, { pane: "graph" }); }
 
   /**
    * A lifetime as a bar along the program.
@@ -178,6 +199,7 @@ class Table {
   /** @param {KeyboardEvent} e */
   key(e) {
     const lines = this.lines(), at = lines.indexOf(targetOf(e)), to = moved(e, at, lines.length);
+    if (at >= 0 && e.key === "Enter") this.node(Number(lines[at].dataset.id));
     if (at < 0 || to === undefined) return;
     this.choose(Number(lines[to].dataset.id));
     lines[to].focus();

@@ -148,9 +148,9 @@ interface Status { doing: string; what: string; done: number; of: number; error:
 interface FrameData {
   title: string; targets: { name: string; missing: string; what: string }[]; precisions: string[]; actions: string[]; shades: string[]; stored?: boolean;
 }
-interface TableColumn { name: string; kind: string; title?: string; of?: number; bar?: boolean; tolerance?: number }
+interface TableColumn { name: string; kind: string; title?: string; of?: number; bar?: boolean; tolerance?: number; nodes?: boolean }
 interface TableRow { id: number; ids: number[]; cells: any[]; marked: boolean }
-interface TableData { columns: TableColumn[]; rows: TableRow[]; said: string; notes?: { id: number; text: string }[]; ids?: Record<string, number>; sort: number | null; way: number }
+interface TableData { columns: TableColumn[]; rows: TableRow[]; said: string; notes?: { id: number; text: string; names: Record<string, number>; edit: [step: number, edit: number, words: string] | null }[]; ids?: Record<string, number>; sort: number | null; way: number }
 // A tensor beside its reference, see tensor_samples.py and tensor_traits.py
 
 /** Ticks as positions and texts; parts as fill, stroke, whether it is dashed, and path. */

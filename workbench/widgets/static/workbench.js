@@ -4,7 +4,7 @@ import { Form } from "./form.js";
 import { Shell, renderer } from "./shell.js";
 import { GRAPH_KEYS, KERNEL_KEYS, PASS_KEYS, QUERY_WORDS, keysDialog } from "./keys.js";
 import { Table } from "./table.js";
-import { Tabs, button, decode, h, isPlainKey, spring, take } from "./dom.js";
+import { Tabs, button, copyText, decode, h, isPlainKey, spring, take } from "./dom.js";
 import { render as renderExplorer } from "./explorer.js";
 import { render as renderGraph } from "./graph_view.js";
 import { render as renderKernels } from "./kernel_view.js";
@@ -129,15 +129,12 @@ class Frame extends Shell {
     this.toggle.setAttribute("aria-expanded", String(on));
   }
 
-  async copy() {
+  copy() {
     const code = this.model.get("code") ?? "";
-    try {
-      await navigator.clipboard.writeText(code);
-      this.say("The code is in the clipboard");
-    } catch {
+    copyText(code, "The code is in the clipboard", (words) => this.say(words), () => {
       this.note.replaceChildren(h("pre", { class: "wb-codecopy" }, code));
       this.say("The browser does not allow copying; the code is shown");
-    }
+    });
   }
 
   // Settings and status
@@ -214,7 +211,7 @@ class Frame extends Shell {
       else end?.();
       return;
     }
-    const table = this.tables.get(pane) ?? new Table(LABELS[/** @type {keyof typeof LABELS} */ (pane)], (id) => this.choose(id), (text) => this.say(text));
+    const table = this.tables.get(pane) ?? new Table(LABELS[/** @type {keyof typeof LABELS} */ (pane)], (id) => this.choose(id), (selected, traits) => this.go(selected, traits), (text) => this.say(text));
     this.tables.set(pane, table);
     table.show(await decode(data));
     table.select(this.selected);
@@ -233,6 +230,16 @@ class Frame extends Shell {
 
   /** A row was clicked. @param {number} id */
   choose(id) { this.set({ selected: id }); }
+
+  /**
+   * Select in another pane.
+   * @param {number | null} selected
+   * @param {Record<string, unknown>} traits
+   */
+  go(selected, traits) {
+    this.set({ selected, ...traits });
+    this.open(this.model.get("pane"), false);
+  }
 
   /** @param {number | null} id */
   select(id) {
