@@ -130,7 +130,7 @@ provide(
         "report": "workbench.widgets.report_view:ReportView",
         "tensor": "workbench.widgets.tensor_view:TensorView",
         "open": "workbench.front:open",
-        "report page": "workbench.widgets.workbench_view:report_page",
+        "report page": "workbench.widgets.report_file:report_page",
         "text": "workbench.compiler.text.printing:to_text",
         "workbench": "workbench.widgets.workbench_view:Workbench",
         "lint": "workbench.compiler.lint.lint:lint",

@@ -219,3 +219,50 @@ def test_a_question_mark_shows_all_keys(view: type[BaseView], show: Show):
     assert "search" in said or not shown.page.locator("input[type=search]").count()
     shown.page.keyboard.press("Escape")
     assert dialog.is_hidden()
+
+
+def test_bookmarks_have_notes_and_lead_back(show: Show, pictures: Path):
+    view = GraphView(residual(2))
+    view.expanded = []
+    view.bookmark(view.find("op:dot")[0], "the head")
+    shown = show(view)
+    shown.page.get_by_role("tree").focus()
+    shown.page.keyboard.press("b")
+    assert shown.trait("bookmarks") == view.bookmarks
+    panel = shown.page.get_by_role("group", name="Bookmarks")
+    shown.page.get_by_role("button", name="Bookmarks").first.click()
+    panel.get_by_role("button", name="dot").first.click()
+    assert shown.trait("selected") == view.bookmarks[0][0]
+    relu = view.find("op:relu")[0]
+    shown.page.evaluate("id => { __wbModel.set('selected', id); }", relu)
+    shown.page.get_by_role("tree").focus()
+    shown.page.keyboard.press("b")
+    shown.page.keyboard.type("here b starts")
+    shown.page.keyboard.press("Tab")
+    assert shown.trait("bookmarks") == [*view.bookmarks, [relu, None, "here b starts"]]
+    assert panel.get_by_role("textbox").nth(0).input_value() == "the head"
+    shown.page.screenshot(path=pictures / "bookmarks-light.png")
+    panel.get_by_role("button", name="Remove").first.click()
+    assert shown.trait("bookmarks") == [[relu, None, "here b starts"]]
+    shown.page.keyboard.press("Escape")
+    shown.page.get_by_label("Copy link").click()
+    assert "the+head" not in shown.page.url
+    assert "here+b+starts" in shown.page.url
+    shown.page.reload()
+    shown.page.locator(".wb-canvas").first.wait_for(state="visible")
+    assert shown.trait("bookmarks") == [[relu, None, "here b starts"]]
+
+
+def test_a_bookmark_of_a_pass_goes_to_its_step(show: Show):
+    view = PassExplorer(recorded(residual(2)))
+    steps = [k for k, s in enumerate(view.recording) if s.changed]
+    id = view.recording[steps[1]].edits[0].added[0]
+    view.bookmark(id, "look", step=steps[1])
+    view.step = steps[-1]
+    shown = show(view, width=1440)
+    shown.page.get_by_role("button", name="Bookmarks").first.click()
+    panel = shown.page.get_by_role("group", name="Bookmarks")
+    panel.get_by_role("button", name=view.recording[steps[1]].name).first.click()
+    assert shown.trait("step") == steps[1]
+    assert shown.trait("selected") == id
+    shown.page.locator(f'.wb-inspector[data-id="{id}"]').wait_for()

@@ -160,11 +160,11 @@ test("the diff is copied with its marks", () => {
   assert.equal(diffText([["=", 1, "a"], ["-", 2, "b"], ["~", 3, "c", "d"], ["…", null, "2 rows"]]), "  a\n- b\n- c\n+ d\n@@ 2 rows @@");
 });
 
-globalThis.PALETTE = { letters: { selected: "s", expanded: "o", theme: "t", passes_step: "pk", graph_expanded: "go", pane: "p", only: "i", hidden: "h" } };
+globalThis.PALETTE = { letters: { selected: "s", expanded: "o", theme: "t", passes_step: "pk", graph_expanded: "go", pane: "p", only: "i", hidden: "h", bookmarks: "m" } };
 const linked = (values) => traitsOf(hashOf({ get: (name) => values[name] }));
 
 test("an address brings back what it was made of", () => {
-  const values = { selected: 31, expanded: ["a b", "c|d&e=%7C", "é"], pane: "numbers", passes_step: 4, graph_expanded: [], only: [3, 5, 6, 7], hidden: [9] };
+  const values = { selected: 31, expanded: ["a b", "c|d&e=%7C", "é"], pane: "numbers", passes_step: 4, graph_expanded: [], only: [3, 5, 6, 7], hidden: [9], bookmarks: [[3, null, "a|b=&%"], [null, 4, ""]] };
   const back = linked(values);
   assert.deepEqual({ ...back, expanded: back.expanded.toSorted() }, { ...values, expanded: values.expanded.toSorted() });
 });
@@ -173,5 +173,7 @@ test("what an address says of no trait, or not as a number, is left out", () => 
   assert.deepEqual(traitsOf("#zz=1&s=abc&s=&pk=1e3&__proto__=1&p=graph"), { pane: "graph" });
   assert.deepEqual(traitsOf("#o=%25zz%7Ca"), { expanded: ["%zz", "a"] });
   assert.deepEqual(traitsOf("#i=5-&h=1-99999999"), {});
+  for (const wrong of ["[", "1", "null", "{}", "[1]"]) assert.deepEqual(traitsOf("#m=" + wrong), { bookmarks: [] });
+  assert.deepEqual(traitsOf('#m=[["x",1.5,3]]'), { bookmarks: [[null, null, "3"]] });
   assert.deepEqual(traitsOf(""), {});
 });

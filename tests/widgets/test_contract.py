@@ -25,6 +25,7 @@ VALUES: dict[str, Any] = {
     "query": 'op:relu -"a|b" &=%',
     "only": [1, 2, 3, 9],
     "hidden": [2],
+    "bookmarks": [[1, None, "a|b=&%"], [None, 2, ""]],
     "slice": "0,:,3,:",
     "at": "0,1,3,2",
 }

@@ -202,6 +202,9 @@ class PassExplorer(View):
         there = {self.scene.versions[v].id for v in self._versions()}
         return [*after, *(id for id in before if id not in there)]
 
+    def _passes(self) -> list[str]:
+        return [step.name for step in self.steps.steps]
+
     def _marks(self) -> list[dict[int, str]]:
         """The marks before and after the current step, by id, in words."""
         if not self.steps.steps:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import traitlets
 
 from workbench.compiler.builds.garbage import rarely_collected
 from workbench.widgets import assets
 from workbench.widgets.base_view import BaseView
+from workbench.widgets.bookmarks import Bookmark, checked, frame
 from workbench.widgets.facts import facts_of
 from workbench.widgets.filter import Way, hops_around, path_between, slots_shown
 from workbench.widgets.overlay import overlay_of
@@ -19,6 +20,9 @@ from workbench.widgets.payload import payload
 from workbench.widgets.query import Known, find_ids
 from workbench.widgets.rows import table_of
 from workbench.widgets.scene import OPEN_BUDGET, Scene, scene_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def ids_of(items: Any) -> list[int]:
@@ -31,7 +35,7 @@ def ids_of(items: Any) -> list[int]:
 
 PAGE_TRAITS = (
     "selected", "highlight", "expanded", "overlay", "theme", "height", "camera", "query", "only",
-    "hidden", "kernels",
+    "hidden", "kernels", "bookmarks",
 )  # fmt: skip
 
 
@@ -56,16 +60,22 @@ class View(BaseView):
     """Ids that are hidden."""
     kernels = traitlets.Dict({}).tag(sync=True)
     """The kernel of an instruction by id, for queries with ``kernel:``."""
+    bookmarks = traitlets.List().tag(sync=True)
+    """Places to come back to: for each the id of an instruction or None, a pass or None, and a note."""
 
     scene: Scene
     _budget = OPEN_BUDGET
     _remembered: tuple[str, ...] = (
-        "selected", "expanded", "camera", "theme", "query", "only", "hidden",
+        "selected", "expanded", "camera", "theme", "query", "only", "hidden", "bookmarks",
     )  # fmt: skip
 
     @traitlets.validate("overlay")
     def _check_overlay(self, proposal: Any) -> dict[str, Any]:
         return overlay_of(proposal["value"], self._instructions())
+
+    @traitlets.validate("bookmarks")
+    def _check_bookmarks(self, proposal: Any) -> list[Bookmark]:
+        return checked(proposal["value"])
 
     def _instructions(self) -> Iterable[Any]:
         """Those that an overlay can name."""
@@ -150,6 +160,28 @@ class View(BaseView):
     def show_all(self) -> None:
         """Show all instructions again."""
         self.only, self.hidden = None, []
+
+    def bookmark(self, item: Any = None, note: str = "", *, step: int | None = None) -> None:
+        """Remember a place with a note; docs/views.md says where it is shown.
+
+        Args:
+            item: Id or instruction; by default the selected one, if no step is given.
+            note: What there is to say.
+            step: In a pass explorer, the index of a pass.
+        """
+        found = ids_of(self.selected if item is None and step is None else item)
+        if not found and step is None:
+            raise ValueError("a bookmark needs an instruction or a pass")
+        self.bookmarks = [*self.bookmarks, [found[0] if found else None, step, note]]
+
+    def bookmarks_frame(self) -> DataFrame:
+        """The bookmarks as a table: instruction, operation, nodes of the model, pass and note."""
+        facts = {fact.id: fact for fact in facts_of(self.scene, self._versions())}
+        return frame(self.bookmarks, facts, self._passes())
+
+    def _passes(self) -> list[str]:
+        """The names of the passes that bookmarks can name."""
+        return []
 
     def slots_shown(self) -> set[int] | None:
         """The slots of the scene that the filter shows, or None for all."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
+
+from workbench.widgets.bookmarks import checked
 
 LETTERS = {
     "selected": "s", "step": "k", "edit": "e", "expanded": "o", "camera": "c", "theme": "t", "kernel": "n",
     "tab": "b", "query": "q", "only": "i", "hidden": "h", "pane": "p", "shade": "a",
     "graph_expanded": "go", "graph_camera": "gc", "graph_query": "gq", "graph_only": "gi",
     "graph_hidden": "gh", "passes_step": "pk", "passes_edit": "pe", "passes_expanded": "po",
-    "passes_camera": "pc", "passes_query": "pq", "passes_only": "pi", "passes_hidden": "ph",
+    "passes_camera": "pc", "passes_query": "pq", "passes_only": "pi", "passes_hidden": "ph", "bookmarks": "m",
     "kernels_kernel": "kn", "kernels_tab": "kb", "inspected": "v", "slice": "x", "at": "y", "layer": "l",
 }  # fmt: skip
 """The keys of a state by trait; a pane's trait has the form of the view's own."""
@@ -30,7 +33,7 @@ _FORMS = (
     | dict.fromkeys(_IDS, (re.compile(f"(?:{_RUN}(?:,{_RUN})*)?"), "ids such as 3,5-8"))
 )
 _FRESH: dict[str, Any] = {
-    "theme": "auto", "tab": "source", "kernel": 0, "hidden": [], "pane": "graph",
+    "bookmarks": [], "theme": "auto", "tab": "source", "kernel": 0, "hidden": [], "pane": "graph",
     "layer": "error",
 }  # fmt: skip
 _MOST_IDS = 1_000_000
@@ -52,6 +55,8 @@ def write_state(values: Mapping[str, Any]) -> str:
             value = _runs(value)
         if _form(name) == "expanded":
             value = "|".join(key.replace("%", "%25").replace("|", "%7C") for key in sorted(value))
+        if _form(name) == "bookmarks":
+            value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         found[letter] = str(value)
     return urlencode(found, safe=",/|@#")
 
@@ -75,6 +80,8 @@ def read_state(state: str) -> dict[str, Any]:
             found[name] = int(text)
         elif _form(name) in _IDS:
             found[name] = _ids(text, state)
+        elif _form(name) == "bookmarks":
+            found[name] = _bookmarks(text, state)
         elif _form(name) == "expanded":
             found[name] = [unquote(key) for key in text.split("|") if key]
         else:
@@ -91,6 +98,15 @@ def _runs(ids: Iterable[int]) -> str:
         else:
             runs.append([id, id])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _bookmarks(text: str, state: str) -> list[Any]:
+    try:
+        return checked(json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"state {state!r}: bookmarks is {text!r}, expected a list: {error}"
+        ) from None
 
 
 def _ids(text: str, state: str) -> list[int]:

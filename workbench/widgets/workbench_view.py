@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from html import escape
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ TABLES = ("timings", "memory", "numbers", "lint")
 SAVED_PASSES = 500
 """Most instructions of a program whose passes are laid out to be saved, though nobody looked at them."""
 PANES = (*VIEWS, *TABLES)
-_SHARED = {"selected", "theme", "height", "overlay"}
+_SHARED = {"selected", "theme", "height", "overlay", "bookmarks"}
 
 
 def _own(view: type[BaseView]) -> list[str]:
@@ -97,6 +96,8 @@ class Workbench(_Parts):
     status = _trait()
     """The action in progress and how far it is; the last error; what is known."""
     overlay = _trait({})
+    bookmarks = traitlets.List().tag(sync=True)
+    """Places to come back to: for each the id of an instruction or None, a pass or None, and a note."""
     timings_data = traitlets.Bytes().tag(sync=True)
     memory_data = traitlets.Bytes().tag(sync=True)
     numbers_data = traitlets.Bytes().tag(sync=True)
@@ -104,7 +105,14 @@ class Workbench(_Parts):
     code = traitlets.Unicode("").tag(sync=True)
     """The Python that does the same."""
 
-    _remembered = ("selected", "pane", "shade", "theme", *(n for n in LETTERS if n in _PARTS))
+    _remembered = (
+        "selected",
+        "pane",
+        "shade",
+        "theme",
+        "bookmarks",
+        *(n for n in LETTERS if n in _PARTS),
+    )
     entry = "workbench.js"
     _esm = assets.module(entry)
     _css = assets.style()
@@ -353,6 +361,7 @@ class Workbench(_Parts):
             links: list[Any] = [traitlets.link((self, "selected"), (made, "selected"))]
             if "overlay" in made.trait_names():
                 links.append(traitlets.dlink((self, "overlay"), (made, "overlay")))
+                links.append(traitlets.link((self, "bookmarks"), (made, "bookmarks")))
             self._links[pane] = links
         return self.views[pane]
 
@@ -445,7 +454,7 @@ class Workbench(_Parts):
         values: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("selected", "theme", "height", "pane", "shade", "settings", "choices", "status",
-                         "overlay", "code")
+                         "overlay", "code", "bookmarks")
         }  # fmt: skip
         values["data"] = self.columns() | {"stored": True}
         for pane in VIEWS.keys() & set(self.has()):
@@ -474,21 +483,3 @@ class Workbench(_Parts):
             self._fill("passes")
         widget = super()._repr_mimebundle_(**kwargs)
         return html_bundle(widget, self.to_static(), self.summary(), [self])
-
-
-def report_page(
-    build: Build,
-    path: str | PathLike[str],
-    inputs: Mapping[str, Any] | None,
-    *,
-    compare: bool,
-    seed: int,
-) -> Workbench:
-    """Profile and compare a build, and write the workbench on it as one offline page."""
-    view = Workbench(build, settings={"seed": seed})
-    view.session.given = inputs
-    view.do("profile")
-    if compare:
-        view.do("compare")
-    view.to_html(Path(path))
-    return view

@@ -22,6 +22,13 @@ function h(tag, props = {}, ...children) {
   return el;
 }
 
+/**
+ * A part of a view.
+ * @param {string} kind its class, without our prefix
+ * @param {...Child} children
+ */
+const div = (kind, ...children) => h("div", { class: "wb-" + kind }, children);
+
 /** Quiet text. @param {...Child} words */
 const soft = (...words) => h("span", { class: "wb-soft" }, words);
 
@@ -245,4 +252,4 @@ function failure(el, error) {
   console.warn(error);
 }
 
-export { Tabs, button, copyText, decode, failure, h, heading, hint, isDark, isPlainKey, moved, onTheme, searchField, soft, spring, take, targetOf, walkRows };
+export { Tabs, button, copyText, decode, div, failure, h, heading, hint, isDark, isPlainKey, moved, onTheme, searchField, soft, spring, take, targetOf, walkRows };

@@ -356,7 +356,7 @@ function words(ctx, b, theme, ink, k) {
   ctx.fillStyle = ink ?? theme.ink;
   ctx.font = `600 12px ${FONT}`;
   const left = b.x + 12, room = b.w - 20;
-  ctx.fillText(fit(ctx, (b.opens ? "▸ " : "") + b.title, room), left, two ? middle - 8 : middle + 0.5);
+  ctx.fillText(fit(ctx, (b.opens ? "▸ " : "") + (b.starred ? "★ " : "") + b.title, room), left, two ? middle - 8 : middle + 0.5);
   if (!two || k < 0.45) return;
   ctx.fillStyle = ink ?? theme.soft;
   ctx.font = `11px ${FONT}`;

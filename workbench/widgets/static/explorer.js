@@ -1,6 +1,6 @@
 // PassExplorer: a recording on a timeline, the graph before and after each pass, its edits and the text diff.
 
-import { Tabs, button, copyText, decode, failure, h, soft, spring, take, walkRows } from "./dom.js";
+import { Tabs, button, copyText, decode, div, failure, h, soft, spring, take, walkRows } from "./dom.js";
 import { count, number } from "./format.js";
 import { diffRows, diffText, editList, lawList, loweredList, missList, stepFacts } from "./lists.js";
 import { PASS_KEYS } from "./keys.js";
@@ -71,7 +71,7 @@ class ExplorerShell extends SceneShell {
     this.what = this.passes.button;
     this.tabs = new Tabs("Of the pass", (key) => this.showTab(key));
     this.list = h("div", { class: "wb-list", tabIndex: 0, "aria-label": "Of the pass", onkeydown: (/** @type {KeyboardEvent} */ e) => this.listKey(e) });
-    this.side = h("div", { class: "wb-inspect" });
+    this.side = div("inspect");
     this.diff = h("div", { class: "wb-diff", tabIndex: 0, "aria-label": "Text diff", onkeydown: (/** @type {KeyboardEvent} */ e) => walkRows(this.diff, e) });
     this.diffHead = soft();
     this.root.append(this.passes.panel, ...this.bars(), this.body(), this.legendEl, this.status);
@@ -92,9 +92,9 @@ class ExplorerShell extends SceneShell {
       return h("label", { class: "wb-check" }, field, label);
     };
     return [
-      h("div", { class: "wb-bar" },
+      div("bar",
         h("strong", { class: "wb-title" }, data.title || "program"), data.target ? soft("→ " + data.target) : null,
-        spring(), this.searchBox(), this.menu.button, button("⤢", "Show everything (0)", () => this.after.fitAll()),
+        spring(), this.searchBox(), this.menu.button, this.bookmarks.button, button("⤢", "Show everything (0)", () => this.after.fitAll()),
         this.linkButton(), this.themeButton(), this.saveButton(this.after, "Save the graph after the pass as PNG"), this.keysOf.button),
       h("div", { class: "wb-bar wb-steps", role: "toolbar", "aria-label": "Passes" },
         button("◀", "Previous pass that changed something (r)", () => this.skip(-1)),
@@ -106,15 +106,15 @@ class ExplorerShell extends SceneShell {
   }
 
   body() {
-    this.captions = [h("div", { class: "wb-caption" }, "before"), h("div", { class: "wb-caption" }, "after")];
+    this.captions = [div("caption", "before"), div("caption", "after")];
     /** @type {(name: string, pane: Pane, caption: HTMLElement) => HTMLElement} */
     const half = (name, pane, caption) => h("div", { class: `wb-half wb-${name}` }, caption, pane.el);
-    return h("div", { class: "wb-body" },
-      h("div", { class: "wb-main" },
-        h("div", { class: "wb-pair" }, half("before", this.before, this.captions[0]), half("after", this.after, this.captions[1])),
-        h("div", { class: "wb-diffbar" }, h("strong", {}, "Text diff"), this.diffHead, spring(), button("Copy", "Copy the text diff", () => this.copy())),
+    return div("body",
+      div("main",
+        div("pair", half("before", this.before, this.captions[0]), half("after", this.after, this.captions[1])),
+        div("diffbar", h("strong", {}, "Text diff"), this.diffHead, spring(), button("Copy", "Copy the text diff", () => this.copy())),
         this.diff),
-      h("div", { class: "wb-column" }, this.search.panel, this.tabs.el, this.list, this.side));
+      div("column", this.search.panel, this.tabs.el, this.list, this.side));
   }
 
   /**
@@ -177,7 +177,7 @@ class ExplorerShell extends SceneShell {
   noKernel() {
     this.what.querySelector(".wb-loading")?.remove();
     const text = "This step is not stored here and no kernel answers. Run the cell again.";
-    this.diff.replaceChildren(h("div", { class: "wb-failure" }, text));
+    this.diff.replaceChildren(div("failure", text));
     this.say(text);
   }
 
@@ -240,6 +240,7 @@ class ExplorerShell extends SceneShell {
     if (d.edits[wanted]) this.showEdit(wanted, false);
     else if (!this.settled && !this.camera()) this.focusChange();
     this.settled = true;
+    this.bookmarks.arrive();
   }
 
   /** Show the programs before and after the chosen edit, or, without one or until they are here, the whole pass. */

@@ -1,6 +1,6 @@
 // The settings of a workbench: target, device, precision, inputs, and the passes with their switches.
 
-import { button, h, searchField, soft, spring } from "./dom.js";
+import { button, div, h, searchField, soft, spring } from "./dom.js";
 import { wordsOf } from "./format.js";
 
 const BEST = { "": "best" };
@@ -17,7 +17,7 @@ class Form {
     this.fixed = fixed;
     /** @type {Settings | null} */
     this.settings = null;
-    this.passes = h("div", { class: "wb-switches" });
+    this.passes = div("switches");
     this.filter = searchField("Filter passes", "Filter passes", () => this.sift());
     this.target = this.select("target", "Target", data.targets.map((t) => ({ value: t.name, text: t.name + (t.missing ? " (missing)" : ""), title: t.missing || t.what })), { auto: "auto" });
     this.device = this.select("device", "Device", [], BEST);
@@ -25,10 +25,10 @@ class Form {
     this.seed = h("input", { type: "number", min: 0, step: 1, disabled: fixed, onchange: () => this.set({ seed: Math.max(0, Math.trunc(Number(this.seed.value)) || 0) }) });
     this.inputs = h("input", { type: "text", placeholder: "generated", disabled: fixed, spellcheck: false, onchange: () => this.set({ inputs: this.inputs.value.trim() }) });
     for (const field of [this.seed, this.inputs]) field.addEventListener("keydown", (e) => e.stopPropagation());
-    this.el = h("div", { class: "wb-form" },
+    this.el = div("form",
       this.row("Target", this.target), this.row("Device", this.device), this.row("Precision", this.precision),
       this.row("Seed", this.seed), this.row("Inputs", this.inputs, ".npz or .npy file; without one, inputs are generated from the seed"),
-      h("div", { class: "wb-formhead" }, h("strong", {}, "Passes"), spring(), this.filter,
+      div("formhead", h("strong", {}, "Passes"), spring(), this.filter,
         button("↺", "All passes on, in their own order", () => this.set({ off: [], order: [] }), { disabled: fixed })),
       this.passes);
   }
@@ -99,7 +99,7 @@ class Form {
       button("↓", `Move ${entry.label} down`, () => move(at + 1), { disabled: this.fixed || at === order.length - 1 }),
     ];
     const lines = entry.passes.map((p) => this.line(p, nested ? [] : tools));
-    return h("div", { class: "wb-entry" }, nested ? h("div", { class: "wb-switch wb-nest" }, soft(entry.label), spring(), tools) : null, lines);
+    return div("entry", nested ? div("switch wb-nest", soft(entry.label), spring(), tools) : null, lines);
   }
 
   /**

@@ -1,6 +1,6 @@
 // The frame of one graph: a program with groups to open, and an inspector; GraphView, and the base of ReportView.
 
-import { button, h, soft, spring } from "./dom.js";
+import { button, div, h, soft, spring } from "./dom.js";
 import { count } from "./format.js";
 import { inspector } from "./inspector.js";
 import { Layout } from "./layout.js";
@@ -17,7 +17,7 @@ class GraphShell extends SceneShell {
   constructor(model, el, data) {
     super(model, el, data, "wb-graph", 480);
     this.live = new Live(this.scene, data.steps[0]);
-    this.facts = h("div", { class: "wb-chosenfacts" });
+    this.facts = div("chosenfacts");
     this.side = h("div", { class: "wb-side", hidden: true }, this.search.panel, this.facts);
     this.pane = new Pane(this, `Graph of ${data.title || "the program"}`, this.live, new Layout(this.scene, this.open, this.slots));
     this.panes = [this.pane];
@@ -38,11 +38,11 @@ class GraphShell extends SceneShell {
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Graph" },
         h("strong", { class: "wb-title" }, scene.data.title || "program"),
         soft(count(nodes, "instruction")),
-        spring(), this.searchBox(), this.menu.button,
+        spring(), this.searchBox(), this.menu.button, this.bookmarks.button,
         label.length ? button("Open all", "Open all groups", () => this.openOnly(key)) : null,
         label.length ? button("Close all", "Close all groups", () => this.openOnly([])) : null,
         button("⤢", "Show everything (0)", () => pane.fitAll()), this.linkButton(), this.themeButton(), this.saveButton(pane, "Save as PNG"), this.keysOf.button),
-      h("div", { class: "wb-body" }, pane.el, this.side), this.legendEl, this.status);
+      div("body", pane.el, this.side), this.legendEl, this.status);
   }
 
   searched() { return this.live; }

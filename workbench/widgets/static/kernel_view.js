@@ -2,7 +2,7 @@
 
 import { Code } from "./code.js";
 import { KERNEL_KEYS, keysDialog } from "./keys.js";
-import { Tabs, button, decode, h, heading, isPlainKey, moved, searchField, soft, spring, take, targetOf } from "./dom.js";
+import { Tabs, button, decode, div, h, heading, isPlainKey, moved, searchField, soft, spring, take, targetOf } from "./dom.js";
 import { columnsOf, factsOf, ordered, visibleRows } from "./kernel_table.js";
 import { count, known } from "./format.js";
 import { Shell, renderer } from "./shell.js";
@@ -40,10 +40,10 @@ class KernelShell extends Shell {
     this.late = undefined;
     this.filter = searchField("Filter kernels", "Filter kernels", () => this.list(), (e) => this.inFilter(e));
     this.left = h("span", { class: "wb-hits" });
-    this.table = h("div", { class: "wb-tableau" });
+    this.table = div("tableau");
     this.keysOf = keysDialog({ Kernels: KERNEL_KEYS });
     this.tabs = new Tabs("Of the kernel", (key) => this.open(key, true));
-    this.facts = h("div", { class: "wb-facts" });
+    this.facts = div("facts");
     this.code = new Code((text) => this.say(text));
     this.hits = h("span", { class: "wb-hits" });
     this.search = searchField("Find in this text", "Find in this text", () => this.find(), (e) => this.inSearch(e));
@@ -56,13 +56,13 @@ class KernelShell extends Shell {
   }
 
   build() {
-    const tools = h("div", { class: "wb-tools" }, this.search, this.hits, button("Copy", "Copy this text", () => this.code.copy()));
+    const tools = div("tools", this.search, this.hits, button("Copy", "Copy this text", () => this.code.copy()));
     this.root.append(
       h("div", { class: "wb-bar", role: "toolbar", "aria-label": "Kernels" },
         h("strong", { class: "wb-title" }, this.title), soft(count(this.rows.length, "kernel")),
         spring(), this.filter, this.left, this.linkButton(), this.themeButton(), this.keysOf.button),
-      h("div", { class: "wb-body" }, this.table,
-        h("div", { class: "wb-one" }, this.facts, h("div", { class: "wb-tabbar" }, this.tabs.el, spring(), tools), this.code.el)),
+      div("body", this.table,
+        div("one", this.facts, div("tabbar", this.tabs.el, spring(), tools), this.code.el)),
       this.status, this.keysOf.dialog);
     this.root.addEventListener("keydown", (e) => {
       if (!["/", "?"].includes(e.key) || !isPlainKey(e)) return;
@@ -174,10 +174,10 @@ class KernelShell extends Shell {
     if (!r) return this.code.set("", "text", 0);
     const more = r.sources.length > 6 ? ` and ${r.sources.length - 6} more` : "";
     this.facts.replaceChildren(
-      h("div", { class: "wb-line" }, h("strong", {}, `${r.instruction} ${r.what}`)),
+      div("line", h("strong", {}, `${r.instruction} ${r.what}`)),
       h("div", {}, h("code", {}, r.name)),
-      h("div", { class: "wb-soft wb-said" }, factsOf(r).map((text) => h("span", {}, text))),
-      ...(r.sources.length ? [h("div", { class: "wb-soft" }, "from ", h("code", {}, r.sources.slice(0, 6).join(", ")), more)] : []));
+      div("soft wb-said", factsOf(r).map((text) => h("span", {}, text))),
+      ...(r.sources.length ? [div("soft", "from ", h("code", {}, r.sources.slice(0, 6).join(", ")), more)] : []));
     this.open(this.tab, false);
   }
 

@@ -9,7 +9,7 @@ const GRAPH_KEYS = [
   ["↑ ↓ ← →", "go along edges, or to the neighbour on the same row"], ["Enter, Space", "open a group, or select"], ["Esc", "close the group around the node; without one, clear the selection"],
   ["+ − 0", "zoom in, zoom out, show everything"], ["Page Up, Page Down", "scroll"], ["m", "show or hide the minimap"],
   ["/", "search"], ["n, N", "next and previous hit"], ["i", "isolate the hits, or the selection"], ["h", "hide the selection"],
-  ["1 … 9", "the neighbourhood of the selection: that many edges up and down"], ["p", "all paths between the last two selections"], ["a", "show all again"], ["?", "these keys"],
+  ["1 … 9", "the neighbourhood of the selection: that many edges up and down"], ["p", "all paths between the last two selections"], ["b", "bookmark the selection"], ["a", "show all again"], ["?", "these keys"],
 ];
 /** @type {Row[]} */
 const PASS_KEYS = [["f, r", "next and previous pass that changed something"], ["Home, End", "first and last pass"], ["← →", "previous and next edit, before the first the whole pass; on the timeline, pass"], ["l", "list of passes"], ["s", "source of the chosen edit's rule"],

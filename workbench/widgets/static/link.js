@@ -23,9 +23,20 @@ function traitsOf(hash) {
     } else if (IDS.has(form(name))) {
       const ids = idsOf(text);
       if (ids) found[name] = ids;
-    } else found[name] = form(name) === "expanded" ? text.split("|").filter(Boolean).map(unquoted) : text;
+    } else if (name === "bookmarks") found[name] = bookmarksOf(text);
+    else found[name] = form(name) === "expanded" ? text.split("|").filter(Boolean).map(unquoted) : text;
   }
   return found;
+}
+
+/** Bookmarks in an address; none if it is wrong. @param {string} text */
+function bookmarksOf(text) {
+  const at = (/** @type {unknown} */ k) => (Number.isInteger(k) ? k : null);
+  try {
+    return JSON.parse(text).map((/** @type {any[]} */ [id, step, note]) => [at(id), at(step), String(note)]);
+  } catch {
+    return [];
+  }
 }
 
 /**
@@ -74,12 +85,11 @@ function hashOf(model) {
   for (const [name, letter] of Object.entries(PALETTE.letters)) {
     const value = model.get(name);
     if (value === null || value === undefined || value === "" || value === "auto") continue;
-    if (IDS.has(form(name))) {
+    if (name === "bookmarks") {
+      if (value.length) pairs.set(letter, JSON.stringify(value));
+    } else if (IDS.has(form(name))) {
       if (value.length || form(name) === "only") pairs.set(letter, runsOf(value));
-      continue;
-    }
-    const keys = Array.isArray(value) ? value.map((key) => key.replaceAll("%", "%25").replaceAll("|", "%7C")).toSorted() : null;
-    pairs.set(letter, keys ? keys.join("|") : String(value));
+    } else pairs.set(letter, Array.isArray(value) ? value.map((key) => key.replaceAll("%", "%25").replaceAll("|", "%7C")).toSorted().join("|") : value);
   }
   return "#" + pairs.toString();
 }

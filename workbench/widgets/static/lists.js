@@ -1,6 +1,6 @@
 // The lists of the pass explorer: the text diff, edits, near misses and laws.
 
-import { h, hint, soft, spring } from "./dom.js";
+import { div, h, hint, soft, spring } from "./dom.js";
 import { linked, refOf } from "./refs.js";
 import { count, number } from "./format.js";
 
@@ -49,9 +49,9 @@ const line = ({ glyph, style }, id, text, show, ids) =>
 function diffRows(rows, show, [old, now]) {
   if (!rows.length) return [hint("This pass changed nothing.")];
   return some(rows, ([kind, id, before, after]) => {
-    if (kind === "…") return h("div", { class: "wb-row wb-gap" }, h("span", { class: "wb-glyph" }), before);
+    if (kind === "…") return div("row wb-gap", h("span", { class: "wb-glyph" }), before);
     if (after === undefined) return line(KINDS[kind], id, before, show, kind === "-" ? old : now);
-    return h("div", { class: "wb-both" }, line(KINDS["~"], id, before, show, old), line({ glyph: "→", style: " wb-mod wb-to" }, id, after, show, now));
+    return div("both", line(KINDS["~"], id, before, show, old), line({ glyph: "→", style: " wb-mod wb-to" }, id, after, show, now));
   });
 }
 
@@ -63,7 +63,7 @@ const diffText = (rows) => rows.flatMap(([kind, , before, after]) =>
   (kind === "~" ? ["- " + before, "+ " + after] : kind === "…" ? [`@@ ${before} @@`] : [(kind === "=" ? " " : kind) + " " + before])).join("\n");
 
 /** @param {...Child} parts */
-const row = (...parts) => h("div", { class: "wb-line" }, parts);
+const row = (...parts) => div("line", parts);
 
 /**
  * The source location of a rule, which opens to its text with the line marked; nothing if no rule was at work.
@@ -72,7 +72,7 @@ const row = (...parts) => h("div", { class: "wb-line" }, parts);
  */
 function where({ file, line: at }, sources) {
   const place = `${file.split("/").pop()}:${at}`, found = sources[`${file}:${at}`];
-  if (!file || !found) return file ? h("div", { class: "wb-place" }, place) : null;
+  if (!file || !found) return file ? div("place", place) : null;
   return h("details", { class: "wb-place" }, h("summary", { tabIndex: -1 }, place),
     h("pre", {}, found[1].split("\n").map((text, k) => (found[0] + k === at ? h("mark", {}, text + "\n") : text + "\n"))));
 }
@@ -90,7 +90,7 @@ function editList({ edits, sources }, chosen, open, parted) {
   return [...(parted ? [item(null, h("strong", {}, "Whole pass"))] : []), ...some(edits, (e) => item(e.index,
     row(h("span", { class: "wb-soft wb-count" }, e.index + 1), h("strong", {}, e.rule), spring(), e.ms ? soft(`${number(e.ms)} ms`) : null),
     e.what ? h("code", { class: "wb-say" }, e.what) : null,
-    e.law && e.law !== e.what ? h("div", { class: "wb-soft wb-law" }, e.law) : null, where(e, sources)))];
+    e.law && e.law !== e.what ? div("soft wb-law", e.law) : null, where(e, sources)))];
 }
 
 /**
@@ -101,7 +101,7 @@ function editList({ edits, sources }, chosen, open, parted) {
 function missList({ misses, sources }, name, show) {
   if (!misses.length) return [hint("No rule met its pattern and declined.")];
   return some(misses, (m) => h("div", { class: "wb-item", tabIndex: -1, onclick: (/** @type {Event} */ e) => show(refOf(e, m.instruction)) },
-    h("strong", {}, m.rule), h("div", {}, linked(m.reason, name, null)), h("div", { class: "wb-soft" }, `at ${name(m.instruction)}`), where(m, sources)));
+    h("strong", {}, m.rule), h("div", {}, linked(m.reason, name, null)), div("soft", `at ${name(m.instruction)}`), where(m, sources)));
 }
 
 /** @param {Detail} detail */
@@ -123,7 +123,7 @@ function loweredList(lowered, summary, name, show) {
   if (!rows.length) return [hint(summary)];
   return some(rows, (r) => h("div", { class: "wb-item", "data-id": r.id, tabIndex: -1, onclick: () => show(r.id) },
     row(h("strong", {}, name(r.id)), spring(), soft(r.kind)),
-    h("code", { class: "wb-say" }, r.became), r.place ? h("div", { class: "wb-soft" }, r.place) : null));
+    h("code", { class: "wb-say" }, r.became), r.place ? div("soft", r.place) : null));
 }
 
 /**

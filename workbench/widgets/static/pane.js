@@ -304,6 +304,7 @@ class Pane {
     b.selected = (here && (b.group || b.id === selected)) || b.i === this.cursor;
     b.selectedChip = here && !b.group && b.id !== selected ? selected : null;
     b.hovered = this.hover === b;
+    b.starred = b.id !== undefined && this.owner.bookmarks.list.some(([id]) => id === b.id);
     b.found = b.id !== undefined && this.owner.found.has(b.id);
     b.hits = this.hitsOf(b.i) - (b.found ? 1 : 0);
     return b;

@@ -1,5 +1,6 @@
 // The base of the graph views: panes, open groups, camera, search, overlay and legend.
 
+import { Bookmarks } from "./bookmarks.js";
 import { button, h, isPlainKey, take } from "./dom.js";
 import { count, number } from "./format.js";
 import { FilterMenu } from "./filter_menu.js";
@@ -47,8 +48,9 @@ class SceneShell extends Shell {
     this.legendEl = h("div", { class: "wb-legend" });
     this.search = new Search(this);
     this.menu = new FilterMenu(this);
+    this.bookmarks = new Bookmarks(this);
     this.keysOf = keysDialog({ ...this.keyRows(), Search: QUERY_WORDS });
-    this.root.append(this.menu.panel, this.keysOf.dialog);
+    this.root.append(this.menu.panel, this.bookmarks.panel, this.keysOf.dialog);
     this.root.addEventListener("keydown", (e) => {
       if (isPlainKey(e) && this.key(e)) take(e);
     });
@@ -56,6 +58,7 @@ class SceneShell extends Shell {
     this.on("query", () => this.search.ask(model.get("query") ?? ""));
     for (const trait of ["only", "hidden"]) this.on(trait, () => this.limits() && this.filtered());
     this.on("overlay", () => this.overlaid());
+    this.on("bookmarks", () => this.redraw());
     this.on("expanded", () => this.reopen(model.get("expanded")));
     this.on("camera", () => this.camera());
   }
@@ -316,6 +319,7 @@ class SceneShell extends Shell {
     if (e.key === "/") this.search.focus();
     else if (e.key === "?") this.keysOf.open();
     else if (e.key === "m") this.toggleMap();
+    else if (e.key === "b") this.bookmarks.add();
     else if (e.key === "n" || e.key === "N") this.search.step(e.key === "n" ? 1 : -1);
     else if (e.key === "i") this.isolate(hits.length ? hits : this.chosen().ids);
     else if (e.key === "h") this.hide();

@@ -1,6 +1,6 @@
 // The search of a graph view: the field, what is wrong with a query, and the list of hits, of which only rows in view exist.
 
-import { button, h, moved, searchField, soft, take } from "./dom.js";
+import { button, div, h, moved, searchField, soft, take } from "./dom.js";
 import { count } from "./format.js";
 import { QueryError } from "./query.js";
 
@@ -22,7 +22,7 @@ class Search {
     this.label = h("span", { class: "wb-hits" });
     this.steps = h("span", { hidden: true },
       button("‹", "Previous hit (N)", () => this.step(-1), { class: "wb-button wb-narrow" }), button("›", "Next hit (n)", () => this.step(1), { class: "wb-button wb-narrow" }));
-    this.rows = h("div", { class: "wb-hitrows" });
+    this.rows = div("hitrows");
     this.list = h("div", { class: "wb-hitlist", role: "listbox", id: this.prefix, "aria-label": "Hits", tabIndex: -1, onscroll: () => this.fill() }, this.rows);
     this.error = h("div", { class: "wb-wrong", role: "alert" });
     this.panel = h("div", { class: "wb-results", hidden: true, onmousedown: (/** @type {Event} */ e) => e.preventDefault() }, this.error, this.list);
@@ -149,7 +149,7 @@ class Search {
     return h("div", {
       class: "wb-hitrow" + (k === this.at ? " wb-chosen" : ""), role: "option", id: `${this.prefix}-${k}`, "aria-posinset": k + 1, "aria-setsize": this.hits.length,
       "aria-selected": String(k === this.at), style: `top: ${k * ROW}px`, "data-id": id, onclick: () => this.go(k),
-    }, h("div", { class: "wb-line" }, h("code", {}, name), h("strong", {}, title), soft(fact)), h("div", { class: "wb-soft wb-from" }, note));
+    }, div("line", h("code", {}, name), h("strong", {}, title), soft(fact)), div("soft wb-from", note));
   }
 
   destroy() { clearTimeout(this.timer); }

@@ -1,7 +1,7 @@
 // A table of instructions: columns of one kind each, sorted by a click, linked with the selection.
 
 import { bytes, count, known, number, percent, wordsOf } from "./format.js";
-import { h, heading, moved, searchField, soft, spring, take, targetOf } from "./dom.js";
+import { div, h, heading, moved, searchField, soft, spring, take, targetOf } from "./dom.js";
 import { linked, refOf } from "./refs.js";
 
 const SHOWN = 500, TEXTS = new Set(["text", "wide", "prose"]);
@@ -81,9 +81,9 @@ class Table {
     this.selected = null;
     this.filter = searchField("Filter rows", `Filter ${title}`, () => this.draw());
     this.said = soft();
-    this.notes = h("div", { class: "wb-notes" });
-    this.body = h("div", { class: "wb-tableau wb-full" });
-    this.el = h("div", { class: "wb-tablepane" }, h("div", { class: "wb-bar" }, this.said, spring(), this.filter), this.notes, this.body);
+    this.notes = div("notes");
+    this.body = div("tableau wb-full");
+    this.el = div("tablepane", div("bar", this.said, spring(), this.filter), this.notes, this.body);
   }
 
   /** @param {TableData} data */
@@ -156,7 +156,7 @@ class Table {
    * @param {number} of
    */
   span([from, to], of) {
-    return h("div", { class: "wb-span" }, h("i", { style: `left: ${(100 * from) / of}%; width: max(2px, ${(100 * (to - from)) / of}%)` }));
+    return div("span", h("i", { style: `left: ${(100 * from) / of}%; width: max(2px, ${(100 * (to - from)) / of}%)` }));
   }
 
   /** @param {number} k */

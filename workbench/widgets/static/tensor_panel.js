@@ -1,7 +1,7 @@
 // The tensor inspector: a slice as a heatmap, an element and its neighbours, charts and distances.
 
 import { Cells, drawCells, logShare, mark, placed } from "./tensor_cells.js";
-import { Tabs, button, decode, h, take } from "./dom.js";
+import { Tabs, button, decode, div, h, take } from "./dom.js";
 import { chartElement, drawChart } from "./tensor_charts.js";
 import { inkOn, sample } from "./draw.js";
 import { number } from "./format.js";
@@ -28,7 +28,7 @@ class TensorPanel {
     this.late = undefined;
     /** @type {ReturnType<typeof chartElement>[]} */
     this.charts = [];
-    this.el = h("div", { class: "wb-tensor" });
+    this.el = div("tensor");
     /** @type {ReturnType<TensorPanel["slider"]>[]} */
     this.sliders = [];
     /** The axes that the controls are for. */
@@ -38,11 +38,11 @@ class TensorPanel {
       onclick: (/** @type {MouseEvent} */ e) => this.click(e), onmousemove: (/** @type {MouseEvent} */ e) => this.hover(e), onmouseleave: () => this.read(this.chosen),
     });
     this.tabs = new Tabs("Layer", (layer) => this.open(layer));
-    this.controls = h("div", { class: "wb-tools wb-axes" });
-    this.legend = h("div", { class: "wb-legend" });
-    this.reading = h("div", { class: "wb-reading" });
-    this.near = h("div", { class: "wb-near" });
-    this.rows = h("div", { class: "wb-charts" });
+    this.controls = div("tools wb-axes");
+    this.legend = div("legend");
+    this.reading = div("reading");
+    this.near = div("near");
+    this.rows = div("charts");
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.el);
     for (const name of ["slice", "at"]) shell.on(name, () => this.controlled());
@@ -69,9 +69,9 @@ class TensorPanel {
     }));
     this.el.replaceChildren(
       h("p", { class: "wb-statement" }, data.statement),
-      h("div", { class: "wb-parts" },
-        data.comparable && h("div", { class: "wb-slice" }, h("div", { class: "wb-tabbar" }, this.tabs.el), this.controls, this.canvas, this.legend, this.reading, this.near),
-        h("div", { class: "wb-figures" }, this.rows, along,
+      div("parts",
+        data.comparable && div("slice", div("tabbar", this.tabs.el), this.controls, this.canvas, this.legend, this.reading, this.near),
+        div("figures", this.rows, along,
           h("table", { "aria-label": "Distances" }, h("tbody", {}, data.distances.map(([name, text]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, text))))))));
     this.chart();
     this.layered();

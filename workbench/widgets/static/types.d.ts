@@ -70,7 +70,7 @@ interface Drawn extends Place {
   title: string; fact: string; family: number; group: boolean; opens: boolean; chips: Chip[]; mark?: Mark;
   selected?: boolean; selectedChip?: number | null; hovered?: boolean; color?: string;
   /** Whether it is a hit, the number of hits inside it, and whether the overlay has no value for it. */
-  found?: boolean; hits?: number; blank?: boolean;
+  found?: boolean; hits?: number; blank?: boolean; starred?: boolean;
 }
 /** A box that is picked and walked: `own` is its fact without an overlay, `ids` its instructions. */
 interface Item extends Drawn { i: number; v?: number; id?: number; ids: number[]; key?: string; own: string }
@@ -175,7 +175,7 @@ type Pane = import("./pane.js").Pane;
 type Context = CanvasRenderingContext2D;
 /** The view around a pane: it receives events and answers questions. */
 interface Owner {
-  theme: Theme; selected: number | null; found: Set<number>; overlay: Overlay | null;
+  theme: Theme; selected: number | null; found: Set<number>; overlay: Overlay | null; bookmarks: { list: Bookmark[] };
   select(id: number | null, pane: Pane | null): void;
   /** Choose a second instruction beside the selected one. */
   pairWith?(id: number): void;
@@ -198,6 +198,20 @@ interface Searched {
   hitText(id: number): { name: string; title: string; fact: string; note: string };
   set(values: Record<string, unknown>): void;
   say(text: string): void;
+}
+/** An instruction, a pass, or an instruction in a pass, with a note. */
+type Bookmark = [id: number | null, step: number | null, note: string];
+/** The view around bookmarks. */
+interface Bookmarked {
+  model: Model; selected: number | null;
+  /** The passes, and the one that is shown. */
+  steps?: Step[]; index?: number;
+  searched(): Live;
+  set(values: Record<string, unknown>): void;
+  redraw(): void;
+  say(text: string): void;
+  show(id: number): void;
+  go?(step: number, tell: boolean): void;
 }
 /** The view around a menu of filters. */
 interface Filtered {

@@ -4,7 +4,7 @@ import { Form } from "./form.js";
 import { Shell, renderer } from "./shell.js";
 import { GRAPH_KEYS, KERNEL_KEYS, PASS_KEYS, QUERY_WORDS, keysDialog } from "./keys.js";
 import { Table } from "./table.js";
-import { Tabs, button, copyText, decode, h, isPlainKey, spring, take } from "./dom.js";
+import { Tabs, button, copyText, decode, div, h, isPlainKey, spring, take } from "./dom.js";
 import { render as renderExplorer } from "./explorer.js";
 import { render as renderGraph } from "./graph_view.js";
 import { render as renderKernels } from "./kernel_view.js";
@@ -22,7 +22,7 @@ const ACTIONS = {
   compile: ["Compile", "Compile with these settings"], run: ["Run", "Run once"], profile: ["Profile", "Run several times and time each part"],
   compare: ["Compare", "Compare each value with the reference"], bisect: ["Bisect", "Find the pass that changes the results"],
 };
-const SHARED = new Set(["selected", "theme", "overlay", "stored"]);
+const SHARED = new Set(["selected", "theme", "overlay", "stored", "bookmarks"]);
 const NARROW = 900;
 
 /** Whether a pane's data has come. @param {any} data */
@@ -83,7 +83,7 @@ class Frame extends Shell {
     this.buttons = Object.fromEntries(data.actions.map((a) => [a, button(ACTIONS[a][0], this.stored ? "Needs a kernel: run the notebook" : ACTIONS[a][1], () => this.ask({ do: a }), { class: "wb-button wb-action", disabled: this.stored })]));
     this.stopper = button("Stop", "Stop what is running; what it found is kept", () => this.ask({ stop: true }), { class: "wb-button wb-stop", hidden: true });
     this.bar = h("div", { class: "wb-progress", role: "progressbar", "aria-label": "Progress", hidden: true }, h("i", {}));
-    this.note = h("div", { class: "wb-said wb-noteline" });
+    this.note = div("said wb-noteline");
     this.shade = h("select", { "aria-label": "Colour nodes by", onchange: () => this.set({ shade: this.shade.value }), disabled: this.stored }, data.shades.map((s) => h("option", { value: s }, s ? `colour: ${s}` : "colour: family")));
     this.side = h("aside", { class: "wb-settings", "aria-label": "Settings" }, this.form.el);
     this.toggle = button("☰", "Show or hide the settings", () => this.settle(!!this.side.hidden));
@@ -112,8 +112,8 @@ class Frame extends Shell {
         this.toggle, h("strong", { class: "wb-title" }, this.data.title), Object.values(this.buttons), this.stopper,
         spring(), this.shade, button("Copy as code", "Copy the Python that does the same", () => this.copy()), this.linkButton(), this.themeButton(), keys.button),
       this.bar, this.note,
-      h("div", { class: "wb-body" }, this.side,
-        h("div", { class: "wb-main" }, this.tabs.el, ...Object.values(this.places))),
+      div("body", this.side,
+        div("main", this.tabs.el, ...Object.values(this.places))),
       this.status);
   }
 
@@ -225,7 +225,7 @@ class Frame extends Shell {
   empty(pane, words) {
     this.drawn.get(pane)?.end?.();
     this.drawn.delete(pane);
-    this.places[pane].replaceChildren(h("div", { class: "wb-absence" }, words));
+    this.places[pane].replaceChildren(div("absence", words));
   }
 
   /** A row was clicked. @param {number} id */
