@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from workbench.compiler.passes.base import Pipeline as Pipeline
     from workbench.compiler.record.recording import Recording as Recording
     from workbench.compiler.report.result import Result as Result
+    from workbench.compiler.report.run_comparison import compare_runs as compare_runs
     from workbench.compiler.report.timing_comparison import compare_timings as compare_timings
     from workbench.compiler.rewrite import Decline as Decline
     from workbench.compiler.rewrite import rule as rule
@@ -87,6 +88,7 @@ _HOME = {
     "bisect": "numerics.bisect.bisect",
     "check_rule": "compiler.laws.check",
     "compare": "numerics.compare.compare",
+    "compare_runs": "compiler.report.run_comparison",
     "compare_timings": "compiler.report.timing_comparison",
     "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",

@@ -52,6 +52,16 @@ def test_the_selection_goes_from_pane_to_pane(view: Workbench, show: Show, pictu
     shown.page.screenshot(path=pictures / "workbench-passes.png")
 
 
+def test_cells_have_the_colour_of_text_not_of_code(view: Workbench, show: Show):
+    shown = show(view)
+    tab(shown, "timings")
+    cells = shown.page.locator(".wb-tablepane:visible tbody tr").first.locator(
+        "td:not(:has(button))"
+    )
+    colours = cells.evaluate_all("all => all.map(c => getComputedStyle(c).color)")
+    assert len(set(colours)) == 1
+
+
 def test_a_table_is_sorted_by_a_column_and_filtered_by_words(view: Workbench, show: Show):
     shown = show(view)
     tab(shown, "timings")

@@ -140,7 +140,7 @@ def test_a_pass_switched_off_is_told_by_what_it_changed(view: Workbench):
     assert change.startswith(f"without fuse_pointwise: {before} → {after} instructions, ")
     assert [word in change for word in (" ms", "error ")] == [True, True]
     assert view.status["note"].startswith(change)
-    assert view.has() == ["graph", "passes", "timings", "memory", "numbers", "lint"]
+    assert view.has() == ["graph", "passes", "timings", "memory", "numbers", "lint", "builds"]
     view.settings = {**view.settings, "off": []}
     view.do("compile")
     assert view.session.change == f"with fuse_pointwise: {after} → {before} instructions"

@@ -38,7 +38,7 @@ VIEWS: dict[str, type[BaseView]] = {
     "kernels": KernelView,
 }
 """The panes that are views which also stand alone; their traits have the pane's name before them."""
-TABLES = ("timings", "memory", "numbers", "lint")
+TABLES = ("timings", "memory", "numbers", "lint", "builds")
 """The panes that are tables."""
 SAVED_PASSES = 500
 """Most instructions of a program whose passes are laid out to be saved, though nobody looked at them."""
@@ -102,6 +102,7 @@ class Workbench(_Parts):
     memory_data = traitlets.Bytes().tag(sync=True)
     numbers_data = traitlets.Bytes().tag(sync=True)
     lint_data = traitlets.Bytes().tag(sync=True)
+    builds_data = traitlets.Bytes().tag(sync=True)
     code = traitlets.Unicode("").tag(sync=True)
     """The Python that does the same."""
 
@@ -319,6 +320,7 @@ class Workbench(_Parts):
             "memory": build is not None,
             "numbers": s.report is not None,
             "lint": build is not None,
+            "builds": len(s.runs()) > 1,
         }
         return [pane for pane, is_there in found.items() if is_there and pane not in self._why]
 

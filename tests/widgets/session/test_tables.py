@@ -9,8 +9,12 @@ import pytest
 
 import workbench as wb
 from tests.widgets.networks import HOSTILE, hostile, residual
+from workbench.compiler.report.run_comparison import Run
 from workbench.numerics.metrics.metrics import compare_arrays
 from workbench.widgets.session import tables
+from workbench.widgets.session.session import MOST_KEPT, Session
+from workbench.widgets.session.settings import Settings
+from workbench.widgets.workbench_view import Workbench
 
 
 def named(table: dict[str, Any], name: str) -> list[Any]:
@@ -74,3 +78,41 @@ def test_hostile_and_endless_names_are_cut():
         texts = [c for row in table["rows"] for c in row["cells"] if isinstance(c, str)]
         assert any(HOSTILE[:20] in text for text in texts)
         assert max(map(len, texts)) <= tables.TEXT
+
+
+def test_builds_of_other_settings_are_beside_each_other():
+    view = Workbench(residual(1))
+    assert "builds" not in view.has()
+    for off in ([], ["fuse_pointwise"], []):
+        view.settings = {**view.settings, "target": "cpu", "off": off}
+        view.do("profile")
+        view.do("compare")
+    view.settings = {**view.settings, "precision": "fp16"}
+    view.do("compare")
+    names = ["cpu without fuse_pointwise", "cpu", "cpu fp16"]
+    assert list(view.session.runs()) == names
+    assert "builds" in view.has()
+    table = view.table("builds")
+    wanted = [
+        f"{n} {what}" for n in names for what in ("ms", "error") if (n, what) != (names[2], "ms")
+    ]
+    assert [c["name"] for c in table["columns"]] == ["model", *wanted, "spread ms"]
+    ids = {i.id for i in view.build.program.main}
+    assert sum(row["id"] in ids for row in table["rows"]) > len(table["rows"]) / 2
+    frame = wb.compare_runs(view.report, view.report).table()
+    assert named(table, "cpu fp16 error")
+    assert (
+        max(e for e in named(table, "cpu fp16 error") if e is not None) == frame["b: error"].max()
+    )
+    json.dumps(table, allow_nan=False)
+    view.do("compile")
+    assert list(view.session.runs())[-1] == "cpu fp16"
+
+
+def test_few_builds_are_kept():
+    session = Session(residual(1))
+    for k in range(MOST_KEPT + 3):
+        session.settings = Settings.of({"target": "cpu", "seed": k})
+        session.kept[f"build {k}"] = Run(f"build {k}")
+        session.compile()
+    assert len(session.kept) == MOST_KEPT

@@ -91,7 +91,7 @@ class TimingComparison:
     def _row(
         self, computes: str, kind: str, a: Sequence[Timing], b: Sequence[Timing]
     ) -> dict[str, Any]:
-        first, second = _sums(a), _sums(b)
+        first, second = sums_of(a), sums_of(b)
         ms_a, ms_b = (Spread.of(x).median * 1e3 if len(x) else np.nan for x in (first, second))
         return {
             "computes": computes,
@@ -166,7 +166,7 @@ def _too_few(a: int, b: int) -> str:
     return f"; {min(a, b)} repetitions are too few to tell a difference from noise, take 10"
 
 
-def _sums(rows: Sequence[Timing]) -> Array:
+def sums_of(rows: Sequence[Timing]) -> Array:
     """The sum of the rows in each repetition that all of them have."""
     count = min((len(t.seconds) for t in rows), default=0)
     return np.array([t.seconds[:count] for t in rows], np.float64).reshape(len(rows), count).sum(0)
@@ -177,7 +177,15 @@ def _sums(rows: Sequence[Timing]) -> Array:
 
 def grouped(a: Sequence[Timing], b: Sequence[Timing]) -> list[Group]:
     """Rows of two runs, grouped if they share a source node, directly or through other rows."""
-    rows = [*a, *b]
+    rows, members = [*a, *b], list[Group]()
+    for found in joined([timing_keys(t) for t in rows]):
+        x, y = (tuple(rows[k] for k in found if (k >= len(a)) == late) for late in (False, True))
+        members.append(Group(_computes(x + y), x, y))
+    return members
+
+
+def joined(keys: Sequence[Sequence[Hashable]]) -> list[list[int]]:
+    """The rows that share a key, directly or through other rows, in the order of the first of each."""
     leader: dict[Hashable, Hashable] = {}
 
     def find(key: Hashable) -> Hashable:
@@ -186,17 +194,16 @@ def grouped(a: Sequence[Timing], b: Sequence[Timing]) -> list[Group]:
             key = leader[key]
         return key
 
-    keys = [_keys(t) for t in rows]
     for found in keys:
         for key in found[1:]:
             leader[find(key)] = find(found[0])
-    members: dict[Hashable, tuple[list[Timing], list[Timing]]] = {}
-    for k, row in enumerate(rows):
-        members.setdefault(find(keys[k][0]), ([], []))[k >= len(a)].append(row)
-    return [Group(_computes(x + y), tuple(x), tuple(y)) for x, y in members.values()]
+    members: dict[Hashable, list[int]] = {}
+    for k, found in enumerate(keys):
+        members.setdefault(find(found[0]), []).append(k)
+    return list(members.values())
 
 
-def _keys(row: Timing) -> list[Hashable]:
+def timing_keys(row: Timing) -> list[tuple[Any, ...]]:
     """The keys that a row shares with others of the same work: nodes, or ids if it has none."""
     if row.where == COPY:
         return [(row.op, row.kernel, row.name)]

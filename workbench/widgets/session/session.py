@@ -11,6 +11,7 @@ from workbench.compiler.errors import OperationError
 from workbench.compiler.files.inputs import read_inputs
 from workbench.compiler.ir.program import Program
 from workbench.compiler.report.result import Result
+from workbench.compiler.report.run_comparison import Run
 from workbench.compiler.text.naming import ids_kept
 from workbench.widgets.session.outcome import Outcome
 from workbench.widgets.session.settings import Settings
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from workbench.compiler.report.kernels import Kernels
 
 ACTIONS = ("compile", "run", "profile", "compare", "bisect")
+MOST_KEPT = 7
+"""Most earlier builds whose times and errors are kept."""
 AGAIN = "again"
 """Compile with the settings as they are now, and repeat what was done with the build before."""
 
@@ -63,6 +66,8 @@ class Session:
         """The actions since the program was compiled, in order, each once."""
         self.before: Outcome | None = None
         """The facts of the build before the last one."""
+        self.kept: dict[str, Run] = {}
+        """Times and errors of earlier builds, by their settings in words."""
         self._lint: tuple[Any, Any] | None = None
 
     @property
@@ -119,6 +124,7 @@ class Session:
         """Compile the program with the current settings."""
         before = None if self._built is None else Outcome.of(self, self._built)
         made = compile(self.program, **self.settings.arguments())
+        self.kept = dict([*self.runs().items()][-MOST_KEPT:])
         self.before, self._lint = before, None
         self._build, self._built = made, self.settings
         self.result, self.report, self.bisection, self.profiled = None, None, None, False
@@ -151,6 +157,15 @@ class Session:
             self.program, self._inputs(), seed=self.settings.seed, **arguments
         )
         return self.bisection
+
+    def runs(self) -> dict[str, Run]:
+        """The last times and errors of each build that has any, by its settings in words, this one last."""
+        result = self.result if self.timed else None
+        if self._built is None or (result is None and self.report is None):
+            return self.kept
+        own = self._built.words()
+        others = {name: run for name, run in self.kept.items() if name != own}
+        return others | {own: Run.of((result, self.report), own)}
 
     @property
     def change(self) -> str:

@@ -63,6 +63,12 @@ class Settings:
         """The settings as plain values."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
+    def words(self) -> str:
+        """The settings of a build in words: ``gpu fp16 without fuse_reduce``."""
+        off = f"without {', '.join(self.off)}" if self.off else ""
+        order = "reordered" if self.order else ""
+        return " ".join(filter(None, [self.target, self.device, self.precision, off, order]))
+
     def chosen(self) -> Target:
         """The target.
 

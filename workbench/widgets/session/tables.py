@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 from workbench.compiler.builds.build import Build
 from workbench.compiler.errors import OperationError
 from workbench.compiler.lint.report import LintReport
 from workbench.compiler.report.memory_plan import MemoryPlan
+from workbench.compiler.report.run_comparison import RunComparison
 from workbench.compiler.report.timings import Measured
 from workbench.compiler.text.naming import ids_in, name_of, resolved
 from workbench.compiler.text.printing import names
@@ -34,6 +35,8 @@ def table_of(session: Session, name: str) -> Table:
         return memory(session.build.memory())
     if name == "numbers" and session.report is not None:
         return numbers(session.report, session.build)
+    if name == "builds" and len(session.runs()) > 1:
+        return builds(session)
     if name == "lint" and session.build is not None:
         return lint(session.lint(), names(session.build.program))
     raise OperationError(f"there is nothing to show in {name!r} yet")
@@ -110,6 +113,32 @@ def numbers(report: Any, build: Build | None = None) -> Table:
     sort, way = (0, 1) if blamed else (3, -1)
     return {"columns": columns, "rows": rows, "said": report.counts, "notes": notes,
             "sort": sort, "way": way}  # fmt: skip
+
+
+def builds(session: Session) -> Table:
+    """Builds: a row per group of nodes with the time and the error of each build, by their spread."""
+    found = RunComparison([*session.runs().values()])
+    columns = [_column("model", "wide", nodes=True, title="Nodes that are computed together")]
+    for run in found.runs:
+        name = label.clipped(run.name, 40)
+        columns += [_column(f"{name} ms", "number", title="Median time")] * bool(run.timings)
+        columns += [_column(f"{name} error", "error", title="Largest error")] * bool(run.errors)
+    columns.append(_column("spread ms", "bar", title="The slowest minus the fastest"))
+    rows = []
+    for work in found.works:
+        cells: list[Any] = [work.computes]
+        for run, side in zip(found.runs, work.sides, strict=True):
+            cells += [_known(side.ms)] * bool(run.timings)
+            cells += [_known(side.error)] * bool(run.errors)
+        ids = [id for side in reversed(work.sides) for id in side.ids]
+        rows.append(_row(ids[0], dict.fromkeys(ids), [*cells, _known(work.spread_ms)]))
+    last = len(columns) - 1
+    return {"columns": columns, "rows": rows, "said": found.summary, "sort": last, "way": -1}
+
+
+def _known(value: float) -> float | str | None:
+    """A number; None if it is not known, and words for one that JSON has no number for."""
+    return None if isnan(value) else _error(value)
 
 
 def _note(culprit: Any, build: Build | None) -> Table:

@@ -104,7 +104,7 @@ class Table {
     const rows = arranged(data, this.filter.value, this.by, this.way);
     this.kept = data.columns.map((_, k) => !data.rows.length || data.rows.some((r) => known(r.cells[k]) && r.cells[k] !== ""));
     const most = data.columns.map((c, k) => (c.kind === "bar" || c.bar ? Math.max(1e-300, ...data.rows.map((r) => Number(r.cells[k]) || 0)) : 0));
-    const head = h("tr", {}, data.columns.map((c, k) => this.kept[k] && heading("wb-c-" + c.kind, c.name, c.title ?? c.name, k === this.by ? this.way : 0, () => this.sort(k))));
+    const head = h("tr", {}, data.columns.map((c, k) => this.kept[k] && heading("wb-t-" + c.kind, c.name, c.title ?? c.name, k === this.by ? this.way : 0, () => this.sort(k))));
     const body = h("tbody", {}, rows.slice(0, this.shown).map((r) => this.line(r, most)));
     if (!rows.length) body.append(h("tr", {}, h("td", { colSpan: data.columns.length, class: "wb-hint" }, data.rows.length ? "No row has these words." : "There is nothing to list.")));
     const more = rows.length - this.shown;
@@ -122,11 +122,11 @@ class Table {
     const cells = columns.map((c, k) => {
       if (!this.kept[k]) return null;
       const value = row.cells[k], text = cellText(c, value);
-      if (c.kind === "span" && known(value)) return h("td", { class: "wb-c-span", title: text }, this.span(value, c.of ?? 1));
+      if (c.kind === "span" && known(value)) return h("td", { class: "wb-t-span", title: text }, this.span(value, c.of ?? 1));
       const part = most[k] ? (100 * (Number(value) || 0)) / most[k] : 0;
       const style = part ? `background: linear-gradient(90deg, var(--wb-share) ${part}%, transparent 0)` : undefined;
       const wrong = c.kind === "error" && known(c.tolerance) && (typeof value === "string" || value > c.tolerance);
-      return h("td", { class: `wb-c-${c.kind}${wrong ? " wb-beyond" : ""}`, title: c.kind === "wide" ? text : undefined, style }, wrong ? "! " + text : c.kind === "prose" ? linked(text, null, ids) : c.nodes ? this.nodes(row.id, text) : text);
+      return h("td", { class: `wb-t-${c.kind}${wrong ? " wb-beyond" : ""}`, title: c.kind === "wide" ? text : undefined, style }, wrong ? "! " + text : c.kind === "prose" ? linked(text, null, ids) : c.nodes ? this.nodes(row.id, text) : text);
     });
     return h("tr", { tabIndex: -1, "data-id": row.id, onclick: (/** @type {Event} */ e) => this.choose(refOf(e, row.id)) }, cells);
   }

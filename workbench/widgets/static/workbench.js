@@ -11,11 +11,12 @@ import { render as renderKernels } from "./kernel_view.js";
 
 /** @type {Record<string, (rendering: Rendering) => Promise<(() => void) | undefined>>} */
 const VIEWS = { graph: renderGraph, passes: renderExplorer, kernels: renderKernels };
-const LABELS = { graph: "Graph", passes: "Passes", kernels: "Kernels", timings: "Timings", memory: "Memory", numbers: "Numbers", lint: "Lint" };
+const LABELS = { graph: "Graph", passes: "Passes", kernels: "Kernels", timings: "Timings", memory: "Memory", numbers: "Numbers", lint: "Lint", builds: "Builds" };
 /** @type {Record<string, string>} */
 const MISSING = {
   passes: "Compile to see each pass.", kernels: "This target runs no kernels. Choose the target gpu and compile.", timings: "Profile to see how long each part takes.",
   memory: "Compile to see the memory plan.", numbers: "Compare to see the error of each value.", lint: "Compile to see what is done needlessly.",
+  builds: "Profile or compare builds of two settings or more to see them beside each other.",
 };
 /** @type {Record<string, [string, string]>} */
 const ACTIONS = {
