@@ -42,6 +42,7 @@ class Steps:
         self.steps = list(recording.steps)
         self.rows = [_copied(recording.start)]
         self.after: list[int] = []
+        self._texts: dict[int, Texts] = {}
         self.replaced: list[list[tuple[int, int]]] = []
         for one in self.steps:
             if one.edits:
@@ -170,9 +171,10 @@ class Steps:
         }
 
     def _by_version(self, state: int, marks: dict[int, int]) -> list[list[int]]:
-        scene = self.scene
-        found = ((v, marks.get(scene.versions[v].id)) for v in scene.steps[state])
-        return [[v, mark] for v, mark in found if mark is not None]
+        if not marks:
+            return []
+        versions = self.scene.versions
+        return [[v, marks[id]] for v in self.scene.steps[state] if (id := versions[v].id) in marks]
 
     def _edit(self, edit: Any, said: str) -> dict[str, Any]:
         return {
@@ -192,12 +194,18 @@ class Steps:
         """The text diff of step ``k``: removed, added and changed rows, each with a row of context."""
         if not gone and not come:
             return []
-        before, after = (Texts(self.rows[state]) for state in self.at(k))
+        before, after = (self._texts_of(state) for state in self.at(k))
         return diff_of(before, after, (gone, come))
+
+    def _texts_of(self, state: int) -> Texts:
+        """The lines of a state; those of the last two are kept, for the next step begins where one ends."""
+        found = self._texts.pop(state, None) or Texts(self.rows[state])
+        self._texts = dict([*self._texts.items()][-1:]) | {state: found}
+        return found
 
     def lowering(self, k: int) -> list[list[Any]]:
         """The outcome of step ``k``, the lowering, for each instruction that is not inside a kernel."""
-        texts = Texts(self.rows[self.at(k)[1]])
+        texts = self._texts_of(self.at(k)[1])
         shown = (r for r in self.steps[k].lowered if r.kind != PART and r.id in texts.named)
         rows = (["~", r.id, texts[r.id], label.clipped(str(r), 600)] for r in shown)
         return list(islice(rows, DIFF_LIMIT))
@@ -314,6 +322,7 @@ class Texts:
     """The lines of a state: its ids in printing order, and the text of each that is asked for."""
 
     def __init__(self, rows: Any) -> None:
+        """Name all rows; none is printed yet."""
         self.rows = rows
         self.ids = printed_ids(rows)
         self.named = row_names(rows)
