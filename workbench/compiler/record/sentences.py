@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from workbench.compiler.record.edits import Edit, Step
 
 _LISTED = 5
+_NO_WORK = (Literal, Param, Return)
 _NUMBERS = {2: "two", 3: "three"}
 
 
@@ -79,11 +80,16 @@ class _State:
 
     def leaves(self, row: Row) -> list[str]:
         """The operations of an instruction: those in its bodies, or its own."""
-        bodies = self.bodies(row)
+        bodies = self.bodies(row) if row.modules else []
         if not bodies:
-            return [] if isinstance(row.op, Literal | Param | Return) else [row.op.name]
-        inside = [self.rows[id] for key in bodies for id in self.members.get(key, ())]
-        return [leaf for r in sorted(inside, key=_order) for leaf in self.leaves(r)]
+            return [] if isinstance(row.op, _NO_WORK) else [row.op.name]
+        rows = self.rows
+        inside = [rows[id] for key in bodies for id in self.members.get(key, ())]
+        inside = [r for r in inside if r.modules or not isinstance(r.op, _NO_WORK)]
+        found: list[str] = []
+        for r in sorted(inside, key=_order):
+            found += self.leaves(r) if r.modules else (r.op.name,)
+        return found
 
 
 def _order(row: Row) -> tuple[int, int]:
