@@ -1,5 +1,6 @@
 """A page of headless Chromium that shows a view's own HTML, and notes every complaint and request."""
 
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,8 +45,44 @@ class Shown:
         return self.canvas.evaluate("c => ({...c.__wb.stats})")
 
 
+class Pages:
+    """Pages that tests use one after another: to open one takes longer than most tests do with it."""
+
+    def __init__(self, chromium: Browser) -> None:
+        self._chromium = chromium
+        self._opened: defaultdict[str, list[Shown]] = defaultdict(list)
+
+    def take(self, number: int, context: dict[str, Any]) -> Shown:
+        """The page of that number, in a context with these options, as if it were new."""
+        opened = self._opened[repr(context)]
+        while len(opened) <= number:
+            opened.append(listening(self._chromium.new_context(**context).new_page()))
+        shown = opened[number]
+        shown.page.mouse.move(-1, -1)
+        shown.page.context.clear_permissions()
+        shown.complaints.clear()
+        shown.requests.clear()
+        return shown
+
+
+def listening(page: Page) -> Shown:
+    """A page whose complaints and requests are noted."""
+    shown = Shown(page)
+    page.on("console", lambda m: shown.complaints.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda e: shown.complaints.append(str(e)))
+    page.on("dialog", lambda d: (shown.complaints.append(f"dialog {d.message}"), d.dismiss()))
+    page.on("request", lambda r: shown.requests.append(r.url))
+    return shown
+
+
+@pytest.fixture(scope="session")
+def pages(chromium: Browser) -> Pages:
+    """The pages of this process."""
+    return Pages(chromium)
+
+
 @pytest.fixture
-def show(chromium: Browser, tmp_path: Path) -> Generator[Callable[..., Shown]]:
+def show(pages: Pages, tmp_path: Path) -> Generator[Callable[..., Shown]]:
     """`show(view)` opens the view's page; at the end there must be no complaint and no request."""
     opened: list[Shown] = []
 
@@ -61,22 +98,13 @@ def show(chromium: Browser, tmp_path: Path) -> Generator[Callable[..., Shown]]:
     ) -> Shown:
         path = tmp_path / f"view{len(opened)}.html"
         view.to_html(path)
-        opened_in = chromium.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
-            reduced_motion="reduce",
-            **context,
-        )
-        shown = Shown(opened_in.new_page())
-        shown.page.add_init_script(before)
-        shown.page.on(
-            "console", lambda m: shown.complaints.append(m.text) if m.type == "error" else None
-        )
-        shown.page.on("pageerror", lambda e: shown.complaints.append(str(e)))
-        shown.page.on(
-            "dialog", lambda d: (shown.complaints.append(f"dialog {d.message}"), d.dismiss())
-        )
-        shown.page.on("request", lambda r: shown.requests.append(r.url))
+        if before:
+            text = path.read_text("utf-8")
+            path.write_text(text.replace("<head>", f"<head><script>{before}</script>", 1), "utf-8")
+        shown = pages.take(len(opened), context)
+        shown.page.set_viewport_size({"width": width, "height": height})
+        scheme = "dark" if dark else "light"
+        shown.page.emulate_media(media="null", color_scheme=scheme, reduced_motion="reduce")
         shown.page.goto(path.as_uri())
         shown.page.locator(wait).first.wait_for(state="visible", timeout=10_000)
         while wait == ".wb-canvas" and shown.stats()["firstPaint"] is None:
@@ -87,6 +115,5 @@ def show(chromium: Browser, tmp_path: Path) -> Generator[Callable[..., Shown]]:
     yield open_page
     for shown in opened:
         fetched = [u for u in shown.requests if not u.startswith(("file:", "data:", "blob:"))]
-        shown.page.context.close()
         assert shown.complaints == []
         assert fetched == []
