@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from tests.compiler.variants import Case, Operand, cases, parts
 from workbench.compiler.builds.build import Build
@@ -93,6 +95,15 @@ def as_built(build: Build, device: Device) -> Build:
     plan = build.runner.plan()
     build.runner.trust(saved_kernels(plan, device.compiler, built([plan], device)))
     return build
+
+
+@contextmanager
+def unoptimized(device: Device) -> Generator[None]:
+    """Compiles a device's kernels for OpenCL as most of the tests' are, a third of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        if isinstance(device, OpenCLDevice):
+            patch.setattr(device, "compiler", OpenCLDevice(device.index, optimize=False).compiler)
+        yield
 
 
 # Code
