@@ -43,7 +43,7 @@ def test_agrees_with_onnxruntime(name: str, target: str):
         pick = Pick(name, source)
         with np.errstate(all="ignore"):
             example = GENERATORS[name](pick)
-            note(f"version {pick.version}: {example}")
+            note((pick.version, example))
             try:
                 check(pick, example, target)
             except Unsupported:
