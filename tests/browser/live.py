@@ -8,6 +8,15 @@ from tests.browser.conftest import Shown
 from workbench.widgets.page import page
 
 SET = "([name, value]) => window.__wbModel.set(name, value)"
+# What is unpacked is drawn in the same turn, before the timer.
+COUNTS = """<script>
+  window.unpacking = 0;
+  const read = Response.prototype.arrayBuffer;
+  Response.prototype.arrayBuffer = function () {
+    window.unpacking += 1;
+    return read.call(this).finally(() => setTimeout(() => (window.unpacking -= 1)));
+  };
+</script>"""
 
 
 def inlined(data: bytes) -> Any:
@@ -32,10 +41,11 @@ class Live:
         return {k: inlined(v) if isinstance(v, bytes) else v for k, v in found.items()}
 
     def to_html(self, path: Path) -> None:
-        path.write_text(page(self.view.entry, self.traits(), "live", "live"))
+        text = page(self.view.entry, self.traits(), "live", "live")
+        path.write_text(text.replace("<head>", f"<head>{COUNTS}", 1))
 
     def answer(self, shown: Shown) -> None:
-        """Give the view what the browser changed, and the browser what the view has changed then."""
+        """Give the view what the browser changed, and the browser what the view has changed then, to draw."""
         for name, before in self.known.items():
             is_sent = isinstance(getattr(self.view, name), bytes)
             if not is_sent and (now := shown.trait(name)) != before:
@@ -44,3 +54,4 @@ class Live:
         for name, now in self.known.items():
             if now not in (before[name], shown.trait(name)):
                 shown.page.evaluate(SET, [name, now])
+        shown.page.wait_for_function("() => !window.unpacking")
