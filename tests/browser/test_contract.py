@@ -79,17 +79,23 @@ def walked(page: Page) -> bool:
     return len(set(states)) > 1
 
 
+def dead_stops(page: Page) -> list[str]:
+    """Goes through the page and walks each list; the stops that can be walked, but are not."""
+    dead: list[str] = []
+    for stop in stops(page):
+        if page.evaluate(IS_WALKED):
+            rests = page.evaluate(RESTS)
+            if not walked(page) and not rests:
+                dead.append(stop)
+    return dead
+
+
 @views
 def test_all_that_can_be_clicked_is_reached_by_keys(view: type[BaseView], show: Show):
     page = show(made(view), wait=".wb-root", before=NOTES).page
-    dead: list[str] = []
-    for stop in stops(page):
-        if not page.evaluate(IS_WALKED):
-            continue
-        rests = page.evaluate(RESTS)
-        if not walked(page) and not rests:
-            dead.append(stop)
-    assert dead == []
+    assert dead_stops(page) == []
+    if page.evaluate(UNREACHED):  # what a list shows may depend on one that comes after it
+        dead_stops(page)
     assert page.evaluate(UNREACHED) == []
 
 
