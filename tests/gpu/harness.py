@@ -122,6 +122,12 @@ def built(plans: Iterable[Plan], device: Device) -> dict[str, Code]:
     return quick | compiled(as_users, device.compiler, progress=False)
 
 
+def quickly_built(plan: Plan, device: Device) -> dict[str, Code]:
+    """The code of kernels for OpenCL, none of which is optimized: those that emulate others take long."""
+    kernels = {s.launch.kernel.name: s.launch.kernel for s in plan.kernels}
+    return together([*kernels.values()], _quick(device.index))
+
+
 def _is_optimized(kernel: Kernel) -> bool:
     """Whether tests compile it as users do, by its digest."""
     return int(kernel.name[-16:], 16) % OPTIMIZED == 0

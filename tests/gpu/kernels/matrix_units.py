@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tests.gpu.harness import Ran, run_plan, run_program
+from tests.gpu.harness import Ran, quickly_built, run_plan, run_program
 from workbench.compiler.ir.program import Program
 from workbench.gpu.devices.base import Device
 from workbench.gpu.dialect import OPENCL, Dialect
@@ -110,7 +110,8 @@ def run_on_matrix_units(
     if device.kind != "opencl":
         return run_program(program, inputs, device)
     plan = lower(program, with_matrix_units(capability))
-    return run_plan(replace(plan, steps=tuple(map(_step, plan.steps))), inputs, device)
+    plan = replace(plan, steps=tuple(map(_step, plan.steps)))
+    return run_plan(plan, inputs, device, quickly_built(plan, device))
 
 
 def _step(step: Step) -> Step:
