@@ -28,7 +28,6 @@ from workbench.gpu.kernels.kernel import Builder, Launch
 from workbench.gpu.kernels.matrix_tiles import (
     CHUNK,
     COLUMNS,
-    EXCHANGE,
     LOADS,
     QUAD,
     ROWS,
@@ -37,6 +36,7 @@ from workbench.gpu.kernels.matrix_tiles import (
     WARP,
     Loader,
     Tile,
+    exchange,
     multiply,
     read,
 )
@@ -85,7 +85,7 @@ def on_matrix_units(lowering: Lowering, a: Attention) -> Launch:
     return b.launch(blocks, warps * WARP)
 
 
-def unscaled(operand: Instruction) -> tuple[Instruction, float]:
+def _unscaled(operand: Instruction) -> tuple[Instruction, float]:
     """An operand without multiplications by constants, and their product; 1 if there are none."""
     value, factor = operand, 1.0
     given: dict[Instruction, Instruction] = {}
@@ -164,7 +164,7 @@ class _Kernel:
         self.deep, self.wide = _padded(a.depth), max(_padded(a.width), 32)
         self.loader = Loader(context.b, warps * WARP, item)
         (q, k), v = a.first.inputs, a.second.inputs[1]
-        (q, scale), (k, other) = unscaled(q), unscaled(k)
+        (q, scale), (k, other) = _unscaled(q), _unscaled(k)
         self.scale = scale * other
         self.plain = _is_plain(a)
         self.q = Tile(self._operand(q, 0, context.first, a.depth), 0, warps * ROWS, self.deep, 0)
@@ -174,7 +174,7 @@ class _Kernel:
         first = self.q.bytes + self.k.bytes
         self.v = Tile(self._operand(v, 1, context.batch, a.width), 1, self.wide, _KEYS, first)
         self.stage = self.k.bytes + self.v.bytes
-        for words in (LOADS, EXCHANGE, multiply(q.shape.type), _PACK.format(type=self.type)):
+        for words in (LOADS, multiply(q.shape.type), _PACK.format(type=self.type)):
             w.need(words)
 
     def _operand(self, instruction: Instruction, side: int, batch: Indices, length: int) -> Operand:
@@ -315,8 +315,7 @@ class _Kernel:
         whole = a.width % CHUNK == 0
         tiles = QUAD if whole else 1
         if whole:
-            w.line(f"UNROLL for (i32 i = 0; i < {self.wide // (tiles * COLUMNS)}; ++i)")
-            w.line(f"  exchange_sums(o + i * {tiles * 4}, {self.lane.text()});")
+            exchange(w, "o", self.wide // COLUMNS, self.lane)
         for total in self.totals:
             self._across(total, "{} + {}")
         self.t.lanes = CHUNK if whole else 1

@@ -11,7 +11,6 @@ from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.matrix_tiles import (
     CHUNK,
     COLUMNS,
-    EXCHANGE,
     LOADS,
     QUAD,
     ROWS,
@@ -20,6 +19,7 @@ from workbench.gpu.kernels.matrix_tiles import (
     WARP,
     Loader,
     Tile,
+    exchange,
     multiply,
     read,
 )
@@ -197,18 +197,26 @@ class Matrix:
 
     def _pipeline(self) -> None:
         """Load some stages ahead, and multiply one after the other."""
-        w, ahead, stage = self.w, self.stages - 1, self.cut.stage
-        for k in range(ahead):
-            if k < self.steps:
-                self._fill(Index((), k), str(k * stage))
-            w.line("COPIES_END();")
+        w, ahead = self.w, self.stages - 1
+        self._load_first(ahead)
         with w.loop(self.steps) as step:
             w.line(f"COPIES_WAIT({ahead - 1});")
             w.line("BARRIER();")
             self._load_ahead(step, ahead)
-            self._multiply(f"{step.text()} % {self.stages} * {stage}")
+            self._multiply(self._stage(step.text()))
+
+    def _stage(self, step: str) -> str:
+        """The place of a step's stage in shared memory, in bytes."""
+        return f"{step} % {self.stages} * {self.cut.stage}"
 
     # Loads
+
+    def _load_first(self, ahead: int) -> None:
+        """Begin to load the first stages."""
+        for k in range(ahead):
+            if k < self.steps:
+                self._fill(Index((), k), str(k * self.cut.stage))
+            self.w.line("COPIES_END();")
 
     def _load_ahead(self, step: Index, ahead: int) -> None:
         """Begin to load the stage that is some steps ahead, if there is one."""
@@ -217,7 +225,7 @@ class Matrix:
             later = w.define(w.integer_type, (step + ahead).text(), "n")
             with w.block(f"if ({later} < {self.steps})"):
                 following = Index.of(Variable(later, ahead, self.steps - 1))
-                self._fill(following, f"{later} % {self.stages} * {self.cut.stage}")
+                self._fill(following, self._stage(later))
         w.line("COPIES_END();")
 
     def _fill(self, step: Index, place: str) -> None:
@@ -261,9 +269,7 @@ class Matrix:
         if n % 2:
             self._store_rows(store)
         elif n % CHUNK == 0 and self.wide % QUAD == 0:
-            self.w.need(EXCHANGE)
-            self.w.line(f"UNROLL for (i32 i = 0; i < {self.high * self.wide // QUAD}; ++i)")
-            self.w.line(f"  exchange_sums(r + i * {QUAD * 4}, {self.lane.text()});")
+            exchange(self.w, "r", self.high * self.wide, self.lane)
             self._store_columns(store, QUAD)
         else:
             self._store_columns(store, 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.emit.index import Index
 from workbench.gpu.emit.scalar import stored
-from workbench.gpu.emit.tensors import Indices, vector_type
+from workbench.gpu.emit.tensors import Indices, Tensors, vector_type
 from workbench.gpu.emit.writer import Writer
 from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.product import Operand, Source
@@ -55,7 +55,7 @@ DEVICE void multiply_{type}(f32 *c, const u32 *a, const u32 *b) {{
 }}
 """
 
-EXCHANGE = """\
+_EXCHANGE = """\
 DEVICE void exchange_pair(f32 *a, f32 *b, bool upper, u32 by) {
   UNROLL for (i32 e = 0; e < 2; ++e) {
     const f32 got = SHUFFLE_XOR(upper ? a[e] : b[e], by);
@@ -72,6 +72,13 @@ DEVICE void exchange_sums(f32 *r, u32 lane) {
 }
 """
 """Before, four work items have two columns of each of four instructions; after, eight columns of one each."""
+
+
+def exchange(w: Writer, sums: str, tiles: int, lane: Index) -> None:
+    """Give each work item eight adjacent columns of sums; the number of tiles is a multiple of four."""
+    w.need(_EXCHANGE)
+    w.line(f"UNROLL for (i32 i = 0; i < {tiles // QUAD}; ++i)")
+    w.line(f"  exchange_sums({sums} + i * {QUAD * 4}, {lane.text()});")
 
 
 def multiply(type: DType) -> str:
@@ -114,6 +121,45 @@ class Tile:
         return f"(({line.text()}) * {LINE} + (({low.text()}) ^ (({far.text()}) & 7))) * 16"
 
 
+@dataclass(frozen=True)
+class _Chunk:
+    """Adjacent elements of an operand, which a work item loads."""
+
+    operand: Operand
+    batch: Indices
+    at: tuple[Index, Index]
+    """The first one's index along the operand's own axis, and its term."""
+    lens: tuple[int, int]
+    """Rows or columns of the operand, and terms."""
+    to: str
+    """The place in shared memory, in bytes."""
+
+    def along(self, by: int) -> tuple[Index, Index]:
+        """The indices of the element that follows by some along the contiguous axis."""
+        own, k = self.at
+        return (own, k + by) if self.operand.along_k else (own + by, k)
+
+    def source(self, t: Tensors) -> Source | None:
+        """The place in memory; None if elements are computed, apart or not aligned."""
+        address = self.operand.address
+        if address is None:
+            return None
+        first = address(t, self.batch, *self.at)
+        last = address(t, self.batch, *self.along(CHUNK - 1))
+        if first is None or last is None or last.offset != first.offset + (CHUNK - 1):
+            return None
+        aligned = not first.offset.divisor % CHUNK and not first.offset.constant % CHUNK
+        return first if aligned and last.inside == first.inside else None
+
+    def bytes_left(self) -> str:
+        """The bytes to load if it begins inside of the operand: fewer at the end of the contiguous axis."""
+        side = 1 if self.operand.along_k else 0
+        if self.lens[side] % CHUNK == 0:
+            return "16"
+        left = f"2 * ({self.lens[side]} - ({self.at[side].text()}))"
+        return f"({left} < 16 ? {left} : 16)"
+
+
 class Loader:
     """Loads tiles with the work items of a block.
 
@@ -126,7 +172,7 @@ class Loader:
     def __init__(self, b: Builder, threads: int, local: Index) -> None:
         """Define the instructions."""
         b.matrix = True
-        self.b, self.w, self.t = b, b.w, b.tensors
+        self.w, self.t = b.w, b.tensors
         self.threads, self.local = threads, local
         self.w.need(COPIES)
 
@@ -151,85 +197,43 @@ class Loader:
             own, term = (far, close * CHUNK) if tile.operand.along_k else (close * CHUNK, far)
             spare = (turn + 1) * self.threads > chunks
             with self.w.block(f"if ({flat.text()} < {chunks})" if spare else ""):
-                self._chunk(tile.operand, batch, (start + own, k + term), (count, terms), to)
+                at, lens = (start + own, k + term), (count, terms)
+                self._load(_Chunk(tile.operand, batch, at, lens, to))
 
-    def _chunk(
-        self,
-        operand: Operand,
-        batch: Indices,
-        at: tuple[Index, Index],
-        lens: tuple[int, int],
-        to: str,
-    ) -> None:
+    def _load(self, chunk: _Chunk) -> None:
         """Load adjacent elements: copied as they are, where they are in memory and aligned."""
-        source = self._adjacent(operand, batch, at)
+        source = chunk.source(self.t)
         if source is None:
-            self._computed(operand, batch, at, lens, to)
+            self._compute(chunk)
             return
-        bounds = (self.t.inside(at, lens), source.inside)
+        bounds = (self.t.inside(chunk.at, chunk.lens), source.inside)
         inside = " && ".join(c for c in bounds if c != "1")
-        place, size = source.offset.text(), _bytes_left(operand, at, lens)
-        if not inside:
-            self.w.line(f"copy_async(p + {to}, {source.pointer} + {place}, {size});")
-            return
-        name = self.w.define("bool", inside, "i")
-        self.w.line(
-            f"copy_async(p + {to}, {source.pointer} + ({name} ? {place} : 0), {name} ? {size} : 0);"
-        )
+        to, place, size = f"p + {chunk.to}", source.offset.text(), chunk.bytes_left()
+        if inside:
+            name = self.w.define("bool", inside, "i")
+            place, size = f"({name} ? {place} : 0)", f"{name} ? {size} : 0"
+        self.w.line(f"copy_async({to}, {source.pointer} + {place}, {size});")
 
-    def _adjacent(self, operand: Operand, batch: Indices, at: tuple[Index, Index]) -> Source | None:
-        """The place of a chunk in memory; None if its elements are computed, apart or not aligned."""
-        if operand.address is None:
-            return None
-        first = operand.address(self.t, batch, *at)
-        last = operand.address(self.t, batch, *_along(operand, at, CHUNK - 1))
-        if first is None or last is None or last.offset != first.offset + (CHUNK - 1):
-            return None
-        aligned = not first.offset.divisor % CHUNK and not first.offset.constant % CHUNK
-        return first if aligned and last.inside == first.inside else None
-
-    def _computed(
-        self,
-        operand: Operand,
-        batch: Indices,
-        at: tuple[Index, Index],
-        lens: tuple[int, int],
-        to: str,
-    ) -> None:
+    def _compute(self, chunk: _Chunk) -> None:
         """Compute adjacent elements, and store them in shared memory."""
         w, t, lanes = self.w, self.t, CHUNK
-        while operand.unit % lanes:
+        while chunk.operand.unit % lanes:
             lanes //= 2
         vector = vector_type(w, "u16", CHUNK)
         name = w.name("h")
         w.line(f"{vector} {name};")
-        before, t.lanes = t.lanes, lanes
+        t.lanes = lanes
         for first in range(0, CHUNK, lanes):
-            condition = t.inside(_along(operand, at, first), lens)
+            condition = t.inside(chunk.along(first), chunk.lens)
             with w.block(f"if ({condition})" if condition != "1" else ""):
                 for j in range(first, first + lanes):
-                    value = operand.value(t, batch, *_along(operand, at, j))
+                    value = chunk.operand.value(t, chunk.batch, *chunk.along(j))
                     w.line(f"{name}.v[{j}] = {stored(w, value)};")
             if condition != "1":
                 zeros = " ".join(f"{name}.v[{j}] = 0;" for j in range(first, first + lanes))
                 w.line(f"else {{ {zeros} }}")
-        t.lanes = before
-        w.line(f"*({vector} *)(s + ({to})) = {name};")
-
-
-def _bytes_left(operand: Operand, at: tuple[Index, Index], lens: tuple[int, int]) -> str:
-    """The bytes of a chunk that begins inside of an operand: fewer at the end of its contiguous axis."""
-    side = 1 if operand.along_k else 0
-    if lens[side] % CHUNK == 0:
-        return "16"
-    left = f"2 * ({lens[side]} - ({at[side].text()}))"
-    return f"({left} < 16 ? {left} : 16)"
-
-
-def _along(operand: Operand, at: tuple[Index, Index], by: int) -> tuple[Index, Index]:
-    """The indices of the element that follows by some along the contiguous axis."""
-    own, k = at
-    return (own, k + by) if operand.along_k else (own + by, k)
+        t.lanes = 1
+        w.line(f"*({vector} *)(s + ({chunk.to})) = {name};")
 
 
 def read(tile: Tile, start: Index, lane: Index, registers: str, w: Writer) -> str:

@@ -67,16 +67,13 @@ class Warpgroup(Matrix):
 
     def _pipeline(self) -> None:
         """Load stages ahead; an instruction runs while the next stage is awaited."""
-        w, ahead, stage = self.w, self.stages - 2, self.cut.stage
-        for k in range(ahead):
-            if k < self.steps:
-                self._fill(Index((), k), str(k * stage))
-            w.line("COPIES_END();")
+        w, ahead = self.w, self.stages - 2
+        self._load_first(ahead)
         with w.loop(self.steps) as step:
             w.line(f"COPIES_WAIT({ahead - 1});")
             w.line("COPIES_SEEN();")
             w.line("BARRIER();")
-            self._multiply(f"{step.text()} % {self.stages} * {stage}")
+            self._multiply(self._stage(step.text()))
             self._load_ahead(step, ahead)
             w.line("WAIT(1);")
         w.line("WAIT(0);")
