@@ -104,6 +104,18 @@ def test_columns_past_a_slice_are_not_part_of_the_sums(device: Device):
     expect(program, device, 80, TOLERANCE["half"])
 
 
+def test_elements_out_of_order_between_the_ends_of_a_load_are_not_copied_as_they_are(
+    device: Device,
+):
+    program = Program()
+    x = program.main.add_parameter("x", Shape("half", (20, 8, 2, 2, 2)))
+    turned = program.main.add("transpose", x, permutation=(0, 1, 3, 2, 4))  # 0 1 4 5 2 3 6 7
+    a = program.main.add("reshape", turned, dims=(20, 64))
+    b = program.main.add_parameter("b", Shape("half", (64, 24)))
+    program.main.add_return(program.main.add("dot", a, b))
+    expect(compiled(program), device, 80, TOLERANCE["half"])
+
+
 @pytest.mark.parametrize("channels", [16, 3])
 def test_a_convolution_is_right_at_its_padding(channels: int, device: Device):
     program = Program()

@@ -167,32 +167,33 @@ class _Kernel:
         (q, scale), (k, other) = _unscaled(q), _unscaled(k)
         self.scale = scale * other
         self.plain = _is_plain(a)
-        self.q = Tile(self._operand(q, 0, context.first, a.depth), 0, warps * ROWS, self.deep, 0)
-        self.k = Tile(
-            self._operand(k, 1, context.first, a.depth), 1, _KEYS, self.deep, self.q.bytes
-        )
-        first = self.q.bytes + self.k.bytes
-        self.v = Tile(self._operand(v, 1, context.batch, a.width), 1, self.wide, _KEYS, first)
+        queries = self._operand(q, 0, context.first, a.rows, a.depth)
+        keys = self._operand(k, 1, context.first, a.keys, a.depth)
+        values = self._operand(v, 1, context.batch, a.width, a.keys)
+        self.q = Tile(queries, 0, warps * ROWS, self.deep, 0)
+        self.k = Tile(keys, 1, _KEYS, self.deep, self.q.bytes)
+        self.v = Tile(values, 1, self.wide, _KEYS, self.q.bytes + self.k.bytes)
         self.stage = self.k.bytes + self.v.bytes
         for words in (LOADS, multiply(q.shape.type), _PACK.format(type=self.type)):
             w.need(words)
 
-    def _operand(self, instruction: Instruction, side: int, batch: Indices, length: int) -> Operand:
-        """An operand of a product; ``length`` is that of its rows in memory, usually."""
+    def _operand(
+        self, instruction: Instruction, side: int, batch: Indices, own: int, terms: int
+    ) -> Operand:
+        """An operand of a product: its batch's index, its rows or columns, and its terms."""
         rank = instruction.shape.ndim
 
-        def index(own: Index, k: Index) -> Indices:
-            return (*batch, k, own) if side else (*batch, own, k)
+        def index(across: Index, k: Index) -> Indices:
+            return (*batch, k, across) if side else (*batch, across, k)
 
-        def value(t: Tensors, _: Indices, own: Index, k: Index) -> Scalar:
-            return t.at(instruction, index(own, k))
+        def value(t: Tensors, _: Indices, across: Index, k: Index) -> Scalar:
+            return t.at(instruction, index(across, k))
 
-        def address(t: Tensors, _: Indices, own: Index, k: Index) -> Source | None:
-            return source_of(t, instruction, index(own, k))
+        def address(t: Tensors, _: Indices, across: Index, k: Index) -> Source | None:
+            return source_of(t, instruction, index(across, k))
 
-        last = not lies_along(self.a.body, instruction, rank - 2)
-        unit = length if last != bool(side) or side == 0 else CHUNK
-        return Operand(value, last != bool(side), unit, 2, address=address)
+        along_k = lies_along(self.a.body, instruction, rank - 2) == bool(side)
+        return Operand(value, along_k, terms if along_k else own, 2, address=address)
 
     def write(self) -> None:
         """The whole kernel."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.emit.index import Index
@@ -144,12 +144,12 @@ class _Chunk:
         address = self.operand.address
         if address is None:
             return None
-        first = address(t, self.batch, *self.at)
-        last = address(t, self.batch, *self.along(CHUNK - 1))
-        if first is None or last is None or last.offset != first.offset + (CHUNK - 1):
+        found = [address(t, self.batch, *self.along(j)) for j in range(CHUNK)]
+        first = found[0]
+        if first is None or first.offset.divisor % CHUNK or first.offset.constant % CHUNK:
             return None
-        aligned = not first.offset.divisor % CHUNK and not first.offset.constant % CHUNK
-        return first if aligned and last.inside == first.inside else None
+        adjacent = (replace(first, offset=first.offset + j) for j in range(CHUNK))
+        return first if found == [*adjacent] else None
 
     def bytes_left(self) -> str:
         """The bytes to load if it begins inside of the operand: fewer at the end of the contiguous axis."""
