@@ -140,16 +140,20 @@ class _Chunk:
         return (own, k + by) if self.operand.along_k else (own + by, k)
 
     def source(self, t: Tensors) -> Source | None:
-        """The place in memory; None if elements are computed, apart or not aligned."""
+        """The first element's place in memory; None if it is computed or not aligned."""
         address = self.operand.address
-        if address is None:
+        found = None if address is None else address(t, self.batch, *self.at)
+        if found is None or found.offset.divisor % CHUNK or found.offset.constant % CHUNK:
             return None
-        found = [address(t, self.batch, *self.along(j)) for j in range(CHUNK)]
-        first = found[0]
-        if first is None or first.offset.divisor % CHUNK or first.offset.constant % CHUNK:
-            return None
-        adjacent = (replace(first, offset=first.offset + j) for j in range(CHUNK))
-        return first if found == [*adjacent] else None
+        return found
+
+    def is_adjacent(self, t: Tensors) -> bool:
+        """Whether all of its elements follow each other in memory, wherever along the axis it is."""
+        address, first = self.operand.address, self.source(t)
+        if address is None or first is None:
+            return False
+        others = (address(t, self.batch, *self.along(j)) for j in range(1, CHUNK))
+        return all(o == replace(first, offset=first.offset + j) for j, o in enumerate(others, 1))
 
     def bytes_left(self) -> str:
         """The bytes to load if it begins inside of the operand: fewer at the end of the contiguous axis."""
@@ -189,20 +193,22 @@ class Loader:
             k: The first term.
             terms: The number of terms of the operand.
         """
-        chunks = tile.span * tile.depth // CHUNK
+        chunks, adjacent = tile.span * tile.depth // CHUNK, False
         for turn in range(-(-chunks // self.threads)):
             flat = self.local + turn * self.threads
             far, close = flat.divmod(tile.near, self.w)
             to = f"q + {tile.first} + {tile.place(far, close, self.w)}"
             own, term = (far, close * CHUNK) if tile.operand.along_k else (close * CHUNK, far)
             spare = (turn + 1) * self.threads > chunks
+            chunk = _Chunk(tile.operand, batch, (start + own, k + term), (count, terms), to)
+            # Further chunks are in other rows, at the same places along the axis.
+            adjacent = adjacent if turn else chunk.is_adjacent(self.t)
             with self.w.block(f"if ({flat.text()} < {chunks})" if spare else ""):
-                at, lens = (start + own, k + term), (count, terms)
-                self._load(_Chunk(tile.operand, batch, at, lens, to))
+                self._load(chunk, adjacent)
 
-    def _load(self, chunk: _Chunk) -> None:
-        """Load adjacent elements: copied as they are, where they are in memory and aligned."""
-        source = chunk.source(self.t)
+    def _load(self, chunk: _Chunk, adjacent: bool) -> None:
+        """Load a chunk: copied as it is, where its elements are adjacent in memory and aligned."""
+        source = chunk.source(self.t) if adjacent else None
         if source is None:
             self._compute(chunk)
             return
