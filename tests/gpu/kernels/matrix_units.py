@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from tests.gpu.harness import Ran, quickly_built, run_plan, run_program
+from tests.gpu.kernels.warps import with_kernels, with_shuffles
 from workbench.compiler.ir.program import Program
 from workbench.gpu.devices.base import Device
 from workbench.gpu.dialect import OPENCL, Dialect
 from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.lower import lower
-from workbench.gpu.lowering.plan import KernelStep, Step
 from workbench.gpu.machine import Machine
 
 _WORDS = """\
@@ -109,21 +109,14 @@ def run_on_matrix_units(
     """The results of a program whose kernels were made for matrix units; a GPU that has them runs its own."""
     if device.kind != "opencl":
         return run_program(program, inputs, device)
-    plan = lower(program, with_matrix_units(capability))
-    plan = replace(plan, steps=tuple(map(_step, plan.steps)))
+    plan = with_kernels(lower(program, with_matrix_units(capability)), _emulated)
     return run_plan(plan, inputs, device, quickly_built(plan, device))
 
 
-def _step(step: Step) -> Step:
-    if not isinstance(step, KernelStep):
-        return step
-    return replace(step, launch=replace(step.launch, kernel=_emulated(step.launch.kernel)))
-
-
 def _emulated(kernel: Kernel) -> Kernel:
+    if not kernel.matrix:
+        return with_shuffles(kernel)
     source, words = kernel.source, _WORDS
-    if not kernel.matrix and "SHUFFLE_XOR" not in source:
-        return kernel
     if group := _GROUP.search(source):
         columns, type, a, b = group.groups()
         name = {"f16": "half"}.get(type, type)

@@ -1,6 +1,7 @@
 """Runs kernels that were made for devices with warps on OpenCL: shuffles go through shared memory."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from workbench.gpu.devices.base import Device
 from workbench.gpu.dialect import OPENCL, Dialect
 from workbench.gpu.kernels.kernel import Kernel
 from workbench.gpu.lowering.lower import lower
-from workbench.gpu.lowering.plan import KernelStep, Step
+from workbench.gpu.lowering.plan import KernelStep, Plan, Step
 from workbench.gpu.machine import Machine
 
 _SHUFFLE = """\
@@ -32,17 +33,22 @@ def run_warped(program: Program, inputs: dict[str, Any], device: Device, warp: i
     """The results of a program whose kernels were made for warps; those that the device has are its own."""
     if device.kind != "opencl":
         return run_program(program, inputs, device)
-    plan = lower(program, warped(warp))
-    return run_plan(replace(plan, steps=tuple(map(_step, plan.steps))), inputs, device)
+    return run_plan(with_kernels(lower(program, warped(warp)), with_shuffles), inputs, device)
 
 
-def _step(step: Step) -> Step:
-    if not isinstance(step, KernelStep):
-        return step
-    return replace(step, launch=replace(step.launch, kernel=_emulated(step.launch.kernel)))
+def with_kernels(plan: Plan, emulated: Callable[[Kernel], Kernel]) -> Plan:
+    """A plan with each kernel as a function of it."""
+
+    def changed(step: Step) -> Step:
+        if not isinstance(step, KernelStep):
+            return step
+        return replace(step, launch=replace(step.launch, kernel=emulated(step.launch.kernel)))
+
+    return replace(plan, steps=tuple(map(changed, plan.steps)))
 
 
-def _emulated(kernel: Kernel) -> Kernel:
+def with_shuffles(kernel: Kernel) -> Kernel:
+    """The kernel, with shuffles through shared memory."""
     if "SHUFFLE_XOR" not in kernel.source:
         return kernel
     source = _SHUFFLE + _HEAD.sub(r"\1 SHARED u64 shuffled[1024];", kernel.source)

@@ -100,14 +100,7 @@ def _matrix_flops(device: Device) -> float:
     blocks = max(device.facts.compute_units, 1) * 32
     source = words + _MATRIX.format(threads=threads, steps=steps, **texts)
     function = _function(device, source, "products")
-    size = 4 * blocks * threads
-    buffer = device.allocate(size)
-    try:
-        arguments = [device.pointer(buffer, 0, size)]
-        kernel = device.prepare(function, (blocks, 1, 1), (threads, 1, 1), shared, arguments)
-        return flops * blocks * steps / _seconds(device, kernel)
-    finally:
-        device.free(buffer)
+    return flops * blocks * steps / _seconds_of(device, function, blocks, threads, 4, shared)
 
 
 _Products: TypeAlias = tuple[str, dict[str, Any], int, int]
@@ -166,12 +159,20 @@ def _flops(device: Device, type: str) -> float:
     source = _CHAINS.format(threads=_THREADS, type=type, count=count, steps=steps, unroll=unroll)
     function = _function(device, source, "chains")
     blocks = max(device.facts.compute_units, 1) * waves
-    size = 8 * blocks * _THREADS
+    seconds = _seconds_of(device, function, blocks, _THREADS, 8)
+    return 2 * blocks * _THREADS * count * steps / seconds
+
+
+def _seconds_of(
+    device: Device, function: object, blocks: int, threads: int, bytes: int, shared: int = 0
+) -> float:
+    """The time of a kernel that writes one number of so many bytes for each work item."""
+    size = bytes * blocks * threads
     buffer = device.allocate(size)
     try:
         arguments = [device.pointer(buffer, 0, size)]
-        kernel = device.prepare(function, (blocks, 1, 1), (_THREADS, 1, 1), 0, arguments)
-        return 2 * blocks * _THREADS * count * steps / _seconds(device, kernel)
+        grid, block = (blocks, 1, 1), (threads, 1, 1)
+        return _seconds(device, device.prepare(function, grid, block, shared, arguments))
     finally:
         device.free(buffer)
 
