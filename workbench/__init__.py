@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from workbench.compiler.ops.custom import operation as operation
     from workbench.compiler.passes.base import Pass as Pass
     from workbench.compiler.passes.base import Pipeline as Pipeline
+    from workbench.compiler.passes.gradients.gradient import gradient as gradient
     from workbench.compiler.record.recording import Recording as Recording
     from workbench.compiler.report.result import Result as Result
     from workbench.compiler.report.run_comparison import compare_runs as compare_runs
@@ -93,6 +94,7 @@ _HOME = {
     "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",
     "differences": "compiler.builds.differences",
+    "gradient": "compiler.passes.gradients.gradient",
     "inspect": "numerics.metrics.tensor_difference",
     "lint": "compiler.lint.lint",
     "load": "compiler.files.archive",

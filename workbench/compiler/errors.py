@@ -21,6 +21,10 @@ class OperationError(WorkbenchError, ValueError):
     """An operation name or attribute that does not exist, or a value out of range."""
 
 
+class DifferentiationError(WorkbenchError, ValueError):
+    """A value that cannot be differentiated, or a request for gradients that does not fit the program."""
+
+
 class GraphError(WorkbenchError, ValueError):
     """An edit that would make a module invalid, or an invalid module."""
 

@@ -8,7 +8,7 @@ from tests.gpu.emit.agreement import operands
 from tests.gpu.harness import run_one
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.sampling import digits, noise
-from workbench.compiler.ops.reduce import PrefixScanProd, PrefixScanSum
+from workbench.compiler.ops.scan import PrefixScanProd, PrefixScanSum
 from workbench.compiler.ops.select import NonZero
 from workbench.gpu.devices.base import Device
 

@@ -6,31 +6,25 @@ import linecache
 from collections.abc import Callable, Sequence
 from inspect import currentframe
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
 from workbench.compiler.errors import OperationError
+from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import SourceNode
 from workbench.compiler.ir.module import Instruction
-from workbench.compiler.ir.operation import find
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
-from workbench.compiler.macros import MACROS, expand
-from workbench.compiler.macros.emit import Emit, common_type
-from workbench.compiler.ops.elementwise import Pointwise
+from workbench.compiler.ir.shape import Dim, Shape
 
-Operand: TypeAlias = (
-    "Value | int | float | bool | np.ndarray[Any, Any] | np.generic | Sequence[Any]"
-)
 _OWN = str(Path(__file__).parents[1])
 _SHOWN = 80
 
 
-class Builder:
+class Builder(ModuleBuilder):
     """Writes a program as Python expressions.
 
     Values have NumPy's operators, broadcasting and indexing; every operation and macro of the workbench is a
@@ -54,7 +48,7 @@ class Builder:
         """
         self._program = Program()
         self._program.name = name
-        self._numbers: dict[tuple[DType, str], Instruction] = {}
+        super().__init__(self._program.main)
 
     def input(
         self, name: str, lens: Sequence[int | Dim] | Shape, dtype: str | DType = "float"
@@ -72,32 +66,6 @@ class Builder:
         """
         return Value(self, self._program.main.add_parameter(name, _shape(lens, dtype)))
 
-    def constant(self, value: Any, dtype: str | DType | None = None) -> Value:
-        """Add an array or a number as a constant; float64 from Python becomes float32.
-
-        Args:
-            value: Anything that NumPy takes as an array.
-            dtype: The element type; by default the array's.
-        """
-        array = np.asarray(value)
-        if dtype is not None:
-            array = array.astype(DType.of(dtype).numpy)
-        elif array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
-            array = array.astype(np.float32)
-        return Value(self, self._program.main.add_literal(Argument.of(array)))
-
-    def value(self, given: Operand, like: str | DType = "float") -> Value:
-        """An operand as a value; a number has the type of the value that it goes with.
-
-        Args:
-            given: A value of this builder, an array or a number.
-            like: The type of the other operand.
-
-        Raises:
-            OperationError: The value belongs to another builder.
-        """
-        return Value(self, self._operand(given, [DType.of(like)]))
-
     def program(self, *outputs: Operand) -> Program:
         """End the program.
 
@@ -113,69 +81,15 @@ class Builder:
         self._program.main.add_return(*[self._operand(o, []) for o in outputs])
         return self._program
 
-    def apply(self, name: str, *operands: Operand, **attributes: Any) -> Value | tuple[Value, ...]:
-        """Apply an operation or a macro; pointwise operations broadcast their operands.
-
-        Args:
-            name: Its name.
-            *operands: Values, arrays or numbers.
-            **attributes: Its attributes, or the macro's options.
-
-        Returns:
-            The value; several for a macro with several results.
-
-        Raises:
-            OperationError: There is no such operation, or no such attribute.
-            ShapeError: The operation refuses the operands.
-        """
-        made = self._made(name, operands, attributes, _caller())
-        values = tuple(Value(self, i) for i in made)
-        return values[0] if len(values) == 1 else values
-
     def _made(
-        self,
-        name: str,
-        operands: Sequence[Operand],
-        attributes: dict[str, Any],
-        caller: SourceNode | None,
+        self, name: str, operands: Sequence[Operand], attributes: dict[str, Any]
     ) -> list[Instruction]:
-        program, names = self._program, ()
+        caller, names = _caller(), ()
         if caller is not None:
-            program.source_nodes.setdefault(caller.name, caller)
+            self._program.source_nodes.setdefault(caller.name, caller)
             names = (caller.name,)
-        with program.source(*names):
-            inputs = self._operands(operands)
-            emit = Emit(program.main, None, name)
-            if name == "where" and len(inputs) == 3:
-                return [_where(emit, *inputs)]
-            if len(inputs) > 1 and name not in MACROS and issubclass(find(name), Pointwise):
-                return [emit.common(name, *inputs, **attributes)]
-            return expand(program.main, None, name, inputs, attributes)
-
-    def _operands(self, given: Sequence[Operand]) -> list[Instruction]:
-        types = [g.dtype for g in given if isinstance(g, Value)]
-        return [self._operand(g, types) for g in given]
-
-    def _operand(self, given: Operand, types: Sequence[DType]) -> Instruction:
-        """An operand as an instruction; numbers are of a type that fits those of the other operands."""
-        if isinstance(given, Value):
-            if given.builder is not self:
-                raise OperationError("the value belongs to another builder")
-            return given.instruction
-        if isinstance(given, bool | int | float):
-            return self._number(given, types)
-        return self.constant(given).instruction
-
-    def _number(self, value: float, types: Sequence[DType]) -> Instruction:
-        type = common_type(types) if types else DType.FLOAT
-        if isinstance(value, float) and not type.is_float:
-            type = DType.FLOAT
-        elif type is DType.BOOL and not isinstance(value, bool):
-            type = DType.INT64
-        key = type, repr(value)
-        if key not in self._numbers:
-            self._numbers[key] = Emit(self._program.main, None, "number").scalar(type, value)
-        return self._numbers[key]
+        with self._program.source(*names):
+            return super()._made(name, operands, attributes)
 
 
 def trace(function: Callable[..., Any], **inputs: Sequence[int | Dim] | Shape | Any) -> Program:
@@ -219,14 +133,6 @@ def _shape(lens: Sequence[int | Dim] | Shape, dtype: str | DType) -> Shape:
         dims = [n if isinstance(n, Dim) else Dim(n, n) for n in lens]
         return Shape.dynamic(DType.of(dtype), dims)
     return Shape(dtype, [int(n) for n in lens])  # pyright: ignore[reportArgumentType]
-
-
-def _where(emit: Emit, condition: Instruction, x: Instruction, y: Instruction) -> Instruction:
-    """A choice: all three are broadcast, and only the last two brought to a common type."""
-    type = common_type([x.shape.type, y.shape.type])
-    x, y = emit.convert(x, type), emit.convert(y, type)
-    lens = broadcast_lens(*(i.shape.lens for i in (condition, x, y)))
-    return emit.add("where", *[emit.fit(i, lens) for i in (condition, x, y)])
 
 
 def _caller() -> SourceNode | None:

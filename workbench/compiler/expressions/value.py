@@ -16,7 +16,7 @@ from workbench.compiler.macros import MACROS
 from workbench.compiler.macros.emit import common_type
 
 if TYPE_CHECKING:
-    from workbench.compiler.expressions.builder import Builder, Operand
+    from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand
 
 
 class Value:
@@ -26,7 +26,7 @@ class Value:
     __array_ufunc__ = None  # NumPy arrays leave their operators to values
     __hash__ = object.__hash__
 
-    def __init__(self, builder: Builder, instruction: Instruction) -> None:
+    def __init__(self, builder: ModuleBuilder, instruction: Instruction) -> None:
         """A value of a builder's program."""
         self.builder = builder
         self.instruction = instruction
@@ -177,6 +177,13 @@ class Value:
         """The axes in reverse order."""
         return self.transpose()
 
+    @property
+    def mT(self) -> Value:  # noqa: N802 - NumPy's name
+        """The last two axes exchanged."""
+        order = list(range(self.ndim))
+        order[-2:] = reversed(order[-2:])
+        return self.transpose(order)
+
     def astype(self, dtype: str | DType) -> Value:
         """The value with another element type; itself if it has that type."""
         type = DType.of(dtype)
@@ -185,6 +192,19 @@ class Value:
     def broadcast_to(self, *lens: int | Sequence[int]) -> Value:
         """The value with these lengths, by NumPy's rules."""
         return self.apply("multibroadcast", out_lens=_flat(lens))
+
+    def where_true(self, condition: Value) -> Value:
+        """This value where a condition holds, and 0 elsewhere."""
+        zero = self.builder.value(0, self.dtype)
+        return self.builder.apply("where", condition, self, zero)  # pyright: ignore[reportReturnType]
+
+    def sum_to(self, lens: Sequence[int]) -> Value:
+        """The sum over what a broadcast from these lengths to this value's repeats."""
+        skip = self.ndim - len(lens)
+        lengths = enumerate(zip(lens, self.shape[skip:], strict=True), skip)
+        axes = [*range(skip), *[axis for axis, (n, m) in lengths if n != m]]
+        found = self.sum(axes, keepdims=True) if axes else self
+        return found.reshape(tuple(lens)) if skip else found
 
     # Reductions
 

@@ -23,6 +23,8 @@ class ProgramFacts:
     """The model's tensors by name, as ids of the instructions that the importer made to compute them.
 
     Tensors of subgraphs and functions are left out. Empty if the program was not imported."""
+    gradients: dict[int, int] = field(default_factory=dict[int, int])
+    """The gradients of values, as ids of both; empty if the program was not differentiated."""
     keeps_fixed: bool = False
     """Whether shapes whose ranges are all of one length stay dynamic, as in MIGraphX."""
     strict: bool = False

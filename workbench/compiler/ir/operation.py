@@ -9,7 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, dataclass_transform
 
 from workbench.compiler.discovery import import_modules
-from workbench.compiler.errors import EvaluationError, OperationError, ShapeError, did_you_mean
+from workbench.compiler.errors import (
+    DifferentiationError,
+    EvaluationError,
+    OperationError,
+    ShapeError,
+    did_you_mean,
+)
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.quoting import word_text
 from workbench.compiler.ir.shape import Shape
@@ -85,6 +91,11 @@ class Operation:
     contraction: ClassVar[Contraction | None] = None
     """The contraction of the first two inputs, for matrix products and convolutions."""
 
+    flat: ClassVar[bool] = False
+    """Whether small changes of the operands do not change the result, so that all gradients are 0."""
+    not_differentiable: ClassVar[str] = ""
+    """The reason why the operation has no gradient; empty if it has one."""
+
     rearranges: ClassVar[Rearrangement | None] = None
     """How elements of the first input come to be the result, where it has no others."""
     needs_standard: ClassVar[bool] = False
@@ -127,6 +138,27 @@ class Operation:
     def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
         """The value of the result for an operation that takes modules."""
         raise EvaluationError(f"{self.name}: the operation has no reference implementation")
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The gradients of the operands.
+
+        The arguments are values with NumPy's operators (``workbench.compiler.expressions.value.Value``).
+
+        Args:
+            given: The gradient of the result. If that is a tuple, a list with None for elements without one.
+            result: The result.
+            *operands: The operands.
+
+        Returns:
+            For each operand its gradient, or None if it has none or is 0.
+
+        Raises:
+            DifferentiationError: The operation, or this form of it, is not differentiable here.
+        """
+        if self.flat:
+            return [None] * len(operands)
+        reason = self.not_differentiable or "the operation declares no gradient"
+        raise DifferentiationError(f"{self.name}: {reason}")
 
     def normalized(self, inputs: Sequence[Shape]) -> Operation:
         """This operation with negative axes and short paddings resolved for its inputs."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,10 @@ class Affine(Unary):
         """The identity and another line."""
         return cls(), cls(alpha=0.5, beta=2.0)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """alpha·g."""
+        return [given * self.alpha]
+
 
 @operation
 class HardSigmoid(Unary):
@@ -55,6 +60,10 @@ class HardSigmoid(Unary):
         """The default line and a steep one."""
         return cls(), cls(alpha=0.5, beta=0.25)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """alpha·g between the bounds."""
+        return [(given * self.alpha).where_true((result > 0) & (result < 1))]
+
 
 @operation
 class ScaledTanh(Unary):
@@ -77,6 +86,11 @@ class ScaledTanh(Unary):
         """The hyperbolic tangent itself and a scaled one."""
         return cls(), cls(alpha=0.5, beta=2.0)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """alpha·beta·g·(1 - tanh²(beta·x))."""
+        tanh = (operands[0] * self.beta).tanh()
+        return [given * (1.0 - tanh * tanh) * (self.alpha * self.beta)]
+
 
 @operation
 class ThresholdedRelu(Unary):
@@ -97,6 +111,10 @@ class ThresholdedRelu(Unary):
         """The default threshold and a low one."""
         return cls(), cls(alpha=-0.5)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g where x > alpha."""
+        return [given.where_true(operands[0] > self.alpha)]
+
 
 @operation
 class Softsign(Unary):
@@ -112,6 +130,11 @@ class Softsign(Unary):
         x = inputs[0]
         return x / (1 + np.abs(x))
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / (1 + |x|)²."""
+        wide = abs(operands[0]) + 1.0
+        return [given / (wide * wide)]
+
 
 @operation
 class Softplus(Unary):
@@ -125,3 +148,7 @@ class Softplus(Unary):
     def value(self, *inputs: Array) -> Array:
         """The larger of x and 0, plus the remainder of the logarithm."""
         return np.logaddexp(inputs[0], 0)
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·sigmoid(x)."""
+        return [given * operands[0].sigmoid()]

@@ -172,6 +172,11 @@ class Multibroadcast(Operation):
         yield cls(), [grid(3, 1), grid(2, 1, 4)]
         yield cls(), [grid(2, 3), grid(1, 3), grid(3)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g summed over what was repeated."""
+        x, *others = operands
+        return [given.sum_to(x.shape), *[None] * len(others)]
+
 
 @operation
 class Broadcast(Operation):
@@ -252,6 +257,12 @@ class Broadcast(Operation):
         yield cls(axis=0, out_lens=(3,)), [grid(3, type=np.int32)]
         yield cls(axis=1), [grid(3), grid(2, 3, 4)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g summed over what was repeated."""
+        x, *others = operands
+        repeated = [a for a in range(given.ndim) if not 0 <= a - self.axis < x.ndim]
+        return [given.sum(repeated) if repeated else given, *[None] * len(others)]
+
 
 @operation
 class BroadcastForDot(Operation):
@@ -297,6 +308,10 @@ class BroadcastForDot(Operation):
         yield cls(), [grid(4, 5), grid(2, 3, 5, 6)]
         yield cls(), [grid(2, 1, 4, 5), grid(3, 5, 6)]
         yield cls(), [grid(4, 5), grid(5, 6)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g summed over what was repeated."""
+        return [given.sum_to(operands[0].shape), None]
 
 
 @operation
@@ -362,3 +377,7 @@ class Scalar(Operation):
     def samples(cls) -> Iterable[Sample]:
         """A float over a matrix."""
         yield cls(scalar_bcst_dims=(2, 3)), [grid(1)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The sum of g."""
+        return [given.sum().reshape(operands[0].shape)]

@@ -33,6 +33,8 @@ _TRUTH: tuple[tuple[float, float], ...] = ((-1.0, 1.0),)
 class _Test(Binary):
     """A test of two operands; ``function`` gives bools. It is exact without a wider type."""
 
+    flat = True
+
     keeps_types = True
 
     def compute(self, *inputs: Any) -> Array:
@@ -43,6 +45,8 @@ class _Test(Binary):
 
 class _Property(Unary):
     """A property of a float; the result is a bool tensor."""
+
+    flat = True
 
     keeps_types = True
 
@@ -140,6 +144,7 @@ class Not(Unary):
     """1 where x is 0, else 0."""
 
     name = "not"
+    flat = True
     expression = "T({0} == T(0))"
     keeps_types = True
     domains = _TRUTH
@@ -154,6 +159,7 @@ class BitwiseAnd(Binary):
     """The bits that x and y have in common, for integers."""
 
     name = "bitwise_and"
+    flat = True
     expression = "{0} & {1}"
     exact = True
     commutative = True
@@ -239,6 +245,11 @@ class Where(Pointwise):
         for operands in cls.float_operands():
             yield cls(), [operands[0] > 0, *operands[1:]]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """No gradient for the condition; g where it holds, and g where it does not."""
+        condition = operands[0].astype("bool")
+        return [None, given.where_true(condition), given.where_true(~condition)]
+
 
 @operation
 class Clip(Pointwise):
@@ -259,3 +270,14 @@ class Clip(Pointwise):
         expect_same_type(self, inputs)
         dims = expect_same_dims(self, inputs)
         return inputs[0] if dims is None else ranged(inputs[0].type, dims)
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g to the operand that is the result: the bounds where x is beyond them, else x."""
+        x, low, high = operands
+        above = x.maximum(low) > high
+        below = (x < low) & ~above
+        return [
+            given.where_true(~(above | below)),
+            given.where_true(below),
+            given.where_true(above),
+        ]

@@ -74,6 +74,11 @@ class Dot(Operation):
         yield cls(), [digits(3, 4, type=np.int64) << 40, digits(4, 2, type=np.int64)]
         yield cls(), [noise(4, 6)[:, ::2], noise(6, 4).T[1:, ::2].T[:3]]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·Bᵀ and Aᵀ·g."""
+        a, b = operands
+        return [given.dot(b.mT), a.mT.dot(given)]
+
 
 @operation
 class QuantDot(Operation):

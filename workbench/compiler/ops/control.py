@@ -98,6 +98,48 @@ def _truth(op: Operation, condition: Any) -> bool:
 
 
 @operation
+class Call(Operation):
+    """The results of a module, which other instructions may call too.
+
+    Inputs bind to its parameters in the order in which these were created.
+    """
+
+    name = "call"
+    on_host = "the pass inline_calls replaces it where kernels are made"
+    family = Family.CONTROL
+    takes_modules = True
+    dynamic = True
+
+    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
+        """The tuple of the module's results."""
+        return self.shape_by(PLAIN, inputs, modules)
+
+    def shape_by(
+        self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
+    ) -> Shape:
+        """The tuple of the module's results, by the same rules."""
+        expect_modules(self, modules, 1)
+        parameters = modules[0].parameters
+        if len(parameters) != len(inputs):
+            raise ShapeError(
+                f"call: module {modules[0].name!r} has {len(parameters)} parameters "
+                f"({', '.join(parameters)}); found {len(inputs)} inputs"
+            )
+        for (name, parameter), given in zip(parameters.items(), inputs, strict=True):
+            if given.type is not parameter.shape.type or given.lens != parameter.shape.lens:
+                raise ShapeError(
+                    f"call: module {modules[0].name!r} takes {name!r} as {parameter.shape}; found {given}"
+                )
+        return Shape.tuple_of(
+            infer_body(modules[0], dict(zip(parameters, inputs, strict=True)), rules=rules)
+        )
+
+    def compute_modules(self, evaluate: Evaluate, modules: Sequence[Module], *inputs: Any) -> Any:
+        """The module's results."""
+        return tuple(evaluate(modules[0], list(inputs)))
+
+
+@operation
 class Loop(Operation):
     """Repeats a module until an iteration count is reached or a condition is false.
 

@@ -83,12 +83,18 @@ class Convert(_Retyped):
         yield cls(DType.INT8), [np.array([200, -200, 7], np.int32)]
         yield cls(DType.HALF), [draw(DType.FLOAT, (3, 4), -4, 4).T]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g in the type of x."""
+        (x,) = operands
+        return [given.astype(x.dtype)]
+
 
 @operation
 class BitCast(_Retyped):
     """The same bits, read as another type of the same size."""
 
     name = "bit_cast"
+    not_differentiable = "bits are not numbers"
     expression = "bit_cast({0})"
     target_type: DType = DType.HALF
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import log, pi, sqrt
+from typing import Any
+
 import numpy as np
 
 from workbench.compiler.ir.dtypes import Array, DType
@@ -27,6 +31,10 @@ class Exp(_Transcendental):
     never_negative = True
     function = np.exp
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·eˣ."""
+        return [given * result]
+
 
 @operation
 class Log(_Transcendental):
@@ -37,6 +45,11 @@ class Log(_Transcendental):
     domains = ((1.0, 9.0),)
     function = np.log
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / x."""
+        (x,) = operands
+        return [given / x]
+
 
 @operation
 class Log2(_Transcendental):
@@ -46,6 +59,11 @@ class Log2(_Transcendental):
     expression = "log2({0})"
     domains = ((1.0, 9.0),)
     function = np.log2
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / (x·log 2)."""
+        (x,) = operands
+        return [given / (x * log(2))]
 
 
 @operation
@@ -58,6 +76,11 @@ class Erf(_Transcendental):
     def value(self, *inputs: Array) -> Array:
         """A rational approximation, good to the last bits of the type."""
         return erf(inputs[0])
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·2/√π·e^(-x²)."""
+        (x,) = operands
+        return [given * (x * -x).exp() * (2 / sqrt(pi))]
 
 
 @operation
@@ -75,6 +98,10 @@ class Sigmoid(_Transcendental):
         result += 1
         return np.reciprocal(result, out=result)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·y·(1 - y)."""
+        return [given * result * (1.0 - result)]
+
 
 # Trigonometry
 
@@ -87,6 +114,11 @@ class Sin(_Transcendental):
     expression = "sin({0})"
     function = np.sin
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·cos x."""
+        (x,) = operands
+        return [given * x.cos()]
+
 
 @operation
 class Cos(_Transcendental):
@@ -95,6 +127,11 @@ class Cos(_Transcendental):
     name = "cos"
     expression = "cos({0})"
     function = np.cos
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """-g·sin x."""
+        (x,) = operands
+        return [-given * x.sin()]
 
 
 @operation
@@ -106,6 +143,10 @@ class Tan(_Transcendental):
     domains = ((-1.5, 1.5),)
     function = np.tan
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·(1 + tan² x)."""
+        return [given * (result * result + 1.0)]
+
 
 @operation
 class Asin(_Transcendental):
@@ -115,6 +156,11 @@ class Asin(_Transcendental):
     expression = "asin({0})"
     domains = ((-1.0, 1.0),)
     function = np.arcsin
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / √(1 - x²)."""
+        (x,) = operands
+        return [given * (1.0 - x * x).rsqrt()]
 
 
 @operation
@@ -126,6 +172,11 @@ class Acos(_Transcendental):
     domains = ((-1.0, 1.0),)
     function = np.arccos
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """-g / √(1 - x²)."""
+        (x,) = operands
+        return [-given * (1.0 - x * x).rsqrt()]
+
 
 @operation
 class Atan(_Transcendental):
@@ -134,6 +185,11 @@ class Atan(_Transcendental):
     name = "atan"
     expression = "atan({0})"
     function = np.arctan
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / (1 + x²)."""
+        (x,) = operands
+        return [given / (x * x + 1.0)]
 
 
 @operation
@@ -146,6 +202,12 @@ class Atan2(Binary):
     types = FLOATS
     function = np.arctan2
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·x / (x² + y²) and -g·y / (x² + y²), where y is the first operand."""
+        y, x = operands
+        square = x * x + y * y
+        return [given * x / square, -given * y / square]
+
 
 @operation
 class Sinh(_Transcendental):
@@ -154,6 +216,11 @@ class Sinh(_Transcendental):
     name = "sinh"
     expression = "sinh({0})"
     function = np.sinh
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·cosh x."""
+        (x,) = operands
+        return [given * x.cosh()]
 
 
 @operation
@@ -164,6 +231,11 @@ class Cosh(_Transcendental):
     expression = "cosh({0})"
     function = np.cosh
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·sinh x."""
+        (x,) = operands
+        return [given * x.sinh()]
+
 
 @operation
 class Tanh(_Transcendental):
@@ -173,6 +245,10 @@ class Tanh(_Transcendental):
     expression = "tanh({0})"
     function = np.tanh
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·(1 - tanh² x)."""
+        return [given * (1.0 - result * result)]
+
 
 @operation
 class Asinh(_Transcendental):
@@ -181,6 +257,11 @@ class Asinh(_Transcendental):
     name = "asinh"
     expression = "asinh({0})"
     function = np.arcsinh
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / √(x² + 1)."""
+        (x,) = operands
+        return [given * (x * x + 1.0).rsqrt()]
 
 
 @operation
@@ -192,6 +273,11 @@ class Acosh(_Transcendental):
     domains = ((1.0, 9.0),)
     function = np.arccosh
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / √(x² - 1)."""
+        (x,) = operands
+        return [given * (x * x - 1.0).rsqrt()]
+
 
 @operation
 class Atanh(_Transcendental):
@@ -201,3 +287,8 @@ class Atanh(_Transcendental):
     expression = "atanh({0})"
     domains = ((-0.9, 0.9),)
     function = np.arctanh
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / (1 - x²)."""
+        (x,) = operands
+        return [given / (1.0 - x * x)]

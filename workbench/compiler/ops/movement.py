@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.errors import EvaluationError, ShapeError
+from workbench.compiler.errors import DifferentiationError, EvaluationError, ShapeError
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import (
     Family,
@@ -73,6 +73,10 @@ class Contiguous(Operation):
         yield cls(), [grid(4, 6, type=np.float16)[::2, 1:3]]
         yield cls(), [np.broadcast_to(grid(3, type=np.int32), (2, 3))]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g."""
+        return [given]
+
 
 @operation
 class Layout(Operation):
@@ -104,6 +108,10 @@ class Layout(Operation):
         """Channels last, and back."""
         yield cls(permutation=(0, 2, 3, 1)), [grid(2, 3, 4, 5)]
         yield cls(permutation=(0, 1)), [grid(2, 3, type=np.float16).T]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g."""
+        return [given]
 
 
 class PadMode(IntEnum):
@@ -212,6 +220,12 @@ class Pad(Operation):
         yield cls(pads=(4, -1, 3, 2), mode=PadMode.WRAP), [grid(3, 4)]
         yield cls(pads=(0, 1), value=1e40), [grid(3)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The part of g that is not padding."""
+        if self.mode != PadMode.CONSTANT:
+            raise DifferentiationError(f"pad: mode {self.mode.name.lower()}; expected constant")
+        return [given.pad(pads=tuple(-n for n in self.pads))]
+
 
 @operation
 class FixedPad(Operation):
@@ -246,6 +260,15 @@ class FixedPad(Operation):
         """Static inputs."""
         yield cls(), [grid(2, 3)]
         yield cls(), [grid(4, 3, type=np.float16).T]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The part of g that is not padding."""
+        x = operands[0]
+        return [
+            given.pad(
+                pads=(*[0] * x.ndim, *(m - n for m, n in zip(x.shape, given.shape, strict=True)))
+            )
+        ]
 
 
 @operation
@@ -322,6 +345,16 @@ class Concat(Operation):
         yield cls(axis=0), [grid(3, 2).T, grid(3, 4).T]
         yield cls(axis=0), [grid(4, type=np.int64)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The part of g for each input."""
+        parts: list[Any] = []
+        start = 0
+        for x in operands:
+            end = start + x.shape[self.axis]
+            parts.append(given.slice(axes=(self.axis,), starts=(start,), ends=(end,)))
+            start = end
+        return parts
+
 
 def _without(values: Sequence[Any], axis: int) -> tuple[Any, ...]:
     return (*values[:axis], *values[axis + 1 :])
@@ -356,6 +389,10 @@ class Reverse(Operation):
         yield cls(axes=(1,)), [grid(2, 3)]
         yield cls(axes=(0, -1)), [grid(2, 3, 4, type=np.float16).T]
         yield cls(), [grid(3, type=np.int8)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g reversed along the same axes."""
+        return [given.reverse(axes=self.axes)]
 
 
 @operation

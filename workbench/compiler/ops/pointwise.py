@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,11 @@ class Abs(Unary):
     exact = True
     function = np.abs
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The gradient with the sign of x; 0 at 0."""
+        (x,) = operands
+        return [given * x.sign()]
+
 
 @operation
 class Neg(Unary):
@@ -35,6 +41,10 @@ class Neg(Unary):
     expression = "-{0}"
     exact = True
     function = np.negative
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """-g."""
+        return [-given]
 
 
 @operation
@@ -47,12 +57,17 @@ class Recip(Unary):
     domains = ((1.0, 4.0),)
     function = np.reciprocal
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """-g / x²."""
+        return [-given * result * result]
+
 
 @operation
 class Sign(Unary):
     """1, -1 or 0 by the sign of x; NaN stays NaN."""
 
     name = "sign"
+    flat = True
     expression = "sign({0})"
     exact = True
     function = np.sign
@@ -67,6 +82,10 @@ class Sqrt(Unary):
     never_negative = True
     domains = ((0.0, 9.0),)
     function = np.sqrt
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / (2·√x)."""
+        return [given * 0.5 / result]
 
 
 @operation
@@ -83,6 +102,10 @@ class Rsqrt(Unary):
         root = np.sqrt(inputs[0])
         return np.reciprocal(root, out=root)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """-g / (2·√x³)."""
+        return [given * -0.5 * result * result * result]
+
 
 # Rounding
 
@@ -92,6 +115,7 @@ class Ceil(Unary):
     """The smallest integer ≥ x."""
 
     name = "ceil"
+    flat = True
     expression = "ceil({0})"
     exact = True
     function = np.ceil
@@ -102,6 +126,7 @@ class Floor(Unary):
     """The largest integer ≤ x."""
 
     name = "floor"
+    flat = True
     expression = "floor({0})"
     exact = True
     function = np.floor
@@ -112,6 +137,7 @@ class Nearbyint(Unary):
     """The integer nearest to x; ties go to the even one."""
 
     name = "nearbyint"
+    flat = True
     expression = "nearbyint({0})"
     exact = True
 
@@ -138,6 +164,11 @@ class Relu(Unary):
     exact = True
     function = _relu
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g where x > 0."""
+        (x,) = operands
+        return [given.where_true(x > 0)]
+
 
 @operation
 class LeakyRelu(Unary):
@@ -160,6 +191,11 @@ class LeakyRelu(Unary):
         """The default slope, a steep one and a falling one."""
         return cls(), cls(alpha=1.5), cls(alpha=-0.5)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g where x > 0, else alpha·g."""
+        (x,) = operands
+        return [given.builder.apply("where", x > 0, given, given * self.alpha)]
+
 
 @operation
 class Elu(Unary):
@@ -181,6 +217,11 @@ class Elu(Unary):
         """The default scale and another."""
         return cls(), cls(alpha=0.5)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g where x > 0, else alpha·eˣ·g."""
+        (x,) = operands
+        return [given.builder.apply("where", x > 0, given, given * (x.exp() * self.alpha))]
+
 
 # Binary arithmetic
 
@@ -195,6 +236,10 @@ class Add(Binary):
     commutative = True
     function = np.add
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g and g."""
+        return [given, given]
+
 
 @operation
 class Sub(Binary):
@@ -204,6 +249,10 @@ class Sub(Binary):
     expression = "{0} - {1}"
     exact = True
     function = np.subtract
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g and -g."""
+        return [given, -given]
 
 
 @operation
@@ -215,6 +264,11 @@ class Mul(Binary):
     exact = True
     commutative = True
     function = np.multiply
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·y and g·x."""
+        x, y = operands
+        return [given * y, given * x]
 
 
 def _quotient(x: Array, y: Array, out: Array | None = None) -> Array:
@@ -237,6 +291,11 @@ class Div(Binary):
     domains = ((-9.0, 9.0), (1.0, 4.0))
     function = _quotient
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / y and -g·x / y²."""
+        _, y = operands
+        return [given / y, -given * result / y]
+
 
 @operation
 class Mod(Binary):
@@ -247,6 +306,11 @@ class Mod(Binary):
     exact = True
     domains = ((-9.0, 9.0), (1.0, 4.0))
     function = np.mod
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g, and -g times the quotient rounded down."""
+        x, y = operands
+        return [given, -given * ((x - result) / y)]
 
 
 @operation
@@ -259,6 +323,11 @@ class Fmod(Binary):
     domains = ((-9.0, 9.0), (1.0, 4.0))
     function = np.fmod
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g, and -g times the quotient rounded towards 0."""
+        x, y = operands
+        return [given, -given * ((x - result) / y)]
+
 
 @operation
 class Max(Binary):
@@ -270,6 +339,12 @@ class Max(Binary):
     commutative = True
     function = np.maximum
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g to the larger operand; half to each where they are equal."""
+        x, y = operands
+        tie = x.apply("equal", y) * 0.5
+        return [given * (x.greater(y) + tie), given * (x.less(y) + tie)]
+
 
 @operation
 class Min(Binary):
@@ -280,6 +355,12 @@ class Min(Binary):
     exact = True
     commutative = True
     function = np.minimum
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g to the smaller operand; half to each where they are equal."""
+        x, y = operands
+        tie = x.apply("equal", y) * 0.5
+        return [given * (x.less(y) + tie), given * (x.greater(y) + tie)]
 
 
 @operation
@@ -303,6 +384,14 @@ class Pow(Binary):
         square = base * base
         return square if exponent == 2.0 else np.multiply(square, base, out=square)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·y·xʸ⁻¹, which is 0 for y = 0, and g·xʸ·log(x), which is 0 for x = 0."""
+        x, y = operands
+        return [
+            (given * y * x.pow(y - 1.0)).where_true(y != 0),
+            (given * result * x.log()).where_true(x != 0),
+        ]
+
 
 @operation
 class Sqdiff(Binary):
@@ -318,6 +407,12 @@ class Sqdiff(Binary):
         """The square of the difference."""
         difference = np.subtract(*inputs)
         return np.multiply(difference, difference, out=difference)
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """2·g·(x - y) and its negative."""
+        x, y = operands
+        slope = given * ((x - y) * 2.0)
+        return [slope, -slope]
 
 
 @operation
@@ -336,3 +431,12 @@ class Prelu(Binary):
         negative = np.minimum(x, 0)
         negative *= slope
         return np.add(negative, np.maximum(x, 0), out=negative)
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g where x ≥ 0, else g·y; and g·x where x < 0."""
+        x, y = operands
+        negative = x < 0
+        return [
+            given.builder.apply("where", negative, given * y, given),
+            (given * x).where_true(negative),
+        ]

@@ -1,11 +1,11 @@
-"""Reductions along axes, softmax, and prefix scans."""
+"""Reductions along axes, and softmax."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from workbench.compiler.ir.ranges import (
     expect_tensors,
     ranged,
 )
-from workbench.compiler.ir.sampling import digits, grid, noise
+from workbench.compiler.ir.sampling import digits, noise
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.structure import MEAN, Choice, Monoid
 from workbench.compiler.ops.accumulate import (
@@ -194,6 +194,10 @@ class ReduceSum(Reduction):
         """Summed in float32 at least; integers in 64 bits."""
         return np.add.reduce(x, axes, dtype=sum_type(x.dtype), keepdims=True)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g for each element."""
+        return [given.broadcast_to(*operands[0].shape)]
+
 
 @operation
 class ReduceMean(Reduction):
@@ -211,6 +215,12 @@ class ReduceMean(Reduction):
             return mean + ((rest != 0) & (total < 0))
         return np.divide(total, count, out=total, dtype=total.dtype)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g for each element, divided by their number."""
+        lens = operands[0].shape
+        count = max(prod(lens[a] for a in self.axes), 1)
+        return [(given / float(count)).broadcast_to(*lens)]
+
 
 @operation
 class ReduceMax(Reduction):
@@ -224,6 +234,10 @@ class ReduceMax(Reduction):
         wide = widened(x)
         least = {} if x.size else {"initial": lowest(x.dtype)}
         return np.maximum.reduce(wide, axes, keepdims=True, **least)
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g shared among the largest elements."""
+        return [_shared(given, result, operands[0], self.axes)]
 
 
 @operation
@@ -239,6 +253,10 @@ class ReduceMin(Reduction):
         most = {} if x.size else {"initial": highest(x.dtype)}
         return np.minimum.reduce(wide, axes, keepdims=True, **most)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g shared among the smallest elements."""
+        return [_shared(given, result, operands[0], self.axes)]
+
 
 @operation
 class ReduceProd(Reduction):
@@ -251,12 +269,29 @@ class ReduceProd(Reduction):
         """Multiplied in float32 at least; integers in 64 bits."""
         return np.multiply.reduce(x, axes, dtype=sum_type(x.dtype), keepdims=True)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g times the product of all other elements."""
+        x = operands[0]
+        zero = x.apply("equal", 0.0)
+        zeros = zero.sum(self.axes, keepdims=True)
+        factors = x + zero
+        product = factors.prod(self.axes, keepdims=True)
+        others = (product / factors).where_true((zeros - zero) == 0.0)
+        return [given * others]
+
+
+def _shared(given: Any, result: Any, x: Any, axes: Ints) -> Any:
+    """The gradient of an extreme element: equal shares for all elements that have its value."""
+    chosen = x.apply("equal", result)
+    return given * (chosen / chosen.sum(axes, keepdims=True))
+
 
 @operation
 class ReduceAll(Reduction):
     """Whether all elements along the axes are non-zero, in the input's type."""
 
     name = "reduce_all"
+    flat = True
     never_negative = True
     monoid = ALL
 
@@ -270,6 +305,7 @@ class ReduceAny(Reduction):
     """Whether some element along the axes is non-zero, in the input's type."""
 
     name = "reduce_any"
+    flat = True
     never_negative = True
     monoid = ANY
 
@@ -406,6 +442,11 @@ class Softmax(Normalisation):
         np.exp(out, out=out)
         out /= np.add.reduce(out, -1, keepdims=True)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """y·(g - Σ g·y)."""
+        weighted = given * result
+        return [weighted - result * weighted.sum(self.axis, keepdims=True)]
+
 
 @operation
 class LogSoftmax(Normalisation):
@@ -418,63 +459,6 @@ class LogSoftmax(Normalisation):
         np.subtract(x, np.maximum.reduce(x, -1, keepdims=True), out=out)
         out -= np.log(np.add.reduce(np.exp(out), -1, keepdims=True))
 
-
-@dataclass(frozen=True)
-class _PrefixScan(Operation):
-    """A binary function applied along ``axis`` to each element and all before it."""
-
-    family = Family.REDUCE
-    dynamic = True
-    axes_of_input = ("axis",)
-    function: ClassVar[np.ufunc]
-    axis: int = 0
-    exclusive: bool = False
-    reverse: bool = False
-
-    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The input's lens, packed; standard if it is broadcast."""
-        expect_count(self, inputs, 1)
-        expect_tensors(self, inputs)
-        x = inputs[0]
-        normalize_axis(self, self.axis, x.ndim)
-        return x.as_standard() if x.broadcasted else repacked(x)
-
-    @quiet
-    def compute(self, *inputs: Any) -> Any:
-        """``numpy.ufunc.accumulate``, from the far end if ``reverse``."""
-        x: Array = np.flip(inputs[0], self.axis) if self.reverse else inputs[0]
-        found: Array = self.function.accumulate(x, self.axis, dtype=sum_type(x.dtype))
-        if self.exclusive:
-            whole, found = found, np.full_like(found, self.function.identity)
-            np.moveaxis(found, self.axis, 0)[1:] = np.moveaxis(whole, self.axis, 0)[:-1]
-        return rounded(np.flip(found, self.axis) if self.reverse else found, x.dtype)
-
-    def flops(self, inputs: Sequence[Shape], output: Shape) -> int:
-        """One for each element."""
-        return output.elements if output.dims is None else 0
-
-    @classmethod
-    def samples(cls) -> Iterable[Sample]:
-        """All combinations of exclusive and reverse."""
-        yield cls(axis=0), [grid(4, 3)]
-        yield cls(axis=1, exclusive=True), [grid(2, 5, type=np.int32)]
-        yield cls(axis=-1, reverse=True), [grid(2, 5, type=np.float16)]
-        yield cls(axis=0, exclusive=True, reverse=True), [grid(3, 4).T]
-
-
-@operation
-class PrefixScanSum(_PrefixScan):
-    """Running sums along ``axis``; ``exclusive`` leaves out the element itself."""
-
-    name = "prefix_scan_sum"
-    scan_monoid = SUM
-    function = np.add
-
-
-@operation
-class PrefixScanProd(_PrefixScan):
-    """Running products along ``axis``; ``exclusive`` leaves out the element itself."""
-
-    name = "prefix_scan_prod"
-    scan_monoid = PRODUCT
-    function = np.multiply
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g - eʸ·Σ g."""
+        return [given - result.exp() * given.sum(self.axis, keepdims=True)]

@@ -185,6 +185,10 @@ class Reshape(Operation):
         yield cls(dims=(2, 2, 1)), [grid(4, 6)[:, 2]]
         yield cls(), [grid(2, 6), grid(3, 4)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g with the lens of the input."""
+        return [given.reshape(operands[0].shape), *[None] * (len(operands) - 1)]
+
 
 @operation
 class ReshapeLazy(Operation):
@@ -243,6 +247,10 @@ class ReshapeLazy(Operation):
         yield cls(dims=(2, 2, 3)), [grid(4, 6)[:, ::2]]
         yield cls(dims=(3, 2, 2)), [grid(4, 3, type=np.float16).T]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g with the lens of the input."""
+        return [given.reshape(operands[0].shape)]
+
 
 @operation
 class Flatten(Operation):
@@ -285,3 +293,7 @@ class Flatten(Operation):
         yield cls(axis=-1), [grid(4, 3, 2, type=np.float16).T]
         yield cls(axis=0), [grid(2, 3)]
         yield cls(axis=2), [grid(2, 3)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g with the lens of the input."""
+        return [given.reshape(operands[0].shape)]

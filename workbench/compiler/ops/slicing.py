@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.errors import EvaluationError, ShapeError
+from workbench.compiler.errors import DifferentiationError, EvaluationError, ShapeError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.operation import (
     Family,
@@ -150,6 +150,21 @@ class Slice(Operation):
         yield cls(axes=(1,)), [grid(3, 4), np.array([1]), np.array([-1])]
         yield cls(starts=(1,), ends=(2,)), [grid(3, 4), np.array([-1])]
         yield cls(), [grid(3, 4), np.array([0, 1]), np.array([2, 9]), np.array([1, 0])]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g with zeros around it."""
+        x, *bounds = operands
+        if bounds:
+            raise DifferentiationError(
+                "slice: bounds that are inputs; expected bounds that are attributes"
+            )
+        begins, ends = [0] * x.ndim, [0] * x.ndim
+        for axis, start, end in zip(
+            self._counted(self.axes, x.ndim), self.starts, self.ends, strict=True
+        ):
+            begins[axis] = _clipped(start, x.shape[axis])
+            ends[axis] = x.shape[axis] - max(begins[axis], _clipped(end, x.shape[axis]))
+        return [given.pad(pads=(*begins, *ends))]
 
 
 def _cut(dim: Dim, start: int, end: int) -> Dim:

@@ -83,6 +83,11 @@ class Transpose(Operation):
         yield cls(permutation=(2, 0, 1)), [grid(4, 6, 3)[::2, 1:4]]
         yield cls(permutation=(0, 1)), [grid(2, 3, type=np.int8)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g with its axes in the order before."""
+        order = sorted(range(len(self.permutation)), key=self.permutation.__getitem__)
+        return [given.transpose(*order)]
+
 
 @operation
 class Squeeze(Operation):
@@ -142,6 +147,10 @@ class Squeeze(Operation):
         yield cls(), [grid(1, 3, 1, 4)]
         yield cls(axes=(1,)), [grid(4, 1, 6)[::2, :, ::3]]
         yield cls(axes=(0, 1)), [grid(1, 1, type=np.float16)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g with the axes of length 1."""
+        return [given.reshape(operands[0].shape)]
 
 
 @operation
@@ -241,6 +250,10 @@ class Unsqueeze(Operation):
         yield cls(axes=(2, 4, 5), steps=(2,)), [grid(3, 4, 10, type=np.int64)]
         yield cls(axes=(1,)), [grid(3, 4, type=np.float16)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g without the new axes."""
+        return [given.reshape(operands[0].shape)]
+
 
 @operation
 class Step(Operation):
@@ -304,6 +317,26 @@ class Step(Operation):
         yield cls(axes=(0,), steps=(2,)), [grid(5, 3)]
         yield cls(axes=(-1, 0), steps=(3, 2)), [grid(4, 2, 7, type=np.float16)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g at every ``steps[i]``-th element, and 0 between."""
+        x = operands[0]
+        for axis, step in zip(self.axes, self.steps, strict=True):
+            given = _with_zeros(given, axis % x.ndim, step, x.shape[axis])
+        return [given]
+
+
+def _with_zeros(given: Any, axis: int, step: int, length: int) -> Any:
+    """Elements with ``step - 1`` zeros after each along an axis, cut or filled up to a length."""
+    lens = list(given.shape)
+    after = given.reshape(*lens[: axis + 1], 1, *lens[axis + 1 :])
+    ends = [0] * after.ndim
+    ends[axis + 1] = step - 1
+    lens[axis] *= step
+    spread = after.pad(pads=(*[0] * after.ndim, *ends)).reshape(lens)
+    ends = [0] * len(lens)
+    ends[axis] = length - lens[axis]
+    return spread.pad(pads=(*[0] * len(lens), *ends)) if ends[axis] else spread
+
 
 def over_memory(flat: Array, shape: Shape) -> Array:
     """The elements that a static shape addresses in flat memory."""
@@ -320,6 +353,9 @@ class AsShape(Operation):
     """The elements of a standard input viewed with another shape over the same memory."""
 
     name = "as_shape"
+    not_differentiable = (
+        "it reads memory in any order; differentiate the program before it is lowered"
+    )
     family = Family.VIEW
     alias = 0
     dynamic = True
@@ -360,6 +396,9 @@ class Load(Operation):
     """The elements of ``shape`` in the memory of a standard input, starting at byte ``offset``."""
 
     name = "load"
+    not_differentiable = (
+        "it reads memory in any order; differentiate the program before it is lowered"
+    )
     family = Family.VIEW
     alias = 0
     needs_standard = True
@@ -443,3 +482,7 @@ class DimensionsOf(Operation):
         """All axes, and one."""
         yield cls(end=3), [grid(2, 3, 4)]
         yield cls(start=1, end=2), [grid(2, 3, 4, type=np.float16)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """None: lengths do not change."""
+        return [None]

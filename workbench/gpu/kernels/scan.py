@@ -10,7 +10,8 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.accumulate import sum_type
-from workbench.compiler.ops.reduce import SUM, PrefixScanProd, PrefixScanSum
+from workbench.compiler.ops.reduce import SUM
+from workbench.compiler.ops.scan import PrefixScanProd, PrefixScanSum
 from workbench.compiler.ops.select import NonZero
 from workbench.gpu.emit.choices import axis_of
 from workbench.gpu.emit.index import Index, Variable, linear, split

@@ -1,0 +1,141 @@
+"""Instructions appended to a module as Python expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from workbench.compiler.errors import OperationError
+from workbench.compiler.expressions.value import Value
+from workbench.compiler.ir.argument import Argument
+from workbench.compiler.ir.dtypes import DType
+from workbench.compiler.ir.module import Instruction, Module
+from workbench.compiler.ir.operation import find
+from workbench.compiler.ir.shape import broadcast_lens
+from workbench.compiler.macros import MACROS, expand
+from workbench.compiler.macros.emit import Emit, common_type
+from workbench.compiler.ops.elementwise import Pointwise
+
+Operand: TypeAlias = (
+    "Value | int | float | bool | np.ndarray[Any, Any] | np.generic | Sequence[Any]"
+)
+
+
+class ModuleBuilder:
+    """Appends to a module: values of its instructions have NumPy's operators.
+
+    New instructions go to the end of the module, before its ``@return`` if there is one.
+    """
+
+    def __init__(self, module: Module) -> None:
+        """Append to a module.
+
+        Args:
+            module: The module.
+        """
+        self.module = module
+        self._numbers: dict[tuple[DType, str], Instruction] = {}
+
+    def of(self, instruction: Instruction) -> Value:
+        """The value of an instruction that the module can read."""
+        return Value(self, instruction)
+
+    def constant(self, value: Any, dtype: str | DType | None = None) -> Value:
+        """Add an array or a number as a constant; float64 from Python becomes float32.
+
+        Args:
+            value: Anything that NumPy takes as an array.
+            dtype: The element type; by default the array's.
+        """
+        array = np.asarray(value)
+        if dtype is not None:
+            array = array.astype(DType.of(dtype).numpy)
+        elif array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
+            array = array.astype(np.float32)
+        return Value(self, self.module.add_literal(Argument.of(array)))
+
+    def value(self, given: Operand, like: str | DType = "float") -> Value:
+        """An operand as a value; a number has the type of the value that it goes with.
+
+        Args:
+            given: A value of this builder, an array or a number.
+            like: The type of the other operand.
+
+        Raises:
+            OperationError: The value belongs to another builder.
+        """
+        return Value(self, self._operand(given, [DType.of(like)]))
+
+    def zeros(self, lens: Sequence[int], dtype: str | DType = "float") -> Value:
+        """Zeros, as one literal that is broadcast.
+
+        Args:
+            lens: The length of each axis.
+            dtype: The element type.
+        """
+        return self.value(0, dtype).broadcast_to(*lens)
+
+    def apply(self, name: str, *operands: Operand, **attributes: Any) -> Value | tuple[Value, ...]:
+        """Apply an operation or a macro; pointwise operations broadcast their operands.
+
+        Args:
+            name: Its name.
+            *operands: Values, arrays or numbers.
+            **attributes: Its attributes, or the macro's options.
+
+        Returns:
+            The value; several for a macro with several results.
+
+        Raises:
+            OperationError: There is no such operation, or no such attribute.
+            ShapeError: The operation refuses the operands.
+        """
+        made = self._made(name, operands, attributes)
+        values = tuple(Value(self, i) for i in made)
+        return values[0] if len(values) == 1 else values
+
+    def _made(
+        self, name: str, operands: Sequence[Operand], attributes: dict[str, Any]
+    ) -> list[Instruction]:
+        inputs = self._operands(operands)
+        emit = Emit(self.module, None, name)
+        if name == "where" and len(inputs) == 3:
+            return [_where(emit, *inputs)]
+        if len(inputs) > 1 and name not in MACROS and issubclass(find(name), Pointwise):
+            return [emit.common(name, *inputs, **attributes)]
+        return expand(self.module, None, name, inputs, attributes)
+
+    def _operands(self, given: Sequence[Operand]) -> list[Instruction]:
+        types = [g.dtype for g in given if isinstance(g, Value)]
+        return [self._operand(g, types) for g in given]
+
+    def _operand(self, given: Operand, types: Sequence[DType]) -> Instruction:
+        """An operand as an instruction; numbers are of a type that fits those of the other operands."""
+        if isinstance(given, Value):
+            if given.builder is not self:
+                raise OperationError("the value belongs to another builder")
+            return given.instruction
+        if isinstance(given, bool | int | float):
+            return self._number(given, types)
+        return self.constant(given).instruction
+
+    def _number(self, value: float, types: Sequence[DType]) -> Instruction:
+        type = common_type(types) if types else DType.FLOAT
+        if isinstance(value, float) and not type.is_float:
+            type = DType.FLOAT
+        elif type is DType.BOOL and not isinstance(value, bool):
+            type = DType.INT64
+        key = type, repr(value)
+        if key not in self._numbers:
+            self._numbers[key] = Emit(self.module, None, "number").scalar(type, value)
+        return self._numbers[key]
+
+
+def _where(emit: Emit, condition: Instruction, x: Instruction, y: Instruction) -> Instruction:
+    """A choice: all three are broadcast, and only the last two brought to a common type."""
+    type = common_type([x.shape.type, y.shape.type])
+    x, y = emit.convert(x, type), emit.convert(y, type)
+    lens = broadcast_lens(*(i.shape.lens for i in (condition, x, y)))
+    return emit.add("where", *[emit.fit(i, lens) for i in (condition, x, y)])
