@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from workbench.compiler.rewrite import rule as rule
     from workbench.compiler.text.parsing import parse as parse
     from workbench.compiler.tf import parse_tf as parse_tf
+    from workbench.compiler.training.optimizers import SGD as SGD
+    from workbench.compiler.training.optimizers import Adam as Adam
+    from workbench.compiler.training.optimizers import Lamb as Lamb
+    from workbench.compiler.training.training_step import training_step as training_step
     from workbench.front import open as open
     from workbench.front import passes as passes
     from workbench.front import pipelines as pipelines
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from workbench.numerics.precision.sensitivity import sensitivity as sensitivity
 
 _HOME = {
+    "Adam": "compiler.training.optimizers",
     "Argument": "compiler.ir.argument",
     "Build": "compiler.builds.build",
     "Builder": "compiler.expressions.builder",
@@ -76,6 +81,7 @@ _HOME = {
     "DType": "compiler.ir.dtypes",
     "Decline": "compiler.rewrite",
     "Instruction": "compiler.ir.module",
+    "Lamb": "compiler.training.optimizers",
     "Module": "compiler.ir.module",
     "Operation": "compiler.ir.operation",
     "Pass": "compiler.passes.base",
@@ -84,6 +90,7 @@ _HOME = {
     "Recording": "compiler.record.recording",
     "Report": "numerics.compare.report",
     "Result": "compiler.report.result",
+    "SGD": "compiler.training.optimizers",
     "Shape": "compiler.ir.shape",
     "WorkbenchError": "compiler.errors",
     "bisect": "numerics.bisect.bisect",
@@ -115,6 +122,7 @@ _HOME = {
     "targets": "compiler.builds.targets",
     "to_onnx": "compiler.onnx.write",
     "trace": "compiler.expressions.builder",
+    "training_step": "compiler.training.training_step",
 }
 
 provide(

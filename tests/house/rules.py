@@ -46,7 +46,8 @@ ON_REQUEST = {"pandas", "matplotlib", "tqdm", "PIL"}
 # Folders and files of a layer, lowest first: each imports itself and what stands before it.
 COMPILER = (
     "errors", "discovery", "progress", "showing", "ir", "arrays", "ops", "text", "memory", "rewrite", "run",
-    "record", "macros", "expressions", "passes", "laws", "report", "files", "onnx", "tf", "builds", "lint",
+    "record", "macros", "expressions", "passes", "training", "laws", "report", "files", "onnx", "tf",
+    "builds", "lint",
 )  # fmt: skip
 ORDERED = {
     "compiler": COMPILER,

@@ -30,6 +30,7 @@ from workbench.compiler.report.result import Result
 from workbench.knobs import knobs
 
 if TYPE_CHECKING:
+    from workbench.compiler.builds.stateful import Stateful
     from workbench.compiler.builds.why_not import Named
     from workbench.compiler.report.kernels import Kernels
     from workbench.compiler.report.memory_plan import MemoryPlan
@@ -246,6 +247,21 @@ class Build:
         else:
             outputs, times = runner.timed(given, progress)
         return Result(build.program, tuple(outputs), times, perf_counter() - started, given)
+
+    def stateful(self, values: Mapping[str, Any] | None = None) -> Stateful:
+        """This build as one whose runs replace parameters, such as the weights of a training step.
+
+        Args:
+            values: The first value of each parameter that a run replaces, by name; by default those that
+                `wb.training_step` started with.
+
+        Raises:
+            InputError: The program replaces no parameter, or a value is missing or does not fit.
+        """
+        from workbench.compiler.builds.stateful import Stateful  # noqa: PLC0415
+
+        initial = getattr(self.source, "initial", {}) if values is None else values
+        return Stateful(self, initial)
 
     def values(
         self,

@@ -6,9 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+import numpy as np
+
 from workbench.compiler.builds.targets import with_devices
 from workbench.compiler.errors import OperationError
 from workbench.compiler.files.mxr.kernels import SavedKernel
+from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.program import Program
 from workbench.compiler.report.timings import Measured
 from workbench.compiler.run.evaluate import AnyInterpreter, evaluate
@@ -25,6 +28,38 @@ Times: TypeAlias = Sequence[Mapping[int, float]] | Measured
 """The seconds of each instruction by id for each repetition, or a device's measurements."""
 MakeInterpreter: TypeAlias = Callable[[Program, bool], AnyInterpreter]
 """Makes the interpreter of a program; the flag requests float64 for every float."""
+
+
+class Kept:
+    """Values of parameters that outputs replace from run to run; here in NumPy's arrays.
+
+    Args:
+        runner: It runs the program.
+        updates: The parameters that a run replaces, by name, as positions of outputs.
+        values: Their first values.
+    """
+
+    def __init__(
+        self, runner: Runner, updates: Mapping[str, int], values: Mapping[str, Any]
+    ) -> None:
+        """Copy the values."""
+        self.runner = runner
+        self.updates = updates
+        self._values = {name: np.array(values[name]) for name in updates}
+
+    def run(self, inputs: Mapping[str, Any], wanted: Sequence[int]) -> list[Any]:
+        """Run once, replace the values, and return the wanted outputs by position."""
+        outputs = self.runner.run({**self._values, **inputs})
+        self._values = {n: np.asarray(outputs[k]) for n, k in self.updates.items()}
+        return [outputs[k] for k in wanted]
+
+    def read(self, name: str) -> Array:
+        """A copy of a value."""
+        return self._values[name].copy()
+
+    def write(self, name: str, value: Array) -> None:
+        """Give a parameter another value."""
+        self._values[name] = np.array(value)
 
 
 class Runner(ABC):
@@ -91,6 +126,15 @@ class Runner(ABC):
 
     def ready(self, progress: bool | None = None) -> None:  # noqa: B027  # most have nothing to do
         """Do in advance what the first run would have to do, such as compiling kernels."""
+
+    def keeping(self, updates: Mapping[str, int], values: Mapping[str, Any]) -> Kept:
+        """The program with values that stay where it runs, and that outputs replace.
+
+        Args:
+            updates: The parameters that a run replaces, by name, as positions of outputs.
+            values: Their first values.
+        """
+        return Kept(self, updates, values)
 
     # Kernels
 

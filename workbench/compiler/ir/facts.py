@@ -25,6 +25,8 @@ class ProgramFacts:
     Tensors of subgraphs and functions are left out. Empty if the program was not imported."""
     gradients: dict[int, int] = field(default_factory=dict[int, int])
     """The gradients of values, as ids of both; empty if the program was not differentiated."""
+    updates: dict[str, int] = field(default_factory=dict[str, int])
+    """The parameters whose next value a run returns, by name, as positions of outputs."""
     keeps_fixed: bool = False
     """Whether shapes whose ranges are all of one length stay dynamic, as in MIGraphX."""
     strict: bool = False

@@ -79,6 +79,11 @@ class Executable:
         """Values that the host keeps during a run, by the instruction's id."""
         self._lent: dict[Root, Pointer] = {}
         """Memory that a run without copies uses instead of the executable's own."""
+        self._updates: dict[str, int] = {}
+        self._moves: list[tuple[Pointer, Pointer, int]] = []
+        """Copies from outputs to the parameters that they replace, with their bytes."""
+        self._through_host: dict[str, int] = {}
+        """The parameters that are replaced by way of the host, as positions of outputs."""
         try:
             self._pointers = self._allocate()
             self._ready = [self._prepare(s) for s in plan.steps]
@@ -160,6 +165,62 @@ class Executable:
                 with progress_bar(self._ready, progress, "run") as steps:
                     self._steps(steps, stream, hook)
             return self._outputs(stream)
+
+    def keep(self, updates: Mapping[str, int]) -> None:
+        """Let outputs replace parameters at the end of each run, before the first one.
+
+        Args:
+            updates: The parameters, by name, as positions of the outputs that replace them.
+        """
+        self._updates = dict(updates)
+        plan = self.plan
+        roots = {plan.parameters[n].root for n in updates}
+        for name, k in updates.items():
+            places, target = plan.outputs[k], plan.parameters[name]
+            alike = len(places) == 1 and places[0].shape == target.shape and not places[0].offset
+            if alike and not any(p.root in roots for ps in plan.outputs for p in ps):
+                bytes = target.shape.element_space * target.shape.type.size
+                move = self._pointers[target.root], self._pointers[places[0].root], bytes
+                self._moves.append(move)
+            else:  # an output in a parameter's memory must be read before the memory changes
+                self._through_host[name] = k
+
+    def advance(self, inputs: Mapping[str, Any], wanted: Sequence[int]) -> list[Any]:
+        """Run on the parameters that ``keep`` named as they are, and replace them.
+
+        Args:
+            inputs: An array for each other parameter.
+            wanted: Positions of the outputs to return.
+
+        Raises:
+            InputError: An input is missing, unknown, or has the wrong type or shape.
+            DeviceError: A kernel failed.
+        """
+        shapes = self.plan.program.parameters
+        there = {
+            n: np.broadcast_to(np.zeros((), shapes[n].type.numpy), shapes[n].lens)
+            for n in self._updates
+        }
+        checked = check_inputs(self.plan.program, {**there, **inputs})
+        with self._turn(self.stream):
+            self._hosted = self._kept(checked)
+            for name in self.plan.parameters:
+                if name not in self._updates:
+                    self.upload(name, checked[name], self.stream)
+            if self.replays:
+                self._replay(self.stream)
+            else:
+                self._steps(self._ready, self.stream)
+            outputs = [self.download(k, self.stream) for k in wanted]
+            late = {n: self.download(k, self.stream) for n, k in self._through_host.items()}
+            for name, array in late.items():
+                self.upload(name, array, self.stream)
+            return outputs
+
+    def parameter(self, name: str) -> Array:
+        """A copy of the value that a parameter has on the device."""
+        with self._turn(self.stream):
+            return np.array(self._value(self.plan.parameters[name], self.stream))
 
     @contextmanager
     def _turn(self, stream: Stream) -> Generator[None]:
@@ -310,6 +371,8 @@ class Executable:
             self._do(ready, stream)
             if hook is not None:
                 self._tell(ready.step, hook, stream)
+        for to, source, bytes in self._moves:
+            self.device.copy(to, source, bytes, stream)
 
     def _do(self, ready: _Ready, stream: Stream) -> None:
         step = ready.step

@@ -26,6 +26,7 @@ from workbench.gpu.report.kernels import kernels_of
 from workbench.gpu.report.lowered import lowered_of
 from workbench.gpu.report.run_plan import listed
 from workbench.gpu.run.executable import Executable
+from workbench.gpu.run.kept import KeptOnDevice
 from workbench.gpu.run.profile import profiled
 from workbench.knobs import knobs
 
@@ -147,6 +148,10 @@ class DeviceRunner(Runner):
             return hook(instruction, value, ())
 
         return executable.run(inputs, hook=tell, progress=progress)
+
+    def keeping(self, updates: Mapping[str, int], values: Mapping[str, Any]) -> KeptOnDevice:
+        """The program with values that stay in the device's memory, and that outputs replace there."""
+        return KeptOnDevice(self, updates, values)
 
     def profiled(
         self, inputs: Mapping[str, Any], repetitions: int, progress: bool | None = None

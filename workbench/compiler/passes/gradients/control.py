@@ -147,7 +147,7 @@ class _LoopGradient:
         return given if given is not None else self.reverse.zeros(self.carried[k].shape)
 
     def _states(self) -> tuple[list[Value], Value]:
-        """What is carried into each iteration, stacked, and the number of iterations.
+        """The values carried into each iteration, stacked, and the number of iterations.
 
         A loop that also returns these takes the place of the loop.
         """

@@ -1,0 +1,1 @@
+"""Training steps: programs whose weights are parameters that a run replaces."""
