@@ -6,7 +6,7 @@ import linecache
 from collections.abc import Callable, Sequence
 from inspect import currentframe
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import SourceNode
-from workbench.compiler.ir.module import Instruction
+from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import find
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
@@ -54,7 +54,24 @@ class Builder:
         """
         self._program = Program()
         self._program.name = name
+        self._module = self._program.main
         self._numbers: dict[tuple[DType, str], Instruction] = {}
+
+    @classmethod
+    def of(cls, module: Module) -> Self:
+        """A builder that appends to a module that there is, such as the body of a loop.
+
+        Args:
+            module: The module; ``program`` ends it and returns its program.
+        """
+        made = cls()
+        made._program, made._module = module.program, module
+        return made
+
+    @property
+    def module(self) -> Module:
+        """The module that it appends to."""
+        return self._module
 
     def input(
         self, name: str, lens: Sequence[int | Dim] | Shape, dtype: str | DType = "float"
@@ -70,7 +87,7 @@ class Builder:
             GraphError: There is a parameter of that name.
             ShapeError: A length is negative.
         """
-        return Value(self, self._program.main.add_parameter(name, _shape(lens, dtype)))
+        return Value(self, self._module.add_parameter(name, _shape(lens, dtype)))
 
     def constant(self, value: Any, dtype: str | DType | None = None) -> Value:
         """Add an array or a number as a constant; float64 from Python becomes float32.
@@ -84,7 +101,7 @@ class Builder:
             array = array.astype(DType.of(dtype).numpy)
         elif array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
             array = array.astype(np.float32)
-        return Value(self, self._program.main.add_literal(Argument.of(array)))
+        return Value(self, self._module.add_literal(Argument.of(array)))
 
     def value(self, given: Operand, like: str | DType = "float") -> Value:
         """An operand as a value; a number has the type of the value that it goes with.
@@ -110,7 +127,7 @@ class Builder:
         """
         if not outputs:
             raise OperationError("a program returns at least one value: program(y)")
-        self._program.main.add_return(*[self._operand(o, []) for o in outputs])
+        self._module.add_return(*[self._operand(o, []) for o in outputs])
         return self._program
 
     def apply(self, name: str, *operands: Operand, **attributes: Any) -> Value | tuple[Value, ...]:
@@ -145,12 +162,12 @@ class Builder:
             names = (caller.name,)
         with program.source(*names):
             inputs = self._operands(operands)
-            emit = Emit(program.main, None, name)
+            emit = Emit(self._module, None, name)
             if name == "where" and len(inputs) == 3:
                 return [_where(emit, *inputs)]
             if len(inputs) > 1 and name not in MACROS and issubclass(find(name), Pointwise):
                 return [emit.common(name, *inputs, **attributes)]
-            return expand(program.main, None, name, inputs, attributes)
+            return expand(self._module, None, name, inputs, attributes)
 
     def _operands(self, given: Sequence[Operand]) -> list[Instruction]:
         types = [g.dtype for g in given if isinstance(g, Value)]
@@ -174,7 +191,7 @@ class Builder:
             type = DType.INT64
         key = type, repr(value)
         if key not in self._numbers:
-            self._numbers[key] = Emit(self._program.main, None, "number").scalar(type, value)
+            self._numbers[key] = Emit(self._module, None, "number").scalar(type, value)
         return self._numbers[key]
 
 
