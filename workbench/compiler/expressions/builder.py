@@ -14,7 +14,6 @@ from workbench.compiler.errors import OperationError
 from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import SourceNode
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
@@ -49,22 +48,6 @@ class Builder(ModuleBuilder):
         self._program = Program()
         self._program.name = name
         super().__init__(self._program.main)
-
-    def input(
-        self, name: str, lens: Sequence[int | Dim] | Shape, dtype: str | DType = "float"
-    ) -> Value:
-        """Add a parameter.
-
-        Args:
-            name: Its name.
-            lens: The length of each axis; a `Dim` is a range. Or a shape, which has its own type.
-            dtype: The element type.
-
-        Raises:
-            GraphError: There is a parameter of that name.
-            ShapeError: A length is negative.
-        """
-        return Value(self, self._program.main.add_parameter(name, _shape(lens, dtype)))
 
     def program(self, *outputs: Operand) -> Program:
         """End the program.
@@ -123,16 +106,7 @@ def trace(function: Callable[..., Any], **inputs: Sequence[int | Dim] | Shape | 
 def _like(given: Any) -> Shape:
     if isinstance(given, np.ndarray):
         return Argument.of(given).shape
-    return _shape(given, "float")
-
-
-def _shape(lens: Sequence[int | Dim] | Shape, dtype: str | DType) -> Shape:
-    if isinstance(lens, Shape):
-        return lens
-    if any(isinstance(n, Dim) for n in lens):
-        dims = [n if isinstance(n, Dim) else Dim(n, n) for n in lens]
-        return Shape.dynamic(DType.of(dtype), dims)
-    return Shape(dtype, [int(n) for n in lens])  # pyright: ignore[reportArgumentType]
+    return shape_of(given, "float")
 
 
 def _caller() -> SourceNode | None:
