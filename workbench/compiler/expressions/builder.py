@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.compiler.errors import OperationError
-from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand
+from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand, shape_of
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.instruction import SourceNode

@@ -24,13 +24,18 @@ class Reverse:
         module: The module that gets the instructions.
         seeds: The gradients of the values where differentiation starts.
         wanted: The values whose gradients are asked for, of this module or of outer ones.
+        builder: What appends to the module; by default a new one.
     """
 
     def __init__(
-        self, module: Module, seeds: Mapping[Instruction, Value], wanted: Iterable[Instruction]
+        self,
+        module: Module,
+        seeds: Mapping[Instruction, Value],
+        wanted: Iterable[Instruction],
+        builder: ModuleBuilder | None = None,
     ) -> None:
         """Prepare; ``run`` differentiates."""
-        self.builder = ModuleBuilder(module)
+        self.builder = builder or ModuleBuilder(module)
         self.wanted = set(wanted)
         self.gradients: dict[Instruction, Value] = dict(seeds)
         """The gradient of each value so far; those of tuples are in ``parts``."""
