@@ -51,6 +51,11 @@ class Ir:
         graph = self._graph_cache[id] = made_graph(self, id)
         return graph
 
+    def add_graph(self, graph: Graph) -> Graph:
+        """Add a graph under its id, which no other has; the graph."""
+        self._graph_cache[graph.id] = graph
+        return graph
+
     def create_graph(self, fn: Callable[..., Any] | Module, *args: Any, **kwargs: Any) -> Graph:
         """Add a subgraph with what a function does; tensors among its arguments become inputs.
 

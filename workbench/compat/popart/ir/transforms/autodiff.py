@@ -175,6 +175,7 @@ class _Autodiff:
             needed.append(self._activation(op.outputs[0]))
         names = [PREFIX + op.inputs[k].name for k in wanted]
         made = record(op_type, [*grads, *needed], gradient, names=names)
+        made.location = op.location
         for k, output in zip(wanted, made.outputs, strict=True):
             self.gradients.setdefault(op.inputs[k], []).append(output)
 
@@ -182,7 +183,9 @@ class _Autodiff:
         """A call of the gradient graph of the graph that an operation calls."""
         callee = op.called_graphs[0]
         if callee not in self.known:
-            found = autodiff(callee, called_graphs_grad_info=self.known, return_all_grad_graphs=True)
+            found = autodiff(
+                callee, called_graphs_grad_info=self.known, return_all_grad_graphs=True
+            )
             assert isinstance(found, Mapping)
             self.known.update(found)
         info, here = self.known[callee], SubgraphOpInfo(op)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.compat.popart.errors import popart_exception
-from workbench.compat.popart.ir.op import Op, Spec
+from workbench.compat.popart.ir.op import Op
+from workbench.compat.popart.ir.tensors import Tensor
 from workbench.compiler.errors import DifferentiationError
 from workbench.compiler.expressions.builder import Builder
 from workbench.compiler.expressions.module_builder import ModuleBuilder
@@ -41,14 +42,15 @@ class Gradient:
         builder = values[0].builder
         known = dict(zip(self.needed, rest, strict=False))
         inputs = [
-            known[k] if k in known else builder.zeros(*_spec(t.shape, t.dtype._name))  # pyright: ignore[reportPrivateUsage]
+            known[k] if k in known else builder.zeros(*_spec(t))
             for k, t in enumerate(self.op.inputs)
         ]
         return pulled_back(self.op, inputs, dict(zip(self.given, grads, strict=True)), self.wanted)
 
 
-def _spec(lens: Sequence[int], type: str) -> tuple[Sequence[int], str]:
-    return lens, type
+def _spec(tensor: Tensor) -> tuple[Sequence[int], str]:
+    """The lengths and the type of a tensor, as builders take them."""
+    return tensor.shape, tensor.dtype._name  # pyright: ignore[reportPrivateUsage]
 
 
 def gradient_of(op: Op, given: Sequence[int], wanted: Sequence[int]) -> Gradient:
@@ -58,16 +60,12 @@ def gradient_of(op: Op, given: Sequence[int], wanted: Sequence[int]) -> Gradient
         popart_exception: The operation is not differentiable.
     """
     scratch = Builder()
-    grads = [scratch.input(f"g{k}", *_typed(op.outputs[k].shape, op.outputs[k].dtype)) for k in given]
-    inputs = [scratch.input(f"x{k}", *_typed(t.shape, t.dtype)) for k, t in enumerate(op.inputs)]
+    grads = [scratch.input(f"g{k}", *_spec(op.outputs[k])) for k in given]
+    inputs = [scratch.input(f"x{k}", *_spec(t)) for k, t in enumerate(op.inputs)]
     found = pulled_back(op, inputs, dict(zip(given, grads, strict=True)), wanted)
     used = _used([v.instruction for v in found])
     needed = tuple(k for k, x in enumerate(inputs) if x.instruction in used)
     return Gradient(op, tuple(given), tuple(wanted), needed)
-
-
-def _typed(lens: Sequence[int], type: object) -> tuple[Sequence[int], str]:
-    return lens, type._name  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 
 
 def _used(outputs: Sequence[Instruction]) -> set[Instruction]:
@@ -128,7 +126,9 @@ def _apart(inputs: Sequence[Value]) -> list[Value]:
 
 def _since(module: Module, last: Instruction | None) -> list[Instruction]:
     """The instructions after one, or all; literals stand before."""
-    current = last.following if last is not None else module.first
+    if last is None:
+        return list(module)
+    current = last.following
     found: list[Instruction] = []
     while current is not None:
         found.append(current)
