@@ -110,7 +110,12 @@ def pulled_back(
         reverse.run(made)
     except DifferentiationError as error:
         raise popart_exception(f"autodiff: {op!r} is not differentiable: {error}") from error
-    return tuple(reverse.of(apart[k].instruction) for k in wanted)
+    results = tuple(reverse.of(apart[k].instruction) for k in wanted)
+    kept = {v.instruction for v in results}
+    for instruction in reversed(made):
+        if not instruction.is_used and instruction not in kept:
+            module.remove(instruction)
+    return results
 
 
 def _apart(inputs: Sequence[Value]) -> list[Value]:
