@@ -9,11 +9,11 @@ from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.op import Op
 from workbench.compat.popart.ir.tensors import Tensor
 from workbench.compiler.errors import DifferentiationError
-from workbench.compiler.expressions.builder import Builder
 from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
+from workbench.compiler.ir.program import Program
 from workbench.compiler.passes.gradients import control
 from workbench.compiler.passes.gradients.reverse import Reverse
 
@@ -59,7 +59,7 @@ def gradient_of(op: Op, given: Sequence[int], wanted: Sequence[int]) -> Gradient
     Raises:
         popart_exception: The operation is not differentiable.
     """
-    scratch = Builder()
+    scratch = ModuleBuilder(Program().main)
     grads = [scratch.input(f"g{k}", *_spec(op.outputs[k])) for k in given]
     inputs = [scratch.input(f"x{k}", *_spec(t)) for k, t in enumerate(op.inputs)]
     found = pulled_back(op, inputs, dict(zip(given, grads, strict=True)), wanted)
