@@ -1,5 +1,6 @@
 """PoCL where it cannot compile: found out in another process, said, and answered with `cpu`."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.gpu.devices import pocl
+from workbench.gpu.devices import pocl, pocl_processor
 from workbench.knobs import knobs
 
 RUN = """
@@ -64,3 +65,49 @@ def test_no_folder_and_no_room_are_said(tmp_path, monkeypatch):
         monkeypatch.setattr(tempfile, "mkdtemp", refuse)
         with pytest.raises(pocl.UnusableError, match="no folder can be written: No usable"):
             pocl.settle()
+
+
+SLOTS = 80
+
+
+def device_of(processor: bytes, version: str) -> tuple[SimpleNamespace, object]:
+    """A device as PoCL lays it out: the triple, and after it the processor."""
+    held = [ctypes.create_string_buffer(t) for t in (b"x86_64-unknown-linux-gnu", processor)]
+    slots = (ctypes.c_uint64 * 1024)()
+    slots[SLOTS - 1], slots[SLOTS] = map(ctypes.addressof, held)
+    made = SimpleNamespace(version=version, int_ptr=ctypes.addressof(slots))
+    return made, (held, slots)
+
+
+def test_a_processor_newer_than_its_compiler_gets_a_name_that_it_knows():
+    version = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic"
+    device, (_, slots) = device_of(b"generic", version)
+    name = pocl_processor.recognise(device)
+    assert name in {"skylake-avx512", "haswell", "x86-64"}
+    assert ctypes.string_at(slots[SLOTS]) == name.encode()
+    assert pocl_processor.recognise(device) == ""  # there is nothing left to change
+
+
+@pytest.mark.parametrize(
+    ("processor", "version"), [(b"znver3", "…-generic"), (b"generic", "…-znver3")]
+)
+def test_a_processor_that_is_known_is_left_as_it_is(processor, version):
+    device, (_, slots) = device_of(processor, version)
+    assert pocl_processor.recognise(device) == ""
+    assert ctypes.string_at(slots[SLOTS]) == processor
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ("avx2 bmi1 bmi2 fma f16c movbe", b"haswell"),
+        ("avx2 fma", b"x86-64"),
+        ("", b"x86-64"),
+        (
+            "avx512f avx512bw avx512cd avx512dq avx512vl bmi1 bmi2 fma avx2 f16c movbe",
+            b"skylake-avx512",
+        ),
+    ],
+)
+def test_the_name_asks_for_no_feature_that_is_missing(flags, name):
+    assert pocl_processor._best(set(flags.split())) == name  # pyright: ignore[reportPrivateUsage]

@@ -123,6 +123,9 @@ class QuantConvolution(Operation):
     """A convolution of int8 in int32, or of scaled or fp8 operands in float."""
 
     name = "quant_convolution"
+    not_differentiable = (
+        "it is exact on rounded numbers; differentiate the program before it is quantised"
+    )
     contraction = Contraction("convolution", general="convolution")
     sliding = True
     family = Family.CONTRACTION

@@ -423,12 +423,17 @@ class Fill(Operation):
         """A matrix of floats."""
         yield cls(), [np.array([2.5], np.float32), grid(2, 3)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The sum of g; the buffer is overwritten."""
+        return [given.sum().reshape(operands[0].shape), None]
+
 
 @operation
 class Allocate(Operation):
     """A new buffer of zeros: of ``shape``, or of type ``buf_type`` with the lens given by an input."""
 
     name = "allocate"
+    flat = True
     on_host = "lengths that an input holds"
     family = Family.MOVEMENT
     dynamic = True

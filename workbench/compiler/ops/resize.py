@@ -223,6 +223,7 @@ class RoiAlign(Operation):
     """
 
     name = "roialign"
+    not_differentiable = "no gradient is written for samples whose places are data"
     family = Family.REDUCE
     dynamic = True
     coordinate_transformation_mode: str = "half_pixel"

@@ -88,6 +88,11 @@ class Lookup(Operation):
         yield cls(), [digits(4, type=np.int32), *_table([], np.int32, [])]
         yield cls(), [np.array([[3, 7], [7, -2]]), *_table([3, -2, 7], np.int64, [1, 2, 3])[:2]]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """None, as keys are equal or not; of the values none is written."""
+        reason = "no gradient is written for the values of a table"
+        return [None, None, *[reason] * (len(operands) - 2)]
+
 
 def _arrays(inputs: Sequence[Any]) -> tuple[Array, ...]:
     return tuple(inputs)
@@ -107,6 +112,7 @@ class CountNgrams(Operation):
     """
 
     name = "count_ngrams"
+    flat = True
     on_host = "text"
     family = Family.REDUCE
     size: int = 1

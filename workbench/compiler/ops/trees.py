@@ -133,3 +133,7 @@ class TreeEnsemble(Operation):
         tables = [features, values, modes, branches, missing, votes]
         for aggregate in _AGGREGATES:
             yield cls(aggregate), [x, np.array([0, 3, -1]), *tables]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """None, as comparisons are flat; of the votes none is written."""
+        return [*[None] * 7, "no gradient is written for the votes of leaves"]

@@ -30,6 +30,7 @@ from workbench.gpu.devices.base import (
 from workbench.gpu.devices.messages import compile_error
 from workbench.gpu.devices.pocl import probe, settle
 from workbench.gpu.devices.pocl_builtins import DECLARATIONS, NO_HEADER
+from workbench.gpu.devices.pocl_processor import recognise
 from workbench.gpu.devices.pool import ALIGNMENT, Buffer, Pool, size_text
 from workbench.gpu.dialect import opencl_dialect
 from workbench.gpu.machine import CPU, Machine
@@ -267,6 +268,7 @@ class OpenCLDevice(Device):
         self.facts = _facts(self.device)
         if _is_pocl(self.device):
             probe(f"{self.device.platform.version} {self.device.driver_version}")
+            recognise(self.device)
         self._name = f"opencl:{index} ({self.facts.name})"
         if self.device.mem_base_addr_align > 8 * ALIGNMENT:
             raise DeviceError(

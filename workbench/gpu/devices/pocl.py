@@ -15,6 +15,7 @@ from pathlib import Path
 
 from workbench.compiler.errors import DeviceError
 from workbench.gpu.code.cache_folder import cache_folder, keep, kept, trim
+from workbench.gpu.devices import pocl_processor
 from workbench.knobs import environment, suggest
 
 _IDLE = 24 * 3600
@@ -25,8 +26,12 @@ _ROOM = bytes(1 << 16)
 """What is written to see whether there is room."""
 _SECONDS = 120
 _PROBE = """
+import runpy
+import sys
 import pyopencl as cl
 device = [d for p in cl.get_platforms() if "Portable" in p.name for d in p.get_devices()][0]
+processor = runpy.run_path(sys.argv[1])  # it holds the strings that the device points to
+processor["recognise"](device)
 context = cl.Context([device])
 queue = cl.CommandQueue(context)
 source = "__kernel void probe(__global float *x) { x[get_global_id(0)] = 1; }"
@@ -108,7 +113,7 @@ def _failed() -> str:
     try:
         with tempfile.TemporaryDirectory(dir=environment()["POCL_CACHE_DIR"]) as folder:
             done = subprocess.run(
-                [sys.executable, "-c", _PROBE],
+                [sys.executable, "-c", _PROBE, pocl_processor.__file__],
                 env=environment(POCL_CACHE_DIR=folder, PYOPENCL_NO_CACHE="1"),
                 capture_output=True,
                 text=True,
