@@ -87,7 +87,7 @@ def test_the_gradient_is_that_of_finite_differences(name: str):
 
 @pytest.mark.parametrize("name", FLAT)
 def test_a_flat_operation_does_not_change(name: str):
-    for case in cases(name) if OPERATIONS[name].samples is not Operation.samples else ():
+    for case in cases(name) if any(True for _ in OPERATIONS[name].samples()) else ():
         made = of_doubles(case, seed=1)
         if made is None:
             continue
@@ -103,10 +103,7 @@ def test_a_flat_operation_does_not_change(name: str):
 def wrong_by(factor: float):
     """A gradient that is wrong by a factor."""
 
-    def gradient(self: Operation, given: Any, result: Any, *operands: Any) -> list[Any]:
-        return [given * (0.5 * factor) / result]
-
-    return gradient
+    return lambda _self, given, result, *_: [given * (0.5 * factor) / result]
 
 
 @pytest.mark.parametrize("factor", [-1.0, 1.001, 0.0])

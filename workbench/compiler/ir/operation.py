@@ -150,8 +150,7 @@ class Operation:
             *operands: The operands.
 
         Returns:
-            For each operand its gradient; None if that is 0, or the operand is no float; or a text: the reason
-            why this operand has none, with which it is refused if its gradient is asked for.
+            For each operand its gradient, or None if it has none or is 0.
 
         Raises:
             DifferentiationError: The operation, or this form of it, is not differentiable here.

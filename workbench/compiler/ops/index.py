@@ -90,6 +90,19 @@ class Gather(Operation):
         yield cls(axis=0), [grid(3, type=np.int64), np.array([2])]
         yield cls(axis=0), [grid(2, 3), np.array([True, False, True])]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g added up at the places that were read."""
+        x, index = operands
+        axis, rank = self.axis % x.ndim, index.ndim
+        order = (*range(axis, axis + rank), *range(axis), *range(axis + rank, given.ndim))
+        rows = given.transpose(order) if axis and rank else given
+        others = (*x.shape[:axis], *x.shape[axis + 1 :])
+        zeros = given.builder.zeros((x.shape[axis], *others), given.dtype)
+        index = index.astype("int64") if index.dtype is DType.BOOL else index
+        found = zeros.scatternd_add(index.reshape((*index.shape, 1)), rows)
+        back = (*range(1, axis + 1), 0, *range(axis + 1, x.ndim))
+        return [found.transpose(back) if axis else found, None]
+
 
 @operation
 class GatherNd(Operation):
@@ -159,6 +172,21 @@ class GatherNd(Operation):
         yield cls(), [grid(3, 4), np.array([1, 2])]
         yield cls(), [grid(3, 4), np.array([[1.5, 2], [0, -1]], np.float32)]
         yield cls(batch_dims=1), [grid(2, 3, 4).transpose(0, 2, 1), np.array([[1], [2]])]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g added up at the places that were read."""
+        x, index = operands
+        index = index.astype("int64") if index.dtype.is_float else index
+        if self.batch_dims:
+            index = self._with_batches(index)
+        zeros = given.builder.zeros(x.shape, x.dtype)
+        return [zeros.scatternd_add(index, given), None]
+
+    def _with_batches(self, index: Any) -> Any:
+        """Index tuples that begin with the positions in the batch."""
+        lens = index.shape[:-1]
+        at = np.indices(lens)[: self.batch_dims].astype(index.dtype.numpy)
+        return index.builder.constant(np.moveaxis(at, 0, -1)).concat(index, axis=-1)
 
 
 def from_front(op: Operation, index: Array, length: int) -> Array:
@@ -236,3 +264,9 @@ class GatherElements(Operation):
         yield cls(axis=0), [grid(4, 3, type=np.float16), np.array([[3, -1]], np.int32)]
         yield cls(axis=-1), [grid(3, 4).T, np.array([[2], [0], [1], [-2]])]
         yield cls(axis=0), [grid(3, 2), np.zeros((0, 2), np.int64)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g added up at the places that were read."""
+        x, index = operands
+        zeros = given.builder.zeros(x.shape, x.dtype)
+        return [zeros.scatter_add(index, given, axis=self.axis), None]

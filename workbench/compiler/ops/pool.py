@@ -286,3 +286,22 @@ class Lrn(Operation):
         yield cls(size=5), [noise(2, 8, 3, 3)]
         yield cls(size=2, alpha=0.1, beta=0.5, bias=2.0), [noise(1, 4, 5, type=np.float16)]
         yield cls(size=9), [noise(1, 3, 2, 2).transpose(0, 1, 3, 2)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·sᵝ⁻ - 2·alpha·beta / size · x · (the sum of g·y / s over elements with x among their neighbours)."""
+        (x,) = operands
+        scale = _neighbours(x * x, self.size, after=True) * (self.alpha / self.size) + self.bias
+        sums = _neighbours(given * result / scale, self.size, after=False)
+        slope = x * sums * (2.0 * self.alpha * self.beta / self.size)
+        return [given * scale.pow(-self.beta) - slope]
+
+
+def _neighbours(x: Any, size: int, after: bool) -> Any:
+    """The sum over ``size`` channels around each; of an even number, one more follows or comes before."""
+    less, more = (size - 1) // 2, size // 2
+    begin, end = (less, more) if after else (more, less)
+    around = [0] * x.ndim
+    pads = (0, begin, *around[2:], 0, end, *around[2:])
+    padded, channels = x.pad(pads=pads), x.shape[1]
+    parts = [padded.slice(axes=(1,), starts=(k,), ends=(k + channels,)) for k in range(size)]
+    return reduce(lambda a, b: a + b, parts)

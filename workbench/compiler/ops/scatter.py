@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 Combine = Callable[[Array, Any, Array], None]
 
+Slopes = Callable[["_Places", Any, Any, Any, Any], tuple[Any, Any]]
+"""The gradients of data and updates, given the places, that of the result, the result and both operands."""
+
 
 def _assign(data: Array, where: Any, updates: Array) -> None:
     data[where] = updates
@@ -60,14 +63,71 @@ class Update:
     combine: Combine = _assign
     join: str = ""
     """The result in C, of the element ``{0}`` and the update ``{1}``; empty where this replaces it."""
+    slopes: Slopes | None = None
+    """Its derivative; where there is none, updates replace elements."""
     rounds: bool = False
     """Whether results need more than their operands' bits, so that narrow floats grow in float32."""
 
 
-_ADD = Update(_combined(np.add), "{0} + {1}", rounds=True)
-_MUL = Update(_combined(np.multiply), "{0} * {1}", rounds=True)
-_MIN = Update(_combined(np.minimum), "min({0}, {1})")
-_MAX = Update(_combined(np.maximum), "max({0}, {1})")
+@dataclass(frozen=True)
+class _Places:
+    """The places of a scatter's updates, in the gradient of a program."""
+
+    op: Scatter | ScatterNd
+    index: Any
+
+    def taken(self, values: Any) -> Any:
+        """The elements at the places."""
+        if isinstance(self.op, ScatterNd):
+            return values.gathernd(self.index)
+        axis, index = self.op.axis, self.index
+        if not self.op.skip_out_of_bounds:
+            return values.gather_elements(index, axis=axis)
+        n = values.shape[axis]
+        inside = (index >= -n) & (index < n)
+        return values.gather_elements(index.where_true(inside), axis=axis).where_true(inside)
+
+    def placed(self, update: str, values: Any, updates: Any) -> Any:
+        """The result of a scatter of updates to the same places."""
+        name = f"{self.op.name.partition('_')[0]}_{update}"
+        return values.apply(name, self.index, updates, **self.op.attributes())
+
+
+def _of_none(at: _Places, given: Any, result: Any, x: Any, updates: Any) -> tuple[Any, Any]:  # noqa: ARG001
+    """g where no update is; and g for the last update of each place."""
+    builder = given.builder
+    numbers = builder.constant(np.arange(prod(updates.shape)).reshape(updates.shape))
+    last = at.taken(at.placed("none", builder.zeros(x.shape, "int64"), numbers)) == numbers
+    kept = at.placed("none", given, builder.zeros(updates.shape, given.dtype))
+    return kept, at.taken(given).where_true(last)
+
+
+def _of_add(at: _Places, given: Any, result: Any, x: Any, updates: Any) -> tuple[Any, Any]:  # noqa: ARG001
+    """g, and g at the places."""
+    return given, at.taken(given)
+
+
+def _of_mul(at: _Places, given: Any, result: Any, x: Any, updates: Any) -> tuple[Any, Any]:  # noqa: ARG001
+    """g times the product of all other factors of each place."""
+    zero = updates.apply("equal", 0.0)
+    nothing = given.builder.zeros(x.shape, x.dtype)
+    zeros = at.taken(at.placed("add", nothing, zero)) - zero
+    factors = updates + zero
+    others = (at.taken(at.placed("mul", x, factors)) / factors).where_true(zeros == 0.0)
+    return given * at.placed("mul", nothing + 1.0, updates), at.taken(given) * others
+
+
+def _of_extreme(at: _Places, given: Any, result: Any, x: Any, updates: Any) -> tuple[Any, Any]:
+    """g shared by the element and the updates that have the extreme value."""
+    mine, theirs = x.apply("equal", result), updates.apply("equal", at.taken(result))
+    share = given / at.placed("add", mine, theirs)
+    return share * mine, at.taken(share) * theirs
+
+
+_ADD = Update(_combined(np.add), "{0} + {1}", _of_add, rounds=True)
+_MUL = Update(_combined(np.multiply), "{0} * {1}", _of_mul, rounds=True)
+_MIN = Update(_combined(np.minimum), "min({0}, {1})", _of_extreme)
+_MAX = Update(_combined(np.maximum), "max({0}, {1})", _of_extreme)
 
 
 @dataclass(frozen=True)
@@ -133,6 +193,17 @@ class Scatter(Operation):
         yield cls(axis=0), [grid(4, 3, type=np.int32), index, digits(2, 3, type=np.int32)]
         yield cls(axis=1, skip_out_of_bounds=True), [grid(2, 2), index, noise(2, 3)]
         yield cls(axis=0), [grid(3, 4).T, index, noise(2, 3)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """By the kind of update; updates without an index have none."""
+        x, index, updates = operands
+        slopes = self.update.slopes or _of_none
+        used, ends = updates, [m - n for n, m in zip(index.shape, updates.shape, strict=True)]
+        if any(ends):
+            axes = tuple(range(index.ndim))
+            used = updates.slice(axes=axes, starts=(0,) * index.ndim, ends=index.shape)
+        whole, part = slopes(_Places(self, index), given, result, x, used)
+        return [whole, None, part.pad(pads=(*[0] * index.ndim, *ends)) if any(ends) else part]
 
 
 @operation
@@ -230,6 +301,13 @@ class ScatterNd(Operation):
             [grid(3, 4, type=np.float16), np.array([[1], [1]]), noise(2, 4, type=np.float16)],
         )
         yield cls(), [grid(4, 3, type=np.int32).T, pairs, digits(3, type=np.int32)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """By the kind of update."""
+        x, index, updates = operands
+        slopes = self.update.slopes or _of_none
+        whole, part = slopes(_Places(self, index), given, result, x, updates)
+        return [whole, None, part]
 
 
 @operation

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.compiler.errors import EvaluationError
+from workbench.compiler.errors import DifferentiationError, EvaluationError
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import (
     Family,
@@ -115,7 +115,9 @@ class TopK(Operation):
     def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
         """g of the values, each at the place that the indices give."""
         if len(operands) == 2:
-            return ["its indices are given by an operand, and say nothing of places", None]
+            raise DifferentiationError(
+                "topk: its indices come from an operand and are no positions; expected one operand"
+            )
         values, x = given[0], operands[0]
         if values is None:
             return [None]

@@ -35,6 +35,9 @@ class Lookup(Operation):
     """
 
     name = "lookup"
+    not_differentiable = (
+        "keys are equal or not, and no gradient is written for the values of a table"
+    )
     on_host = "text"
     dynamic = True
 
@@ -87,11 +90,6 @@ class Lookup(Operation):
         yield cls(), [x, *_table([np.nan, 0, 2.5, np.inf], np.float32, [4, 5, 6, 7], np.int16)]
         yield cls(), [digits(4, type=np.int32), *_table([], np.int32, [])]
         yield cls(), [np.array([[3, 7], [7, -2]]), *_table([3, -2, 7], np.int64, [1, 2, 3])[:2]]
-
-    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
-        """None, as keys are equal or not; of the values none is written."""
-        reason = "no gradient is written for the values of a table"
-        return [None, None, *[reason] * (len(operands) - 2)]
 
 
 def _arrays(inputs: Sequence[Any]) -> tuple[Array, ...]:

@@ -49,6 +49,7 @@ class TreeEnsemble(Operation):
     """
 
     name = "tree_ensemble"
+    not_differentiable = "comparisons are flat, and no gradient is written for the votes of leaves"
     on_host = "tables of trees"
     family = Family.REDUCE
     dynamic = True
@@ -133,7 +134,3 @@ class TreeEnsemble(Operation):
         tables = [features, values, modes, branches, missing, votes]
         for aggregate in _AGGREGATES:
             yield cls(aggregate), [x, np.array([0, 3, -1]), *tables]
-
-    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
-        """None, as comparisons are flat; of the votes none is written."""
-        return [*[None] * 7, "no gradient is written for the votes of leaves"]

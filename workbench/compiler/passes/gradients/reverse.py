@@ -135,14 +135,11 @@ def propagate(op: Operation, instruction: Instruction, reverse: Reverse) -> None
     except DifferentiationError as error:
         raise DifferentiationError(f"{described(instruction)}: {error}") from None
     kept: set[Instruction] = set()
-    for k, (operand, gradient) in enumerate(zip(instruction.inputs, found, strict=True)):
-        if isinstance(gradient, str):
-            if reverse.asks_for(operand):
-                _refuse(instruction, f"operand {k}: {gradient}")
-        elif gradient is not None and reverse.add(operand, gradient):
+    for operand, gradient in zip(instruction.inputs, found, strict=True):
+        if gradient is not None and reverse.add(operand, gradient):
             kept.add(reverse.gradients[operand].instruction)
     for unused in (*found, *(result if instruction.shape.is_tuple else ())):
-        if isinstance(unused, Value):
+        if unused is not None:
             _discard(unused.instruction, mark, kept)
 
 
