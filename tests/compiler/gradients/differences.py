@@ -6,8 +6,8 @@ where v is the gradient of the outputs. Both errors of the quotient, h² and 1e-
 tolerance for values of moderate size.
 
 Where a function has a kink (0 for ``abs``, equal operands for ``max``, a rounded number for ``floor``), no
-quotient is the gradient. So operands are moved off such places: `moved` pulls the elements of a sample towards
-their mean by a few per cent, by a random amount that is much more than h and leaves them within their range.
+quotient is the gradient. So operands are moved off such places: `moved` pulls the elements of a sample
+towards their mean by a few per cent, a random amount that is much more than h and leaves them in their range.
 """
 
 from collections.abc import Mapping

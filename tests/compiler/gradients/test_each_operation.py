@@ -1,7 +1,5 @@
 """The contract of gradients: every operation declares one, or says why it has none; each is what it says."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 

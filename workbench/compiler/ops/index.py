@@ -185,7 +185,7 @@ class GatherNd(Operation):
     def _with_batches(self, index: Any) -> Any:
         """Index tuples that begin with the positions in the batch."""
         lens = index.shape[:-1]
-        at = np.indices(lens)[: self.batch_dims].astype(index.dtype.numpy)
+        at: Array = np.indices(lens)[: self.batch_dims].astype(index.dtype.numpy)
         return index.builder.constant(np.moveaxis(at, 0, -1)).concat(index, axis=-1)
 
 
