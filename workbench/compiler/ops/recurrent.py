@@ -288,6 +288,9 @@ class Rnn(Recurrent):
     """A plain recurrent network: ``h = f(x · Wᵀ + h · Rᵀ + Wb + Rb)``."""
 
     name = "rnn"
+    not_differentiable = (
+        "only its form as steps has a gradient, and rewrite_rnn cannot unroll this one"
+    )
     on_host = "passes rewrite it into products and elementwise work"
 
     def step(self, cell: _Cell, x: Array, state: State) -> State:
@@ -306,6 +309,9 @@ class Gru(Recurrent):
     """
 
     name = "gru"
+    not_differentiable = (
+        "only its form as steps has a gradient, and rewrite_rnn cannot unroll this one"
+    )
     on_host = "passes rewrite it into products and elementwise work"
     gates = 3
     arithmetic = 11
@@ -343,6 +349,9 @@ class Lstm(Recurrent):
     """
 
     name = "lstm"
+    not_differentiable = (
+        "only its form as steps has a gradient, and rewrite_rnn cannot unroll this one"
+    )
     on_host = "passes rewrite it into products and elementwise work"
     gates = 4
     states = 2
@@ -405,6 +414,9 @@ class RnnLastHsOutput(LastState):
     """The hidden state of a network after its last step."""
 
     name = "rnn_last_hs_output"
+    not_differentiable = (
+        "only its form as steps has a gradient, and rewrite_rnn cannot unroll this one"
+    )
     on_host = "passes rewrite it with its network"
     networks = "rnn, gru or lstm"
 
@@ -414,6 +426,9 @@ class RnnLastCellOutput(LastState):
     """The cell state of an lstm after its last step."""
 
     name = "rnn_last_cell_output"
+    not_differentiable = (
+        "only its form as steps has a gradient, and rewrite_rnn cannot unroll this one"
+    )
     on_host = "passes rewrite it with its network"
     index = 1
     networks = "lstm"
