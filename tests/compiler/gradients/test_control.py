@@ -140,7 +140,7 @@ def test_a_loop_with_carried_values_and_captured_weights(n: int, c: bool):
 
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_a_loop_with_scans(n: int):
-    """What each iteration gives besides is stacked; rows beyond the last iteration are 0."""
+    """Scans are stacked; rows beyond the last iteration are 0."""
     inputs = counted(n, x=X, w=W)
     program, at = start(**inputs)
 

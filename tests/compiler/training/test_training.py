@@ -70,7 +70,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("optimizer", "formula"), CASES, ids=str)
+@pytest.mark.parametrize(("optimizer", "formula"), CASES, ids=[str(o) for o, _ in CASES])
 @pytest.mark.parametrize("target", ["ref", "cpu"])
 def test_an_optimizer_follows_its_formula(optimizer: Optimizer, formula, target: str):
     weights, batches = drawn()
@@ -180,3 +180,19 @@ def test_values_that_do_not_fit_are_refused():
 def test_numbers_out_of_range_are_refused(make):
     with pytest.raises(OperationError, match="expected a"):
         make()
+
+
+def test_a_loss_is_appended_to_a_program():
+    b = wb.Builder("model")
+    x = b.input("x", (4, 3))
+    model = b.program(x @ np.full((3, 2), 0.5, np.float32), x.sum())
+    loss = wb.extend(model, lambda y, _, t: ((y - t) ** 2.0).mean(), t=(4, 2))
+    assert list(loss.parameters) == ["x", "t"]
+    assert list(model.parameters) == ["x"]
+    given = {"x": np.ones((4, 3), np.float32), "t": np.zeros((4, 2), np.float32)}
+    assert wb.compile(loss, target="ref").run(given)[0] == pytest.approx(2.25)
+    gradients = wb.training_step(loss, None)
+    assert gradients.output_names == ("output0", "grad_weight0")
+    assert not gradients.updates
+    with pytest.raises(OperationError, match="extend: expected the function to return values"):
+        wb.extend(model, lambda *_: 3)

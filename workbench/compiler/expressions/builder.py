@@ -11,10 +11,9 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.compiler.errors import OperationError
-from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand
+from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand, shape_of
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.argument import Argument
-from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import SourceNode
 from workbench.compiler.ir.module import Instruction
 from workbench.compiler.ir.program import Program
@@ -49,22 +48,6 @@ class Builder(ModuleBuilder):
         self._program = Program()
         self._program.name = name
         super().__init__(self._program.main)
-
-    def input(
-        self, name: str, lens: Sequence[int | Dim] | Shape, dtype: str | DType = "float"
-    ) -> Value:
-        """Add a parameter.
-
-        Args:
-            name: Its name.
-            lens: The length of each axis; a `Dim` is a range. Or a shape, which has its own type.
-            dtype: The element type.
-
-        Raises:
-            GraphError: There is a parameter of that name.
-            ShapeError: A length is negative.
-        """
-        return Value(self, self._program.main.add_parameter(name, _shape(lens, dtype)))
 
     def program(self, *outputs: Operand) -> Program:
         """End the program.
@@ -110,29 +93,59 @@ def trace(function: Callable[..., Any], **inputs: Sequence[int | Dim] | Shape | 
     name = getattr(function, "__name__", "")
     builder = Builder("" if name == "<lambda>" else name)
     values = {name: builder.input(name, _like(given)) for name, given in inputs.items()}
-    found = function(**values)
+    return builder.program(*_results("trace", function(**values)))
+
+
+def extend(
+    program: Program, function: Callable[..., Any], **inputs: Sequence[int | Dim] | Shape | Any
+) -> Program:
+    """A copy of a program that computes more of its outputs, such as a loss.
+
+    Args:
+        program: The program, as parsed or built; it is not changed.
+        function: It takes the values of the program's outputs in order, and those of further inputs by
+            keyword, and returns the value or the values that the copy returns.
+        **inputs: Further inputs, given as for `trace`.
+
+    Raises:
+        OperationError: The function returns something else than values.
+        GraphError: The program has a parameter of that name.
+
+    Example::
+
+        loss = wb.extend(model, lambda y, target: ((y - target) ** 2.0).mean(), target=(8, 10))
+    """
+    made = program.clone()
+    module, outputs = made.main, made.outputs
+    if module.has_return and module.last is not None:
+        module.remove(module.last)
+    builder = ModuleBuilder(module)
+    given = {name: builder.input(name, _like(like)) for name, like in inputs.items()}
+    found = _results("extend", function(*map(builder.of, outputs), **given))
+    module.add_return(*[v.instruction for v in found])
+    made.output_names = ()
+    return made
+
+
+def _results(name: str, found: Any) -> Sequence[Value]:
+    """The results of a function, which must be values.
+
+    Raises:
+        OperationError: It is something else.
+    """
     outputs = cast("Sequence[Any]", found) if isinstance(found, tuple | list) else (found,)
     for output in outputs:
         if not isinstance(output, Value):
             raise OperationError(
-                f"trace: expected the function to return values; found {type(output).__name__}"
+                f"{name}: expected the function to return values; found {type(output).__name__}"
             )
-    return builder.program(*outputs)
+    return outputs
 
 
 def _like(given: Any) -> Shape:
     if isinstance(given, np.ndarray):
         return Argument.of(given).shape
-    return _shape(given, "float")
-
-
-def _shape(lens: Sequence[int | Dim] | Shape, dtype: str | DType) -> Shape:
-    if isinstance(lens, Shape):
-        return lens
-    if any(isinstance(n, Dim) for n in lens):
-        dims = [n if isinstance(n, Dim) else Dim(n, n) for n in lens]
-        return Shape.dynamic(DType.of(dtype), dims)
-    return Shape(dtype, [int(n) for n in lens])  # pyright: ignore[reportArgumentType]
+    return shape_of(given, "float")
 
 
 def _caller() -> SourceNode | None:

@@ -13,7 +13,7 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import find
-from workbench.compiler.ir.shape import broadcast_lens
+from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
 from workbench.compiler.macros import MACROS, expand
 from workbench.compiler.macros.emit import Emit, common_type
 from workbench.compiler.ops.elementwise import Pointwise
@@ -41,6 +41,22 @@ class ModuleBuilder:
     def of(self, instruction: Instruction) -> Value:
         """The value of an instruction that the module can read."""
         return Value(self, instruction)
+
+    def input(
+        self, name: str, lens: Sequence[int | Dim] | Shape, dtype: str | DType = "float"
+    ) -> Value:
+        """Add a parameter.
+
+        Args:
+            name: Its name.
+            lens: The length of each axis; a `Dim` is a range. Or a shape, which has its own type.
+            dtype: The element type.
+
+        Raises:
+            GraphError: There is a parameter of that name.
+            ShapeError: A length is negative.
+        """
+        return Value(self, self.module.add_parameter(name, shape_of(lens, dtype)))
 
     def constant(self, value: Any, dtype: str | DType | None = None) -> Value:
         """Add an array or a number as a constant; float64 from Python becomes float32.
@@ -139,3 +155,13 @@ def _where(emit: Emit, condition: Instruction, x: Instruction, y: Instruction) -
     x, y = emit.convert(x, type), emit.convert(y, type)
     lens = broadcast_lens(*(i.shape.lens for i in (condition, x, y)))
     return emit.add("where", *[emit.fit(i, lens) for i in (condition, x, y)])
+
+
+def shape_of(lens: Sequence[int | Dim] | Shape, dtype: str | DType) -> Shape:
+    """A shape given as lengths and a type, or as such."""
+    if isinstance(lens, Shape):
+        return lens
+    if any(isinstance(n, Dim) for n in lens):
+        dims = [n if isinstance(n, Dim) else Dim(n, n) for n in lens]
+        return Shape.dynamic(DType.of(dtype), dims)
+    return Shape(dtype, [int(n) for n in lens])  # pyright: ignore[reportArgumentType]
