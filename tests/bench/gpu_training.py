@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
-from tests.bench import gpu_half, on_device
+from tests.bench import gpu_networks, on_device
 from tests.bench.measure import Claim, Outcome, Timing
 from tests.models import export
 from workbench.compiler.onnx import parse_onnx
@@ -23,9 +23,9 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     if not on_device.has_cuda_torch():
         raise RuntimeError("this measure needs torch with CUDA, and a GPU")
     name, _, batch = subject.partition(" of ")
-    module, arguments = gpu_half.network(name, int(batch))
+    module, arguments = gpu_networks.network(name, int(batch))
     _spread(module)
-    field = gpu_half.FIELDS[name]
+    field = gpu_networks.FIELDS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         export.save(module, arguments, field, path)
@@ -75,6 +75,7 @@ def _compiled(
     module = module.cuda()
     given = {n: x.cuda() for n, x in arguments.items()}
     wanted = torch.from_numpy(goal).cuda()
+    torch.backends.cuda.matmul.allow_tf32 = False
     run = torch.compile(module, mode="reduce-overhead")
 
     def work() -> Any:
