@@ -10,6 +10,7 @@ from tests.compiler.gradients.differences import check_gradient
 from workbench.compiler.errors import DifferentiationError
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Dim
+from workbench.compiler.ops import custom
 from workbench.compiler.run.reference import Interpreter
 from workbench.compiler.text.printing import parse, to_text
 
@@ -114,6 +115,42 @@ def test_half_is_differentiated_in_half():
     b = wb.Builder()
     made = wb.gradient(b.program(b.input("x", (1,), "half").exp()))
     assert made.outputs[1].shape.type.type_name == "half_type"
+
+
+# Operations of one's own
+
+
+@pytest.fixture
+def cube():
+    """Declares ``power`` with a given gradient, and takes it away again."""
+
+    def declare(gradient: Any) -> Program:
+        wb.operation(
+            name="power_of",
+            attributes={"n": 3},
+            compute_shape=lambda shapes, _: shapes[0],
+            compute=lambda _, arrays, attributes: arrays[0] ** attributes["n"],
+            gradient=gradient,
+        )
+        b = wb.Builder()
+        return b.program(b.input("x", (4,), "double").apply("power_of", n=2).exp())
+
+    yield declare
+    custom.forget("power_of")
+
+
+def test_an_operation_of_ones_own_has_the_gradient_that_it_declares(cube: Any):
+    slope = lambda g, _, operands, attributes: [g * operands[0] * float(attributes["n"])]  # noqa: E731
+    check_gradient(cube(slope), {"x": X.reshape(-1)[:4]})
+
+
+def test_an_operation_of_ones_own_without_gradient_is_refused(cube: Any):
+    with pytest.raises(DifferentiationError, match="power_of: .* declared without gradient"):
+        wb.gradient(cube(None))
+    with pytest.raises(
+        DifferentiationError, match="power_of: gradient returned 2 values; expected 1"
+    ):
+        wb.gradient(cube(lambda g, _result, _operands: [g, g]))
 
 
 # Refusals
