@@ -207,8 +207,8 @@ def operation(
             ``normalize_axes``; others are stored.
         normalizes: Whether attributes that name axes (those of ``normalize_axes``, else ``axis`` and
             ``axes``) are counted from the front before its functions see them.
-        gradient: ``f(given, result, operands)``: a list with the gradient of each operand, or None, from that of
-            the result. All are values with NumPy's operators. Without it the operation has no gradient.
+        gradient: ``f(given, result, operands)``: a list with the gradient of each operand, or None, from
+            that of the result. All are values with NumPy's operators. Without it there is no gradient.
 
     Returns:
         The operation with all attributes at their defaults.

@@ -141,7 +141,7 @@ class _LoopGradient:
 
     @property
     def _room(self) -> int:
-        """The largest number of iterations: the loop's own, or its count if that is constant and bounds no scan."""
+        """The largest number of iterations: the loop's own, or its constant count if it has no scans."""
         count = self.loop.inputs[0].literal
         if count is None or len(self.loop.shape.subs or ()) > len(self.carried):
             return self.op.max_iterations
