@@ -1,5 +1,6 @@
 """The interface of gradients: what is returned, in which order and type; seeds; lineage; refusals."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,15 @@ def test_the_program_is_not_changed_and_ids_stay():
 def test_the_text_parses_back():
     made = wb.gradient(product())
     assert to_text(parse(to_text(made))) == to_text(made)
+
+
+def test_a_file_and_a_build_keep_which_value_has_which_gradient(tmp_path: Path):
+    made = wb.gradient(product())
+    assert made.gradients
+    wb.save(made, tmp_path / "made.wb")
+    again = wb.load(tmp_path / "made.wb")
+    assert again.gradients == made.gradients
+    assert wb.compile(made, target="ref").program.gradients == made.gradients
 
 
 def test_each_instruction_is_one_edit():
