@@ -37,9 +37,16 @@ def moved(x: np.ndarray, seed: int) -> np.ndarray:
 
 
 def check_gradient(
-    program: Program, inputs: Mapping[str, Any], wrt: Any = None, **options: Any
+    program: Program,
+    inputs: Mapping[str, Any],
+    wrt: Any = None,
+    together: bool = False,
+    **options: Any,
 ) -> Program:
-    """Hold the gradient of a program against differences; returns the gradient."""
+    """Hold the gradient of a program against differences; returns the gradient.
+
+    Each value gets its own direction; ``together`` moves all of them at once, for programs with many.
+    """
     made = wb.gradient(program, wrt=wrt, **options)
     random = np.random.default_rng(7)
     weights = {n: random.standard_normal(s.lens) for n, s in made.parameters.items()
@@ -48,27 +55,30 @@ def check_gradient(
     found = Interpreter(made, float64=True).run({**inputs, **typed})
     count = len(program.outputs)
     names = [n.removeprefix("grad_") for n in made.output_names[count:]]
-    for name, gradient in zip(names, found[count:], strict=True):
-        direction = random.standard_normal(inputs[name].shape)
-        wanted = _quotient(program, inputs, name, direction, made, typed)
-        mine = float(np.sum(direction * gradient))
-        size = 1 + float(np.sum(np.abs(direction * gradient))) + abs(wanted)
-        assert gradient.shape == inputs[name].shape
-        assert abs(mine - wanted) <= TOLERANCE * size, f"{name}: {mine}, by differences {wanted}"
+    gradients = dict(zip(names, found[count:], strict=True))
+    for group in [names] if together else [[n] for n in names]:
+        directions = {n: random.standard_normal(inputs[n].shape) for n in group}
+        wanted = _quotient(program, inputs, directions, made, typed)
+        parts = [directions[n] * gradients[n] for n in group]
+        mine = sum(float(np.sum(p)) for p in parts)
+        size = 1 + sum(float(np.sum(np.abs(p))) for p in parts) + abs(wanted)
+        assert all(gradients[n].shape == inputs[n].shape for n in group)
+        said = f"{', '.join(group)}: {mine}, by differences {wanted}"
+        assert abs(mine - wanted) <= TOLERANCE * size, said
     return made
 
 
 def _quotient(
     program: Program,
     inputs: Mapping[str, Any],
-    name: str,
-    direction: np.ndarray,
+    directions: Mapping[str, np.ndarray],
     made: Program,
     weights: Mapping[str, np.ndarray],
 ) -> float:
     """The difference quotient of the weighted sum of the outputs."""
     run = Interpreter(program, float64=True).run
-    both = [run({**inputs, name: inputs[name] + h * direction}) for h in (STEP, -STEP)]
+    moves = [{n: inputs[n] + h * d for n, d in directions.items()} for h in (STEP, -STEP)]
+    both = [run({**inputs, **m}) for m in moves]
     names = made.output_names
     total = 0.0
     for k, (up, down) in enumerate(zip(*both, strict=True)):

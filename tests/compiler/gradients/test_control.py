@@ -7,7 +7,7 @@ import pytest
 
 import workbench as wb
 from tests.compiler.gradients.differences import check_gradient
-from workbench.compiler.errors import DifferentiationError
+from workbench.compiler.errors import DifferentiationError, EvaluationError
 from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.module import Module
@@ -140,7 +140,7 @@ def test_a_loop_with_carried_values_and_captured_weights(n: int, c: bool):
 
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_a_loop_with_scans(n: int):
-    """Scans are stacked; rows beyond the last iteration are 0."""
+    """Results of iterations are stacked; rows beyond the last iteration are 0."""
     inputs = counted(n, x=X, w=W)
     program, at = start(**inputs)
 
@@ -213,13 +213,24 @@ def test_a_loop_within_a_loop_with_a_branch():
     check_gradient(returned(program, made[0]), inputs)
 
 
-def test_a_scan_from_the_last_iteration_on_is_refused():
-    inputs = counted(3, x=X)
+@pytest.mark.parametrize("n", [3, 5])
+def test_a_scan_that_has_the_last_iteration_first(n: int):
+    inputs = counted(n, x=X)
     program, at = start(**inputs)
-    body = lambda _b, _i, go, s: [go, s * 2.0, s]  # noqa: E731
-    made = repeated(program, at, ["x"], body, scan_output_directions=[1])
-    with pytest.raises(DifferentiationError, match=r"#\d+ loop: scans from the last iteration on"):
-        wb.gradient(returned(program, made[1]))
+    body = lambda _b, i, go, s: [(i < 3), s * s, s.sin(), s]  # noqa: E731, ARG005
+    made = repeated(program, at, ["x"], body, max_iterations=5, scan_output_directions=[0, 1])
+    check_gradient(returned(program, *made), inputs)
+
+
+def test_a_loop_that_runs_longer_than_its_limit_says_so():
+    """Without scans a loop may run on; its gradient keeps room for as many iterations as the limit says."""
+    inputs = counted(4, x=X)
+    program, at = start(**inputs)
+    made = repeated(program, at, ["x"], lambda _b, _i, go, s: [go, s * 0.5], max_iterations=3)
+    returned(program, made[0])
+    assert np.allclose(Interpreter(program).run(inputs)[0], X / 16)
+    with pytest.raises(EvaluationError, match="more than 3 iterations"):
+        Interpreter(wb.gradient(program)).run(inputs | {"grad_output0": X})
 
 
 # Calls
@@ -277,5 +288,7 @@ def test_a_recurrent_network_that_is_not_unrolled_is_refused():
     inputs = {"x": draw((3, 2, 3)), "w": draw((1, 2, 3)), "r": draw((1, 2, 2))}
     program, at = start(**inputs)
     made = at["x"].apply("rnn", at["w"], at["r"], hidden_size=2, clip=0.5)
-    with pytest.raises(DifferentiationError, match=r"rnn: only .* rewrite_rnn cannot unroll"):
+    with pytest.raises(
+        DifferentiationError, match=r"rnn: rewrite_rnn unrolls .* but not this form"
+    ):
         wb.gradient(returned(program, made))

@@ -185,8 +185,8 @@ class GatherNd(Operation):
     def _with_batches(self, index: Any) -> Any:
         """Index tuples that begin with the positions in the batch."""
         lens = index.shape[:-1]
-        at: Array = np.indices(lens)[: self.batch_dims].astype(index.dtype.numpy)
-        return index.builder.constant(np.moveaxis(at, 0, -1)).concat(index, axis=-1)
+        at = np.argwhere(np.ones(lens)).reshape(*lens, len(lens))[..., : self.batch_dims]
+        return index.builder.constant(at.astype(index.dtype.numpy)).concat(index, axis=-1)
 
 
 def from_front(op: Operation, index: Array, length: int) -> Array:

@@ -103,8 +103,6 @@ def _of_call(op: Call, instruction: Instruction, reverse: Reverse) -> None:
 def _of_loop(op: Loop, instruction: Instruction, reverse: Reverse) -> None:
     """A loop over the iterations in reverse order, which computes each one again."""
     expect_static(instruction)
-    if any(op.scan_output_directions):
-        raise DifferentiationError(f"{described(instruction)}: scans from the last iteration on")
     _LoopGradient(op, instruction, reverse).add()
 
 
@@ -141,7 +139,7 @@ class _LoopGradient:
 
     @property
     def _room(self) -> int:
-        """The most iterations: the loop's own limit, or its count if that is constant and bounds no scan."""
+        """The largest number of iterations: the loop's own, or its constant count if it has no scans."""
         count = self.loop.inputs[0].literal
         if count is None or len(self.loop.shape.subs or ()) > len(self.carried):
             return self.op.max_iterations
@@ -201,9 +199,10 @@ class _LoopGradient:
         copies = clone_into(made, self.body, known)
         outputs = [copies.get(o, o) for o in self.body.outputs[1:]]
         given = [(outputs[k], builder.of(s)) for k, s in zip(self.floats, seeds, strict=True)]
-        for k, output in enumerate(outputs[len(carried) :], len(carried)):
-            if (stacked := self.given[k]) is not None:
-                given.append((output, self._row(builder, stacked, row)))
+        for k, output in enumerate(outputs[len(carried) :]):
+            if (stacked := self.given[len(carried) + k]) is not None:
+                place = self._from_end(builder, row) if self._is_backward(k) else row
+                given.append((output, self._row(builder, stacked, place)))
         wanted = [*[known[carried[k]] for k in self.floats], *self.outer]
         inner = differentiated(made, given, wanted)
         results = [inner.of(known[carried[k]]) for k in self.floats]
@@ -211,6 +210,16 @@ class _LoopGradient:
             results.append(inner.of(value) + inner.builder.of(total_so_far))
         made.add_return(going, *[v.instruction for v in results])
         return made
+
+    def _is_backward(self, scan: int) -> bool:
+        """Whether a scan has the last iteration's value first."""
+        directions = self.op.scan_output_directions
+        return scan < len(directions) and bool(directions[scan])
+
+    def _from_end(self, builder: ModuleBuilder, row: Value) -> Value:
+        """An iteration's row of such a scan: rows count back from the number that the loop may take."""
+        count = builder.of(self.loop.inputs[0]).reshape(1).astype(DType.INT64)
+        return count.minimum(self.op.max_iterations) - row - 1
 
     def _row(self, builder: ModuleBuilder, stacked: Value, row: Value) -> Value:
         """One iteration's row of values that a loop stacked."""
