@@ -21,6 +21,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
         "compare.md",
         "extending.md",
         "from_onnxruntime.md",
+        "gradients.md",
         "measure.md",
         "migraphx.md",
         "numbers.md",
@@ -37,7 +38,12 @@ def test_the_code_of_a_page_runs(page: str):
     try:
         exec(compile("\n".join(blocks), page, "exec"), {"__name__": page})
     finally:
-        for name in ("cube", "scaled_cube", "softsign_of"):  # the own operations and macro of pages
+        for name in (
+            "cube",
+            "cubed",
+            "scaled_cube",
+            "softsign_of",
+        ):  # the own operations and macro of pages
             OPERATIONS.pop(name, None)
         MACROS.pop("hypotenuse", None)
         unregister("careful")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from workbench.compiler.builds.targets import targets as targets
     from workbench.compiler.errors import WorkbenchError as WorkbenchError
     from workbench.compiler.expressions.builder import Builder as Builder
+    from workbench.compiler.expressions.builder import extend as extend
     from workbench.compiler.expressions.builder import trace as trace
     from workbench.compiler.files.archive import load as load
     from workbench.compiler.files.archive import save as save
@@ -101,6 +102,7 @@ _HOME = {
     "compile": "compiler.builds.build",
     "devices": "gpu.devices.registry",
     "differences": "compiler.builds.differences",
+    "extend": "compiler.expressions.builder",
     "gradient": "compiler.passes.gradients.gradient",
     "inspect": "numerics.metrics.tensor_difference",
     "lint": "compiler.lint.lint",

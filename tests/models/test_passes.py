@@ -16,9 +16,11 @@ from workbench.compiler.run.reference import Interpreter
 
 ROUNDS = {"quantize_float", "truncate_float", "quantize_int4"}
 """What computes in a narrower type on purpose: how far that leads is the model's affair."""
-PASSES: dict[str, Pass] = {n: p() for n, p in all_passes().items() if n not in ROUNDS} | dict(
-    PIPELINES
-)
+DIFFERENTIATES = {"differentiate"}
+"""It returns more than the program did; tests/compiler/gradients holds what it computes."""
+PASSES: dict[str, Pass] = {
+    n: p() for n, p in all_passes().items() if n not in ROUNDS | DIFFERENTIATES
+} | dict(PIPELINES)
 TRAINED = [m for m in MODELS.values() if m.kind == "wheel"]
 """Small enough for every test run; the rest is left to `make models`."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 
+from tests.pages import gradients
 from tests.pages.examples import example
 from tests.pages.imports import Operator, operators_of, table
 from workbench.compiler.ir.operation import Family, Operation, all_operations, attribute_text
@@ -18,6 +19,7 @@ OPERATIONS = all_operations()
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "operators"
 ONNX = "onnx.md"
+GRADIENTS = "gradients.md"
 
 MADE = "<!-- Made by `python -m tests.pages` from the declarations; an edit here is lost. -->\n\n"
 PICTURE = re.compile(r"<!-- picture: (\S+) -->")
@@ -40,7 +42,7 @@ def pages() -> dict[str, str]:
     """Every page, by the name of its file."""
     families = [f for f in Family if _members(f)]
     made = {f"{f.value}.md": _family(f) for f in families}
-    made |= {"index.md": _index(families), ONNX: _onnx()}
+    made |= {"index.md": _index(families), ONNX: _onnx(), GRADIENTS: gradients.page(_link, _rows)}
     return {name: MADE + text.rstrip("\n") + "\n" for name, text in made.items()}
 
 
@@ -104,7 +106,8 @@ def _index(families: Sequence[Family]) -> str:
         for family in families
         for n in _members(family)
     ]
-    listed = "\n".join([*(f.value for f in families), ONNX.removesuffix(".md")])
+    others = (ONNX.removesuffix(".md"), GRADIENTS.removesuffix(".md"))
+    listed = "\n".join([*(f.value for f in families), *others])
     return (
         "# Operations\n\n"
         f"The {len(rows)} operations of programs, with what they mean, what they cost and a worked "
@@ -195,6 +198,7 @@ def _facts(name: str) -> str:
     if op.expression:
         shown = re.sub(r"\{(\d+)\}", r"x\1", op.expression)
         found.append(f"Each element: `{shown}`")
+    found.append(f"[Gradient](../gradients.md): {gradients.derivative(name)}")
     cost = one.cost() if one is not None else None
     if cost is not None:
         flops, moved = cost

@@ -166,12 +166,24 @@ def run_on_target() -> Case:
     return program, {"x": X, "y": Y}, [X - Y]
 
 
+def called() -> Case:
+    """Two calls of a module, which captures a value; operands bind in the order of its parameters."""
+    program, x, y = start()
+    module, (a, b) = body(program, "layer", of(X), of(Y))
+    module.add_return(module.add("sub", module.add("mul", a, y), b), module.add("neg", a))
+    first = program.main.add("call", x, y, modules=[module])  # x1, then x0
+    part = program.main.add("get_tuple_elem", first, index=0)
+    second = program.main.add("call", part, x, modules=[module])
+    program.main.add_return(*[program.main.add("get_tuple_elem", second, index=k) for k in (0, 1)])
+    return program, {"x": X, "y": Y}, [X * Y - (Y * Y - X), -X]
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "pointwise": pointwise, "fused_reduce": fused_reduce, "group": group,
     "split_fused_reduce": split_fused_reduce, "fused_concat": fused_concat, "loop": loop,
     "if": lambda: branch(True), "if, not taken": lambda: branch(False),
     "select_module": select_module, "run_on_target": run_on_target,
-    "get_tuple_elem": split_fused_reduce,
+    "get_tuple_elem": split_fused_reduce, "call": called,
 }  # fmt: skip
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -339,3 +351,32 @@ def test_get_tuple_elem_wants_an_element_that_is_there():
     for index, shape in ((2, pair), (0, of(X))):
         with pytest.raises(ShapeError, match="expected a tuple"):
             op(index=index).compute_shape([shape])
+
+
+def test_a_call_is_refused_unless_its_operands_fit_the_module():
+    program, x, y = start()
+    module, _ = body(program, "layer", of(X), of(Y))
+    module.add_return(*module.parameters.values())
+    with pytest.raises(
+        ShapeError, match=r"call: module 'layer' has 2 parameters \(x1, x0\); found 1"
+    ):
+        program.main.add("call", x, modules=[module])
+    with pytest.raises(ShapeError, match=r"call: .* 1 module"):
+        program.main.add("call", x, y)
+    turned = program.main.add("transpose", y, permutation=[1, 0])
+    with pytest.raises(ShapeError, match=r"call: module 'layer' takes 'x0' as .*3, 4.*; found"):
+        program.main.add("call", x, turned, modules=[module])
+    half = program.main.add("convert", y, target_type=DType.HALF)
+    with pytest.raises(ShapeError, match=r"call: .* takes 'x1' as float_type.*; found half_type"):
+        program.main.add("call", half, x, modules=[module])
+
+
+def test_a_call_takes_operands_of_any_layout():
+    program, x, _ = start()
+    module, (a,) = body(program, "layer", Shape("float", (4, 3)))
+    module.add_return(module.add("add", a, a))
+    turned = program.main.add("transpose", x, permutation=[1, 0])
+    made = program.main.add("call", turned, modules=[module])
+    program.main.add_return(program.main.add("get_tuple_elem", made, index=0))
+    (found,) = Interpreter(program).run({"x": X, "y": Y})
+    np.testing.assert_array_equal(found, 2 * X.T)

@@ -8,14 +8,9 @@ from tests.gpu.harness import run_one, run_program
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.sampling import noise
 from workbench.compiler.ops.attention import ConcatPastPresent, GqaRotaryEmbedding
-from workbench.compiler.ops.index import (
-    Gather,
-    GatherElements,
-    GatherNd,
-    ScatterNdNone,
-    ScatterNone,
-)
+from workbench.compiler.ops.index import Gather, GatherElements, GatherNd
 from workbench.compiler.ops.random import Multinomial
+from workbench.compiler.ops.scatter import ScatterNdNone, ScatterNone
 from workbench.compiler.ops.select import OneHot
 from workbench.compiler.ops.sequences import RnnVarSlLastOutput, RnnVarSlShiftSequence
 from workbench.compiler.ops.spectral import Dft

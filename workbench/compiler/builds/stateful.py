@@ -151,7 +151,7 @@ class Stateful(Mapping[str, Array]):
         return len(self.updates)
 
     def __repr__(self) -> str:
-        """What is kept, and how many steps ran."""
+        """The number of values kept, and of steps."""
         return f"<Stateful: {len(self)} values kept, {len(self._rows)} steps>"
 
 

@@ -93,14 +93,53 @@ def trace(function: Callable[..., Any], **inputs: Sequence[int | Dim] | Shape | 
     name = getattr(function, "__name__", "")
     builder = Builder("" if name == "<lambda>" else name)
     values = {name: builder.input(name, _like(given)) for name, given in inputs.items()}
-    found = function(**values)
+    return builder.program(*_results("trace", function(**values)))
+
+
+def extend(
+    program: Program, function: Callable[..., Any], **inputs: Sequence[int | Dim] | Shape | Any
+) -> Program:
+    """A copy of a program that computes more of its outputs, such as a loss.
+
+    Args:
+        program: The program, as parsed or built; it is not changed.
+        function: It takes the values of the program's outputs in order, and those of further inputs by
+            keyword, and returns the value or the values that the copy returns.
+        **inputs: Further inputs, given as for `trace`.
+
+    Raises:
+        OperationError: The function returns something else than values.
+        GraphError: The program has a parameter of that name.
+
+    Example::
+
+        loss = wb.extend(model, lambda y, target: ((y - target) ** 2.0).mean(), target=(8, 10))
+    """
+    made = program.clone()
+    module, outputs = made.main, made.outputs
+    if module.has_return and module.last is not None:
+        module.remove(module.last)
+    builder = ModuleBuilder(module)
+    given = {name: builder.input(name, _like(like)) for name, like in inputs.items()}
+    found = _results("extend", function(*map(builder.of, outputs), **given))
+    module.add_return(*[v.instruction for v in found])
+    made.output_names = ()
+    return made
+
+
+def _results(name: str, found: Any) -> Sequence[Value]:
+    """The results of a function, which must be values.
+
+    Raises:
+        OperationError: It is something else.
+    """
     outputs = cast("Sequence[Any]", found) if isinstance(found, tuple | list) else (found,)
     for output in outputs:
         if not isinstance(output, Value):
             raise OperationError(
-                f"trace: expected the function to return values; found {type(output).__name__}"
+                f"{name}: expected the function to return values; found {type(output).__name__}"
             )
-    return builder.program(*outputs)
+    return outputs
 
 
 def _like(given: Any) -> Shape:

@@ -206,6 +206,14 @@ class Value:
         found = self.sum(axes, keepdims=True) if axes else self
         return found.reshape(tuple(lens)) if skip else found
 
+    def along(self, axis: int, matrix: Any) -> Value:
+        """The product of a constant matrix with each line along an axis."""
+        order = [a for a in range(self.ndim) if a != axis] + [axis]
+        factor = self.builder.constant(matrix.T.astype(self.dtype.numpy))
+        lines = self.transpose(order) @ factor if self.ndim > 1 else self @ factor
+        back = sorted(range(self.ndim), key=order.__getitem__)
+        return lines.transpose(back)
+
     # Reductions
 
     def sum(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Value:

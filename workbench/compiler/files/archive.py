@@ -366,6 +366,7 @@ def _rows(body: Json, literals: list[Argument]) -> Rows:
     nodes = [_source_node(n) for n in body["source_nodes"]]
     facts["source_nodes"] = {n.name: n for n in nodes}
     facts["tensors"] = {str(k): int(v) for k, v in body.get("tensors", {}).items()}
+    facts["gradients"] = {int(k): int(v) for k, v in body.get("gradients", {}).items()}
     modules = {k: ModuleRow(name, bypass) for k, name, bypass in body["modules"]}
     made = [_read_row(r, literals) for r in body["instructions"]]
     return Rows(**facts, modules=modules, instructions={r.id: r for r in made})

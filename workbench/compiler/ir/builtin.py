@@ -25,6 +25,7 @@ class Param(Operation):
     """A parameter of its module; ``order`` is its position among them, which is not printed."""
 
     name = "@param"
+    flat = True
     on_host = "is given, not computed"
     family = Family.PARAMETER
     context_free = False
@@ -41,6 +42,7 @@ class Literal(Operation):
     """A constant; its data is the instruction's ``literal``."""
 
     name = "@literal"
+    flat = True
     on_host = "is given, not computed"
     family = Family.PARAMETER
 
@@ -65,6 +67,7 @@ class Comment(Operation):
     """A remark; it produces no elements."""
 
     name = "@comment"
+    flat = True
     on_host = "marks a place"
     family = Family.PARAMETER
     text: str = ""
@@ -113,6 +116,7 @@ class BuiltinOutline(_Outline):
     """A value of which only the shape is known; shape tests use it."""
 
     name = "@outline"
+    not_differentiable = "only its shape is known"
     on_host = "has no value"
     shape: Shape = Shape.absent()
 
@@ -122,6 +126,7 @@ class Outline(_Outline):
     """A value of which only the shape is known."""
 
     name = "outline"
+    not_differentiable = "only its shape is known"
     on_host = "has no value"
     shape: Shape = Shape.absent()
 
@@ -131,6 +136,7 @@ class Undefined(Operation):
     """The value of an optional input that was left out."""
 
     name = "undefined"
+    flat = True
     on_host = "has no value"
     family = Family.PARAMETER
 
@@ -154,6 +160,7 @@ class Unknown(Operation):
     """A model's operator that the workbench does not support; it prints and draws but cannot run."""
 
     name = "unknown:"
+    not_differentiable = "its meaning is not known"
     on_host = "has no known meaning"
     family = Family.KERNEL
     context_free = False
@@ -193,6 +200,10 @@ class _First(Operation):
         """One input, and two inputs of which the second is ignored."""
         yield cls(), [grid(2, 3)]
         yield cls(), [grid(2, 3, type=np.float16), grid(4)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g for the first input."""
+        return [given, *[None] * (len(operands) - 1)]
 
 
 @operation

@@ -99,6 +99,17 @@ class ConcatPastPresent(Operation):
         half = np.dtype(np.float16)
         yield cls(), [noise(2, 3, 1, 4, type=half), np.array([3, 1]), past.astype(half)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g of the rows that were written, and of those that were not."""
+        present, lens, past = operands
+        count = present.shape[2]
+        rest = given.builder.zeros(present.shape, past.dtype)
+        kept = rest.concat_past_present(lens, given, kv_num_heads=self.kv_num_heads)
+        if count != 1:
+            return [given.slice(axes=(2,), starts=(0,), ends=(count,)), None, kept]
+        places = lens.reshape((-1, 1, 1, 1)).astype("int64").broadcast_to(present.shape)
+        return [given.gather_elements(places, axis=2), None, kept]
+
 
 @operation
 class GqaRotaryEmbedding(Operation):
@@ -180,3 +191,30 @@ class GqaRotaryEmbedding(Operation):
             cls(interleaved=True),
             [noise(2, 3, 1, 4, type=half), lens, *[t.astype(half) for t in tables]],
         )
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g turned back by the same angles; for the tables, the products of g and x by angle."""
+        x, lens, cosines, sines = operands
+        back = given.builder.apply(self.name, given, lens, cosines, -sines, **self.attributes())
+        (a, b), (p, q) = self._pairs(x, cosines), self._pairs(given, cosines)
+        found = [self._by_angle(v, lens, cosines) for v in (p * a + q * b, q * a - p * b)]
+        return [back, None, *found]
+
+    def _pairs(self, x: Any, table: Any) -> tuple[Any, Any]:
+        """Both elements of each pair, of the heads that are turned."""
+        half, heads = table.shape[1], self.num_heads + self.kv_num_heads
+        x = x.slice(axes=(1, 3), starts=(0, 0), ends=(heads, 2 * half))
+        lens = x.shape[:3]
+        split = x.reshape((*lens, half, 2) if self.interleaved else (*lens, 2, half))
+        axis = 4 if self.interleaved else 3
+        parts = [split.slice(axes=(axis,), starts=(k,), ends=(k + 1,)) for k in (0, 1)]
+        return parts[0].reshape((*lens, half)), parts[1].reshape((*lens, half))
+
+    def _by_angle(self, slope: Any, lens: Any, table: Any) -> Any:
+        """The gradient of a table from those of its rows in each head."""
+        zeros = slope.builder.zeros(table.shape, table.dtype)
+        if slope.shape[2] == 1:
+            rows = slope.sum((1, 2))
+            return zeros.scatternd_add(lens.reshape((-1, 1)).astype("int64"), rows)
+        rows = slope.sum((0, 1))
+        return rows.pad(pads=(0, 0, table.shape[0] - rows.shape[0], 0))

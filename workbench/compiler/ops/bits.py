@@ -27,6 +27,8 @@ def _expect_bits(op: Operation, type: DType, bool_too: bool) -> None:
 class _Bitwise(Binary):
     """An operation on the bits of two integers, or on two bools."""
 
+    flat = True
+
     exact = True
     commutative = True
     types = (*_WHOLE, DType.BOOL)
@@ -61,6 +63,7 @@ class BitwiseNot(Unary):
     """The bits of x inverted, for integers."""
 
     name = "bitwise_not"
+    flat = True
     expression = "~{0}"
     exact = True
     types = _WHOLE
@@ -75,6 +78,8 @@ class BitwiseNot(Unary):
 
 class _Shift(Binary):
     """A shift by a number of bits; a negative number counts as past the width."""
+
+    flat = True
 
     exact = True
     domains = ((-100.0, 100.0), (0.0, 9.0))

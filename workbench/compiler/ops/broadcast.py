@@ -319,6 +319,7 @@ class BroadcastWithDims(Operation):
     """The first input broadcast with the lens given by the values of the second."""
 
     name = "broadcast_with_dims"
+    not_differentiable = "only a run knows its lengths; fix them first"
     on_host = "lengths known only at run time"
     family = Family.VIEW
     alias = 0

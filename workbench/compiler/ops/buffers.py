@@ -62,6 +62,7 @@ class Write(Written):
     """The result of ``op`` on all inputs but the last, written into the last, a buffer."""
 
     name = "write"
+    not_differentiable = "it writes into a buffer; differentiate the program before it is compiled"
     op: Operation = Identity()
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
@@ -121,6 +122,7 @@ class Copy(Written):
     """The first input, copied into the second, a buffer."""
 
     name = "copy"
+    not_differentiable = "it writes into a buffer; differentiate the program before it is compiled"
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """The buffer's shape."""
@@ -148,6 +150,7 @@ class Preallocate(Operation):
     """A buffer of zeros that is allocated before a run; ``id`` says what it is for."""
 
     name = "preallocate"
+    flat = True
     family = Family.MOVEMENT
     context_free = False
     shape: Shape = Shape.absent()

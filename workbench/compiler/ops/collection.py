@@ -66,6 +66,7 @@ class SequenceConstruct(Operation):
     """A sequence of the inputs."""
 
     name = "sequence_construct"
+    not_differentiable = "sequences and optionals have no gradients"
     on_host = "sequences and optionals are not arrays"
     dynamic = True
 
@@ -86,6 +87,7 @@ class SequenceInsert(Operation):
     """A sequence with one more element, at a position or at its end."""
 
     name = "sequence_insert"
+    not_differentiable = "sequences and optionals have no gradients"
     on_host = "sequences and optionals are not arrays"
     dynamic = True
 
@@ -108,6 +110,7 @@ class SequenceErase(Operation):
     """A sequence without the element at a position, the last one unless given."""
 
     name = "sequence_erase"
+    not_differentiable = "sequences and optionals have no gradients"
     on_host = "sequences and optionals are not arrays"
     dynamic = True
 
@@ -130,6 +133,7 @@ class SequenceAt(Operation):
     """The element of a sequence at a position."""
 
     name = "sequence_at"
+    not_differentiable = "sequences and optionals have no gradients"
     on_host = "sequences and optionals are not arrays"
     dynamic = True
 
@@ -149,6 +153,7 @@ class SequenceLength(Operation):
     """The number of elements of a sequence."""
 
     name = "sequence_length"
+    flat = True
     on_host = "sequences and optionals are not arrays"
     dynamic = True
 
@@ -172,6 +177,7 @@ class SplitToSequence(Operation):
     """
 
     name = "split_to_sequence"
+    not_differentiable = "sequences and optionals have no gradients"
     on_host = "sequences and optionals are not arrays"
     dynamic = True
     axes_of_input = ("axis",)
@@ -222,6 +228,7 @@ class ConcatFromSequence(Operation):
     """The elements of a sequence concatenated along an axis, or stacked along a new one."""
 
     name = "concat_from_sequence"
+    not_differentiable = "sequences and optionals have no gradients"
     on_host = "sequences and optionals are not arrays"
     dynamic = True
     axis: int = 0
@@ -254,6 +261,7 @@ class OptionalConstruct(Operation):
     """An optional value: the input, or nothing."""
 
     name = "optional"
+    not_differentiable = "sequences and optionals have no gradients"
     on_host = "sequences and optionals are not arrays"
     dynamic = True
 
@@ -272,6 +280,7 @@ class OptionalHasElement(Operation):
     """Whether an optional has a value."""
 
     name = "optional_has_element"
+    flat = True
     on_host = "sequences and optionals are not arrays"
     dynamic = True
 
@@ -291,6 +300,7 @@ class OptionalGetElement(Operation):
     """The value of an optional that has one."""
 
     name = "optional_get_element"
+    not_differentiable = "sequences and optionals have no gradients"
     on_host = "sequences and optionals are not arrays"
     dynamic = True
 

@@ -85,6 +85,9 @@ class QuantDot(Operation):
     """A matrix product of 8-bit integers in int32, or of scaled operands in float."""
 
     name = "quant_dot"
+    not_differentiable = (
+        "it is exact on rounded numbers; differentiate the program before it is quantised"
+    )
     contraction = Contraction("dot", general="dot")
     family = Family.CONTRACTION
     dynamic = True

@@ -294,6 +294,17 @@ class ScanSlice(Operation):
             yield cls(axis, direction), [x, np.array([1], np.int64)]
         yield cls(1), [x.T, np.array([2], np.int64)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g in its place, with zeros around it."""
+        x, position = operands
+        axis = self.axis % x.ndim
+        length = x.shape[axis]
+        place = position.reshape([1] * x.ndim).astype("int64")
+        lens = [length if a == axis else 1 for a in range(x.ndim)]
+        at = given.builder.constant(np.arange(length).reshape(lens))
+        here = at == (length - 1 - place if self.direction else place)
+        return [given.broadcast_to(x.shape).where_true(here.broadcast_to(x.shape)), None]
+
 
 @operation
 class SelectModule(Operation):
@@ -304,6 +315,7 @@ class SelectModule(Operation):
     """
 
     name = "select_module"
+    not_differentiable = "only a run knows its lengths; fix them first"
     on_host = "the host chooses by the lengths of a run"
     family = Family.CONTROL
     takes_modules = True
@@ -354,6 +366,7 @@ class RunOnTarget(Operation):
     """Runs a module on another target; inputs bind to its parameters, sorted by name."""
 
     name = "run_on_target"
+    not_differentiable = "another target runs its modules"
     on_host = "another target runs its modules"
     family = Family.CONTROL
     takes_modules = True

@@ -152,6 +152,7 @@ class CastTo(_Retyped):
     """
 
     name = "cast_to"
+    flat = True
     on_host = "types that kernels do not support"
     pointwise = False
     element: str = "int4"

@@ -35,6 +35,7 @@ from workbench.compiler.ir.structure import Contraction
 from workbench.compiler.ops.accumulate import quiet, rounded, working_type
 from workbench.compiler.ops.contract import expect_scale
 from workbench.compiler.ops.taps import convolved
+from workbench.compiler.ops.window_gradients import of_weights, spread_over_input
 from workbench.compiler.ops.windows import (
     PaddingMode,
     Window,
@@ -117,12 +118,26 @@ class Convolution(Operation):
         )
         yield cls(), [noise(1, 4, 2, 6), w]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g spread over the input by the weights, and the input convolved with g."""
+        x, w = operands
+        if 0 in given.shape:
+            return [None, None]
+        window = window_of(self, x.shape[2:], w.shape[2:])
+        return [
+            spread_over_input(given, w, window, self.group),
+            of_weights(x, given, window, self.group),
+        ]
+
 
 @operation
 class QuantConvolution(Operation):
     """A convolution of int8 in int32, or of scaled or fp8 operands in float."""
 
     name = "quant_convolution"
+    not_differentiable = (
+        "it is exact on rounded numbers; differentiate the program before it is quantised"
+    )
     contraction = Contraction("convolution", general="convolution")
     sliding = True
     family = Family.CONTRACTION
@@ -278,6 +293,21 @@ class ConvolutionBackwards(Operation):
         )
         yield cls((1,), (2,), (1,)), [noise(1, 3, 6), noise(3, 2, 4)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The convolution of g, and g convolved with the input."""
+        x, w = operands
+        window = Window(
+            given.shape[2:], w.shape[2:], self.stride, self.dilation, self.padding, self.padding
+        )
+        back = given.convolution(
+            w,
+            paddings=self.padding,
+            strides=self.stride,
+            dilations=self.dilation,
+            group=self.group,
+        )
+        return [back, of_weights(given, x, window, self.group)]
+
 
 @operation
 class Im2col(Operation):
@@ -323,6 +353,16 @@ class Im2col(Operation):
             cls(padding=(1, 1), stride=(2, 2)),
             [noise(1, 3, 5, 5, type=np.float16), noise(1, 3, 3, 3, type=np.float16)],
         )
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g added up at the elements of which it holds copies; none for the weights, which give a size."""
+        x, w = operands
+        window, channels = window_of(self, x.shape[2:], w.shape[2:]), w.shape[1]
+        taps = prod(window.size)
+        rows = given.transpose(1, 0).reshape((1, channels * taps, *window.output))
+        weights = np.tile(np.eye(taps), (channels, 1)).reshape(channels * taps, 1, *window.size)
+        one = given.builder.constant(weights.astype(x.dtype.numpy))
+        return [spread_over_input(rows, one, window, channels), None]
 
 
 def expect_operands(op: Any, inputs: Sequence[Shape]) -> None:

@@ -36,6 +36,7 @@ class CouplePairs(Operation):
     """
 
     name = "couple_pairs"
+    not_differentiable = "the number of its rounds depends on the data"
     on_host = "greedy matching, one pair after another"
     family = Family.REDUCE
     dynamic = True

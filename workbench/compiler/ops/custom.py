@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from workbench.compiler.errors import EvaluationError, OperationError, ShapeError, WorkbenchError
+from workbench.compiler.errors import (
+    DifferentiationError,
+    EvaluationError,
+    OperationError,
+    ShapeError,
+    WorkbenchError,
+)
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import (
     OPERATIONS,
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
 ShapeRule: TypeAlias = Callable[..., Shape]
 Compute: TypeAlias = Callable[..., Any]
 Alias: TypeAlias = Callable[[Sequence[Shape]], Sequence[int] | None]
+Gradient: TypeAlias = Callable[..., Sequence[Any]]
 
 _NAME = re.compile(r"[^\s\[\](){},@\"=]+")
 _FLAGS = {"clip_min", "clip_max", "include_min", "exclude_min", "include_max"}
@@ -45,6 +52,7 @@ class Custom(Operation):
     shape_rule: ClassVar[ShapeRule]
     meaning: ClassVar[Compute | None] = None
     alias_rule: ClassVar[Alias | None] = None
+    slopes: ClassVar[Gradient | None] = None
     op_attributes: ClassVar[Mapping[str, Any]] = {}
     normalizes: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Attributes that name axes of the first input, and how to treat values out of range."""
@@ -147,6 +155,20 @@ class Custom(Operation):
             found = values[alias]
         return _fitting(self, found, shape, values)
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """Call the user's function."""
+        slopes = type(self).slopes
+        if slopes is None:
+            raise DifferentiationError(f"{self.name}: the operation was declared without gradient")
+        op = self.normalized([x.instruction.shape for x in operands])
+        found = call(slopes, (given, result, list(operands)), {"attributes": op.attributes()})
+        if len(found) != len(operands):
+            raise DifferentiationError(
+                f"{self.name}: gradient returned {len(found)} values; expected {len(operands)}, "
+                "one for each operand, None where there is none"
+            )
+        return found
+
     def widened(self) -> Operation:
         """This operation for a run in which every float is a float64."""
         return self if self.wide is None else self.wide(**self.attributes())
@@ -162,6 +184,7 @@ def operation(
     context_free: bool = False,
     op_attributes: Mapping[str, Any] | None = None,
     normalizes: bool = False,
+    gradient: Gradient | None = None,
 ) -> Operation:
     """Declare an operation of your own and register it under its name.
 
@@ -184,6 +207,8 @@ def operation(
             ``normalize_axes``; others are stored.
         normalizes: Whether attributes that name axes (those of ``normalize_axes``, else ``axis`` and
             ``axes``) are counted from the front before its functions see them.
+        gradient: ``f(given, result, operands)``: a list with the gradient of each operand, or None, from
+            that of the result. All are values with NumPy's operators. Without it there is no gradient.
 
     Returns:
         The operation with all attributes at their defaults.
@@ -203,6 +228,7 @@ def operation(
         "shape_rule": staticmethod(compute_shape),
         "meaning": None if compute is None else staticmethod(compute),
         "alias_rule": None if output_alias is None else staticmethod(output_alias),
+        "slopes": None if gradient is None else staticmethod(gradient),
         "op_attributes": known,
         "normalizes": _normalized_names(name, known, [s[0] for s in specs]) if normalizes else {},
         "__doc__": inspect.getdoc(compute or compute_shape) or f"{name}, declared by a user.",

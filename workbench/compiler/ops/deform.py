@@ -40,6 +40,7 @@ class DeformConvolution(Operation):
     """
 
     name = "deform_convolution"
+    not_differentiable = "no gradient is written for samples between elements"
     family = Family.CONTRACTION
     padding: Ints = (0, 0)
     stride: Ints = (1, 1)

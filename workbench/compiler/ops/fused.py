@@ -149,6 +149,7 @@ class PointwiseModule(Fused):
     """Elementwise work: the body computes one element from one element of every input."""
 
     name = "pointwise"
+    not_differentiable = "it is a fused kernel; differentiate the program before it is compiled"
     family = Family.POINTWISE
     dynamic = True
 
@@ -248,6 +249,7 @@ class FusedReduce(Fused):
     """Reductions over ``axes`` with the elementwise work around them."""
 
     name = "fused_reduce"
+    not_differentiable = "it is a fused kernel; differentiate the program before it is compiled"
     family = Family.REDUCE
     dynamic = True
     axes: tuple[int, ...] = ()
@@ -304,6 +306,7 @@ class SplitFusedReduce(_Whole):
     """Large reductions over ``axes``, split among blocks whose partial results are combined."""
 
     name = "split_fused_reduce"
+    not_differentiable = "it is a fused kernel; differentiate the program before it is compiled"
     family = Family.REDUCE
     axes: tuple[int, ...] = ()
     assign: str = "assign_none"
@@ -314,6 +317,7 @@ class Group(_Whole):
     """Instructions that become one kernel, such as attention; ``tag`` names the kind."""
 
     name = "group"
+    not_differentiable = "it is a fused kernel; differentiate the program before it is compiled"
     family = Family.KERNEL
     tag: str = ""
 
@@ -333,6 +337,7 @@ class FusedConcat(Fused):
     """
 
     name = "fused_concat"
+    not_differentiable = "it is a fused kernel; differentiate the program before it is compiled"
     family = Family.MOVEMENT
     axes_of_input = ("axis",)
     axis: int = 0

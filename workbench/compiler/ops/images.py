@@ -40,6 +40,7 @@ class ImageDecode(Operation):
     """
 
     name = "image_decode"
+    flat = True
     on_host = "a compressed file"
     family = Family.MOVEMENT
     pixel_format: str = "RGB"

@@ -1,11 +1,9 @@
-"""Gathers and scatters: elements read or changed at indices that are data."""
+"""Gathers: elements read at indices that are data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +14,6 @@ from workbench.compiler.ir.operation import (
     Operation,
     Sample,
     expect_count,
-    expect_same_type,
     normalize_axis,
     operation,
 )
@@ -26,14 +23,12 @@ from workbench.compiler.ir.ranges import (
     expect,
     expect_integers,
     expect_tensors,
-    intersection,
     ranged,
 )
-from workbench.compiler.ir.sampling import digits, grid, noise
+from workbench.compiler.ir.sampling import grid
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ir.shape_rules import ShapeRules
 from workbench.compiler.ir.structure import Rearrangement
-from workbench.compiler.ops.accumulate import is_narrow, quiet
 from workbench.compiler.ops.elementwise import cast
 
 if TYPE_CHECKING:
@@ -95,6 +90,19 @@ class Gather(Operation):
         yield cls(axis=0), [grid(3, type=np.int64), np.array([2])]
         yield cls(axis=0), [grid(2, 3), np.array([True, False, True])]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g added up at the places that were read."""
+        x, index = operands
+        axis, rank = self.axis % x.ndim, index.ndim
+        order = (*range(axis, axis + rank), *range(axis), *range(axis + rank, given.ndim))
+        rows = given.transpose(order) if axis and rank else given
+        others = (*x.shape[:axis], *x.shape[axis + 1 :])
+        zeros = given.builder.zeros((x.shape[axis], *others), given.dtype)
+        index = index.astype("int64") if index.dtype is DType.BOOL else index
+        found = zeros.scatternd_add(index.reshape((*index.shape, 1)), rows)
+        back = (*range(1, axis + 1), 0, *range(axis + 1, x.ndim))
+        return [found.transpose(back) if axis else found, None]
+
 
 @operation
 class GatherNd(Operation):
@@ -150,7 +158,7 @@ class GatherNd(Operation):
         lead = np.ix_(*map(np.arange, index.shape[:batch])) if batch else ()
         spread = index.ndim - 1 - batch
         where: list[Array] = [g.reshape(g.shape + (1,) * spread) for g in lead]
-        where += _tuples(self, index, data.shape[batch:])
+        where += tuples(self, index, data.shape[batch:])
         if not where:
             return np.broadcast_to(data, index.shape[:-1] + data.shape)
         return np.asarray(data[tuple(where)])
@@ -165,6 +173,21 @@ class GatherNd(Operation):
         yield cls(), [grid(3, 4), np.array([[1.5, 2], [0, -1]], np.float32)]
         yield cls(batch_dims=1), [grid(2, 3, 4).transpose(0, 2, 1), np.array([[1], [2]])]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g added up at the places that were read."""
+        x, index = operands
+        index = index.astype("int64") if index.dtype.is_float else index
+        if self.batch_dims:
+            index = self._with_batches(index)
+        zeros = given.builder.zeros(x.shape, x.dtype)
+        return [zeros.scatternd_add(index, given), None]
+
+    def _with_batches(self, index: Any) -> Any:
+        """Index tuples that begin with the positions in the batch."""
+        lens = index.shape[:-1]
+        at = np.argwhere(np.ones(lens)).reshape(*lens, len(lens))[..., : self.batch_dims]
+        return index.builder.constant(at.astype(index.dtype.numpy)).concat(index, axis=-1)
+
 
 def from_front(op: Operation, index: Array, length: int) -> Array:
     """Indices as int64, counted from the front.
@@ -172,7 +195,7 @@ def from_front(op: Operation, index: Array, length: int) -> Array:
     Raises:
         EvaluationError: One is out of range.
     """
-    at = _wrapped(index, length)
+    at = wrapped(index, length)
     outside = (at < 0) | (at >= length)
     if outside.any():
         wrong = index[outside].flat[0]
@@ -182,7 +205,7 @@ def from_front(op: Operation, index: Array, length: int) -> Array:
     return at
 
 
-def _wrapped(index: Array, length: int) -> Array:
+def wrapped(index: Array, length: int) -> Array:
     """Indices as int64, negative ones counted from the end."""
     if index.dtype == np.uint64:
         index = np.minimum(index, np.uint64(np.iinfo(np.int64).max))
@@ -192,7 +215,7 @@ def _wrapped(index: Array, length: int) -> Array:
     return np.where(at < 0, at + length, at)
 
 
-def _tuples(op: Operation, index: Array, lens: Sequence[int]) -> list[Array]:
+def tuples(op: Operation, index: Array, lens: Sequence[int]) -> list[Array]:
     """Index tuples along the last axis, as one array for each axis of the data."""
     parts = np.moveaxis(index, -1, 0)
     return [from_front(op, part, n) for part, n in zip(parts, lens, strict=False)]
@@ -242,239 +265,8 @@ class GatherElements(Operation):
         yield cls(axis=-1), [grid(3, 4).T, np.array([[2], [0], [1], [-2]])]
         yield cls(axis=0), [grid(3, 2), np.zeros((0, 2), np.int64)]
 
-
-Combine = Callable[[Array, Any, Array], None]
-
-
-def _assign(data: Array, where: Any, updates: Array) -> None:
-    data[where] = updates
-
-
-def _combined(function: Any) -> Combine:
-    def combine(data: Array, where: Any, updates: Array) -> None:
-        if is_narrow(data.dtype):
-            wide = data.astype(np.float32)
-            function.at(wide, where, updates.astype(np.float32))
-            data[...] = wide
-        else:
-            function.at(data, where, updates)
-
-    return combine
-
-
-@dataclass(frozen=True)
-class Update:
-    """The way in which an update of a scatter changes the element at its place."""
-
-    combine: Combine = _assign
-    join: str = ""
-    """The result in C, of the element ``{0}`` and the update ``{1}``; empty where this replaces it."""
-    rounds: bool = False
-    """Whether results need more than their operands' bits, so that narrow floats grow in float32."""
-
-
-_ADD = Update(_combined(np.add), "{0} + {1}", rounds=True)
-_MUL = Update(_combined(np.multiply), "{0} * {1}", rounds=True)
-_MIN = Update(_combined(np.minimum), "min({0}, {1})")
-_MAX = Update(_combined(np.maximum), "max({0}, {1})")
-
-
-@dataclass(frozen=True)
-class Scatter(Operation):
-    """Base of the scatters: each update goes to its own position, with ``axis`` replaced by the index."""
-
-    family = Family.MOVEMENT
-    dynamic = True
-    axes_of_input = ("axis",)
-    update: ClassVar[Update] = Update()
-    axis: int = 0
-    skip_out_of_bounds: bool = False
-
-    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The data's lens, packed; its order of axes in memory is kept."""
-        expect_count(self, inputs, 3)
-        expect_tensors(self, inputs)
-        data, index, updates = inputs
-        expect_same_type(self, [data, updates])
-        expect_integers(self, inputs, 1)
-        axis = normalize_axis(self, self.axis, data.ndim)
-        whole, places = dims_of(data), dims_of(index)
-        pairs = zip(places, dims_of(updates), strict=False)
-        fits = index.ndim == data.ndim == updates.ndim and all(n.min <= m.max for n, m in pairs)
-        fits = fits and all(
-            i == axis or n.min <= m.max for i, (n, m) in enumerate(zip(places, whole, strict=True))
-        )
-        expect(
-            self,
-            fits,
-            f"indices {index}, updates {updates}; expected lens within those of {data}, and one "
-            "update per index",
-        )
-        return data.with_lens(data.lens) if data.dims is None else data
-
-    @quiet
-    def compute(self, *inputs: Any) -> Any:
-        """A copy of the data, changed at each index in turn."""
-        index: Array = inputs[1]
-        out: Array = np.array(inputs[0])
-        n = out.shape[self.axis]
-        where: list[Array] = list(np.ix_(*map(np.arange, index.shape)))
-        skip = self.skip_out_of_bounds
-        where[self.axis] = _wrapped(index, n) if skip else from_front(self, index, n)
-        # As one row, so that updates of the same element happen in the order of their indices.
-        where = [np.ravel(np.broadcast_to(w, index.shape)) for w in where]
-        updates = np.ravel(inputs[2][tuple(map(slice, index.shape))])
-        if skip:
-            inside = (where[self.axis] >= 0) & (where[self.axis] < n)
-            where, updates = [w[inside] for w in where], updates[inside]
-        self.update.combine(out, tuple(where), updates)
-        return out
-
-    @classmethod
-    def samples(cls) -> Iterable[Sample]:
-        """Repeated and negative indices, updates smaller than the data, indices to skip."""
-        index = np.array([[1, 0, 2], [0, -1, 2]])
-        yield cls(axis=0), [grid(3, 3), index, noise(2, 3)]
-        yield (
-            cls(axis=-1),
-            [grid(2, 4, type=np.float16).copy(), index, noise(2, 3, type=np.float16)],
-        )
-        yield cls(axis=0), [grid(4, 3, type=np.int32), index, digits(2, 3, type=np.int32)]
-        yield cls(axis=1, skip_out_of_bounds=True), [grid(2, 2), index, noise(2, 3)]
-        yield cls(axis=0), [grid(3, 4).T, index, noise(2, 3)]
-
-
-@operation
-class ScatterNone(Scatter):
-    """Each update replaces the element at its index."""
-
-    name = "scatter_none"
-
-
-@operation
-class ScatterAdd(Scatter):
-    """Each update is added to the element at its index."""
-
-    name = "scatter_add"
-    update = _ADD
-
-
-@operation
-class ScatterMul(Scatter):
-    """The element at each index is multiplied by its update."""
-
-    name = "scatter_mul"
-    update = _MUL
-
-
-@operation
-class ScatterMin(Scatter):
-    """The element at each index becomes the smaller of itself and its update."""
-
-    name = "scatter_min"
-    update = _MIN
-
-
-@operation
-class ScatterMax(Scatter):
-    """The element at each index becomes the larger of itself and its update."""
-
-    name = "scatter_max"
-    update = _MAX
-
-
-@dataclass(frozen=True)
-class ScatterNd(Operation):
-    """Base of the scatters at index tuples, which lie along the last axis of the indices."""
-
-    family = Family.MOVEMENT
-    dynamic = True
-    update: ClassVar[Update] = Update()
-
-    def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
-        """The data's lens, packed; its order of axes in memory is kept."""
-        expect_count(self, inputs, 3)
-        expect_tensors(self, inputs)
-        data, index, updates = inputs
-        expect_same_type(self, [data, updates])
-        expect_integers(self, inputs, 1)
-        dims, at = dims_of(data), dims_of(index)
-        expect(
-            self, bool(at) and at[-1].is_fixed, f"indices {index}; expected a fixed last dimension"
-        )
-        taken = at[-1].min
-        expect(self, taken <= len(dims), f"index tuples of {taken} are too long for data {data}")
-        wanted, found = (*at[:-1], *dims[taken:]), dims_of(updates)
-        fits = len(wanted) == len(found) and all(
-            intersection(a, b) is not None for a, b in zip(wanted, found, strict=True)
-        )
-        expect(self, fits, f"updates {updates} do not fit data {data} and indices {index}")
-        if data.dims is not None:
-            return data
-        return data.as_standard() if data.broadcasted else data.with_lens(data.lens)
-
-    @quiet
-    def compute(self, *inputs: Any) -> Any:
-        """A copy of the data, changed at each index tuple in turn."""
-        data, index, updates = inputs
-        out: Array = np.array(data)
-        # As one row, so that updates of the same element happen in the order of their indices.
-        where = tuple(map(np.ravel, _tuples(self, index, out.shape)))
-        rest = out.shape[len(where) :]
-        count = prod(index.shape[:-1])
-        updates = np.ascontiguousarray(updates).reshape(count, *rest)
-        if where:
-            self.update.combine(out, where, updates)
-        else:  # empty tuples: every update covers all the data
-            self.update.combine(out[None], (np.zeros(count, np.int64),), updates)
-        return out
-
-    @classmethod
-    def samples(cls) -> Iterable[Sample]:
-        """Elements and slices, repeated tuples, half and integer types."""
-        pairs = np.array([[0, 1], [2, 3], [0, 1]])
-        yield cls(), [grid(3, 4), pairs, noise(3)]
-        yield (
-            cls(),
-            [grid(3, 4, type=np.float16), np.array([[1], [1]]), noise(2, 4, type=np.float16)],
-        )
-        yield cls(), [grid(4, 3, type=np.int32).T, pairs, digits(3, type=np.int32)]
-
-
-@operation
-class ScatterNdNone(ScatterNd):
-    """Each update replaces the element or slice at its index tuple."""
-
-    name = "scatternd_none"
-
-
-@operation
-class ScatterNdAdd(ScatterNd):
-    """Each update is added to the element or slice at its index tuple."""
-
-    name = "scatternd_add"
-    update = _ADD
-
-
-@operation
-class ScatterNdMul(ScatterNd):
-    """The element or slice at each index tuple is multiplied by its update."""
-
-    name = "scatternd_mul"
-    update = _MUL
-
-
-@operation
-class ScatterNdMin(ScatterNd):
-    """The element at each index tuple becomes the smaller of itself and its update."""
-
-    name = "scatternd_min"
-    update = _MIN
-
-
-@operation
-class ScatterNdMax(ScatterNd):
-    """The element at each index tuple becomes the larger of itself and its update."""
-
-    name = "scatternd_max"
-    update = _MAX
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g added up at the places that were read."""
+        x, index = operands
+        zeros = given.builder.zeros(x.shape, x.dtype)
+        return [zeros.scatter_add(index, given, axis=self.axis), None]

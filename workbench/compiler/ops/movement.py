@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from workbench.compiler.errors import DifferentiationError, EvaluationError, ShapeError
+from workbench.compiler.errors import EvaluationError, ShapeError
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import (
     Family,
@@ -221,10 +221,15 @@ class Pad(Operation):
         yield cls(pads=(0, 1), value=1e40), [grid(3)]
 
     def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
-        """The part of g that is not padding."""
-        if self.mode != PadMode.CONSTANT:
-            raise DifferentiationError(f"pad: mode {self.mode.name.lower()}; expected constant")
-        return [given.pad(pads=tuple(-n for n in self.pads))]
+        """The part of g that is not padding; copies are added up at the elements that they repeat."""
+        if self.mode == PadMode.CONSTANT:
+            return [given.pad(pads=tuple(-n for n in self.pads))]
+        lens = operands[0].shape
+        for axis, (begin, end) in enumerate(self._sides()):
+            if begin or end:
+                copies = np.eye(lens[axis])[:, self._sources(begin, end, lens[axis])]
+                given = given.along(axis, copies)
+        return [given]
 
 
 @operation
@@ -423,12 +428,17 @@ class Fill(Operation):
         """A matrix of floats."""
         yield cls(), [np.array([2.5], np.float32), grid(2, 3)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The sum of g; the buffer is overwritten."""
+        return [given.sum().reshape(operands[0].shape), None]
+
 
 @operation
 class Allocate(Operation):
     """A new buffer of zeros: of ``shape``, or of type ``buf_type`` with the lens given by an input."""
 
     name = "allocate"
+    flat = True
     on_host = "lengths that an input holds"
     family = Family.MOVEMENT
     dynamic = True

@@ -75,6 +75,7 @@ class PackInt4(_Packing):
     """Pairs along ``axis`` in one byte each, the first in the low half; saturated to four bits."""
 
     name = "pack_int4"
+    flat = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Half as many elements on the axis; standard."""
@@ -101,6 +102,7 @@ class UnpackInt4(_Packing):
     """The two 4-bit integers of each byte, side by side along ``axis``; the low half comes first."""
 
     name = "unpack_int4"
+    flat = True
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Twice as many elements on the axis; standard."""
@@ -127,6 +129,9 @@ class PackFp4(_Packing):
     """Pairs along ``axis`` as two 4-bit floats in a byte: to nearest even, at most 6; NaN becomes 0."""
 
     name = "pack_fp4"
+    not_differentiable = (
+        "it packs two numbers into a byte; differentiate the program before it is quantised"
+    )
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Half as many elements on the axis, packed; the order of axes in memory is kept."""
@@ -163,6 +168,9 @@ class UnpackFp4(_Packing):
     """The two 4-bit floats of each byte, side by side along ``axis``; the low half comes first."""
 
     name = "unpack_fp4"
+    not_differentiable = (
+        "it packs two numbers into a byte; differentiate the program before it is quantised"
+    )
 
     def compute_shape(self, inputs: Sequence[Shape], modules: Sequence[Module] = ()) -> Shape:
         """Twice as many elements on the axis, in fp8e4m3fn; the order of axes in memory is kept."""

@@ -19,6 +19,7 @@ from workbench.compiler.ir.ranges import ONE, expect, expect_floats, expect_rank
 from workbench.compiler.ir.sampling import digits, noise
 from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.ops.accumulate import lowest, quiet, rounded, widened
+from workbench.compiler.ops.window_gradients import as_one_channel, spread_over_input
 from workbench.compiler.ops.windows import (
     PaddingMode,
     Window,
@@ -191,6 +192,47 @@ class Pooling(Operation):
         }
         yield cls(**cube), [noise(1, 2, 3, 4, 2)]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g to the first maximum of each window, in equal shares, or by the derivative of the norm."""
+        (x,) = operands
+        window = self._window(x.shape[2:])
+        if self.mode == PoolingMode.MAX:
+            return [self._to_maxima(given, x, window)]
+        if self.mode == PoolingMode.AVERAGE:
+            counts = self._counts(window).astype(x.dtype.numpy)
+            return [_spread(given / given.builder.constant(counts), x, window)]
+        if self.lp_order == 0:
+            return [None]
+        power = self.lp_order - 1
+        share = (given * result.pow(float(-power))).where_true(result != 0.0)
+        slope = x.sign() * abs(x).pow(float(power)) if power else x.sign()
+        return [slope * _spread(share, x, window)]
+
+    def _to_maxima(self, given: Any, x: Any, window: Window) -> Any:
+        places = x.max_pool_indices(
+            padding=(*window.begin, *window.end),
+            stride=window.stride,
+            lengths=window.size,
+            dilations=window.dilation,
+            ceil_mode=self.ceil_mode,
+        )
+        inside = replace(self, count_include_pad=False)
+        counts = [inside._count(window, axis) for axis in range(len(window.size))]
+        if not all(c.all() for c in counts):  # windows of padding alone have no maximum
+            some = reduce(np.multiply.outer, counts) > 0
+            given = given * given.builder.constant(some.astype(x.dtype.numpy))
+        zeros = x.builder.zeros((prod(x.shape),), x.dtype)
+        found = zeros.scatter_add(places.reshape((-1,)), given.reshape((-1,)), axis=0)
+        return found.reshape(x.shape)
+
+
+def _spread(given: Any, x: Any, window: Window) -> Any:
+    """Each element added to all elements of its window."""
+    if all(window.covers(axis) for axis in range(len(window.size))):
+        return given.broadcast_to(x.shape)
+    ones = given.builder.constant(np.ones((1, 1, *window.size), x.dtype.numpy))
+    return spread_over_input(as_one_channel(given), ones, window).reshape(x.shape)
+
 
 def _sizes(window: Window) -> Iterable[tuple[int, int, int, int]]:
     return zip(window.input, window.begin, window.end, window.span, strict=True)
@@ -286,3 +328,22 @@ class Lrn(Operation):
         yield cls(size=5), [noise(2, 8, 3, 3)]
         yield cls(size=2, alpha=0.1, beta=0.5, bias=2.0), [noise(1, 4, 5, type=np.float16)]
         yield cls(size=9), [noise(1, 3, 2, 2).transpose(0, 1, 3, 2)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g / sᵝ - 2·alpha·beta / size · x · Σ g·y / s, over the elements that x is a neighbour of."""
+        (x,) = operands
+        scale = _neighbours(x * x, self.size, after=True) * (self.alpha / self.size) + self.bias
+        sums = _neighbours(given * result / scale, self.size, after=False)
+        slope = x * sums * (2.0 * self.alpha * self.beta / self.size)
+        return [given * scale.pow(-self.beta) - slope]
+
+
+def _neighbours(x: Any, size: int, after: bool) -> Any:
+    """The sum over ``size`` channels around each; of an even number, one more follows or comes before."""
+    less, more = (size - 1) // 2, size // 2
+    begin, end = (less, more) if after else (more, less)
+    around = [0] * x.ndim
+    pads = (0, begin, *around[2:], 0, end, *around[2:])
+    padded, channels = x.pad(pads=pads), x.shape[1]
+    parts = [padded.slice(axes=(1,), starts=(k,), ends=(k + channels,)) for k in range(size)]
+    return reduce(lambda a, b: a + b, parts)

@@ -34,6 +34,7 @@ class MaxPoolIndices(Operation):
     """
 
     name = "max_pool_indices"
+    flat = True
     family = Family.REDUCE
     dynamic = True
     padding: Ints = (0, 0)

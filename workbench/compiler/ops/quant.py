@@ -60,6 +60,7 @@ class Quantizelinear(_Quantization):
     """x / scale, rounded to nearest even for integers, plus the zero point, saturated to the type."""
 
     name = "quantizelinear"
+    flat = True
     expression = "quantized({0} / {1}, {2})"
     out_type: DType | None = None
 
@@ -137,3 +138,13 @@ class Dequantizelinear(_Quantization):
             yield cls(), [x, scale]
             yield cls(), [x, scale, draw(type, (3, 4), 0, 9, seed=1)]
             yield cls(), [x.T, np.broadcast_to(scale[:1, :1].astype(np.float16), (4, 3))]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g·scale, g·(x - zero point) and -g·scale."""
+        x, scale, *zero = (operand.astype(result.dtype) for operand in operands)
+        slope = given * scale
+        return [
+            slope.astype(operands[0].dtype),
+            given * (x - zero[0] if zero else x),
+            *[-slope.astype(z.dtype) for z in operands[2:]],
+        ]

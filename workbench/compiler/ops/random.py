@@ -44,6 +44,7 @@ class RandomSeed(Operation):
     """A seed. It is always the same, so that two runs of a program can be compared."""
 
     name = "random_seed"
+    flat = True
     family = Family.MOVEMENT
     context_free = False
     dtype: DType = DType.UINT64
@@ -71,6 +72,7 @@ class RandomUniform(Operation):
     """
 
     name = "random_uniform"
+    flat = True
     family = Family.MOVEMENT
     dynamic = True
     alias = 1
@@ -134,6 +136,7 @@ class Multinomial(Operation):
     """
 
     name = "multinomial"
+    flat = True
     family = Family.REDUCE
     dynamic = True
     dtype: DType = DType.INT32
@@ -179,6 +182,7 @@ class DynamicRange(Operation):
     """Numbers from a start up to a limit, which is excluded, in steps of a delta."""
 
     name = "dynamic_range"
+    not_differentiable = "the number of its elements depends on its operands"
     on_host = "lengths known only at run time"
     family = Family.MOVEMENT
     dynamic = True

@@ -288,6 +288,7 @@ class Rnn(Recurrent):
     """A plain recurrent network: ``h = f(x · Wᵀ + h · Rᵀ + Wb + Rb)``."""
 
     name = "rnn"
+    not_differentiable = "rewrite_rnn unrolls it before differentiation, but not this form of it"
     on_host = "passes rewrite it into products and elementwise work"
 
     def step(self, cell: _Cell, x: Array, state: State) -> State:
@@ -306,6 +307,7 @@ class Gru(Recurrent):
     """
 
     name = "gru"
+    not_differentiable = "rewrite_rnn unrolls it before differentiation, but not this form of it"
     on_host = "passes rewrite it into products and elementwise work"
     gates = 3
     arithmetic = 11
@@ -343,6 +345,7 @@ class Lstm(Recurrent):
     """
 
     name = "lstm"
+    not_differentiable = "rewrite_rnn unrolls it before differentiation, but not this form of it"
     on_host = "passes rewrite it into products and elementwise work"
     gates = 4
     states = 2
@@ -405,6 +408,7 @@ class RnnLastHsOutput(LastState):
     """The hidden state of a network after its last step."""
 
     name = "rnn_last_hs_output"
+    not_differentiable = "rewrite_rnn unrolls it before differentiation, but not this form of it"
     on_host = "passes rewrite it with its network"
     networks = "rnn, gru or lstm"
 
@@ -414,6 +418,7 @@ class RnnLastCellOutput(LastState):
     """The cell state of an lstm after its last step."""
 
     name = "rnn_last_cell_output"
+    not_differentiable = "rewrite_rnn unrolls it before differentiation, but not this form of it"
     on_host = "passes rewrite it with its network"
     index = 1
     networks = "lstm"

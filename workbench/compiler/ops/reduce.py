@@ -357,6 +357,7 @@ class ArgMax(ArgExtreme):
     """The index along ``axis`` of the largest element."""
 
     name = "argmax"
+    flat = True
     monoid = Choice(MAXIMUM.join, MAXIMUM.identity, comparable, beats=">")
 
     def index(self, x: Array) -> Array:
@@ -369,6 +370,7 @@ class ArgMin(ArgExtreme):
     """The index along ``axis`` of the smallest element."""
 
     name = "argmin"
+    flat = True
     monoid = Choice(MINIMUM.join, MINIMUM.identity, comparable, beats="<")
 
     def index(self, x: Array) -> Array:

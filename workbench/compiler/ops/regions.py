@@ -36,6 +36,7 @@ class MaxRoiPool(Operation):
     """
 
     name = "max_roi_pool"
+    not_differentiable = "no gradient is written for windows whose places are data"
     family = Family.REDUCE
     pooled_shape: tuple[int, ...] = (1, 1)
     spatial_scale: float = 1.0

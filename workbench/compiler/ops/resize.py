@@ -190,6 +190,16 @@ class Resize(Operation):
         )
         yield cls(mode="linear", coordinate_transformation_mode=half), [x, np.array([1, 2, 6, 5])]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g times the transposed weights of each axis."""
+        x, *others = operands
+        lens, scales = self._target(np.empty(x.shape), None)
+        for axis, (m, scale) in enumerate(zip(lens, scales, strict=True)):
+            if m != x.shape[axis] or scale != 1:
+                weights = self._along(np.eye(x.shape[axis]), 0, m, scale)
+                given = given.along(axis, weights.T)
+        return [given, *[None] * len(others)]
+
 
 def scaled(lens: Sequence[int], scales: Sequence[float]) -> tuple[int, ...]:
     """Lens times scales, multiplied in float32 and rounded down."""
@@ -223,6 +233,7 @@ class RoiAlign(Operation):
     """
 
     name = "roialign"
+    not_differentiable = "no gradient is written for samples whose places are data"
     family = Family.REDUCE
     dynamic = True
     coordinate_transformation_mode: str = "half_pixel"

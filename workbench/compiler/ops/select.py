@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.compiler.errors import EvaluationError
+from workbench.compiler.errors import DifferentiationError, EvaluationError
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.operation import (
     Family,
@@ -112,6 +112,18 @@ class TopK(Operation):
         yield cls(k=2, axis=0), [noise(4, 3, type=np.float16)]
         yield cls(k=2, axis=0), [digits(4, low=0, high=2, type=np.uint8), np.array([7, 3, 5, 1])]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g of the values, each at the place that the indices give."""
+        if len(operands) == 2:
+            raise DifferentiationError(
+                "topk: its indices come from an operand and are no positions; expected one operand"
+            )
+        values, x = given[0], operands[0]
+        if values is None:
+            return [None]
+        zeros = values.builder.zeros(x.shape, x.dtype)
+        return [zeros.scatter_add(result[1], values, axis=self.axis)]
+
 
 @operation
 class OneHot(Operation):
@@ -166,12 +178,24 @@ class OneHot(Operation):
         yield cls(axis=0, depth=4), [np.array([1, 3], np.int32), values.astype(np.float16)]
         yield cls(), [np.array([0, 1]), np.array([3]), np.array([0, 1])]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The sum of g where the result is "off", and where it is "on"."""
+        index, *depth, values = operands
+        zero_one = given.builder.constant(np.array([0, 1]).astype(values.dtype.numpy))
+        on = (given * self._same(index, *depth, zero_one)).sum().reshape(1)
+        off = given.sum().reshape(1) - on
+        return [None, *[None] * len(depth), off.concat(on, axis=0)]
+
+    def _same(self, index: Any, *others: Any) -> Any:
+        return index.builder.apply(self.name, index, *others, axis=self.axis, depth=self.depth)
+
 
 @operation
 class NonZero(Operation):
     """Coordinates of the non-zero elements, one column each, in row-major order; the rest is 0."""
 
     name = "nonzero"
+    flat = True
     family = Family.REDUCE
     dynamic = True
     needs_standard = True
@@ -206,6 +230,7 @@ class Unique(Operation):
     """The distinct elements (or slices along ``axis``), their first indices, inverse indices and counts."""
 
     name = "unique"
+    not_differentiable = "the number of its elements depends on its operand"
     on_host = "the number of results is known only at run time"
     family = Family.REDUCE
     dynamic = True
@@ -278,6 +303,7 @@ class NonMaxSuppression(Operation):
     """
 
     name = "nonmaxsuppression"
+    flat = True
     on_host = "each box depends on those before it, and their number on the data"
     family = Family.REDUCE
     dynamic = True

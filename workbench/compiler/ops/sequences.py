@@ -96,6 +96,13 @@ class RnnVarSlShiftSequence(Operation):
         yield cls(), [noise(5, 3, 2), np.array([0, 3, 5], np.int32)]
         yield cls(), [noise(2, 4, type=np.float16), np.array([1, 2, 1, 0])]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g shifted back to the first steps."""
+        x, lens = operands
+        rows = given.reshape((x.shape[0], 1, x.shape[1], -1))
+        back = rows.rnn_var_sl_shift_output(lens, direction=Direction.REVERSE)
+        return [back.reshape(x.shape), None]
+
 
 @operation
 class RnnVarSlShiftOutput(Operation):
@@ -128,6 +135,18 @@ class RnnVarSlShiftOutput(Operation):
         for direction in Direction:
             yield cls(direction=direction), [noise(5, direction.directions, 3, 2), lens]
 
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g where there are steps; of reverse directions shifted back to the last steps."""
+        lens, parts = operands[1], []
+        for d in range(given.shape[1]):
+            part = given.slice(axes=(1,), starts=(d,), ends=(d + 1,))
+            if self.direction.reverses(d):
+                back = part.squeeze(axes=(1,)).rnn_var_sl_shift_sequence(lens)
+                parts.append(back.unsqueeze(axes=(1,)))
+            else:
+                parts.append(part.rnn_var_sl_shift_output(lens))
+        return [parts[0].concat(*parts[1:], axis=1), None]
+
 
 @operation
 class RnnVarSlLastOutput(Operation):
@@ -157,3 +176,14 @@ class RnnVarSlLastOutput(Operation):
         lens = np.array([0, 3, 5], np.int32)
         for direction in Direction:
             yield cls(direction=direction), [noise(5, direction.directions, 3, 2), lens]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """g at the last step of each sequence, or the first in reverse."""
+        x, lens = operands
+        builder, lens = given.builder, lens.astype("int64").reshape((1, 1, -1, 1))
+        reverse = np.array([self.direction.reverses(d) for d in range(x.shape[1])])
+        front = builder.constant(reverse.reshape(1, -1, 1, 1))
+        last = builder.apply("where", front, lens.minimum(1) - 1, lens - 1)
+        steps = builder.constant(np.arange(x.shape[0]).reshape(-1, 1, 1, 1))
+        rows = given.reshape((1, *given.shape)).broadcast_to(x.shape)
+        return [rows.where_true((steps == last).broadcast_to(x.shape)), None]

@@ -120,3 +120,44 @@ class Dft(Operation):
         yield cls(axis=1, length=9), [noise(2, 6, 2)]
         yield cls(axis=1, length=5, onesided=True), [noise(2, 6, 2)]
         yield cls(axis=1, length=5, inverse=True, onesided=True), [noise(2, 4, 2)]
+
+    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
+        """The transform of g in the other direction, as a linear map has its transpose."""
+        (x,) = operands
+        axis = self.axis % x.ndim
+        length = self._length(x.shape[axis])
+        back = (
+            self._to_half(given, axis, length)
+            if self.inverse and self.onesided
+            else (self._to_whole(given, axis, length))
+        )
+        if x.shape[-1] == 1:
+            back = back.slice(axes=(x.ndim - 1,), starts=(0,), ends=(1,))
+        return [_fitted(back, axis, x.shape[axis])]
+
+    def _to_whole(self, given: Any, axis: int, length: int) -> Any:
+        """For the transforms of complex signals; frequencies that were dropped have gradient 0."""
+        scale = 1 / length if self.inverse else float(length)
+        whole = _fitted(given, axis, length)
+        return whole.dft(axis=axis, inverse=not self.inverse) * scale
+
+    def _to_half(self, given: Any, axis: int, length: int) -> Any:
+        """For the inverse that gives real numbers.
+
+        Each frequency stands for two, but the first and, of an even length, the last.
+        """
+        count = length // 2 + 1
+        weights = np.full(count, 2 / length)
+        weights[0] = 1 / length
+        if length % 2 == 0:
+            weights[-1] = 1 / length
+        lens = [count if a == axis else 1 for a in range(given.ndim)]
+        factor = given.builder.constant(weights.reshape(lens).astype(given.dtype.numpy))
+        return given.dft(axis=axis, onesided=True) * factor
+
+
+def _fitted(x: Any, axis: int, length: int) -> Any:
+    """Cut or filled with zeros up to a length."""
+    more = length - x.shape[axis]
+    ends = [more if a == axis else 0 for a in range(x.ndim)]
+    return x.pad(pads=(*[0] * x.ndim, *ends)) if more else x

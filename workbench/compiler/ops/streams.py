@@ -40,6 +40,7 @@ class SetStream(_Mark):
     """Sets the stream of the following work, until the next such mark."""
 
     name = "set_stream"
+    flat = True
     on_host = "marks a place"
     stream: int = 0
 
@@ -49,6 +50,7 @@ class RecordEvent(_Mark):
     """Records an event, which completes when the stream's work so far is done."""
 
     name = "record_event"
+    flat = True
     on_host = "marks a place"
     event: int = 0
 
@@ -58,5 +60,6 @@ class WaitEvent(_Mark):
     """Makes the stream wait until the event completes."""
 
     name = "wait_event"
+    flat = True
     on_host = "marks a place"
     event: int = 0

@@ -35,6 +35,9 @@ class Lookup(Operation):
     """
 
     name = "lookup"
+    not_differentiable = (
+        "keys are equal or not, and no gradient is written for the values of a table"
+    )
     on_host = "text"
     dynamic = True
 
@@ -107,6 +110,7 @@ class CountNgrams(Operation):
     """
 
     name = "count_ngrams"
+    flat = True
     on_host = "text"
     family = Family.REDUCE
     size: int = 1

@@ -49,6 +49,7 @@ class TreeEnsemble(Operation):
     """
 
     name = "tree_ensemble"
+    not_differentiable = "comparisons are flat, and no gradient is written for the votes of leaves"
     on_host = "tables of trees"
     family = Family.REDUCE
     dynamic = True

@@ -458,6 +458,7 @@ class DimensionsOf(Operation):
     """The lengths of axes ``start`` to ``end`` as a tensor of int64."""
 
     name = "dimensions_of"
+    flat = True
     family = Family.MOVEMENT
     dynamic = True
     start: int = 0
@@ -482,7 +483,3 @@ class DimensionsOf(Operation):
         """All axes, and one."""
         yield cls(end=3), [grid(2, 3, 4)]
         yield cls(start=1, end=2), [grid(2, 3, 4, type=np.float16)]
-
-    def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
-        """None: lengths do not change."""
-        return [None]

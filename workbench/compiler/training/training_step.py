@@ -40,7 +40,7 @@ class TrainingStep(Program):
 
 def training_step(
     program: Program,
-    optimizer: Optimizer,
+    optimizer: Optimizer | None,
     weights: Mapping[str, Any] | Iterable[str] | None = None,
     *,
     loss: int | str = 0,
@@ -50,12 +50,14 @@ def training_step(
 
     Args:
         program: The program, as parsed or built and not compiled; it is not changed.
-        optimizer: Such as ``wb.SGD(0.1)`` or ``wb.Adam()``.
+        optimizer: Such as ``wb.SGD(0.1)`` or ``wb.Adam()``; None returns the gradients, as ``grad_`` and the
+            weight's name, and no next weights.
         weights: The weights: parameters by name with their first values, or names of constants (of the model,
             or ids as ``"#12"``), whose values they start with. By default all floating-point constants with
             more than one element that the loss depends on.
         loss: The output to minimise, of one element, by position or name.
-        norms: Also return the Euclidean norm of each weight's gradient, as ``norm_`` and its name.
+        norms: With an optimizer, also return the Euclidean norm of each weight's gradient, as ``norm_`` and
+            its name.
 
     Returns:
         The step, for ``wb.compile``. `Build.stateful` runs it and keeps the weights between runs.
@@ -72,7 +74,8 @@ def training_step(
         position = _loss(made, loss)
         names = _weights(made, weights, position)
         run_pass(Differentiate(wrt=names, of=(position,)), made)
-        _Updates(made, optimizer, names).append(norms)
+        if optimizer is not None:
+            _Updates(made, optimizer, names).append(norms)
     made.recording = recording
     return made
 

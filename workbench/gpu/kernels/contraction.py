@@ -43,11 +43,11 @@ from workbench.gpu.kernels.tiles import tile_for
 if TYPE_CHECKING:
     from workbench.gpu.lowering.lower import Lowering
 
-_FEW = 64
-"""Number of blocks below which the terms of a sum are split among several."""
+_FEW = 264
+"""Number of blocks below which the terms of a sum are split among several: two for each unit of an H100."""
 _FEW_COLUMNS = 15
 """Most columns that are too few for a CPU's vectors."""
-_LONG = 256
+_LONG = 128
 """Least number of terms per block when they are split."""
 
 Maker: TypeAlias = "Callable[[Lowering, Instruction], Product | None]"

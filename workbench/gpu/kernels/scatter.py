@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.shape import Shape
-from workbench.compiler.ops.index import Scatter, ScatterNd, Update
+from workbench.compiler.ops.scatter import Scatter, ScatterNd, Update
 from workbench.gpu.emit.choices import axis_of, integer_text, wrapped
 from workbench.gpu.emit.index import Index, Variable, joined, linear, split
 from workbench.gpu.emit.scalar import Scalar, c_type, called, loaded, stored

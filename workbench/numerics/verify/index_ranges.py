@@ -13,7 +13,8 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.ranges import dims_of
 from workbench.compiler.ir.shape import Dim
 from workbench.compiler.ops.convert import Convert
-from workbench.compiler.ops.index import Gather, GatherElements, GatherNd, Scatter, ScatterNd
+from workbench.compiler.ops.index import Gather, GatherElements, GatherNd
+from workbench.compiler.ops.scatter import Scatter, ScatterNd
 
 
 def indexed_lengths(program: Program, length: int = 1) -> dict[str, int]:

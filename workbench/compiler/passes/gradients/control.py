@@ -62,7 +62,8 @@ def _branch(
     copies = clone_into(made, module, inside)
     builder = ModuleBuilder(made)
     outputs = [copies.get(o, o) for o in module.outputs]
-    seeds = [(o, builder.of(g.instruction)) for o, g in zip(outputs, given, strict=True) if g]
+    pairs = zip(outputs, given, strict=True)
+    seeds = [(o, builder.of(g.instruction)) for o, g in pairs if g is not None]
     own = {n: made.parameters[n] for n in passed if n in made.parameters}
     inner = differentiated(made, seeds, [*own.values(), *outer])
     found = [inner.of(own[n]) if n in own else inner.zeros(i.shape) for n, i in passed.items()]
@@ -78,7 +79,8 @@ def differentiated(
     instructions = list(module)
     for value, gradient in seeds:
         before = inner.gradients.get(value)
-        inner.gradients[value] = gradient if before is None else before + gradient
+        here = inner.builder.of(gradient.instruction)
+        inner.gradients[value] = here if before is None else before + here
     inner.run(instructions)
     return inner
 
@@ -101,8 +103,6 @@ def _of_call(op: Call, instruction: Instruction, reverse: Reverse) -> None:
 def _of_loop(op: Loop, instruction: Instruction, reverse: Reverse) -> None:
     """A loop over the iterations in reverse order, which computes each one again."""
     expect_static(instruction)
-    if any(op.scan_output_directions):
-        raise DifferentiationError(f"{described(instruction)}: scans from the last iteration on")
     _LoopGradient(op, instruction, reverse).add()
 
 
@@ -121,36 +121,36 @@ class _LoopGradient:
     def add(self) -> None:
         """Append the loop over the iterations in reverse order, and the gradients that it returns."""
         builder = self.reverse.builder
-        states, total = self._states()
+        found = self._with_states()
+        first = len(self.loop.shape.subs or ()) + 1
+        states = [found.apply("get_tuple_elem", index=first + k) for k in range(len(self.carried))]
+        total = found.apply("get_tuple_elem", index=len(self.carried))
         start = [self._seed(k) for k in self.floats]
         zeros = [self.reverse.zeros(i.shape) for i in self.outer]
         body = self._backward_body(states, total)
         operands = [total, builder.constant(np.array(True)), *start, *zeros]
         given = [v.instruction for v in operands]
-        whole = builder.module.add(
-            replace(self.op, max_iterations=self._room), *given, modules=[body]
-        )
+        op = replace(self.op, max_iterations=self._room, scan_output_directions=())
+        whole = builder.module.add(op, *given, modules=[body])
         targets = [*[self.carried[k] for k in self.floats], *self.outer]
         for k, target in enumerate(targets):
             self.reverse.add(target, builder.of(whole).apply("get_tuple_elem", index=k))
+        self._redirect(found.instruction)
 
     @property
     def _room(self) -> int:
-        """The largest number of iterations: the count if it is constant, else the loop's own limit."""
+        """The largest number of iterations: the loop's own, or its constant count if it has no scans."""
         count = self.loop.inputs[0].literal
-        return (
-            self.op.max_iterations if count is None else max(int(count.numpy().reshape(-1)[0]), 1)
-        )
+        if count is None or len(self.loop.shape.subs or ()) > len(self.carried):
+            return self.op.max_iterations
+        return max(int(count.numpy().reshape(-1)[0]), 1)
 
     def _seed(self, k: int) -> Value:
         given = self.given[k]
         return given if given is not None else self.reverse.zeros(self.carried[k].shape)
 
-    def _states(self) -> tuple[list[Value], Value]:
-        """The values carried into each iteration, stacked, and the number of iterations.
-
-        A loop that also returns these takes the place of the loop.
-        """
+    def _with_states(self) -> Value:
+        """The loop, which also counts its iterations, and stacks what is carried into each."""
         made = _new_module(self.body)
         made.rename(unused_name(made.program, f"{self.body.name}_states"))
         inside = {p: made.add_parameter(n, p.shape) for n, p in self.body.parameters.items()}
@@ -160,28 +160,27 @@ class _LoopGradient:
         number = made.add_parameter(_unused(made, "iterations"), self.loop.inputs[0].shape)
         more = ModuleBuilder(made).of(number) + 1
         made.add_return(*carried, more.instruction, *scans, *list(inside.values())[2:])
-        module, after = self.loop.module, self.loop.following
+        module = self.loop.module
         count = self.loop.inputs[0].shape
         zero = module.add_literal(np.zeros(count.lens, count.type.numpy))
         op = replace(self.op, max_iterations=self._room)
-        whole = module.insert(after, op, *self.loop.inputs, zero, modules=[made])
-        self._redirect(whole)
-        found = self.reverse.builder.of(whole)
-        first = len(self.carried) + 1 + len(scans)
-        states = [found.apply("get_tuple_elem", index=first + k) for k in range(len(self.carried))]
-        return states, found.apply("get_tuple_elem", index=len(self.carried))
+        after = self.loop.following
+        return self.reverse.builder.of(
+            module.insert(after, op, *self.loop.inputs, zero, modules=[made])
+        )
 
     def _redirect(self, whole: Instruction) -> None:
         """Let the users of the loop's results use those of the loop that takes its place."""
-        module = self.loop.module
-        for user in self.loop.users:
+        module, gradients = self.loop.module, self.reverse.gradients
+        for user in list(self.loop.users):
             if not isinstance(user.op, GetTupleElem):
                 raise DifferentiationError(f"{described(self.loop)}: its tuple is used as a whole")
             index = user.op.index
             index += index >= len(self.carried)
-            module.replace(
-                user, module.insert(whole.following, "get_tuple_elem", whole, index=index)
-            )
+            new = module.insert(whole.following, "get_tuple_elem", whole, index=index)
+            if user in gradients:
+                gradients[new] = gradients[user]
+            module.replace(user, new)
 
     def _backward_body(self, states: Sequence[Value], total: Value) -> Module:
         """One iteration: its values again, then the gradients of what was carried into it."""
@@ -200,16 +199,27 @@ class _LoopGradient:
         copies = clone_into(made, self.body, known)
         outputs = [copies.get(o, o) for o in self.body.outputs[1:]]
         given = [(outputs[k], builder.of(s)) for k, s in zip(self.floats, seeds, strict=True)]
-        for k, output in enumerate(outputs[len(carried) :], len(carried)):
-            if (stacked := self.given[k]) is not None:
-                given.append((output, self._row(builder, stacked, row)))
+        for k, output in enumerate(outputs[len(carried) :]):
+            if (stacked := self.given[len(carried) + k]) is not None:
+                place = self._from_end(builder, row) if self._is_backward(k) else row
+                given.append((output, self._row(builder, stacked, place)))
         wanted = [*[known[carried[k]] for k in self.floats], *self.outer]
         inner = differentiated(made, given, wanted)
         results = [inner.of(known[carried[k]]) for k in self.floats]
         for total_so_far, value in zip(sums, self.outer, strict=True):
-            results.append(inner.of(value) + builder.of(total_so_far))
+            results.append(inner.of(value) + inner.builder.of(total_so_far))
         made.add_return(going, *[v.instruction for v in results])
         return made
+
+    def _is_backward(self, scan: int) -> bool:
+        """Whether a scan has the last iteration's value first."""
+        directions = self.op.scan_output_directions
+        return scan < len(directions) and bool(directions[scan])
+
+    def _from_end(self, builder: ModuleBuilder, row: Value) -> Value:
+        """An iteration's row of such a scan: rows count back from the number that the loop may take."""
+        count = builder.of(self.loop.inputs[0]).reshape(1).astype(DType.INT64)
+        return count.minimum(self.op.max_iterations) - row - 1
 
     def _row(self, builder: ModuleBuilder, stacked: Value, row: Value) -> Value:
         """One iteration's row of values that a loop stacked."""

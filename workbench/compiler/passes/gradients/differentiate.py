@@ -70,9 +70,8 @@ class Differentiate(Pass):
         for instruction in set(module) - set(instructions):
             if instruction.literal is not None:
                 module.prune(instruction)  # a number of a gradient that nothing asked for
-        program.gradients = {
-            i.id: g.instruction.id for i, g in reverse.gradients.items() if _is_in(g.instruction)
-        }
+        pairs = [(i, g.instruction) for i, g in reverse.gradients.items()]
+        program.gradients = {i.id: g.id for i, g in pairs if _is_in(i) and _is_in(g)}
 
     def _wanted(self, program: Program) -> dict[str, Instruction]:
         """The values to differentiate with respect to, by name."""

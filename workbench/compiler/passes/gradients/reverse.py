@@ -67,11 +67,15 @@ class Reverse:
 
     def add(self, value: Instruction, gradient: Value) -> bool:
         """Add to the gradient of a value; returns False if nothing asks for it."""
-        if value not in self.active or not value.shape.type.is_float:
+        if not self.asks_for(value):
             return False
         before = self.gradients.get(value)
         self.gradients[value] = gradient if before is None else before + gradient
         return True
+
+    def asks_for(self, value: Instruction) -> bool:
+        """Whether the gradient of a value is needed: it is a float that depends on a wanted one."""
+        return value in self.active and value.shape.is_tensor and value.shape.type.is_float
 
     def add_part(self, value: Instruction, index: int, gradient: Value) -> None:
         """Add to the gradient of an element of a tuple."""
@@ -139,8 +143,7 @@ def propagate(op: Operation, instruction: Instruction, reverse: Reverse) -> None
     for operand, gradient in zip(instruction.inputs, found, strict=True):
         if gradient is not None and reverse.add(operand, gradient):
             kept.add(reverse.gradients[operand].instruction)
-    made: list[Value | None] = [*found, *(result if instruction.shape.is_tuple else ())]
-    for unused in made:
+    for unused in (*found, *(result if instruction.shape.is_tuple else ())):
         if unused is not None:
             _discard(unused.instruction, mark, kept)
 

@@ -11,9 +11,9 @@ from workbench.compiler.ir.operation import Operation, make
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.control import GetTupleElem, If, Loop, SelectModule
 from workbench.compiler.ops.convert import BitCast, Convert
-from workbench.compiler.ops.index import ScatterNdAdd, ScatterNdMul, ScatterNdNone
 from workbench.compiler.ops.quant import Quantizelinear
 from workbench.compiler.ops.resize import RoiAlign
+from workbench.compiler.ops.scatter import ScatterNdAdd, ScatterNdMul, ScatterNdNone
 from workbench.compiler.ops.select import NonMaxSuppression
 from workbench.compiler.passes.base import Pass, open_modules, register
 from workbench.compiler.rewrite import change, law

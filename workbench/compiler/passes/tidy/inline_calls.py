@@ -23,7 +23,7 @@ class InlineCalls(Pass):
         if not any(issubclass(op, Call) for op in program.operations):
             return
         for module in open_modules(program):
-            for instruction in module:
+            for instruction in list(module):
                 if isinstance(instruction.op, Call) and _by_element(instruction):
                     inline(instruction)
         for module in unreachable(program):

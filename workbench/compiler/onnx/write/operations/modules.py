@@ -52,6 +52,13 @@ def run_on_target(call: Call) -> Named:
     return _called(call, call.modules[0], call.inputs)
 
 
+@writes("call")
+def call(call: Call) -> Named:
+    """A call of a function, whose inputs are sorted by name."""
+    given = dict(zip(call.modules[0].parameters, call.inputs, strict=True))
+    return _called(call, call.modules[0], [given[name] for name in sorted(given)])
+
+
 @writes("fused_concat")
 def fused_concat(call: Call) -> str:
     """A function for each piece, Concat, and a function for the whole."""
