@@ -1,0 +1,9 @@
+"""PopART's `popart.ir` over the workbench's core: ``from workbench.compat import popart``."""
+
+from workbench.compat.popart import ir
+from workbench.compat.popart.errors import popart_exception
+from workbench.compat.popart.reductions import ReductionType
+
+__version__ = "2.5.0.dev"
+
+__all__ = ["ReductionType", "__version__", "ir", "popart_exception"]

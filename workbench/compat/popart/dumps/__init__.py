@@ -1,0 +1,1 @@
+"""Dumps of an Ir: DOT files, text and JSON."""

@@ -1,0 +1,239 @@
+"""Graphs: tensors and the operations that were made on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from workbench.compat.popart.ir.context import get_current_context
+from workbench.compat.popart.ir.op import Op, Spec
+from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable, made_tensor
+
+if TYPE_CHECKING:
+    from workbench.compat.popart.ir.ir import Ir
+    from workbench.compiler.ir.module import Module
+
+Hook = Callable[[Op], Any]
+
+
+class Graph:
+    """The main graph of an Ir or a subgraph; entered by ``with``, so that operations are added to it."""
+
+    def __init__(self) -> None:
+        """Refuse: an Ir makes graphs.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError("popart.ir.Graph cannot be constructed directly; use Ir.create_graph.")
+
+    _ir: Ir
+    _id: str
+    _tensors: dict[str, Tensor]
+    _inputs: list[Tensor]
+    _outputs: list[Tensor]
+    _ops: list[Op]
+    _hooks: dict[int, Hook]
+    _by_ref_inputs: set[Tensor]
+
+    # Identity
+
+    @property
+    def name(self) -> str:
+        """The name; empty for the main graph."""
+        return self._id
+
+    @property
+    def id(self) -> str:
+        """The id, which is the name."""
+        return self._id
+
+    def ir(self) -> Ir:
+        """The Ir that it belongs to."""
+        return self._ir
+
+    def get_main_graph(self) -> Graph:
+        """The main graph of its Ir."""
+        return self._ir.main_graph()
+
+    # Contents
+
+    def get_input_tensors(self) -> tuple[Tensor, ...]:
+        """Its inputs, in order."""
+        return tuple(self._inputs)
+
+    def get_output_tensors(self) -> tuple[Tensor, ...]:
+        """Its outputs, in order."""
+        return tuple(self._outputs)
+
+    def get_tensor(self, tensor_id: str) -> Tensor:
+        """The tensor with this id.
+
+        Raises:
+            ValueError: It has none.
+        """
+        if tensor_id not in self._tensors:
+            raise ValueError(f"No tensor {tensor_id} in the graph {self._id!r}.")
+        return self._tensors[tensor_id]
+
+    def get_tensors(self) -> tuple[Tensor, ...]:
+        """All tensors, streams included."""
+        return tuple(self._tensors.values())
+
+    def get_variables(self) -> tuple[Variable, ...]:
+        """The variables."""
+        return tuple(t for t in self._tensors.values() if isinstance(t, Variable))
+
+    def get_constants(self) -> tuple[Constant, ...]:
+        """The constants."""
+        return tuple(t for t in self._tensors.values() if isinstance(t, Constant))
+
+    def ops(self) -> tuple[Op, ...]:
+        """The operations in the order in which they were made."""
+        return tuple(self._ops)
+
+    def schedule(self) -> tuple[Op, ...]:
+        """The operations in an order that keeps the least memory alive, within the order that they need."""
+        from workbench.compat.popart.lowering.schedule import scheduled  # noqa: PLC0415 - it reads graphs
+
+        return scheduled(self)
+
+    @property
+    def called_graphs(self) -> tuple[Graph, ...]:
+        """The graphs that its operations call, each once."""
+        return tuple(dict.fromkeys(g for op in self._ops for g in op.called_graphs))
+
+    @property
+    def workbench(self) -> Module:
+        """The module of ``ir.workbench`` that this graph became; for a subgraph that of its first use.
+
+        Raises:
+            ValueError: The main graph does not reach it.
+        """
+        return self._ir.lowered.module_of(self)
+
+    # Hooks
+
+    def register_op_created_hook(self, fn: Hook) -> int:
+        """Call a function with each operation that is added to this graph; the result removes it again."""
+        handle = self._ir.next_number()
+        self._hooks[handle] = fn
+        return handle
+
+    def remove_op_created_hook(self, handle: int) -> None:
+        """Stop calling a function.
+
+        Raises:
+            ValueError: There is no such handle.
+        """
+        if handle not in self._hooks:
+            raise ValueError(f"No hook with the handle {handle} on the graph {self._id!r}.")
+        del self._hooks[handle]
+
+    # Additions, for operations and factories
+
+    def new_id(self, name: str) -> str:
+        """An unused id for a tensor, from a name in the name scopes around."""
+        scoped = get_current_context().scoped(name)
+        found = f"{self._id}/{scoped}" if self._id else scoped
+        while found in self._tensors:
+            base = f"{self._id}/{scoped}" if self._id else scoped
+            found = f"{base}__t{self._ir.next_number()}"
+        return found
+
+    def add_tensor(self, kind: type[Tensor], name: str, spec: Spec, **details: Any) -> Tensor:
+        """Add a tensor without a producer."""
+        tensor = made_tensor(kind, self, self.new_id(name), spec, **details)
+        self._tensors[tensor.id] = tensor
+        self._ir.changed()
+        return tensor
+
+    def add_result(self, op: Op, index: int, name: str, spec: Spec) -> Tensor:
+        """Add the tensor that is an output of an operation."""
+        tensor = self.add_tensor(Tensor, name, spec)
+        tensor.producer, tensor.producer_index = op, index
+        return tensor
+
+    def add_op(self, op: Op) -> None:
+        """Add an operation and tell the hooks."""
+        self._ops.append(op)
+        if (sequence := get_current_context().sequence) is not None:
+            sequence.add(self, (op,))
+        self._ir.changed()
+        for hook in list(self._hooks.values()):
+            hook(op)
+
+    def add_input(self, tensor: Tensor, by_ref: bool) -> None:
+        """Make a tensor an input."""
+        self._inputs.append(tensor)
+        if by_ref:
+            self._by_ref_inputs.add(tensor)
+
+    def add_output(self, tensor: Tensor) -> None:
+        """Make a tensor an output."""
+        self._outputs.append(tensor)
+        self._ir.changed()
+
+    def replace_ops(self, gone: set[Op], merged: Op) -> None:
+        """Put one operation in the place of the last of several."""
+        last = max(i for i, op in enumerate(self._ops) if op in gone)
+        self._ops[last] = merged
+        self._ops = [op for op in self._ops if op not in gone]
+        for op in self._ops:
+            if gone & set(op.in_sequence):
+                kept = [o for o in op.in_sequence if o not in gone]
+                op.in_sequence = (*kept, merged)
+        sequence = get_current_context().sequence
+        while sequence is not None:
+            sequence.forget(self, gone, merged)
+            sequence = sequence.outer
+        self._ir.changed()
+
+    # Python's own
+
+    def __enter__(self) -> Graph:
+        """Add operations made from now on to this graph."""
+        get_current_context().push(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the graph."""
+        get_current_context().pop()
+
+    def __contains__(self, tensor: object) -> bool:
+        """Whether a tensor is of this graph.
+
+        Raises:
+            TypeError: It is no tensor.
+        """
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"Value must be of type popart.ir.Tensor. Type: {type(tensor)}.")
+        return tensor.graph is self
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same graph of the same Ir.
+
+        Raises:
+            TypeError: The other is no graph.
+        """
+        if not isinstance(other, Graph):
+            raise TypeError(f"Value must be of type popart.ir.Graph. Type: {type(other)}.")
+        return self is other
+
+    def __hash__(self) -> int:
+        """By id and Ir."""
+        return hash((self._id, self._ir.id))
+
+    def __repr__(self) -> str:
+        """The id and the name."""
+        return f"Graph[id={self._id} name={self.name}]"
+
+
+def made_graph(ir: Ir, id: str) -> Graph:
+    """An empty graph of an Ir."""
+    graph = object.__new__(Graph)
+    graph._ir, graph._id = ir, id
+    graph._tensors, graph._hooks = {}, {}
+    graph._inputs, graph._outputs, graph._ops = [], [], []
+    graph._by_ref_inputs = set()
+    return graph

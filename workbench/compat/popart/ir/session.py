@@ -1,0 +1,282 @@
+"""Sessions: an Ir compiled for a target, with the state of its variables and remote buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.compat.popart.ir.ir import Ir
+from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
+from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
+from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable
+from workbench.compat.popart.lowering.ambiguity import check_ambiguity
+from workbench.compat.popart.lowering.lowered import Bound
+from workbench.compiler.builds.build import Build, compile
+
+Array = np.ndarray[Any, np.dtype[Any]]
+DEVICES = ("cpu", "ipu_model", "ipu_hw")
+
+
+class Device:
+    """The device of a session; the workbench's target runs the program."""
+
+    def __init__(self, description: str, ipus: int, target: str) -> None:
+        """A device of so many IPUs."""
+        self.description, self.ipus, self.target = description, ipus, target
+
+    def detach(self) -> None:
+        """Nothing: a target of the workbench is not held."""
+
+    def __repr__(self) -> str:
+        """The description, the number of IPUs and the target."""
+        return f"Device[{self.description}, {self.ipus} IPUs, runs on {self.target}]"
+
+
+class Session:
+    """A compiled Ir that keeps the values of variables and remote buffers from run to run."""
+
+    def __init__(
+        self, ir: Ir, device_desc: str = "cpu", *, target: str = "ref", record: bool = True
+    ) -> None:
+        """Compile an Ir.
+
+        Args:
+            ir: The Ir, which cannot be replicated otherwise after this.
+            device_desc: ``cpu``, ``ipu_model`` or ``ipu_hw``; recorded. ``cpu`` has one IPU.
+            target: The workbench's target that runs the program: ``ref``, ``cpu``, ``gpu`` or ``auto``.
+            record: Whether to record the passes, for ``session.build.explore()``.
+
+        Raises:
+            ValueError: There is no such device, or it has too few IPUs.
+            popart_exception: The order of updates in place is ambiguous, or a stream has too few rows.
+        """
+        if device_desc not in DEVICES:
+            raise ValueError(f"device_desc {device_desc!r}; expected one of {', '.join(DEVICES)}")
+        self._ir = ir
+        self.device = Device(device_desc, _ipus(ir), target)
+        if device_desc == "cpu" and self.device.ipus > 1:
+            raise ValueError(
+                f"A device 'cpu' has one IPU, and this Ir needs {self.device.ipus}; use 'ipu_model'."
+            )
+        _check_replicas(ir)
+        check_ambiguity(ir)
+        ir.dot_checkpoint("Final")
+        self._lowered = ir.lowered
+        self.build: Build = compile(self._lowered.program, target, record=record)
+        """The workbench's build: ``session.build.explore()`` shows every pass."""
+        self._state: dict[Bound, Array] = {}
+        ir.prepare()
+        self.weights_from_host()
+
+    @property
+    def ir(self) -> Ir:
+        """The Ir."""
+        return self._ir
+
+    # Runs
+
+    def run(
+        self, inputs: Mapping[HostToDeviceStream, Any] | None = None
+    ) -> dict[DeviceToHostStream, Array]:
+        """Run the program once.
+
+        Args:
+            inputs: The rows of each stream from the host.
+
+        Returns:
+            The rows of each stream to the host.
+
+        Raises:
+            ValueError: A stream is missing or unknown, or its array has another shape.
+            TypeError: An array has another element type.
+        """
+        outputs = self.create_host_outputs()
+        self.run_with_outputs(inputs, outputs)
+        return outputs
+
+    def run_with_outputs(
+        self,
+        inputs: Mapping[HostToDeviceStream, Any] | None,
+        outputs: Mapping[DeviceToHostStream, Array],
+    ) -> None:
+        """Run the program once and write the rows of streams to the host into these arrays.
+
+        Args:
+            inputs: The rows of each stream from the host.
+            outputs: An array for each stream to the host.
+
+        Raises:
+            ValueError: A stream is missing or unknown, or its array has another shape.
+            TypeError: An array has another element type.
+        """
+        given = self._validate_run_inputs(inputs or {})
+        self._validate_run_outputs(outputs)
+        fed = {n: self._fed(b, given) for n, b in self._lowered.parameters.items()}
+        result = self.build.run(fed)
+        for k, bound in enumerate(self._lowered.results):
+            value = np.asarray(result[k])
+            if isinstance(bound, DeviceToHostStream):
+                np.copyto(outputs[bound], value.reshape(outputs[bound].shape))
+            else:
+                self._state[bound] = value
+                if isinstance(bound, Variable):
+                    bound.in_sync = False
+
+    def _fed(self, bound: Bound, given: Mapping[Stream, Array]) -> Array:
+        if not isinstance(bound, HostToDeviceStream):
+            return self._state[bound]
+        rows = given[bound]
+        return rows.reshape(self._ir.num_host_transfers, *bound.shape)
+
+    def create_host_outputs(self) -> dict[DeviceToHostStream, Array]:
+        """Arrays of zeros for all streams to the host."""
+        streams = sorted(self._ir.get_all_d2h_streams(), key=lambda s: s.tensor_id())
+        return {s: np.zeros(self._buffer_shape(s), s.dtype.as_numpy()) for s in streams}
+
+    def expected_inputs(self) -> list[HostToDeviceStream]:
+        """The streams that a run needs arrays for."""
+        return sorted(self._ir.get_all_h2d_streams(), key=lambda s: s.tensor_id())
+
+    def _buffer_shape(self, stream: Stream) -> tuple[int, ...]:
+        """The shape of a stream's array: transfers and replicas if there are several, then its own."""
+        several = (self._ir.num_host_transfers, self._ir.replication_factor)
+        return (*(n for n in several if n > 1), *stream.shape)
+
+    def _validate_run_inputs(self, inputs: Mapping[Any, Any]) -> dict[Stream, Array]:
+        _check_streams("inputs", set(inputs), set(self.expected_inputs()))
+        given = {s: np.asarray(v) for s, v in inputs.items()}
+        self._check_arrays("input", given)
+        return given
+
+    def _validate_run_outputs(self, outputs: Mapping[Any, Any]) -> None:
+        _check_streams("outputs", set(outputs), set(self._ir.get_all_d2h_streams()))
+        self._check_arrays("output", outputs)
+
+    def _check_arrays(self, what: str, arrays: Mapping[Stream, Array]) -> None:
+        for stream, array in arrays.items():
+            expected = self._buffer_shape(stream)
+            if array.shape != expected:
+                raise ValueError(
+                    f"Shape mismatch for {what} {stream.tensor_id()}: expected {expected} "
+                    f"(num_host_transfers={self._ir.num_host_transfers}, "
+                    f"replication_factor={self._ir.replication_factor}, stream {stream.shape}); "
+                    f"found {array.shape}"
+                )
+            if array.dtype != stream.dtype.as_numpy():
+                raise TypeError(
+                    f"dtype mismatch for {what} {stream.tensor_id()}: expected {stream.dtype}; "
+                    f"found {array.dtype}"
+                )
+
+    # Data of variables and constants
+
+    def get_tensor_data(self, tensor: Variable | Constant) -> Array:
+        """The value of a variable or a constant.
+
+        Raises:
+            TypeError: The tensor is neither.
+            ValueError: It is of another Ir.
+        """
+        self._check_held(tensor, Variable | Constant, "Constant or Variable")
+        self.weights_to_host()
+        return tensor.data.copy()
+
+    def get_tensors_data(
+        self, tensors: Iterable[Variable | Constant]
+    ) -> dict[Variable | Constant, Array]:
+        """The values of variables and constants."""
+        return {t: self.get_tensor_data(t) for t in tensors}
+
+    def write_variable_data(self, tensor: Variable, data: Any) -> None:
+        """Change the value of a variable, on the host and on the device.
+
+        Raises:
+            TypeError: The tensor is no variable, or the array has another element type.
+            ValueError: The array has another shape, or the tensor is of another Ir.
+        """
+        self._check_held(tensor, Variable, "Variable")
+        array = np.asarray(data)
+        if array.dtype != tensor.dtype.as_numpy():
+            raise TypeError(
+                f"The dtype of the array provided, {array.dtype}, is not that of {tensor!r}."
+            )
+        if array.shape != tensor.shape:
+            raise ValueError(
+                f"The shape of the array provided, {array.shape}, is not that of {tensor!r}."
+            )
+        self.weights_to_host()
+        tensor.data = array.copy()
+        self.weights_from_host()
+
+    def write_variables_data(self, data: Mapping[Variable, Any]) -> None:
+        """Change the values of several variables."""
+        for tensor, array in data.items():
+            self.write_variable_data(tensor, array)
+
+    def weights_to_host(self) -> None:
+        """Copy the values of variables from the device to the host."""
+        for variable in self._ir.main_graph().get_variables():
+            if variable.remote is not None:
+                buffer, row = variable.remote
+                if buffer in self._state:
+                    variable.data = self._state[buffer][row].reshape(variable.shape).copy()
+            elif variable in self._state:
+                variable.data = self._state[variable].copy()
+            variable.in_sync = True
+
+    def weights_from_host(self) -> None:
+        """Copy the values of variables from the host to the device."""
+        for bound in self._lowered.parameters.values():
+            if isinstance(bound, Variable):
+                self._state[bound] = bound.data
+            elif isinstance(bound, RemoteBuffer) and bound not in self._state:
+                lens = (bound.entries, *bound.tensor_shape)
+                self._state[bound] = np.zeros(lens, bound.tensor_dtype.as_numpy())
+        for variable in self._ir.main_graph().get_variables():
+            variable.in_sync = True
+            if variable.remote is not None and variable.remote[0] in self._state:
+                buffer, row = variable.remote
+                self._state[buffer] = self._state[buffer].copy()
+                self._state[buffer][row] = variable.data.reshape(buffer.tensor_shape)
+
+    def _check_held(self, tensor: Any, kinds: Any, named: str) -> None:
+        if not isinstance(tensor, kinds):
+            id = tensor.id if isinstance(tensor, Tensor) else repr(tensor)
+            raise TypeError(f"Tensor {id} is not of type {named}. Type: {type(tensor)}.")
+        if tensor.ir() is not self._ir:
+            raise ValueError(f"Tensor {tensor.id} is not of this session's Ir: {tensor.ir()!r}.")
+
+    def __repr__(self) -> str:
+        """The Ir and the device."""
+        return f"Session[{self._ir!r}, {self.device!r}]"
+
+
+def _ipus(ir: Ir) -> int:
+    """The number of IPUs: those that operations name, for each replica, rounded up to a power of two."""
+    largest = max((op.ipu for g in ir.graphs for op in g.ops()), default=0)
+    return 1 << ((largest + 1) * ir.replication_factor - 1).bit_length()
+
+
+def _check_replicas(ir: Ir) -> None:
+    if ir.replication_factor > 1:
+        raise NotImplementedError(
+            f"replication_factor={ir.replication_factor}: replicas are not run yet; the graph, its checks and "
+            "its dumps work with any factor, sessions with 1"
+        )
+
+
+def _check_streams(what: str, given: set[Any], expected: set[Any]) -> None:
+    unexpected, missing = given - expected, expected - given
+    if unexpected or missing:
+        shown = [
+            ", ".join(sorted(s.tensor_id() if isinstance(s, Stream) else repr(s) for s in found))
+            for found in (unexpected, missing)
+        ]
+        raise ValueError(
+            f"Unexpected/Missing {what} streams for this session\n"
+            f"  Unexpected: {{{shown[0]}}}\n  Missing: {{{shown[1]}}}"
+        )
+
+

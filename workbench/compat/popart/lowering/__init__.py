@@ -1,0 +1,1 @@
+"""From records to a program of the workbench: effects become values that are passed on."""

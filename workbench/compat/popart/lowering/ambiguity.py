@@ -1,0 +1,68 @@
+"""Updates in place whose order nothing fixes."""
+
+from __future__ import annotations
+
+from workbench.compat.popart.errors import popart_exception
+from workbench.compat.popart.ir.graph import Graph
+from workbench.compat.popart.ir.ir import Ir
+from workbench.compat.popart.ir.op import Op
+from workbench.compat.popart.ir.tensors import Tensor
+from workbench.compat.popart.lowering.memory import owners
+
+
+def check_ambiguity(ir: Ir) -> None:
+    """Check that the order of every update of memory and every other use of it is fixed.
+
+    Raises:
+        popart_exception: Neither of two operations has to come before the other, one overwrites memory,
+            and the other one reads or overwrites it too.
+    """
+    for graph in ir.graphs:
+        _check(graph)
+
+
+def _check(graph: Graph) -> None:
+    if not any(op.modifies for op in graph.ops()):
+        return
+    before = ancestors(graph)
+    uses: dict[Tensor, list[tuple[Op, bool]]] = {}
+    for op in graph.ops():
+        for memory, writes in _accesses(op).items():
+            for other, wrote in uses.get(memory, []):
+                if (writes or wrote) and not before[op] >> other.id & 1:
+                    raise popart_exception(_message(op, other, memory))
+            uses.setdefault(memory, []).append((op, writes))
+
+
+def _accesses(op: Op) -> dict[Tensor, bool]:
+    """The memory that an operation uses, and whether it overwrites it. A view uses none."""
+    found: dict[Tensor, bool] = {}
+    for k, tensor in enumerate(op.inputs):
+        if k in op.modifies or k not in op.aliases:
+            for memory in owners(tensor):
+                found[memory] = found.get(memory, False) or k in op.modifies
+    return found
+
+
+def ancestors(graph: Graph) -> dict[Op, int]:
+    """For each operation those that come before it, as a set of bits by id."""
+    found: dict[Op, int] = {}
+    for op in graph.ops():
+        made = [t.producer for t in op.inputs if t.producer is not None]
+        bits = 0
+        for earlier in (*made, *op.in_sequence):
+            bits |= found[earlier] | 1 << earlier.id
+        found[op] = bits
+    return found
+
+
+def _message(op: Op, other: Op, memory: Tensor) -> str:
+    lines = [
+        f"{o.op_type} {o.name} (line {o.location.line})" if o.location is not None else repr(o)
+        for o in (other, op)
+    ]
+    return (
+        f"Inplacing ambiguity detected. {lines[0]} and {lines[1]} use the memory of {memory.id}, at least one "
+        "overwrites it, and nothing fixes their order; put them into `with pir.in_sequence():`, or make one "
+        "use the other's result."
+    )
