@@ -183,6 +183,13 @@ def io_tiles() -> Generator[None]:
 
 
 @contextmanager
+def placed_on(tile_set: str) -> Generator[None]:
+    """Operations made inside are on this set of tiles: ``compute`` or ``io``."""
+    with _set(_CURRENT.io_tiles, tile_set == "io"):
+        yield
+
+
+@contextmanager
 def execution_context(context: ExecutionContext) -> Generator[None]:
     """Operations made inside belong to this part of the program."""
     with _set(_CURRENT.execution, context):

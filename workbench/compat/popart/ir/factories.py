@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 def variable(
-    data: HostScalarTensor, dtype: dtype | None = None, name: str | None = None, downcast: bool = True
+    data: HostScalarTensor,
+    dtype: dtype | None = None,
+    name: str | None = None,
+    downcast: bool = True,
 ) -> Variable:
     """A variable of the main graph.
 
@@ -57,7 +60,10 @@ def variable(
 
 
 def constant(
-    data: HostScalarTensor, dtype: dtype | None = None, name: str | None = None, downcast: bool = True
+    data: HostScalarTensor,
+    dtype: dtype | None = None,
+    name: str | None = None,
+    downcast: bool = True,
 ) -> Constant:
     """A constant of the current graph.
 
@@ -70,9 +76,7 @@ def constant(
     Raises:
         ValueError: The data have no elements.
     """
-    return cast(
-        "Constant", _held(Constant, get_current_graph(), data, dtype, name, downcast)
-    )
+    return cast("Constant", _held(Constant, get_current_graph(), data, dtype, name, downcast))
 
 
 def _held(

@@ -175,10 +175,7 @@ class Graph:
         self._ir.changed()
 
     def replace_ops(self, gone: set[Op], merged: Op) -> None:
-        """Put one operation in the place of the last of several."""
-        last = max(i for i, op in enumerate(self._ops) if op in gone)
-        self._ops[last] = merged
-        self._ops = [op for op in self._ops if op not in gone]
+        """Put one operation in the place of several, after all that those need."""
         for op in self._ops:
             if gone & set(op.in_sequence):
                 kept = [o for o in op.in_sequence if o not in gone]
@@ -187,6 +184,7 @@ class Graph:
         while sequence is not None:
             sequence.forget(self, gone, merged)
             sequence = sequence.outer
+        self._ops = in_order([merged if op in gone else op for op in self._ops])
         self._ir.changed()
 
     # Python's own
@@ -237,3 +235,17 @@ def made_graph(ir: Ir, id: str) -> Graph:
     graph._inputs, graph._outputs, graph._ops = [], [], []
     graph._by_ref_inputs = set()
     return graph
+
+
+def in_order(ops: list[Op]) -> list[Op]:
+    """Operations, each once, in their order as far as what each needs comes before it."""
+    done: dict[Op, None] = {}
+    for op in ops:
+        stack = [op]
+        while stack:
+            needs = [o for o in stack[-1].needs if o not in done and o in ops]
+            if needs:
+                stack.append(needs[-1])
+            else:
+                done[stack.pop()] = None
+    return list(done)

@@ -94,7 +94,22 @@ class Op:
     """The Python function that made it."""
     location: Location | None = None
     details: Any = field(default=None, repr=False)
-    """For an effect: the stream, the remote buffer or the call's bindings."""
+    """For an effect: the stream, the remote buffer or the collective."""
+    first_input: int = 0
+    """PopART's index of the first input; a loop has two more before it, the count and the condition."""
+    merged: Op | None = field(default=None, repr=False)
+    """The operation that this one was merged into."""
+
+    @property
+    def whole(self) -> Op:
+        """The operation that is in the graph: this one, or the one that it was merged into."""
+        return self if self.merged is None else self.merged
+
+    @property
+    def needs(self) -> tuple[Op, ...]:
+        """The operations that come before: those that make its inputs, and those that a sequence names."""
+        made = (t.producer.whole for t in self.inputs if t.producer is not None)
+        return (*made, *self.in_sequence)
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -108,7 +123,7 @@ class Op:
 
     def modifiesIndex(self, index: int) -> bool:  # noqa: N802 - PopART's name
         """Whether the memory of this input is overwritten."""
-        return index in self.modifies
+        return index - self.first_input in self.modifies
 
     def opType(self) -> str:  # noqa: N802 - PopART's name
         """The type, such as ``Add``."""
@@ -134,6 +149,7 @@ def record(
     called: Sequence[Graph] = (),
     name: str = "",
     details: Any = None,
+    first_input: int = 0,
 ) -> Op:
     """Add an operation to the current graph.
 
@@ -149,6 +165,7 @@ def record(
         called: Graphs that it calls.
         name: Its name; by default the function that makes it.
         details: For an effect, what lowering needs.
+        first_input: PopART's index of the first input.
 
     Raises:
         popart_exception: The meaning refuses the inputs.
@@ -163,6 +180,7 @@ def record(
         called_graphs=tuple(called), ipu=context.ipus[-1], tile_set=context.tile_set,
         pipeline_stage=context.stages[-1], execution_context=context.execution[-1],
         in_sequence=before, api=api, location=context.location, details=details,
+        first_input=first_input,
     )  # fmt: skip
     if meaning is not None and op.hidden:
         specs = (specs or ())[: -len(op.hidden)]

@@ -18,7 +18,9 @@ _FIXED = "can't set attribute"
 class RemoteBuffer:
     """Rows of one shape and type in the host's memory, which operations load and store."""
 
-    def __init__(self, ir: Ir, tensor_shape: Iterable[int], tensor_dtype: dtype, entries: int) -> None:
+    def __init__(
+        self, ir: Ir, tensor_shape: Iterable[int], tensor_dtype: dtype, entries: int
+    ) -> None:
         """A buffer of an Ir.
 
         Raises:
@@ -94,9 +96,7 @@ class RemoteBuffer:
         return f"RemoteBuffer[{self._id} {self._dtype} {self._shape} entries={self._entries}]"
 
 
-def remote_buffer(
-    tensor_shape: Iterable[int], tensor_dtype: dtype, entries: int
-) -> RemoteBuffer:
+def remote_buffer(tensor_shape: Iterable[int], tensor_dtype: dtype, entries: int) -> RemoteBuffer:
     """A remote buffer of the current Ir.
 
     Raises:

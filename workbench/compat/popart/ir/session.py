@@ -12,7 +12,7 @@ from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable
 from workbench.compat.popart.lowering.ambiguity import check_ambiguity
-from workbench.compat.popart.lowering.lowered import Bound
+from workbench.compat.popart.lowering.lowered import Bound, Printed
 from workbench.compiler.builds.build import Build, compile
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -60,7 +60,6 @@ class Session:
             raise ValueError(
                 f"A device 'cpu' has one IPU, and this Ir needs {self.device.ipus}; use 'ipu_model'."
             )
-        _check_replicas(ir)
         check_ambiguity(ir)
         ir.dot_checkpoint("Final")
         self._lowered = ir.lowered
@@ -117,7 +116,9 @@ class Session:
         result = self.build.run(fed)
         for k, bound in enumerate(self._lowered.results):
             value = np.asarray(result[k])
-            if isinstance(bound, DeviceToHostStream):
+            if isinstance(bound, Printed):
+                print(f"{bound.title}: {value}")  # noqa: T201 - PopART's print_tensor
+            elif isinstance(bound, DeviceToHostStream):
                 np.copyto(outputs[bound], value.reshape(outputs[bound].shape))
             else:
                 self._state[bound] = value
@@ -127,8 +128,9 @@ class Session:
     def _fed(self, bound: Bound, given: Mapping[Stream, Array]) -> Array:
         if not isinstance(bound, HostToDeviceStream):
             return self._state[bound]
-        rows = given[bound]
-        return rows.reshape(self._ir.num_host_transfers, *bound.shape)
+        several = self._ir.replication_factor
+        lens = (self._ir.num_host_transfers, *([several] if several > 1 else []), *bound.shape)
+        return given[bound].reshape(lens)
 
     def create_host_outputs(self) -> dict[DeviceToHostStream, Array]:
         """Arrays of zeros for all streams to the host."""
@@ -216,30 +218,58 @@ class Session:
             self.write_variable_data(tensor, array)
 
     def weights_to_host(self) -> None:
-        """Copy the values of variables from the device to the host."""
+        """Copy the values of variables from the device to the host; of replicas that of the first one."""
         for variable in self._ir.main_graph().get_variables():
             if variable.remote is not None:
-                buffer, row = variable.remote
-                if buffer in self._state:
-                    variable.data = self._state[buffer][row].reshape(variable.shape).copy()
+                if variable.remote[0] in self._state:
+                    variable.data = self._row(variable, variable.remote)
             elif variable in self._state:
-                variable.data = self._state[variable].copy()
+                variable.data = self._of_first(self._state[variable]).copy()
             variable.in_sync = True
+
+    def _row(self, variable: Variable, remote: tuple[RemoteBuffer, int]) -> Array:
+        """The value of a variable in a row of a remote buffer; of shards all together."""
+        rows = self._state[remote[0]]
+        several = self._ir.replication_factor > 1
+        if several and variable.sharded:
+            return rows[:, remote[1]].reshape(-1)[: variable.nelms].reshape(variable.shape).copy()
+        if several:
+            return rows[:, remote[1]].copy()
+        return rows[remote[1]].reshape(variable.shape).copy()
+
+    def _of_first(self, array: Array) -> Array:
+        return array[0] if self._ir.replication_factor > 1 else array
+
+    def _for_all(self, array: Array) -> Array:
+        """An array with an axis for replicas, if there are several."""
+        several = self._ir.replication_factor
+        return np.stack([array] * several) if several > 1 else array
 
     def weights_from_host(self) -> None:
         """Copy the values of variables from the host to the device."""
         for bound in self._lowered.parameters.values():
             if isinstance(bound, Variable):
-                self._state[bound] = bound.data
+                self._state[bound] = self._for_all(bound.data)
             elif isinstance(bound, RemoteBuffer) and bound not in self._state:
                 lens = (bound.entries, *bound.tensor_shape)
-                self._state[bound] = np.zeros(lens, bound.tensor_dtype.as_numpy())
+                self._state[bound] = self._for_all(np.zeros(lens, bound.tensor_dtype.as_numpy()))
         for variable in self._ir.main_graph().get_variables():
             variable.in_sync = True
             if variable.remote is not None and variable.remote[0] in self._state:
-                buffer, row = variable.remote
-                self._state[buffer] = self._state[buffer].copy()
-                self._state[buffer][row] = variable.data.reshape(buffer.tensor_shape)
+                self._put_row(variable, variable.remote)
+
+    def _put_row(self, variable: Variable, remote: tuple[RemoteBuffer, int]) -> None:
+        """Write a variable to its row of a remote buffer, of which each replica may have a shard."""
+        buffer, row = remote
+        rows = self._state[buffer] = self._state[buffer].copy()
+        if self._ir.replication_factor == 1:
+            rows[row] = variable.data.reshape(buffer.tensor_shape)
+        elif variable.sharded:
+            flat = np.zeros(rows[:, row].size, rows.dtype)
+            flat[: variable.nelms] = variable.data.reshape(-1)
+            rows[:, row] = flat.reshape(rows[:, row].shape)
+        else:
+            rows[:, row] = variable.data
 
     def _check_held(self, tensor: Any, kinds: Any, named: str) -> None:
         if not isinstance(tensor, kinds):
@@ -259,14 +289,6 @@ def _ipus(ir: Ir) -> int:
     return 1 << ((largest + 1) * ir.replication_factor - 1).bit_length()
 
 
-def _check_replicas(ir: Ir) -> None:
-    if ir.replication_factor > 1:
-        raise NotImplementedError(
-            f"replication_factor={ir.replication_factor}: replicas are not run yet; the graph, its checks and "
-            "its dumps work with any factor, sessions with 1"
-        )
-
-
 def _check_streams(what: str, given: set[Any], expected: set[Any]) -> None:
     unexpected, missing = given - expected, expected - given
     if unexpected or missing:
@@ -278,5 +300,3 @@ def _check_streams(what: str, given: set[Any], expected: set[Any]) -> None:
             f"Unexpected/Missing {what} streams for this session\n"
             f"  Unexpected: {{{shown[0]}}}\n  Missing: {{{shown[1]}}}"
         )
-
-

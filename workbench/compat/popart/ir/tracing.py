@@ -33,7 +33,9 @@ def traced(
     hints = _hints(build)
     graph = ir.create_empty_graph(_name(fn))
     with graph:
-        for parameter, value in [(bound.signature.parameters[n], v) for n, v in bound.arguments.items()]:
+        for parameter, value in [
+            (bound.signature.parameters[n], v) for n, v in bound.arguments.items()
+        ]:
             by_ref = _by_ref(hints.get(parameter.name, parameter.annotation))
             bound.arguments[parameter.name] = _argument(parameter, value, by_ref)
         for output in _outputs(fn(*bound.args, **bound.kwargs)):
@@ -92,9 +94,7 @@ def _argument(parameter: inspect.Parameter, value: Any, by_ref: bool) -> Any:
     return tuple(found) if isinstance(value, tuple) else found
 
 
-def _value(
-    name: str, value: Any, by_ref: bool, parameter: inspect.Parameter | None = None
-) -> Any:
+def _value(name: str, value: Any, by_ref: bool, parameter: inspect.Parameter | None = None) -> Any:
     """An element of a list or of the arguments by name; in a list a specification is no tensor."""
     listed = parameter is not None and parameter.kind is not parameter.VAR_POSITIONAL
     kinds = Tensor if listed else Tensor | TensorSpec

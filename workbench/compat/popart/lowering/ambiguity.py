@@ -38,7 +38,7 @@ def _accesses(op: Op) -> dict[Tensor, bool]:
     """The memory that an operation uses, and whether it overwrites it. A view uses none."""
     found: dict[Tensor, bool] = {}
     for k, tensor in enumerate(op.inputs):
-        if k in op.modifies or k not in op.aliases:
+        if k in op.modifies or k not in op.aliases or op.parts:
             for memory in owners(tensor):
                 found[memory] = found.get(memory, False) or k in op.modifies
     return found
@@ -48,9 +48,8 @@ def ancestors(graph: Graph) -> dict[Op, int]:
     """For each operation those that come before it, as a set of bits by id."""
     found: dict[Op, int] = {}
     for op in graph.ops():
-        made = [t.producer for t in op.inputs if t.producer is not None]
         bits = 0
-        for earlier in (*made, *op.in_sequence):
+        for earlier in op.needs:
             bits |= found[earlier] | 1 << earlier.id
         found[op] = bits
     return found

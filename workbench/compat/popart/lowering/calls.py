@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.graph import Graph
 from workbench.compat.popart.ir.op import Op
+from workbench.compat.popart.ir.streams import Stream
+from workbench.compat.popart.ir.tensors import Tensor
 from workbench.compat.popart.lowering.effects import Effects, Place, uses_of
 from workbench.compat.popart.lowering.lines import LineBuilder
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.module import Module
 
 if TYPE_CHECKING:
-    from workbench.compat.popart.lowering.frame import Frame
+    from workbench.compat.popart.lowering.frame import Frame, Lane
 
 
 @dataclass(frozen=True)
@@ -25,36 +29,55 @@ class Binding:
     modified: list[Value]
 
 
-def called(frame: Frame, op: Op) -> Binding:
-    """Inline the graph that an operation calls."""
-    from workbench.compat.popart.lowering.frame import Frame  # noqa: PLC0415 - frames make calls
+def _inputs(op: Op, lane: Lane) -> dict[Tensor, Value]:
+    """The values of a callee's inputs.
+
+    Raises:
+        popart_exception: The call leaves some out.
+    """
+    wanted = op.called_graphs[0].get_input_tensors()
+    if len(wanted) != len(op.inputs):
+        raise popart_exception(
+            f"{op!r}: {len(op.inputs)} of the {len(wanted)} inputs of {op.called_graphs[0].name} are given"
+        )
+    return dict(zip(wanted, lane.inputs_of(op), strict=True))
+
+
+def called(frame: Frame, op: Op) -> list[Binding]:
+    """Inline the graph that an operation calls; the results for each lane."""
+    from workbench.compat.popart.lowering.frame import Frame, Lane  # noqa: PLC0415 - they make calls
 
     graph = op.called_graphs[0]
-    inputs = dict(zip(graph.get_input_tensors(), frame.inputs_of(op), strict=True))
-    inner = Frame(graph, frame.builder, frame.effects, inputs)
-    inner.run()
-    outputs = [inner.read(t) for t in graph.get_output_tensors()]
-    return Binding(outputs, [inner.read(graph.get_input_tensors()[k]) for k in op.modifies])
+    lanes = [Lane(frame.builder, lane.effects, _inputs(op, lane)) for lane in frame.lanes]
+    Frame(graph, frame.builder, lanes).run()
+    inputs, outputs = graph.get_input_tensors(), graph.get_output_tensors()
+    return [
+        Binding([lane.read(t) for t in outputs], [lane.read(inputs[k]) for k in op.modifies])
+        for lane in lanes
+    ]
 
 
-def repeated(frame: Frame, op: Op) -> Binding:
+def repeated(frame: Frame, op: Op) -> list[Binding]:
     """Run the graph of a loop so many times, its outputs becoming its first inputs."""
     graph, count = op.called_graphs[0], op.attributes["repeat_count"]
-    uses, effects = uses_of(graph), frame.effects
-    first = {s: effects.row(s) for s in uses.transfers}
-    varying = {s: v for s, v in first.items() if isinstance(v, Value)}
-    state = [effects.contents[p] for p in uses.places]
-    given = frame.inputs_of(op)
-    carried = [*state, *varying.values(), *given]
-    body = _Body(graph, op, uses.places, first, uses.transfers)
-    found = _loop(frame.builder, body, count, carried)
-    for place, value in zip(uses.places, found, strict=False):
-        effects.contents[place] = value
-    for stream, per_iteration in uses.transfers.items():
-        effects.done[stream] += per_iteration * count
-    values = found[len(state) + len(varying) :]
-    outputs = values[: len(graph.get_output_tensors())]
-    return Binding(outputs, [values[k] for k in op.modifies])
+    uses = uses_of(graph)
+    first = {s: frame.lanes[0].effects.row(s) for s in uses.transfers}
+    body = _Body(graph, op, uses.places, first, uses.transfers, len(frame.lanes))
+    varying = [v for v in first.values() if isinstance(v, Value)]
+    carried = list(varying)
+    for lane in frame.lanes:
+        carried += [lane.effects.contents[p] for p in uses.places]
+        carried += _inputs(op, lane).values()
+    found = iter(_loop(frame.builder, body, count, carried)[len(varying) :])
+    bindings: list[Binding] = []
+    for lane in frame.lanes:
+        for place in uses.places:
+            lane.effects.contents[place] = next(found)
+        for stream, per_iteration in uses.transfers.items():
+            lane.effects.done[stream] += per_iteration * count
+        values = [next(found) for _ in op.inputs]
+        bindings.append(Binding(values[: len(op.outputs)], [values[k] for k in op.modifies]))
+    return bindings
 
 
 @dataclass(frozen=True)
@@ -64,53 +87,59 @@ class _Body:
     graph: Graph
     op: Op
     places: tuple[Place, ...]
-    first: dict[Place, int | Value]
-    transfers: Counter[Place]
+    first: dict[Stream, int | Value]
+    """The number of the first row of each stream; a value is the first thing carried."""
+    transfers: Counter[Stream]
+    lanes: int
 
-    def values(self, builder: LineBuilder, iteration: Value, given: list[Value]) -> list[Value]:
+    def values(self, builder: LineBuilder, iteration: Value, given: Sequence[Value]) -> list[Value]:
         """Append one iteration; the carried values at its end."""
-        from workbench.compat.popart.lowering.frame import Frame  # noqa: PLC0415 - frames make calls
+        from workbench.compat.popart.lowering.frame import Frame, Lane  # noqa: PLC0415 - they make calls
 
         rest = iter(given)
-        contents = {place: next(rest) for place in self.places}
         starts = {s: v if isinstance(v, int) else next(rest) for s, v in self.first.items()}
-        varying = [v for v in starts.values() if isinstance(v, Value)]
         rows = {s: iteration * self.transfers[s] + v for s, v in starts.items()}
-        inputs = dict(zip(self.graph.get_input_tensors(), rest, strict=True))
-        inner = Frame(self.graph, builder, Effects(contents, rows), inputs)
-        inner.run()
-        values = [contents[place] for place in self.places]
-        return [*values, *varying, *self._next(inner, inputs)]
+        lanes: list[Lane] = []
+        wanted = self.graph.get_input_tensors()
+        for _ in range(self.lanes):
+            effects = Effects({place: next(rest) for place in self.places}, dict(rows))
+            lanes.append(Lane(builder, effects, {t: next(rest) for t in wanted}))
+        before = [[lane.read(t) for t in wanted] for lane in lanes]
+        Frame(self.graph, builder, lanes).run()
+        found = [v for v in starts.values() if isinstance(v, Value)]
+        for lane, inputs in zip(lanes, before, strict=True):
+            found += [lane.effects.contents[place] for place in self.places]
+            found += self._next(lane, inputs)
+        return found
 
-    def _next(self, inner: Frame, inputs: dict) -> list[Value]:
+    def _next(self, lane: Lane, before: Sequence[Value]) -> list[Value]:
         """The inputs of the next iteration."""
-        outputs = self.graph.get_output_tensors()
-        found = [inner.read(t) for t in outputs]
-        for k, tensor in enumerate(inputs):
-            if k >= len(outputs):
-                found.append(inner.read(tensor) if k in self.op.modifies else inputs[tensor])
+        found = [lane.read(t) for t in self.graph.get_output_tensors()]
+        for k, tensor in enumerate(self.graph.get_input_tensors()):
+            if k >= len(found):
+                found.append(lane.read(tensor) if k in self.op.modifies else before[k])
         return found
 
 
-def _loop(builder: LineBuilder, body: _Body, count: int, carried: list[Value]) -> list[Value]:
+def _loop(builder: LineBuilder, body: _Body, count: int, carried: Sequence[Value]) -> list[Value]:
     """The carried values after all iterations, by the core's loop."""
     module = new_module(builder, body.graph)
     inner = type(builder).of(module)
     iteration = inner.input("iteration", (), "int64")
     condition = inner.input("condition", (), "bool")
-    given = [inner.input(f"carried{k}", v.instruction.shape.as_standard()) for k, v in enumerate(carried)]
+    shapes = [v.instruction.shape.as_standard() for v in carried]
+    given = [inner.input(f"carried{k}", shape) for k, shape in enumerate(shapes)]
     inner.program(condition, *body.values(inner, iteration, given))
     limits = [builder.constant(count, "int64"), builder.constant(True, "bool")]
     inputs = [v.instruction for v in (*limits, *carried)]
     outer = builder.module
     loop = outer.add("loop", *inputs, modules=[module], max_iterations=count)
-    return [
-        Value(builder, outer.add("get_tuple_elem", loop, index=k)) for k in range(len(carried))
-    ]
+    made = [outer.add("get_tuple_elem", loop, index=k) for k in range(len(carried))]
+    return [Value(builder, i) for i in made]
 
 
 def new_module(builder: LineBuilder, graph: Graph) -> Module:
-    """A module of the program with a graph's name."""
+    """A module of the program with a graph's name, or that and a number if there is one already."""
     program = builder.module.program
     name, number = graph.name, 1
     while name in program.modules:

@@ -73,6 +73,8 @@ class Effects:
     """The number of the row at which a body begins, where only a run knows it."""
     done: Counter[Stream] = field(default_factory=lambda: Counter[Stream]())
     """The number of rows that were transferred since."""
+    printed: list[tuple[str, Value]] = field(default_factory=lambda: list[tuple[str, Value]]())
+    """Titles and values to print."""
 
     def next_row(self, stream: Stream) -> int | Value:
         """The number of the next row of a stream, which is used by that."""

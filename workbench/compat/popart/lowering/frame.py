@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from workbench.compat.popart.ir.graph import Graph
 from workbench.compat.popart.ir.op import Op
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
 from workbench.compat.popart.ir.tensors import Constant, Tensor
 from workbench.compat.popart.lowering.calls import Binding, called, repeated
+from workbench.compat.popart.lowering.collectives import exchanged
 from workbench.compat.popart.lowering.effects import Effects, index_of, row_of, with_row
 from workbench.compat.popart.lowering.lines import LineBuilder
 from workbench.compat.popart.lowering.memory import Memory
@@ -17,12 +18,11 @@ from workbench.compiler.expressions.value import Value
 _PHASES = (ExecutionContext.WeightsFromHostFragment, None, ExecutionContext.WeightsToHostFragment)
 
 
-class Frame:
-    """An execution of a graph with given inputs; state outside of tensors is passed on."""
+class Lane:
+    """One replica's execution: its memory, and its state outside of tensors, which is passed on."""
 
     def __init__(
         self,
-        graph: Graph,
         builder: LineBuilder,
         effects: Effects,
         inputs: Mapping[Tensor, Value],
@@ -31,26 +31,21 @@ class Frame:
         """An execution that has not begun.
 
         Args:
-            graph: The graph.
             builder: Appends the instructions.
             effects: The state of streams and remote buffers, which changes.
             inputs: The values of the graph's inputs.
             variable: Gives the value of a variable that is read first; only the main graph has some.
         """
-        self.graph, self.builder, self.effects = graph, builder, effects
-        self._variable = variable
+        self.builder, self.effects, self._variable = builder, effects, variable
         self.memory = Memory(inputs, self._missing, builder.lines_of)
-
-    def run(self) -> None:
-        """Append the instructions of all operations."""
-        for op in phased(self.graph):
-            with self.builder.lines_of(op):
-                for one in op.parts or (op,):
-                    _EFFECTS.get(one.op_type, _computed)(self, one)
 
     def read(self, tensor: Tensor) -> Value:
         """The value of a tensor now."""
         return self.memory.read(tensor)
+
+    def write(self, tensor: Tensor, value: Value) -> None:
+        """Overwrite the memory of a tensor."""
+        self.memory.write(tensor, value)
 
     def inputs_of(self, op: Op) -> list[Value]:
         """The values of an operation's inputs now."""
@@ -63,6 +58,26 @@ class Frame:
         return self._variable(tensor)
 
 
+class Frame:
+    """An execution of a graph by all replicas in step."""
+
+    def __init__(self, graph: Graph, builder: LineBuilder, lanes: Sequence[Lane]) -> None:
+        """An execution that has not begun; there is a lane for each replica."""
+        self.graph, self.builder, self.lanes = graph, builder, lanes
+
+    def run(self) -> None:
+        """Append the instructions of all operations."""
+        for op in phased(self.graph):
+            with self.builder.lines_of(op):
+                for one in op.parts or (op,):
+                    if (together := _TOGETHER.get(one.op_type)) is not None:
+                        together(self, one)
+                    else:
+                        alone = _EFFECTS.get(one.op_type, _computed)
+                        for lane in self.lanes:
+                            alone(lane, one)
+
+
 def phased(graph: Graph) -> list[Op]:
     """The operations of a graph, with those that load weights first and those that store them last."""
 
@@ -72,40 +87,52 @@ def phased(graph: Graph) -> list[Op]:
     return sorted(graph.ops(), key=phase)
 
 
-def _computed(frame: Frame, op: Op) -> None:
+# By each replica alone
+
+
+def _computed(lane: Lane, op: Op) -> None:
     """An operation with a meaning; a view of memory has a value when it is read."""
     assert op.meaning is not None, f"{op!r} has no meaning"
     if op.view is not None and not op.modifies:
         return
-    found = op.meaning(*(frame.inputs_of(op) or [frame.builder]))
+    found = op.meaning(*(lane.inputs_of(op) or [lane.builder]))
     values = list(found) if isinstance(found, tuple) else [found]
     if op.view is not None:
-        frame.memory.write(op.inputs[op.aliases[0]], values[0])
+        lane.write(op.inputs[op.aliases[0]], values[0])
     for k, output in enumerate(op.outputs):
         if k or op.view is None:
-            frame.memory.write(output, values[k])
+            lane.write(output, values[k])
     for k, value in zip(op.hidden, values[len(op.outputs) :], strict=True):
-        frame.memory.write(op.inputs[k], value)
+        lane.write(op.inputs[k], value)
 
 
-def _loaded(frame: Frame, op: Op) -> None:
-    frame.memory.write(op.inputs[0], frame.effects.load(op.details))
+def _loaded(lane: Lane, op: Op) -> None:
+    lane.write(op.inputs[0], lane.effects.load(op.details))
 
 
-def _stored(frame: Frame, op: Op) -> None:
-    frame.effects.store(op.details, frame.read(op.inputs[0]))
+def _stored(lane: Lane, op: Op) -> None:
+    lane.effects.store(op.details, lane.read(op.inputs[0]))
 
 
-def _remote_loaded(frame: Frame, op: Op) -> None:
+def _remote_loaded(lane: Lane, op: Op) -> None:
     target, offset = op.inputs
-    rows = frame.effects.contents[op.details]
-    frame.memory.write(target, row_of(rows, index_of(frame.read(offset))))
+    rows = lane.effects.contents[op.details]
+    lane.write(target, row_of(rows, index_of(lane.read(offset))))
 
 
-def _remote_stored(frame: Frame, op: Op) -> None:
-    source, offset = frame.inputs_of(op)
-    contents = frame.effects.contents
+def _remote_stored(lane: Lane, op: Op) -> None:
+    source, offset = lane.inputs_of(op)
+    contents = lane.effects.contents
     contents[op.details] = with_row(contents[op.details], index_of(offset), source)
+
+
+def _printed(lane: Lane, op: Op) -> None:
+    _computed(lane, op)
+    if op.attributes["print_self"]:
+        lane.effects.printed.append((op.attributes["title"], lane.read(op.outputs[0])))
+
+
+# By all replicas together
 
 
 def _called(frame: Frame, op: Op) -> None:
@@ -116,20 +143,36 @@ def _repeated(frame: Frame, op: Op) -> None:
     _bind(frame, op, repeated(frame, op))
 
 
-def _bind(frame: Frame, op: Op, binding: Binding) -> None:
+def _bind(frame: Frame, op: Op, bindings: Sequence[Binding]) -> None:
     """Give a call's results to its outputs, and to the inputs that the callee changed."""
-    for output, value in zip(op.outputs, binding.outputs, strict=True):
-        frame.memory.write(output, value)
-    for k, value in zip(op.modifies, binding.modified, strict=True):
-        frame.memory.write(op.inputs[k], value)
+    for lane, binding in zip(frame.lanes, bindings, strict=True):
+        for output, value in zip(op.outputs, binding.outputs, strict=True):
+            lane.write(output, value)
+        for k, value in zip(op.modifies, binding.modified, strict=True):
+            lane.write(op.inputs[k], value)
 
 
-_EFFECTS: dict[str, Callable[[Frame, Op], None]] = {
+def _exchanged(frame: Frame, op: Op) -> None:
+    values = [lane.read(op.inputs[0]) for lane in frame.lanes]
+    found = exchanged(op.details, values, op.outputs[0].shape)
+    target = op.inputs[0] if op.modifies else op.outputs[0]
+    for lane, value in zip(frame.lanes, found, strict=True):
+        lane.write(target, value)
+
+
+_EFFECTS: dict[str, Callable[[Lane, Op], None]] = {
     "HostLoad": _loaded,
     "HostStore": _stored,
     "RemoteLoad": _remote_loaded,
     "RemoteLoadInplace": _remote_loaded,
     "RemoteStore": _remote_stored,
+    "PrintTensor": _printed,
+}
+_TOGETHER: dict[str, Callable[[Frame, Op], None]] = {
     "Call": _called,
     "Loop": _repeated,
+    "ReplicatedAllReduce": _exchanged,
+    "ReplicatedAllReduceInplace": _exchanged,
+    "ReplicatedAllGather": _exchanged,
+    "ReplicatedReduceScatter": _exchanged,
 }

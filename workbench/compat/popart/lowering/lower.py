@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.compat.popart.errors import popart_exception
+from workbench.compat.popart.ir.dtypes import dtype
 from workbench.compat.popart.ir.ir import Ir
 from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
-from workbench.compat.popart.ir.tensors import StreamTensor, Tensor, Variable
+from workbench.compat.popart.ir.tensors import Tensor, Variable
 from workbench.compat.popart.lowering.effects import Effects, Place, Uses, uses_of
-from workbench.compat.popart.lowering.frame import Frame
+from workbench.compat.popart.lowering.frame import Frame, Lane
 from workbench.compat.popart.lowering.lines import LineBuilder
-from workbench.compat.popart.lowering.lowered import Bound, Lowered, parameter_name
+from workbench.compat.popart.lowering.lowered import Bound, Lowered, Printed, parameter_name
 from workbench.compiler.expressions.value import Value
 
 
@@ -26,63 +27,91 @@ def lower(ir: Ir) -> Lowered:
 
 
 class _Lowering:
-    """The lowering of one Ir."""
+    """The lowering of one Ir; with several replicas state has an axis for them."""
 
     def __init__(self, ir: Ir) -> None:
         self.ir, self.graph = ir, ir.main_graph()
+        self.replicas = ir.replication_factor
         self.builder = LineBuilder("main")
         self.found = Lowered(self.builder.module.program)
-        self.values: dict[Bound, Value] = {}
+        self.values: dict[Bound, list[Value]] = {}
+        """What each replica had of a variable before the run."""
 
     def lowered(self) -> Lowered:
         uses = uses_of(self.graph)
         self._check_rows(uses)
-        effects = Effects({place: self._contents(place) for place in uses.places})
-        before = dict(effects.contents)
-        frame = Frame(self.graph, self.builder, effects, {}, self._variable)
-        frame.run()
+        contents = {place: self._contents(place) for place in uses.places}
+        lanes = [self._lane(k, contents) for k in range(self.replicas)]
+        Frame(self.graph, self.builder, lanes).run()
         results: list[Value] = []
         for tensor in self.graph.get_variables():
-            if tensor in self.values and frame.read(tensor) is not self.values[tensor]:
-                self._return(tensor, frame.read(tensor), results)
+            after = [lane.read(tensor) for lane in lanes] if tensor in self.values else []
+            if any(a is not b for a, b in zip(after, self.values.get(tensor, []), strict=True)):
+                self._return(tensor, self._stacked(after, 0), results)
         for place in uses.written:
-            if effects.contents[place] is not before[place]:
-                self._return(place, effects.contents[place], results)
-        self.builder.program(*(results or self._unused(frame)))
+            axis = 1 if isinstance(place, Stream) else 0
+            now = [lane.effects.contents[place] for lane in lanes]
+            self._return(place, self._stacked(now, axis), results)
+        for lane in lanes:
+            for title, value in lane.effects.printed:
+                self._return(Printed(title), value, results)
+        self.builder.program(*(results or self._unused(lanes[0])))
         self.found.modules[self.graph] = self.found.program.main
         return self.found
 
-    def _return(self, bound: Bound, value: Value, results: list[Value]) -> None:
+    def _lane(self, k: int, contents: dict[Place, list[Value]]) -> Lane:
+        effects = Effects({place: values[k] for place, values in contents.items()})
+        return Lane(self.builder, effects, {}, lambda t: self._variable(t)[k])
+
+    def _return(self, bound: Bound | Printed, value: Value, results: list[Value]) -> None:
         self.found.results.append(bound)
         results.append(value)
 
-    def _unused(self, frame: Frame) -> list[Value]:
+    def _stacked(self, values: list[Value], axis: int) -> Value:
+        """What all replicas have, along an axis."""
+        if len(values) == 1:
+            return values[0]
+        rows = [v.apply("unsqueeze", axes=(axis,)) for v in values]
+        return rows[0].apply("concat", *rows[1:], axis=axis)
+
+    def _split(self, value: Value, axis: int) -> list[Value]:
+        """What each replica has of a value."""
+        if self.replicas == 1:
+            return [value]
+        front = (slice(None),) * axis
+        return [value[(*front, k)] for k in range(self.replicas)]
+
+    def _unused(self, lane: Lane) -> list[Value]:
         """The tensors that nothing uses, so that a program without effects computes something."""
         used = {t for op in self.graph.ops() for t in op.inputs}
         found = [t for op in self.graph.ops() for t in op.outputs if t not in used]
-        return [frame.read(t) for t in found] or [self.builder.constant(0)]
+        return [lane.read(t) for t in found] or [self.builder.constant(0)]
 
-    def _parameter(self, bound: Bound, lens: tuple[int, ...], type: str) -> Value:
+    def _parameter(
+        self, bound: Bound, lens: tuple[int, ...], type: dtype, axis: int
+    ) -> list[Value]:
         name = parameter_name(bound)
         self.found.parameters[name] = bound
-        self.values[bound] = self.builder.input(name, lens, type)
-        return self.values[bound]
+        lens = (*lens[:axis], *([self.replicas] if self.replicas > 1 else []), *lens[axis:])
+        return self._split(self.builder.input(name, lens, type.as_numpy().__name__), axis)
 
-    def _variable(self, tensor: Tensor) -> Value:
-        if isinstance(tensor, StreamTensor) or not isinstance(tensor, Variable):
+    def _variable(self, tensor: Tensor) -> list[Value]:
+        if not isinstance(tensor, Variable):
             raise popart_exception(f"{tensor!r} has no value; use ops.host_load to read a stream")
-        return self._parameter(tensor, tensor.shape, tensor.dtype.as_numpy().__name__)
+        if tensor not in self.values:
+            self.values[tensor] = self._parameter(tensor, tensor.shape, tensor.dtype, 0)
+        return self.values[tensor]
 
-    def _contents(self, place: Place) -> Value:
-        """The rows of a stream or a remote buffer before a run."""
+    def _contents(self, place: Place) -> list[Value]:
+        """The rows of a stream or a remote buffer before a run, for each replica."""
         if isinstance(place, RemoteBuffer):
             lens = (place.entries, *place.tensor_shape)
-            return self._parameter(place, lens, place.tensor_dtype.as_numpy().__name__)
+            return self._parameter(place, lens, place.tensor_dtype, 0)
         lens = (self.ir.num_host_transfers, *place.shape)
         if isinstance(place, HostToDeviceStream):
-            return self._parameter(place, lens, place.dtype.as_numpy().__name__)
+            return self._parameter(place, lens, place.dtype, 1)
         zero = self.builder.constant(np.zeros((), place.dtype.as_numpy()))
-        return zero.broadcast_to(*lens)
+        return [zero.broadcast_to(*lens)] * self.replicas
 
     def _check_rows(self, uses: Uses) -> None:
         rows = self.ir.num_host_transfers

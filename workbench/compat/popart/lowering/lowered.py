@@ -12,6 +12,14 @@ from workbench.compat.popart.ir.tensors import Variable
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.program import Program
 
+
+@dataclass(frozen=True)
+class Printed:
+    """A result that a run prints."""
+
+    title: str
+
+
 Bound: TypeAlias = Variable | Stream | RemoteBuffer
 
 
@@ -22,7 +30,7 @@ class Lowered:
     program: Program
     parameters: dict[str, Bound] = field(default_factory=lambda: dict[str, Bound]())
     """Everything that the program takes, by the parameter's name."""
-    results: list[Bound] = field(default_factory=lambda: list[Bound]())
+    results: list[Bound | Printed] = field(default_factory=lambda: list[Bound | Printed]())
     """Everything that the program changes, in the order of its results; others may follow them."""
     modules: dict[Graph, Module] = field(default_factory=lambda: dict[Graph, Module]())
 
@@ -33,7 +41,9 @@ class Lowered:
             ValueError: It became none, as the main graph does not reach it, or its calls were inlined.
         """
         if graph not in self.modules:
-            raise ValueError(f"{graph!r} has no module: nothing calls it, or its calls were inlined.")
+            raise ValueError(
+                f"{graph!r} has no module: nothing calls it, or its calls were inlined."
+            )
         return self.modules[graph]
 
 

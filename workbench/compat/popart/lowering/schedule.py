@@ -20,17 +20,13 @@ def scheduled(graph: Graph) -> tuple[Op, ...]:
     done: set[Op] = set()
     order: list[Op] = []
     while left:
-        ready = [op for op in left if _needs(op) <= done]
+        ready = [op for op in left if done.issuperset(op.needs)]
         best = min(ready, key=lambda op: _growth(op, uses, kept))
         order.append(best)
         left.remove(best)
         done.add(best)
         uses.subtract(set(best.inputs))
     return tuple(order)
-
-
-def _needs(op: Op) -> set[Op]:
-    return {t.producer for t in op.inputs if t.producer is not None} | set(op.in_sequence)
 
 
 def _growth(op: Op, uses: Counter[Tensor], kept: set[Tensor]) -> int:

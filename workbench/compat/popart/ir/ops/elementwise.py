@@ -14,7 +14,9 @@ from workbench.compat.popart.ir.tensors import Tensor
 from workbench.compiler.expressions.value import Value
 
 
-def _binary(op_type: str, lhs: Tensor, rhs: Tensor, meaning: Meaning, in_place: bool = False) -> Tensor:
+def _binary(
+    op_type: str, lhs: Tensor, rhs: Tensor, meaning: Meaning, in_place: bool = False
+) -> Tensor:
     check(lhs=lhs, rhs=rhs)
     check_same_type(op_type, lhs, rhs)
     return _made(op_type, [lhs, rhs], meaning, in_place)

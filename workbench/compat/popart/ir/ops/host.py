@@ -63,9 +63,17 @@ def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
     if not isinstance(d2h_stream, DeviceToHostStream):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"host_store: expected a DeviceToHostStream; found {d2h_stream!r}")
     if t.dtype is not d2h_stream.dtype:
-        raise ValueError(f"dtypes of stream and tensor do not match: {d2h_stream.dtype} != {t.dtype}")
+        raise ValueError(
+            f"dtypes of stream and tensor do not match: {d2h_stream.dtype} != {t.dtype}"
+        )
     if t.shape != d2h_stream.shape:
-        raise ValueError(f"shapes of stream and tensor do not match: {d2h_stream.shape} != {t.shape}")
+        raise ValueError(
+            f"shapes of stream and tensor do not match: {d2h_stream.shape} != {t.shape}"
+        )
     record(
-        "HostStore", [t], outputs=[], details=d2h_stream, attributes={"stream": d2h_stream.tensor_id()}
+        "HostStore",
+        [t],
+        outputs=[],
+        details=d2h_stream,
+        attributes={"stream": d2h_stream.tensor_id()},
     )

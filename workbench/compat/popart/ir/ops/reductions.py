@@ -73,9 +73,7 @@ def logsumexp(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 @op_debug_context
 def max(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - PopART's name
     """The largest element."""
-    return _reduction(
-        "ReduceMax", t, axis, keepdims, lambda x, axes: x.max(axes, keepdims=True)
-    )
+    return _reduction("ReduceMax", t, axis, keepdims, lambda x, axes: x.max(axes, keepdims=True))
 
 
 @op_debug_context
@@ -111,17 +109,13 @@ def _median(x: Value, axes: tuple[int, ...]) -> tuple[Value, ...]:
 @op_debug_context
 def min(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - PopART's name
     """The smallest element."""
-    return _reduction(
-        "ReduceMin", t, axis, keepdims, lambda x, axes: x.min(axes, keepdims=True)
-    )
+    return _reduction("ReduceMin", t, axis, keepdims, lambda x, axes: x.min(axes, keepdims=True))
 
 
 @op_debug_context
 def prod(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The product."""
-    return _reduction(
-        "ReduceProd", t, axis, keepdims, lambda x, axes: x.prod(axes, keepdims=True)
-    )
+    return _reduction("ReduceProd", t, axis, keepdims, lambda x, axes: x.prod(axes, keepdims=True))
 
 
 @op_debug_context
@@ -133,9 +127,7 @@ def sum(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa
 @op_debug_context
 def sumsquare(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum of squares."""
-    return _reduction(
-        "ReduceSumSquare", t, axis, keepdims, lambda x, axes: _sum(x * x, axes)
-    )
+    return _reduction("ReduceSumSquare", t, axis, keepdims, lambda x, axes: _sum(x * x, axes))
 
 
 @op_debug_context

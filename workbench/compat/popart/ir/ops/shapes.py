@@ -55,7 +55,9 @@ def _reshaped(op_type: str, t: Tensor, shape: Iterable[int], in_place: bool) -> 
     before = t.shape
     view = View(write=lambda _, old, new: new.reshape(before)) if in_place else None
     attributes = {"shape": lens}
-    return record(op_type, [t], lambda x: x.reshape(lens), view=view, attributes=attributes).outputs[0]
+    return record(
+        op_type, [t], lambda x: x.reshape(lens), view=view, attributes=attributes
+    ).outputs[0]
 
 
 def _lens(t: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -127,7 +129,10 @@ def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
             raise ValueError(f"Invalid value for axis {a}: the length is {t.shape[a]}; expected 1.")
     lens = tuple(n for a, n in enumerate(t.shape) if a not in dropped)
     return record(
-        "Reshape", [t], lambda x: x.reshape(lens) if lens else _scalar(x), attributes={"shape": lens}
+        "Reshape",
+        [t],
+        lambda x: x.reshape(lens) if lens else _scalar(x),
+        attributes={"shape": lens},
     ).outputs[0]
 
 
@@ -179,7 +184,9 @@ def split(t: Tensor, splits: int | list[int], axis: int = 0) -> list[Tensor]:
     length = t.shape[at]
     if isinstance(splits, int):
         if splits < 1 or length % splits:
-            raise ValueError(f"Split {splits} does not evenly divide the axis {at} of length {length}.")
+            raise ValueError(
+                f"Split {splits} does not evenly divide the axis {at} of length {length}."
+            )
         splits = [length // splits] * splits
     if length != _total(splits):
         raise ValueError(f"splits {splits} do not add up to {length}, the length of axis {at}.")
