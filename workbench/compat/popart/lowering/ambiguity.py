@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.graph import Graph
 from workbench.compat.popart.ir.ir import Ir
 from workbench.compat.popart.ir.op import Op
+from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.tensors import Tensor
 from workbench.compat.popart.lowering.memory import owners
 
@@ -19,6 +22,30 @@ def check_ambiguity(ir: Ir) -> None:
     """
     for graph in ir.graphs:
         _check(graph)
+        _warn(graph)
+
+
+def _warn(graph: Graph) -> None:
+    """Warn of stores to remote buffers that nothing orders against other uses of the same buffer."""
+    parts = [(op, part) for op in graph.ops() for part in op.parts or (op,)]
+    uses = [(op, part) for op, part in parts if isinstance(part.details, RemoteBuffer)]
+    if not any(part.op_type == "RemoteStore" for _, part in uses):
+        return
+    before = ancestors(graph)
+    for k, (op, part) in enumerate(uses):
+        for other, first in uses[:k]:
+            stores = "RemoteStore" in (part.op_type, first.op_type)
+            if stores and part.details is first.details and not before[op] >> other.id & 1:
+                warnings.warn(_unordered(first, part), stacklevel=4)
+                return
+
+
+def _unordered(first: Op, other: Op) -> str:
+    return (
+        f"{first.op_type} {first.name} and {other.op_type} {other.name} use {other.details!r} and nothing "
+        "fixes their order; here they run in the order in which they were made. Put them into "
+        "`with pir.in_sequence():`."
+    )
 
 
 def _check(graph: Graph) -> None:
@@ -61,7 +88,7 @@ def _message(op: Op, other: Op, memory: Tensor) -> str:
         for o in (other, op)
     ]
     return (
-        f"Inplacing ambiguity detected. {lines[0]} and {lines[1]} use the memory of {memory.id}, at least one "
-        "overwrites it, and nothing fixes their order; put them into `with pir.in_sequence():`, or make one "
+        f"Inplacing ambiguity detected. {lines[0]} and {lines[1]} use the memory of {memory.id}, at least "
+        "one overwrites it, and nothing fixes their order; put them into `with pir.in_sequence():`, or make one "
         "use the other's result."
     )
