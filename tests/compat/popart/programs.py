@@ -23,7 +23,10 @@ def run(
     ir = pir.Ir()
     with ir.main_graph(), pir.in_sequence(ordered):
         given = [np.asarray(a) for a in arrays]
-        streams = [pir.h2d_stream(a.shape, pir.dtype.as_dtype(a.dtype), f"x{k}") for k, a in enumerate(given)]
+        streams = [
+            pir.h2d_stream(a.shape, pir.dtype.as_dtype(a.dtype), f"x{k}")
+            for k, a in enumerate(given)
+        ]
         found = build(*[ops.host_load(s, f"loaded{k}") for k, s in enumerate(streams)])
         outputs = found if isinstance(found, list | tuple) else [found]
         stores = [pir.d2h_stream(t.shape, t.dtype, f"y{k}") for k, t in enumerate(outputs)]

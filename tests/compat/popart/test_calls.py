@@ -32,7 +32,8 @@ def test_a_module_is_called_with_its_own_inputs_by_name(target: str) -> None:
     def build(x: pir.Tensor, w: pir.Tensor, b: pir.Tensor) -> Any:
         linear = Linear()
         graph = x.ir().create_graph(linear, x, 3)
-        assert len(graph.get_input_tensors()) == 3 and graph.name == "Linear_subgraph(0)"
+        assert len(graph.get_input_tensors()) == 3
+        assert graph.name == "Linear_subgraph(0)"
         (once,) = ops.call(graph, x, subgraph_in_to_parent_in={linear.W: w, linear.b: b})
         (twice,) = ops.call(graph, once, w + w, 1.0 * b)
         (often,) = ops.repeat(graph, 3, x, subgraph_in_to_parent_in={linear.W: w, linear.b: b})
@@ -126,16 +127,24 @@ def test_the_tensors_of_both_sides_are_related() -> None:
         loop = ops.repeat_with_info(ir.create_graph(lambda x, y: x + y, a, b), 2, a, b)
     x, y = graph.get_input_tensors()
     total, same = graph.get_output_tensors()
-    assert info.called_graph == graph and same == x
-    assert info.subgraph_to_op_tensor(y) == b and info.op_in_to_subgraph_in_tensor(b) == y
+    assert info.called_graph == graph
+    assert same == x
+    assert info.subgraph_to_op_tensor(y) == b
+    assert info.op_in_to_subgraph_in_tensor(b) == y
     assert info.subgraph_to_op_tensor(total) == info.get_op_output_tensor(0)
     assert info.op_out_to_subgraph_out_tensor(info.get_output_tensors()[0]) == total
-    assert info.get_op_input_tensor(1) == b and info.get_input_tensors() == (a, b)
+    assert info.get_op_input_tensor(1) == b
+    assert info.get_input_tensors() == (a, b)
     assert [info.subgraph_in_to_op_in_index(1), info.op_in_to_subgraph_in_index(1)] == [1, 1]
     assert [loop.subgraph_in_to_op_in_index(1), loop.op_in_to_subgraph_in_index(3)] == [3, 1]
-    assert loop.get_op_input_tensor(3) == b and loop.subgraph_out_to_op_out_index(0) == 0
-    for refused in (info.op_in_to_subgraph_in_tensor, info.set_op_input_modified, info.subgraph_to_op_tensor):
-        with pytest.raises(ValueError, match="is not an"):
+    assert loop.get_op_input_tensor(3) == b
+    assert loop.subgraph_out_to_op_out_index(0) == 0
+    for refused in (
+        info.op_in_to_subgraph_in_tensor,
+        info.set_op_input_modified,
+        info.subgraph_to_op_tensor,
+    ):
+        with pytest.raises(ValueError, match=r"is not an"):
             refused(info.get_output_tensors()[1])
 
 
@@ -147,24 +156,26 @@ def test_calls_that_do_not_fit_are_refused() -> None:
         graph = ir.create_graph(lambda x, y: x + y, x, x)
         two = ir.create_graph(lambda x: (x, x), x)
         for inputs in ((x,), (x, x, x)):
-            with pytest.raises(ValueError, match="^An incorrect number of inputs have been provided"):
+            with pytest.raises(
+                ValueError, match=r"^An incorrect number of inputs have been provided"
+            ):
                 ops.call(graph, *inputs)
-        with pytest.raises(ValueError, match="is no input of the subgraph"):
+        with pytest.raises(ValueError, match=r"is no input of the subgraph"):
             ops.call(graph, x, subgraph_in_to_parent_in={x: x})
         for other in (pir.variable(X[0]), pir.variable(X.astype(np.int32))):
-            with pytest.raises(popart_exception, match="does not fit"):
+            with pytest.raises(popart_exception, match=r"does not fit"):
                 ops.call(graph, x, other)
-        with pytest.raises(ValueError, match="is not in the current Graph"):
+        with pytest.raises(ValueError, match=r"is not in the current Graph"):
             ops.call(graph, x, graph.get_input_tensors()[0])
         for count in (1, 0, -10):
-            with pytest.raises(ValueError, match="^Repeat trip count for repeat of"):
+            with pytest.raises(ValueError, match=r"^Repeat trip count for repeat of"):
                 ops.repeat(graph, count, x, x)
-        with pytest.raises(ValueError, match="^To repeat the subgraph"):
+        with pytest.raises(ValueError, match=r"^To repeat the subgraph"):
             ops.repeat(two, 2, x)
-        with pytest.raises(popart_exception, match="does not fit"):
+        with pytest.raises(popart_exception, match=r"does not fit"):
             ops.repeat(ir.create_graph(lambda x: x[0], x), 2, x)
         ops.call_with_info(graph, x, check_inputs=False)
-    with pytest.raises(popart_exception, match="1 of the 2 inputs"):
+    with pytest.raises(popart_exception, match=r"1 of the 2 inputs"):
         pir.Session(ir)
-    with pir.Ir().main_graph(), pytest.raises(ValueError, match="of another Ir"):
+    with pir.Ir().main_graph(), pytest.raises(ValueError, match=r"of another Ir"):
         ops.call(ir.create_empty_graph())

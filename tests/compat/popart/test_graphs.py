@@ -25,34 +25,46 @@ def ir() -> pir.Ir:
 def test_irs_differ_and_are_freed(ir: pir.Ir) -> None:
     """Equality, hash, representation, and the weak table of all."""
     other = pir.Ir()
-    assert ir != other and len({ir, other, ir}) == 2 and repr(ir) == f"Ir[id={ir.id}]"
+    assert ir != other
+    assert len({ir, other, ir}) == 2
+    assert repr(ir) == f"Ir[id={ir.id}]"
     assert ir.main_graph() is ir.main_graph()
-    with pytest.raises(TypeError, match="popart.ir.Ir"):
+    with pytest.raises(TypeError, match=r"popart.ir.Ir"):
         assert ir == 1
     key = other.id
     del other
     gc.collect()
-    assert key not in pir.Ir._ir_cache and ir.id in pir.Ir._ir_cache
-    assert ir.num_host_transfers == 1 and ir.replication_factor == 1
+    assert key not in pir.Ir._ir_cache
+    assert ir.id in pir.Ir._ir_cache
+    assert ir.num_host_transfers == 1
+    assert ir.replication_factor == 1
 
 
 def test_names_are_unique_and_scoped(ir: pir.Ir) -> None:
     """A taken name gets a number; subgraphs and name scopes stand before it."""
     with ir.main_graph():
-        first, second, plain = pir.variable([1], name="bob"), pir.variable(1, name="bob"), pir.constant(1)
+        first, second, plain = (
+            pir.variable([1], name="bob"),
+            pir.variable(1, name="bob"),
+            pir.constant(1),
+        )
         with pir.name_scope("outer"), pir.name_scope("inner"):
             scoped = pir.variable(1, name="x")
             made = scoped + 1
         graph = ir.create_empty_graph("layer")
         with graph:
             inner = pir.subgraph_input((2,), pir.float16, "x")
-    assert first.id == "bob" and second.id.startswith("bob__t") and plain.id == "t"
-    assert scoped.name == "outer/inner/x" and made.producer is not None
+    assert first.id == "bob"
+    assert second.id.startswith("bob__t")
+    assert plain.id == "t"
+    assert scoped.name == "outer/inner/x"
+    assert made.producer is not None
     assert made.producer.name == "outer/inner/add"
     assert (inner.id, inner.name, inner.scope) == ("layer_subgraph(0)/x", "x", "layer_subgraph(0)")
     assert repr(first) == "Tensor[bob popart.ir.dtypes.int32 (1,)]"
     assert repr(graph) == "Graph[id=layer_subgraph(0) name=layer_subgraph(0)]"
-    assert ir.main_graph().id == "" and graph.get_main_graph() == ir.main_graph()
+    assert ir.main_graph().id == ""
+    assert graph.get_main_graph() == ir.main_graph()
 
 
 def test_a_graph_knows_its_tensors(ir: pir.Ir) -> None:
@@ -61,23 +73,27 @@ def test_a_graph_knows_its_tensors(ir: pir.Ir) -> None:
         v, c = pir.variable(1), pir.constant(2.5, name="c")
         stream = pir.h2d_stream((2,), pir.float32)
         graph = ir.create_graph(lambda x: x + 1, v)
-    assert main.get_variables() == (v,) and main.get_constants() == (c,)
-    assert main.get_tensor(stream.tensor_id()) in main and len(main.get_tensors()) == 3
+    assert main.get_variables() == (v,)
+    assert main.get_constants() == (c,)
+    assert main.get_tensor(stream.tensor_id()) in main
+    assert len(main.get_tensors()) == 3
     assert isinstance(main.get_tensor("h2d_stream"), StreamTensor)
-    assert graph.get_input_tensors()[0].name == "x" and len(graph.get_constants()) == 1
-    assert v not in graph and graph.get_output_tensors()[0] in graph
-    with pytest.raises(TypeError, match="popart.ir.Tensor"):
+    assert graph.get_input_tensors()[0].name == "x"
+    assert len(graph.get_constants()) == 1
+    assert v not in graph
+    assert graph.get_output_tensors()[0] in graph
+    with pytest.raises(TypeError, match=r"popart.ir.Tensor"):
         assert 1 in main
-    with pytest.raises(TypeError, match="popart.ir.Graph"):
+    with pytest.raises(TypeError, match=r"popart.ir.Graph"):
         assert main == 1
-    with pytest.raises(ValueError, match="No tensor nothing"):
+    with pytest.raises(ValueError, match=r"No tensor nothing"):
         main.get_tensor("nothing")
 
 
 @pytest.mark.parametrize("kind", [pir.Graph, pir.Tensor, pir.dtype])
 def test_classes_that_factories_make_have_no_constructor(kind: Any) -> None:
     """Their error says so."""
-    with pytest.raises((TypeError, RuntimeError), match="annot"):
+    with pytest.raises((TypeError, RuntimeError), match=r"annot"):
         kind()
 
 
@@ -85,7 +101,13 @@ def test_a_function_becomes_a_graph_with_its_arguments_as_inputs(ir: pir.Ir) -> 
     """Tensors, specifications, lists, positional and named rests, defaults; references by annotation."""
 
     def build(
-        a: Any, b: list[pir.Tensor], _: bool, *args: ByRef, e: pir.Tensor, f: int = 2, **named: pir.Tensor
+        a: Any,
+        b: list[pir.Tensor],
+        _: bool,
+        *args: ByRef,
+        e: pir.Tensor,
+        f: int = 2,
+        **named: pir.Tensor,
     ) -> Any:
         total = a + f
         for t in [*b, *args, e, *named.values()]:
@@ -100,7 +122,8 @@ def test_a_function_becomes_a_graph_with_its_arguments_as_inputs(ir: pir.Ir) -> 
     assert names == ["a", "b_0", "b_1", "args_0", "args_1", "e", "z"]
     assert {t.name for t in graph._by_ref_inputs} == {"args_0", "args_1"}
     assert graph.name.endswith("with_its_arguments_as_inputs.build_subgraph(0)")
-    assert len(graph.get_output_tensors()) == 2 and last.shape == ()
+    assert len(graph.get_output_tensors()) == 2
+    assert last.shape == ()
 
 
 def test_functions_that_do_not_fit_are_refused(ir: pir.Ir) -> None:
@@ -108,43 +131,50 @@ def test_functions_that_do_not_fit_are_refused(ir: pir.Ir) -> None:
     with ir.main_graph():
         x = pir.variable(1)
         for args in ((x,), (x, x, x)):
-            with pytest.raises(ValueError, match="do not match the signature"):
+            with pytest.raises(ValueError, match=r"do not match the signature"):
                 ir.create_graph(lambda a, b: a, *args)
         for args in (([x, 5],), ([5, x],)):
-            with pytest.raises(TypeError, match="all elements must be tensors"):
+            with pytest.raises(TypeError, match=r"all elements must be tensors"):
                 ir.create_graph(lambda a: None, *args)
-        with pytest.raises(TypeError, match="all elements must be tensors"):
+        with pytest.raises(TypeError, match=r"all elements must be tensors"):
             ir.create_graph(lambda *a: None, x, 5)
-        for result in (True, [True, x]):
-            with pytest.raises(ValueError, match="^Output of subgraph must be None, a Tensor or an iterable"):
-                ir.create_graph(lambda found=result: found)
-        with pytest.raises(TypeError, match="not callable"):
+        with pytest.raises(
+            ValueError, match=r"^Output of subgraph must be None, a Tensor or an iterable"
+        ):
+            ir.create_graph(lambda: True)
+        with pytest.raises(
+            ValueError, match=r"^Output of subgraph must be None, a Tensor or an iterable"
+        ):
+            ir.create_graph(lambda a: [a, True], x)
+        with pytest.raises(TypeError, match=r"not callable"):
             ir.create_graph(3)  # pyright: ignore[reportArgumentType]
-        with pytest.raises(NotImplementedError, match="build"):
+        with pytest.raises(NotImplementedError, match=r"build"):
             ir.create_graph(pir.Module())
 
 
 def test_what_belongs_into_one_kind_of_graph_is_refused_elsewhere(ir: pir.Ir) -> None:
     """Variables and streams in subgraphs, inputs and outputs in the main graph, nothing without a graph."""
-    with pytest.raises(RuntimeError, match="main_graph"):
+    with pytest.raises(RuntimeError, match=r"main_graph"):
         pir.gcg()
     with ir.main_graph() as main:
         x = pir.variable(1)
-        assert pir.gmg() is main and pir.gcg() is main
+        assert pir.gmg() is main
+        assert pir.gcg() is main
         with ir.create_empty_graph():
-            assert pir.gmg() is main and pir.gcg() is not main
+            assert pir.gmg() is main
+            assert pir.gcg() is not main
             for make in (lambda: pir.variable(1), lambda: pir.h2d_stream((), pir.float32),
                          lambda: pir.d2h_stream((), pir.float32), lambda: x + 1):  # fmt: skip
-                with pytest.raises(ValueError, match="raph"):
+                with pytest.raises(ValueError, match=r"raph"):
                     make()
-        with pytest.raises(ValueError, match="main graph has no inputs"):
+        with pytest.raises(ValueError, match=r"main graph has no inputs"):
             pir.subgraph_input((), pir.float32)
-        with pytest.raises(ValueError, match="main graph has no outputs"):
+        with pytest.raises(ValueError, match=r"main graph has no outputs"):
             pir.subgraph_output(x)
-        with pytest.raises(RuntimeError, match="same Ir"), pir.Ir().main_graph():
+        with pytest.raises(RuntimeError, match=r"same Ir"), pir.Ir().main_graph():
             pass
-        with pytest.raises(ValueError, match="without elements"):
-            _ = x + []
+        with pytest.raises(ValueError, match=r"without elements"):
+            _ = [*x]
 
 
 def test_operations_are_stamped_with_their_context(ir: pir.Ir) -> None:
@@ -152,26 +182,30 @@ def test_operations_are_stamped_with_their_context(ir: pir.Ir) -> None:
     with ir.main_graph() as main:
         x = pir.variable(1.0)
         for what in ("ipu", "tile_set"):
-            with pytest.raises(pir.UndefinedValue, match="no producer"):
+            with pytest.raises(pir.UndefinedValue, match=r"no producer"):
                 getattr(x, what)
         with pir.ipu(3) as number, pir.pipeline_stage(2), pir.io_tiles():
             y = x + 1
         z = ops.io_tile_copy(ops.ipu_copy(y, 1))
     op = main.ops()[0]
-    assert number == op.ipu == y.ipu == 3 and op.tile_set == y.tile_set == "io" and op.pipeline_stage == 2
+    assert number == op.ipu == y.ipu == 3
+    assert op.tile_set == y.tile_set == "io"
+    assert op.pipeline_stage == 2
     assert (z.ipu, z.tile_set) == (0, "io")
     assert main.ops()[1].attributes == {"source": 3, "destination": 1}
-    assert op.api == "add" and op.location is not None and op.location.file == __file__
+    assert op.api == "add"
+    assert op.location is not None
+    assert op.location.file == __file__
     assert "y = x + 1" in op.location.node.name
-    with main, pytest.raises(ValueError, match="different IPUs: 3 != 0"):
+    with main, pytest.raises(ValueError, match=r"different IPUs: 3 != 0"):
         ops.add(y, ops.relu(x))
-    with main, pytest.raises(ValueError, match="different tile sets: io != compute"):
+    with main, pytest.raises(ValueError, match=r"different tile sets: io != compute"):
         ops.add(z, ops.relu(x))
-    with main, pytest.raises(ValueError, match="give `source`"):
+    with main, pytest.raises(ValueError, match=r"give `source`"):
         x.copy_to_ipu(1)
-    with main, pytest.raises(TypeError, match="`rhs` is not a Tensor"):
+    with main, pytest.raises(TypeError, match=r"`rhs` is not a Tensor"):
         ops.add(x, 1)  # pyright: ignore[reportArgumentType]
-    with main, pytest.raises(popart_exception, match="different types"):
+    with main, pytest.raises(popart_exception, match=r"different types"):
         ops.add(x, pir.variable(1))
 
 
@@ -185,7 +219,9 @@ def test_a_decorated_function_is_the_place_of_its_operations(ir: pir.Ir) -> None
     with ir.main_graph() as main:
         build(pir.variable(1.0))
     assert {op.api for op in main.ops()} == {"layer"}
-    assert all("build(pir.variable(1.0))" in op.location.node.name for op in main.ops() if op.location)
+    assert all(
+        "build(pir.variable(1.0))" in op.location.node.name for op in main.ops() if op.location
+    )
 
 
 def test_hooks_hear_the_operations_of_their_graph(ir: pir.Ir) -> None:
@@ -194,12 +230,12 @@ def test_hooks_hear_the_operations_of_their_graph(ir: pir.Ir) -> None:
     with ir.main_graph() as main:
         x = pir.variable(1.0)
         handle = main.register_op_created_hook(lambda op: heard.append(op.op_type))
-        ir.create_graph(lambda x: ops.relu(x), x)
+        ir.create_graph(ops.relu, x)
         _ = x + 1
         main.remove_op_created_hook(handle)
         _ = x - 1
     assert heard == ["Add"]
-    with pytest.raises(ValueError, match="No hook"):
+    with pytest.raises(ValueError, match=r"No hook"):
         main.remove_op_created_hook(handle)
 
 
@@ -230,7 +266,10 @@ def test_sequences_order_operations_and_the_schedule_frees_memory(
     else:
         assert order == expected
     assert types(main) == ["Sub", "Add", "Mul", "Div"]
-    with pytest.raises(TypeError, match="None cannot be passed to 'in_sequence'. Try False"), pir.in_sequence(None):  # pyright: ignore[reportArgumentType]
+    with (
+        pytest.raises(TypeError, match=r"None cannot be passed to 'in_sequence'. Try False"),
+        pir.in_sequence(None),
+    ):  # pyright: ignore[reportArgumentType]
         pass
 
 
@@ -242,15 +281,26 @@ def test_tensors_have_shapes_and_types(ir: pir.Ir) -> None:
         half = pir.constant(1, pir.float16)
         with pytest.raises(TypeError):
             assert 1 in x
-        with pytest.raises(ValueError, match="0-d"):
+        with pytest.raises(ValueError, match=r"0-d"):
             len(half)
         for key in ("a", True, 1.5, (0, 0, 0)):
             with pytest.raises(TypeError):
                 x[key]
-    assert (x.dtype, x.shape, x.rank, x.nelms, len(x), x.strides) == (pir.float32, (2, 2), 2, 4, 2, (8, 4))
-    assert kept.dtype is pir.int64 and half.dtype is pir.float16
-    assert x.spec == pir.TensorSpec((2, 2), pir.float32) and x.meta_shape == ()
-    assert x == ir.main_graph().get_tensor(x.id) and x != half and x.ir() is ir
+    assert (x.dtype, x.shape, x.rank, x.nelms, len(x), x.strides) == (
+        pir.float32,
+        (2, 2),
+        2,
+        4,
+        2,
+        (8, 4),
+    )
+    assert kept.dtype is pir.int64
+    assert half.dtype is pir.float16
+    assert x.spec == pir.TensorSpec((2, 2), pir.float32)
+    assert x.meta_shape == ()
+    assert x == ir.main_graph().get_tensor(x.id)
+    assert x != half
+    assert x.ir() is ir
     assert x.location_info == pir.TensorLocation()
 
 
@@ -271,7 +321,7 @@ REFUSED = [
     (lambda x: ops.scaled_add(x, x[0]), "equal shapes"),
     (lambda x: ops.group_norm(x, x[0], x[0], 2), "2 groups divide"),
     (lambda x: ops.dropout(x, x, 0.5), "shape \\(2,\\) and dtype uint32"),
-    (lambda x: ops.split_random_seed(x), "shape \\(2,\\) and dtype uint32"),
+    (ops.split_random_seed, "shape \\(2,\\) and dtype uint32"),
     (lambda x: ops.host_store(pir.d2h_stream((3,), pir.float32), x), "shapes of stream and tensor"),
     (lambda x: ops.host_store(pir.d2h_stream((2, 3), pir.int32), x), "dtypes of stream and tensor"),
     (lambda x: ops.remote_store(pir.remote_buffer((3,), pir.float32, 1), 0, x), "does not match buffer"),
@@ -312,23 +362,35 @@ def test_types_have_popart_names() -> None:
     assert [dtype.as_dtype(t) for t in ("half", float, int, bool, np.uint8, np.zeros(1, np.int16))] == [
         pir.float16, pir.float32, pir.int64, pir.bool, pir.uint8, pir.int16
     ]  # fmt: skip
-    assert repr(pir.int32) == "popart.ir.dtypes.int32" and pir.double is pir.float64
-    assert pir.int8.is_int and not pir.bool.is_int and not pir.uint8.is_signed and pir.complex64.is_complex
-    assert pir.half.is_floating_point and pir.half.as_numpy() is np.float16
+    assert repr(pir.int32) == "popart.ir.dtypes.int32"
+    assert pir.double is pir.float64
+    assert pir.int8.is_int
+    assert not pir.bool.is_int
+    assert not pir.uint8.is_signed
+    assert pir.complex64.is_complex
+    assert pir.half.is_floating_point
+    assert pir.half.as_numpy() is np.float16
     for unknown in ("text", None, str, object()):
-        with pytest.raises(ValueError, match="There is not a"):
+        with pytest.raises(ValueError, match=r"There is not a"):
             dtype.as_dtype(unknown)
 
 
 def test_seeds_are_pairs_drawn_from_one() -> None:
     """Shapes without axes of length 1, and both halves of a number."""
-    assert pir.create_seeds(3).shape == (2,) and pir.create_seeds(3, 0, 2, 3, 4).shape == (2, 3, 4, 2)
-    assert np.array_equal(pir.create_seeds(3, 1), pir.create_seeds(4)) and pir.create_seeds(3).dtype == np.uint32
+    assert pir.create_seeds(3).shape == (2,)
+    assert pir.create_seeds(3, 0, 2, 3, 4).shape == (
+        2,
+        3,
+        4,
+        2,
+    )
+    assert np.array_equal(pir.create_seeds(3, 1), pir.create_seeds(4))
+    assert pir.create_seeds(3).dtype == np.uint32
     drawn = np.random.default_rng(3).integers(0, 2**64 - 1, 1, np.uint64, endpoint=True)[0]
     assert two_uint32_to_uint64(*pir.create_seeds(3)) == drawn
     assert uint64_to_two_uint32(2**32 + 5) == (1, 5)
     for refused in (lambda: uint64_to_two_uint32(2**64), lambda: two_uint32_to_uint64(0, -1)):
-        with pytest.raises(ValueError, match="outside the range"):
+        with pytest.raises(ValueError, match=r"outside the range"):
             refused()
 
 
@@ -351,5 +413,7 @@ def test_streams_that_nothing_uses_are_no_streams_of_a_run(ir: pir.Ir) -> None:
         used, _ = (pir.h2d_stream((), pir.float32) for _ in range(2))
         found, _ = (pir.d2h_stream((), pir.float32) for _ in range(2))
         ops.host_store(found, ops.host_load(used))
-    assert ir.get_all_h2d_streams() == {used} and ir.get_all_d2h_streams() == {found}
-    assert found.tensor_id() == "d2h_stream" and used.spec == pir.TensorSpec((), pir.float32)
+    assert ir.get_all_h2d_streams() == {used}
+    assert ir.get_all_d2h_streams() == {found}
+    assert found.tensor_id() == "d2h_stream"
+    assert used.spec == pir.TensorSpec((), pir.float32)

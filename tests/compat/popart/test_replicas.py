@@ -32,7 +32,7 @@ EACH = ["add", "mean", "mul", "min", "max", "square_add"]
 FORMULAS = [np.sum, np.mean, np.prod, np.min, np.max, lambda x, a: (x * x).sum(a)]
 
 
-@pytest.mark.parametrize(("op", "formula"), zip(EACH, FORMULAS, strict=True))
+@pytest.mark.parametrize(("op", "formula"), list(zip(EACH, FORMULAS, strict=True)))
 def test_reductions_give_each_replica_the_same(op: str, formula: Any) -> None:
     """In place and not."""
     expected = np.broadcast_to(formula(ROWS, 0), ROWS.shape)
@@ -46,7 +46,7 @@ def test_groups_are_consecutive_or_orthogonal() -> None:
     np.testing.assert_array_equal(pairs, (ROWS[::2] + ROWS[1::2]).repeat(2, 0))
     others = run(lambda x: co.replicated_all_reduce(x, group=ALTERNATE))
     np.testing.assert_array_equal(others, np.tile(ROWS[:2] + ROWS[2:], (2, 1)))
-    with pytest.raises(ValueError, match="divides 4 replicas"):
+    with pytest.raises(ValueError, match=r"divides 4 replicas"):
         run(lambda x: co.replicated_all_gather(x, CommGroup(CommGroupType.Consecutive, 3)))
 
 
@@ -57,7 +57,9 @@ def test_a_shard_of_a_sum_is_gathered_to_the_whole() -> None:
     np.testing.assert_array_equal(found, padded.reshape(4, 2))
 
     def there_and_back(x: pir.Tensor) -> pir.Tensor:
-        shard = co.replicated_reduce_scatter(x, configure_output_for_replicated_tensor_sharding=True)
+        shard = co.replicated_reduce_scatter(
+            x, configure_output_for_replicated_tensor_sharding=True
+        )
         return co.replicated_all_gather(shard)
 
     np.testing.assert_array_equal(run(there_and_back), np.tile(ROWS.sum(0), (4, 1)))
@@ -72,12 +74,14 @@ def test_replicas_keep_their_own_state_in_calls_and_loops() -> None:
     def build(x: pir.Tensor) -> pir.Tensor:
         ir = x.ir()
         w = pir.variable(np.zeros(5, np.float32), name="w")
-        total = ir.create_graph(lambda x: co.replicated_all_reduce(x), x)
+        total = ir.create_graph(co.replicated_all_reduce, x)
 
         def body(w: Any, x: pir.Tensor) -> pir.Tensor:
             return w + x + ops.call(total, x)[0]
 
-        return ops.var_updates.copy_var_update_(w, ops.repeat(ir.create_graph(body, w, x), 3, w, x)[0])
+        return ops.var_updates.copy_var_update_(
+            w, ops.repeat(ir.create_graph(body, w, x), 3, w, x)[0]
+        )
 
     np.testing.assert_array_equal(run(build), 3 * (ROWS + ROWS.sum(0)))
 
@@ -126,5 +130,5 @@ def test_a_factor_set_after_the_graph_was_built_is_refused() -> None:
     with ir.main_graph():
         co.replicated_all_gather(pir.variable([1.0]))
     ir.replication_factor = 2
-    with pytest.raises(popart_exception, match="set ir.replication_factor before"):
+    with pytest.raises(popart_exception, match=r"set ir.replication_factor before"):
         pir.Session(ir, "ipu_model")

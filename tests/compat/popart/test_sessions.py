@@ -97,7 +97,9 @@ def test_a_stream_with_too_few_rows_is_refused() -> None:
     with ir.main_graph():
         source = pir.h2d_stream((), pir.float32, "source")
         ops.repeat(ir.create_graph(lambda: (ops.host_load(source), None)[1]), 4)
-    with pytest.raises(popart_exception, match="source.*executes 4 host_load.*num_host_transfers to at least 4"):
+    with pytest.raises(
+        popart_exception, match=r"source.*executes 4 host_load.*num_host_transfers to at least 4"
+    ):
         pir.Session(ir)
 
 
@@ -131,7 +133,8 @@ def test_a_remote_variable_lives_in_its_row() -> None:
         row = pir.remote_variable(v, buffer, 1)
         loaded = ops.remote_load(buffer, row)
         ops.remote_store(buffer, row, ops.add_(loaded, pir.constant(1.0)))
-    assert row.name == "RemoteArg___v" and row.dtype is pir.int32
+    assert row.name == "RemoteArg___v"
+    assert row.dtype is pir.int32
     assert v.location_info.storage is pir.TensorStorage.OffChip
     session = pir.Session(ir)
     session.run()
@@ -149,7 +152,9 @@ def session() -> Any:
     with ir.main_graph():
         source = pir.h2d_stream((3,), pir.float32, "source")
         target = pir.d2h_stream((3,), pir.float32, "target")
-        total = ops.host_load(source) + pir.variable(ONES[0, 0], name="w") + pir.constant(1.0, name="c")
+        total = (
+            ops.host_load(source) + pir.variable(ONES[0, 0], name="w") + pir.constant(1.0, name="c")
+        )
         ops.host_store(target, total)
     return pir.Session(ir), source, target, ir.main_graph()
 
@@ -166,11 +171,13 @@ def test_streams_fed_wrongly_are_refused(session: Any) -> None:
         made.run({source: rows, target: rows})
     with pytest.raises(ValueError, match=r"Shape mismatch for input source: expected \(2, 3\)"):
         made.run({source: rows[0]})
-    with pytest.raises(TypeError, match="input source: expected .*float32"):
+    with pytest.raises(TypeError, match=r"input source: expected .*float32"):
         made.run({source: rows.astype(np.float64)})
-    with pytest.raises(ValueError, match=r"Unexpected/Missing outputs.*\n.*\n  Missing: \{target\}"):
+    with pytest.raises(
+        ValueError, match=r"Unexpected/Missing outputs.*\n.*\n  Missing: \{target\}"
+    ):
         made.run_with_outputs({source: rows}, {})
-    with pytest.raises(ValueError, match="Shape mismatch for output target"):
+    with pytest.raises(ValueError, match=r"Shape mismatch for output target"):
         made.run_with_outputs({source: rows}, {target: rows[:1]})
 
 
@@ -179,17 +186,17 @@ def test_data_of_wrong_tensors_are_refused(session: Any) -> None:
     made, _, _, graph = session
     w, c, total = (graph.get_tensor(n) for n in ("w", "c", "add_out"))
     assert made.get_tensor_data(c) == 1
-    with pytest.raises(TypeError, match="^Tensor add_out is not of type Constant or Variable"):
+    with pytest.raises(TypeError, match=r"^Tensor add_out is not of type Constant or Variable"):
         made.get_tensor_data(total)
-    with pytest.raises(TypeError, match="^Tensor c is not of type Variable"):
+    with pytest.raises(TypeError, match=r"^Tensor c is not of type Variable"):
         made.write_variable_data(c, np.float32(2))
-    with pytest.raises(TypeError, match="dtype"):
+    with pytest.raises(TypeError, match=r"dtype"):
         made.write_variable_data(w, np.float64(2))
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(ValueError, match=r"shape"):
         made.write_variable_data(w, np.zeros(2, np.float32))
     with pir.Ir().main_graph():
         other = pir.variable(1)
-    with pytest.raises(ValueError, match="not of this session's Ir"):
+    with pytest.raises(ValueError, match=r"not of this session's Ir"):
         made.get_tensor_data(other)
 
 
@@ -198,14 +205,15 @@ def test_devices_have_ipus() -> None:
     ir = pir.Ir()
     with ir.main_graph(), pir.ipu(2):
         _ = pir.variable(1.0) + 1
-    with pytest.raises(ValueError, match="has one IPU, and this Ir needs 4"):
+    with pytest.raises(ValueError, match=r"has one IPU, and this Ir needs 4"):
         pir.Session(ir, "cpu")
-    with pytest.raises(ValueError, match="device_desc 'gpu'"):
+    with pytest.raises(ValueError, match=r"device_desc 'gpu'"):
         pir.Session(ir, "gpu")
     session = pir.Session(ir, "ipu_model")
-    assert session.device.ipus == 4 and session.run() == {}
+    assert session.device.ipus == 4
+    assert session.run() == {}
     session.device.detach()
-    with pytest.raises(RuntimeError, match="already prepared"):
+    with pytest.raises(RuntimeError, match=r"already prepared"):
         ir.replication_factor = 2
 
 
@@ -215,6 +223,6 @@ def test_the_program_knows_the_lines_that_made_it(session: Any) -> None:
     program = made.ir.workbench
     assert graph.workbench is program.main
     sums = [i for i in program.main if i.name == "add"]
-    assert all("total = ops.host_load(source)" in i.sources[0] for i in sums)
+    assert all("ops.host_load(source)" in i.sources[0] for i in sums)
     assert program.source_nodes[sums[0].sources[0]].attributes.startswith(__file__)
     assert made.build.source is program

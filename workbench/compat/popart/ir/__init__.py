@@ -19,12 +19,12 @@ from workbench.compat.popart.ir.context import (
     virtual_graph,
 )
 from workbench.compat.popart.ir.dtypes import (
-    bool,  # noqa: A004 - PopART's name
+    bool,
     complex64,
     complex128,
     double,
     dtype,
-    float,  # noqa: A004 - PopART's name
+    float,
     float16,
     float32,
     float64,

@@ -55,7 +55,7 @@ class dtype:  # noqa: N801 - PopART's name
             return _NAMES[given]
         if given is builtins.float:
             return float32
-        found = _numpy_of(getattr(given, "dtype", given))
+        found = _numpy_of(given if isinstance(given, type) else getattr(given, "dtype", given))
         if found is None or found.name not in _NAMES:
             raise ValueError(f"There is not a `{cls.__module__}.dtype` for {given!r}.")
         return _NAMES[found.name]
@@ -98,7 +98,7 @@ def _made(name: str, *others: str) -> dtype:
 
 _NAMES: dict[str, dtype] = {}
 
-bool = _made("bool")  # noqa: A001 - PopART's name
+bool = _made("bool")
 int8 = _made("int8")
 int16 = _made("int16")
 int32 = _made("int32")
@@ -108,12 +108,12 @@ uint16 = _made("uint16")
 uint32 = _made("uint32")
 uint64 = _made("uint64")
 float16 = half = _made("float16", "half")
-float32 = float = _made("float32", "float")  # noqa: A001 - PopART's name
+float32 = float = _made("float32", "float")
 float64 = double = _made("float64", "double")
 complex64 = _made("complex64")
 complex128 = _made("complex128")
 
 __all__ = [
-    "bool", "complex64", "complex128", "double", "dtype", "float", "float16", "float32", "float64", "half", "int8",
-    "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "bool", "complex64", "complex128", "double", "dtype", "float", "float16", "float32", "float64", "half",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip

@@ -52,7 +52,7 @@ class View:
 
     inputs: tuple[int, ...] = (0,)
     """The inputs whose memory it shares."""
-    write: Callable[[int, Value, Value], Value] = lambda _, old, new: new
+    write: Callable[[int, Value, Value], Value] = lambda _k, _old, new: new
     """``write(k, old, new)``: the value of input ``k``, which was ``old``, once the output is ``new``."""
 
 

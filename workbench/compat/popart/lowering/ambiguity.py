@@ -89,6 +89,6 @@ def _message(op: Op, other: Op, memory: Tensor) -> str:
     ]
     return (
         f"Inplacing ambiguity detected. {lines[0]} and {lines[1]} use the memory of {memory.id}, at least "
-        "one overwrites it, and nothing fixes their order; put them into `with pir.in_sequence():`, or make one "
-        "use the other's result."
+        "one overwrites it, and nothing fixes their order; put them into `with pir.in_sequence():`, or make "
+        "one use the other's result."
     )

@@ -28,11 +28,11 @@ class Lowered:
     """A program whose parameters are state and rows of streams, and whose results are their new values."""
 
     program: Program
-    parameters: dict[str, Bound] = field(default_factory=lambda: dict[str, Bound]())
+    parameters: dict[str, Bound] = field(default_factory=dict[str, Bound])
     """Everything that the program takes, by the parameter's name."""
-    results: list[Bound | Printed] = field(default_factory=lambda: list[Bound | Printed]())
+    results: list[Bound | Printed] = field(default_factory=list[Bound | Printed])
     """Everything that the program changes, in the order of its results; others may follow them."""
-    modules: dict[Graph, Module] = field(default_factory=lambda: dict[Graph, Module]())
+    modules: dict[Graph, Module] = field(default_factory=dict[Graph, Module])
 
     def module_of(self, graph: Graph) -> Module:
         """The module that a graph became.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from workbench.compat.popart.errors import popart_exception
@@ -46,7 +47,7 @@ def check_place(**tensors: Tensor) -> None:
         ValueError: They are not.
     """
     made = [(n, t, t.producer) for n, t in tensors.items() if t.producer is not None]
-    for (a, _, first), (b, _, other) in zip(made, made[1:], strict=False):
+    for (a, _, first), (b, _, other) in pairwise(made):
         if first.ipu != other.ipu:
             raise ValueError(
                 f"The input tensors `{a}` and `{b}` are located on different IPUs: "

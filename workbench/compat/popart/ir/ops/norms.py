@@ -118,9 +118,8 @@ def nll_loss_with_softmax_grad(
 
 def _kept(target: Value, p: Value, ignored: int | None) -> Value:
     """1 for each label that counts, 0 for the others."""
-    if ignored is None:
-        return (target == target).astype(p.dtype)
-    return (target != ignored).astype(p.dtype)
+    counts = target >= target.dtype.numpy.type(0).item() if ignored is None else target != ignored
+    return counts.astype(p.dtype)
 
 
 def _factor(given: tuple[Value, ...], number: Any, p: Value) -> Any:

@@ -71,7 +71,7 @@ def logsumexp(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @op_debug_context
-def max(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - PopART's name
+def max(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element."""
     return _reduction("ReduceMax", t, axis, keepdims, lambda x, axes: x.max(axes, keepdims=True))
 
@@ -107,7 +107,7 @@ def _median(x: Value, axes: tuple[int, ...]) -> tuple[Value, ...]:
 
 
 @op_debug_context
-def min(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - PopART's name
+def min(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element."""
     return _reduction("ReduceMin", t, axis, keepdims, lambda x, axes: x.min(axes, keepdims=True))
 
@@ -119,7 +119,7 @@ def prod(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @op_debug_context
-def sum(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: A001 - PopART's name
+def sum(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum."""
     return _reduction("ReduceSum", t, axis, keepdims, _sum)
 

@@ -53,10 +53,10 @@ def _reshaped(op_type: str, t: Tensor, shape: Iterable[int], in_place: bool) -> 
     check(t=t)
     lens = _lens(t, tuple(map(int, shape)))
     before = t.shape
-    view = View(write=lambda _, old, new: new.reshape(before)) if in_place else None
+    view = View(write=lambda _k, _old, new: shaped(new, before)) if in_place else None
     attributes = {"shape": lens}
     return record(
-        op_type, [t], lambda x: x.reshape(lens), view=view, attributes=attributes
+        op_type, [t], lambda x: shaped(x, lens), view=view, attributes=attributes
     ).outputs[0]
 
 
@@ -107,7 +107,7 @@ def _transposed(
     def turned(x: Value, by: Sequence[int]) -> Value:
         return x.transpose(by) if by else x
 
-    view = View(write=lambda _, old, new: turned(new, back)) if in_place else None
+    view = View(write=lambda _k, _old, new: turned(new, back)) if in_place else None
     attributes = {"permutation": order}
     return record(
         op_type, [t], lambda x: turned(x, order), view=view, attributes=attributes
@@ -131,12 +131,15 @@ def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     return record(
         "Reshape",
         [t],
-        lambda x: x.reshape(lens) if lens else _scalar(x),
+        lambda x: shaped(x, lens),
         attributes={"shape": lens},
     ).outputs[0]
 
 
-def _scalar(x: Value) -> Value:
+def shaped(x: Value, lens: tuple[int, ...]) -> Value:
+    """The elements of a value with other lengths; without axes for none."""
+    if lens:
+        return x.reshape(lens)
     return x.apply("squeeze", axes=tuple(range(x.ndim))) if x.ndim else x
 
 
@@ -165,7 +168,7 @@ def _concatenated(op_type: str, ts: list[Tensor], axis: int, in_place: bool) -> 
     def meaning(*values: Value) -> Value:
         return values[0].apply("concat", *values[1:], axis=at) if len(values) > 1 else values[0]
 
-    def write(k: int, old: Value, new: Value) -> Value:
+    def write(k: int, _old: Value, new: Value) -> Value:
         return part(new, (at, ends[k], ends[k + 1], 1))
 
     view = View(tuple(range(len(ts))), write) if in_place else None
@@ -206,7 +209,7 @@ def _total(lens: Sequence[int]) -> int:
 
 
 @op_debug_context
-def slice(  # noqa: A001 - PopART's name
+def slice(
     t: Tensor,
     start: Numbers = None,
     stop: Numbers = None,
@@ -278,8 +281,8 @@ def _ranges(
     axes = axes_of(t, range(count) if at is None else [int(a or 0) for a in at])
     columns = [[None] * count if n is None else n for n in given]
     found: list[Range] = []
-    for a, first, end, by in zip(axes, *columns, strict=True):
-        by = 1 if by is None else by
+    for a, first, end, step_given in zip(axes, *columns, strict=True):
+        by = 1 if step_given is None else step_given
         if by not in (1, -1):
             raise ValueError(f"slice: step {by} of axis {a}; expected 1 or -1")
         low, high, _ = builtins.slice(first, end, by).indices(t.shape[a])

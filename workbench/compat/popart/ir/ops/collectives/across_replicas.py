@@ -90,7 +90,7 @@ def _made(
 ) -> Tensor:  # fmt: skip
     check(t=t)
     check_operator(op)
-    details = Collective(kind, op, group or CommGroup())
+    details = Collective(kind, op, group or CommGroup(), bool(t.meta_shape))
     return record(
         op_type, [t], outputs=[(lens, t.dtype)], view=view, modifies=(0,) if view else (), details=details,
         attributes={"op": op, "group": group, "link": link},

@@ -81,9 +81,7 @@ def _accumulated(
     meaning: Callable[[Value, Value, Any], Value],
 ) -> Tensor:
     check_fits("Accumulate", t, x)
-    return update(
-        "Accumulate", [t, x], factor, lambda a, b, k: meaning(a, b, k), accumulation_type=kind
-    )
+    return update("Accumulate", [t, x], factor, meaning, accumulation_type=kind)
 
 
 def check_fits(op_type: str, t: Tensor, x: Tensor) -> None:
