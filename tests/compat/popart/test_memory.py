@@ -1,5 +1,7 @@
 """Views of memory, updates in place, and the order that they need."""
 
+# ruff: noqa: ARG005 - formulas take all operands
+
 from collections.abc import Callable
 from typing import Any
 

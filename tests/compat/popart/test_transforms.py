@@ -87,7 +87,9 @@ print([op.op_type for op in main.ops()], sys.argv[1:])
 """
 
 
-def test_a_script_that_imports_popart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_a_script_that_imports_popart_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With its arguments; no script is an error."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", list(sys.argv))

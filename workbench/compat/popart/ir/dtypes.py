@@ -23,22 +23,22 @@ class dtype:  # noqa: N801 - PopART's name
         raise TypeError(f"Cannot create {self.__module__}.dtype instances.")
 
     @property
-    def is_complex(self) -> bool:
+    def is_complex(self) -> builtins.bool:
         """Whether elements are complex numbers."""
         return self._numpy.kind == "c"
 
     @property
-    def is_int(self) -> bool:
+    def is_int(self) -> builtins.bool:
         """Whether elements are integers; bool is none."""
         return self._numpy.kind in "iu"
 
     @property
-    def is_floating_point(self) -> bool:
+    def is_floating_point(self) -> builtins.bool:
         """Whether elements are floating-point numbers."""
         return self._numpy.kind == "f"
 
     @property
-    def is_signed(self) -> bool:
+    def is_signed(self) -> builtins.bool:
         """Whether elements can be negative."""
         return self._numpy.kind in "ifc"
 
@@ -72,7 +72,7 @@ class dtype:  # noqa: N801 - PopART's name
         """By name."""
         return hash(self._name)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> builtins.bool:
         """Whether both are the same type."""
         return self is other
 

@@ -1,5 +1,8 @@
 """Graphs: tensors and the operations that were made on them."""
 
+# A graph and the function that makes it are one thing.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

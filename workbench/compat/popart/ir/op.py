@@ -48,7 +48,7 @@ class Location:
 
 @dataclass(frozen=True)
 class View:
-    """How the first output of an operation shares memory with its inputs."""
+    """The memory that the first output of an operation shares with its inputs."""
 
     inputs: tuple[int, ...] = (0,)
     """The inputs whose memory it shares."""
@@ -80,7 +80,7 @@ class Op:
     after its outputs.
     """
     view: View | None = None
-    """How the first output shares memory with inputs."""
+    """The memory that the first output shares with inputs."""
     called_graphs: tuple[Graph, ...] = ()
     parts: tuple[Op, ...] = ()
     """The operations that were merged into this one."""

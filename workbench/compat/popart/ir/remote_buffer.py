@@ -67,7 +67,7 @@ class RemoteBuffer:
 
     @entries.setter
     def entries(self, value: int) -> None:
-        if not isinstance(value, int) or value < 1:
+        if not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"Entries must be a non-zero, positive integer. Got {value}")
         self._entries = value
 

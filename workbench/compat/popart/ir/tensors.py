@@ -1,5 +1,8 @@
 """Tensors: symbols for the values of a graph, with NumPy's operators."""
 
+# A tensor and the function that makes it are one thing.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

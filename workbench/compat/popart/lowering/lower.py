@@ -35,7 +35,7 @@ class _Lowering:
         self.builder = LineBuilder("main")
         self.found = Lowered(self.builder.module.program)
         self.values: dict[Bound, list[Value]] = {}
-        """What each replica had of a variable before the run."""
+        """The value of a variable for each replica before the run."""
 
     def lowered(self) -> Lowered:
         uses = uses_of(self.graph)
@@ -68,14 +68,14 @@ class _Lowering:
         results.append(value)
 
     def _stacked(self, values: list[Value], axis: int) -> Value:
-        """What all replicas have, along an axis."""
+        """The values of all replicas along an axis."""
         if len(values) == 1:
             return values[0]
         rows = [v.apply("unsqueeze", axes=(axis,)) for v in values]
         return rows[0].apply("concat", *rows[1:], axis=axis)
 
     def _split(self, value: Value, axis: int) -> list[Value]:
-        """What each replica has of a value."""
+        """The part of a value that each replica has."""
         if self.replicas == 1:
             return [value]
         front = (slice(None),) * axis

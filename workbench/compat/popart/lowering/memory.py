@@ -80,4 +80,4 @@ def owners(tensor: Tensor) -> set[Tensor]:
     op = viewed(tensor)
     if op is None:
         return {tensor}
-    return set().union(*(owners(op.inputs[k]) for k in op.aliases))
+    return set[Tensor]().union(*(owners(op.inputs[k]) for k in op.aliases))

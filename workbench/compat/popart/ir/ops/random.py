@@ -8,7 +8,7 @@ from math import pi
 import numpy as np
 
 from workbench.compat.popart.ir import dtypes
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.dtypes import dtype, float32
 from workbench.compat.popart.ir.op import record
 from workbench.compat.popart.ir.ops.checks import check
@@ -44,7 +44,7 @@ def _uniform(seed: Value, salt: int, lens: tuple[int, ...]) -> Value:
     )  # fmt: skip
 
 
-@op_debug_context
+@api
 def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
     """The elements, each set to 0 with probability ``p``; the others are divided by ``1 - p``.
 
@@ -63,7 +63,7 @@ def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
     return record("Dropout", [t, seed_tensor], meaning, attributes={"p": p}).outputs[0]
 
 
-@op_debug_context
+@api
 def random_uniform(
     seed_tensor: Tensor,
     shape: Iterable[int],
@@ -89,7 +89,7 @@ def random_uniform(
     return record("RandomUniform", [seed_tensor], meaning, attributes=attributes).outputs[0]
 
 
-@op_debug_context
+@api
 def random_normal(
     seed_tensor: Tensor,
     shape: Iterable[int],
@@ -115,7 +115,7 @@ def random_normal(
     return record("RandomNormal", [seed_tensor], meaning, attributes=attributes).outputs[0]
 
 
-@op_debug_context
+@api
 def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
     """Seeds made of one, which give other numbers than that and than each other.
 

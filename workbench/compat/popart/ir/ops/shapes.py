@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import prod
+from typing import Any
 
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import View, record
 from workbench.compat.popart.ir.ops.checks import axes_of, check, check_all, check_same_type
 from workbench.compat.popart.ir.tensors import Tensor
@@ -17,7 +19,7 @@ Range = tuple[int, int, int, int]
 """The axis, the first element, the end, and the step of a slice, which is 1 or -1."""
 
 
-@op_debug_context
+@api
 def reshape(t: Tensor, shape: Iterable[int]) -> Tensor:
     """The elements with other lengths, one of which may be -1.
 
@@ -27,7 +29,7 @@ def reshape(t: Tensor, shape: Iterable[int]) -> Tensor:
     return _reshaped("Reshape", t, shape, False)
 
 
-@op_debug_context
+@api
 def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
     """The same memory with other lengths.
 
@@ -37,13 +39,13 @@ def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
     return _reshaped("ReshapeInplace", t, shape, True)
 
 
-@op_debug_context
+@api
 def flatten(t: Tensor) -> Tensor:
     """The elements along one axis."""
     return _reshaped("Reshape", t, (-1,), False)
 
 
-@op_debug_context
+@api
 def flatten_(t: Tensor) -> Tensor:
     """The same memory along one axis."""
     return _reshaped("ReshapeInplace", t, (-1,), True)
@@ -56,7 +58,7 @@ def _reshaped(op_type: str, t: Tensor, shape: Iterable[int], in_place: bool) -> 
     view = View(write=lambda _k, _old, new: shaped(new, before)) if in_place else None
     attributes = {"shape": lens}
     return record(
-        op_type, [t], lambda x: shaped(x, lens), view=view, attributes=attributes
+        op_type, [t], partial(shaped, lens=lens), view=view, attributes=attributes
     ).outputs[0]
 
 
@@ -74,7 +76,7 @@ def _lens(t: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     return lens
 
 
-@op_debug_context
+@api
 def transpose(t: Tensor, permutation: Sequence[int] | None = None) -> Tensor:
     """The axes in another order; reversed by default.
 
@@ -84,7 +86,7 @@ def transpose(t: Tensor, permutation: Sequence[int] | None = None) -> Tensor:
     return _transposed("Transpose", t, permutation, False)
 
 
-@op_debug_context
+@api
 def transpose_(t: Tensor, permutation: Sequence[int] | None = None) -> Tensor:
     """The same memory with its axes in another order.
 
@@ -110,11 +112,11 @@ def _transposed(
     view = View(write=lambda _k, _old, new: turned(new, back)) if in_place else None
     attributes = {"permutation": order}
     return record(
-        op_type, [t], lambda x: turned(x, order), view=view, attributes=attributes
+        op_type, [t], partial(turned, by=order), view=view, attributes=attributes
     ).outputs[0]
 
 
-@op_debug_context
+@api
 def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """The elements without axes of length 1; by default without all of them.
 
@@ -131,7 +133,7 @@ def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     return record(
         "Reshape",
         [t],
-        lambda x: shaped(x, lens),
+        partial(shaped, lens=lens),
         attributes={"shape": lens},
     ).outputs[0]
 
@@ -143,13 +145,13 @@ def shaped(x: Value, lens: tuple[int, ...]) -> Value:
     return x.apply("squeeze", axes=tuple(range(x.ndim))) if x.ndim else x
 
 
-@op_debug_context
+@api
 def concat(ts: Iterable[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after another along an axis."""
     return _concatenated("Concat", list(ts), axis, False)
 
 
-@op_debug_context
+@api
 def concat_(ts: Iterable[Tensor], axis: int = 0) -> Tensor:
     """The memory of the tensors seen one after another along an axis."""
     return _concatenated("ConcatInplace", list(ts), axis, True)
@@ -166,7 +168,7 @@ def _concatenated(op_type: str, ts: list[Tensor], axis: int, in_place: bool) -> 
         ends.append(ends[-1] + t.shape[at])
 
     def meaning(*values: Value) -> Value:
-        return values[0].apply("concat", *values[1:], axis=at) if len(values) > 1 else values[0]
+        return joined(values, at)
 
     def write(k: int, _old: Value, new: Value) -> Value:
         return part(new, (at, ends[k], ends[k + 1], 1))
@@ -175,7 +177,7 @@ def _concatenated(op_type: str, ts: list[Tensor], axis: int, in_place: bool) -> 
     return record(op_type, ts, meaning, view=view, attributes={"axis": at}).outputs[0]
 
 
-@op_debug_context
+@api
 def split(t: Tensor, splits: int | list[int], axis: int = 0) -> list[Tensor]:
     """Parts along an axis: a number of equal ones, or parts of these lengths.
 
@@ -208,7 +210,7 @@ def _total(lens: Sequence[int]) -> int:
     return count
 
 
-@op_debug_context
+@api
 def slice(
     t: Tensor,
     start: Numbers = None,
@@ -231,7 +233,7 @@ def slice(
     return _sliced("Slice", t, start, stop, step, axis, False)
 
 
-@op_debug_context
+@api
 def slice_(
     t: Tensor,
     start: Numbers = None,
@@ -261,8 +263,7 @@ def _sliced(
         return replaced(old, new, ranges)
 
     names = ("axes", "starts", "ends", "steps")
-    columns = zip(*ranges, strict=True) if ranges else [()] * 4
-    attributes = dict(zip(names, columns, strict=True))
+    attributes: dict[str, Any] = {n: tuple(r[k] for r in ranges) for k, n in enumerate(names)}
     view = View(write=write) if in_place else None
     return record(op_type, [t], meaning, view=view, attributes=attributes).outputs[0]
 
@@ -279,15 +280,21 @@ def _ranges(
         )
     count = counts.pop() if counts else 0
     axes = axes_of(t, range(count) if at is None else [int(a or 0) for a in at])
-    columns = [[None] * count if n is None else n for n in given]
+    columns: list[list[int | None]] = [[None] * count if n is None else n for n in given]
     found: list[Range] = []
     for a, first, end, step_given in zip(axes, *columns, strict=True):
         by = 1 if step_given is None else step_given
         if by not in (1, -1):
             raise ValueError(f"slice: step {by} of axis {a}; expected 1 or -1")
-        low, high, _ = builtins.slice(first, end, by).indices(t.shape[a])
+        low, high = _ends(t.shape[a], first, end, by)
         found.append((a, low, high, by))
     return found
+
+
+def _ends(length: int, first: int | None, end: int | None, step: int) -> tuple[int, int]:
+    """The first element and the end of a slice of an axis, from the front."""
+    low, high, _ = builtins.slice(first, end, step).indices(length)
+    return low, high
 
 
 def _listed(given: Numbers) -> list[int | None] | None:
@@ -317,7 +324,12 @@ def replaced(old: Value, new: Value, ranges: Sequence[Range]) -> Value:
         inner,
         *([part(old, (axis, high, length, 1))] if high < length else []),
     ]
-    return parts[0].apply("concat", *parts[1:], axis=axis) if len(parts) > 1 else inner
+    return joined(parts, axis)
+
+
+def joined(parts: Sequence[Value], axis: int) -> Value:
+    """Values one after another along an axis; one as it is."""
+    return parts[0].apply("concat", *parts[1:], axis=axis) if len(parts) > 1 else parts[0]
 
 
 def _forward(x: Value, r: Range) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.popart.errors import popart_exception
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import SAME, Meaning, record
 from workbench.compat.popart.ir.ops.checks import axes_of, check
 from workbench.compat.popart.ir.ops.elementwise import scaled
@@ -19,14 +19,14 @@ from workbench.compiler.expressions.value import Value
 Factor = float | Tensor | None
 
 
-@op_debug_context
+@api
 def accumulate_(t: Tensor, X: Tensor, f: Factor = None) -> Tensor:  # noqa: N803 - PopART's name
     """``t += f * X``; ``f`` is 1 by default."""
     one = 1.0 if f is None else f
     return _accumulated("Add", t, X, one, lambda a, x, k: a + scaled(x, k, a.dtype))
 
 
-@op_debug_context
+@api
 def accumulate_square_(t: Tensor, X: Tensor, f: float | Tensor = 1.0) -> Tensor:  # noqa: N803
     """``t += f * X ** 2``."""
     return _accumulated(
@@ -34,7 +34,7 @@ def accumulate_square_(t: Tensor, X: Tensor, f: float | Tensor = 1.0) -> Tensor:
     )
 
 
-@op_debug_context
+@api
 def accumulate_mean_(t: Tensor, X: Tensor, step: float | Tensor) -> Tensor:  # noqa: N803
     """The mean of ``step`` values in ``t`` and one more: ``t * step / (step + 1) + X / (step + 1)``."""
 
@@ -47,7 +47,7 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: float | Tensor) -> Tensor:  # n
     return _accumulated("Mean", t, X, step, meaning)
 
 
-@op_debug_context
+@api
 def accumulate_moving_average_(t: Tensor, X: Tensor, f: float | Tensor) -> Tensor:  # noqa: N803
     """``f * t + (1 - f) * X``."""
 
@@ -57,7 +57,7 @@ def accumulate_moving_average_(t: Tensor, X: Tensor, f: float | Tensor) -> Tenso
     return _accumulated("MovingAverage", t, X, f, meaning)
 
 
-@op_debug_context
+@api
 def accumulate_moving_average_square_(t: Tensor, X: Tensor, f: float | Tensor) -> Tensor:  # noqa: N803
     """``f * t + (1 - f) * X ** 2``."""
 
@@ -119,7 +119,7 @@ def update(
     return record(op_type, given, typed, attributes=attributes, modifies=(0,), view=SAME).outputs[0]
 
 
-@op_debug_context
+@api
 def accumulator_scale_(t: Tensor, f: float | Tensor) -> Tensor:
     """``t *= f``; 0 gives zeros for all elements."""
     check(t=t)
@@ -133,13 +133,13 @@ def accumulator_scale_(t: Tensor, f: float | Tensor) -> Tensor:
     return update("AccumulatorScale", [t], f, meaning)
 
 
-@op_debug_context
+@api
 def accumulator_zero_(t: Tensor) -> Tensor:
     """``t = 0``."""
     return accumulator_scale_(t, 0.0)
 
 
-@op_debug_context
+@api
 def sparse_accumulate_(
     t: Tensor,
     X: Tensor,  # noqa: N803 - PopART's name
