@@ -276,4 +276,4 @@ def users_line(offset: int = 0) -> Location | None:
         frame, offset = frame.f_back, offset - 1
     if frame is None:
         return None
-    return Location(frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_lineno)
+    return Location(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from workbench.compat.popart.ir.context import get_current_context
+from workbench.compat.popart.ir.debug_info import note_op, note_tensor
 from workbench.compat.popart.ir.op import Op, Spec
 from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable, made_tensor
 
@@ -149,6 +150,7 @@ class Graph:
         tensor = made_tensor(kind, self, self.new_id(name), spec, **details)
         self._tensors[tensor.id] = tensor
         self._ir.changed()
+        note_tensor(tensor)
         return tensor
 
     def add_result(self, op: Op, index: int, name: str, spec: Spec) -> Tensor:
@@ -163,6 +165,7 @@ class Graph:
         if (sequence := get_current_context().sequence) is not None:
             sequence.add(self, (op,))
         self._ir.changed()
+        note_op(op)
         for hook in list(self._hooks.values()):
             hook(op)
 

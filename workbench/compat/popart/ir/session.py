@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from workbench.compat.popart.dumps.dot import final_checkpoint
 from workbench.compat.popart.ir.ir import Ir
 from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
@@ -14,8 +17,10 @@ from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable
 from workbench.compat.popart.lowering.ambiguity import check_ambiguity
 from workbench.compat.popart.lowering.lowered import Bound, Printed
 from workbench.compiler.builds.build import Build, compile
+from workbench.knobs import knobs
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_LOG = logging.getLogger("popart.ir")
 DEVICES = ("cpu", "ipu_model", "ipu_hw")
 
 
@@ -60,8 +65,13 @@ class Session:
             raise ValueError(
                 f"A device 'cpu' has one IPU, and this Ir needs {self.device.ipus}; use 'ipu_model'."
             )
-        check_ambiguity(ir)
-        ir.dot_checkpoint("Final")
+        if knobs.popart_ir_dump:
+            Path(knobs.popart_ir_dump).write_text(ir.serialize())
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug(ir.log_ir())
+        if ir.options.enableInplaceAmbiguityChecking:
+            check_ambiguity(ir)
+        final_checkpoint(ir)
         self._lowered = ir.lowered
         self.build: Build = compile(self._lowered.program, target, record=record)
         """The workbench's build: ``session.build.explore()`` shows every pass."""

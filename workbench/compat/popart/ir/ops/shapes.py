@@ -282,7 +282,8 @@ def _ranges(
     axes = axes_of(t, range(count) if at is None else [int(a or 0) for a in at])
     columns: list[list[int | None]] = [[None] * count if n is None else n for n in given]
     found: list[Range] = []
-    for a, first, end, step_given in zip(axes, *columns, strict=True):
+    for k, a in enumerate(axes):
+        first, end, step_given = (column[k] for column in columns)
         by = 1 if step_given is None else step_given
         if by not in (1, -1):
             raise ValueError(f"slice: step {by} of axis {a}; expected 1 or -1")
