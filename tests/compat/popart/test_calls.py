@@ -1,5 +1,7 @@
 """Calls and loops of subgraphs."""
 
+# ruff: noqa: ARG005 - graphs may ignore inputs
+
 from typing import Any
 
 import numpy as np
@@ -179,3 +181,68 @@ def test_calls_that_do_not_fit_are_refused() -> None:
         pir.Session(ir)
     with pir.Ir().main_graph(), pytest.raises(ValueError, match=r"of another Ir"):
         ops.call(ir.create_empty_graph())
+
+
+def test_calls_of_a_graph_share_one_module() -> None:
+    """One for each set of changed inputs; a loop's body is a module too."""
+    ir = pir.Ir()
+    with ir.main_graph(), pir.in_sequence():
+        x = pir.variable(X, name="x")
+        graph, unused = ir.create_graph(change, x), ir.create_graph(lambda: None)
+        for _ in range(3):
+            ops.call(graph, x)
+        ops.call_with_info(graph, x).set_op_input_modified(x)
+        loop = ir.create_graph(lambda x: ops.call(graph, x), x)
+        ops.repeat(loop, 2, x)
+    program = ir.workbench
+    names = [graph.name, f"{graph.name}:2", loop.name]
+    assert sorted(program.modules) == sorted(["main", *names])
+    assert len(program.modules[graph.name].callers) == 4
+    assert graph.workbench.name == graph.name
+    assert loop.workbench.name == loop.name
+    with pytest.raises(ValueError, match=r"no call reaches it"):
+        _ = unused.workbench
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_graphs_without_operations_are_called(target: str) -> None:
+    """Their outputs are their inputs, or there are none."""
+
+    def build(x: pir.Tensor, y: pir.Tensor) -> Any:
+        ir = x.ir()
+        ops.call(ir.create_graph(lambda x: None, x), x)
+        return ops.call(ir.create_graph(lambda x, y: (y, x, y), x, y), x, y)
+
+    found = results(build, X, X + 1, target=target)
+    np.testing.assert_array_equal(found, [X + 1, X, X + 1])
+
+
+def test_values_are_printed_in_calls_and_not_in_loops(capsys: pytest.CaptureFixture[str]) -> None:
+    """A loop that would print gives a warning."""
+
+    def show(x: pir.Tensor) -> pir.Tensor:
+        return ops.print_tensor(x, "seen")
+
+    def build(x: pir.Tensor) -> Any:
+        graph = x.ir().create_graph(show, x)
+        (once,) = ops.call(graph, x)
+        (twice,) = ops.call(graph, once + 1)
+        return twice
+
+    results(build, np.float32(1), ordered=True)
+    assert capsys.readouterr().out == "seen: 1.0\nseen: 2.0\n"
+    with pytest.warns(UserWarning, match=r"prints nothing: seen"):
+        results(lambda x: ops.repeat(x.ir().create_graph(show, x), 2, x), X)
+
+
+def test_a_module_repeated_twice_on_ones() -> None:
+    """The loop of PopART's guide."""
+    ones = np.ones((2, 2), np.float32)
+
+    def build(x: pir.Tensor) -> Any:
+        linear = Linear()
+        graph = x.ir().create_graph(linear, x, out_features=2)
+        named = {linear.W: pir.variable(ones), linear.b: pir.variable(ones[0])}
+        return ops.repeat(graph, 2, x, subgraph_in_to_parent_in=named)
+
+    np.testing.assert_array_equal(results(build, ones)[0], ones * 7)

@@ -12,9 +12,10 @@ from workbench.compat.popart.ir.context import get_current_context
 from workbench.compat.popart.ir.dtypes import dtype
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
 from workbench.compiler.errors import WorkbenchError
-from workbench.compiler.expressions.builder import Builder
+from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.instruction import SourceNode
+from workbench.compiler.ir.program import Program
 
 if TYPE_CHECKING:
     from workbench.compat.popart.ir.graph import Graph
@@ -203,7 +204,7 @@ def inferred(op_type: str, meaning: Meaning, inputs: Sequence[Tensor]) -> list[S
     Raises:
         popart_exception: It refuses them.
     """
-    scratch = Builder()
+    scratch = ModuleBuilder(Program().main)
     values = [scratch.input(f"x{k}", t.shape, t.dtype._name) for k, t in enumerate(inputs)]  # pyright: ignore[reportPrivateUsage]
     try:
         found = meaning(*(values or [scratch]))

@@ -16,7 +16,9 @@ from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceS
 from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable
 from workbench.compat.popart.lowering.ambiguity import check_ambiguity
 from workbench.compat.popart.lowering.lowered import Bound, Printed
-from workbench.compiler.builds.build import Build, compile
+from workbench.compiler.builds.build import Build, compile, pipeline_of
+from workbench.compiler.builds.targets import target_named
+from workbench.compiler.passes.base import Pass
 from workbench.knobs import knobs
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -73,7 +75,9 @@ class Session:
             check_ambiguity(ir)
         final_checkpoint(ir)
         self._lowered = ir.lowered
-        self.build: Build = compile(self._lowered.program, target, record=record)
+        self.build: Build = compile(
+            self._lowered.program, target, passes=_passes(target), record=record
+        )
         """The workbench's build: ``session.build.explore()`` shows every pass."""
         self._state: dict[Bound, Array] = {}
         ir.prepare()
@@ -291,6 +295,12 @@ class Session:
     def __repr__(self) -> str:
         """The Ir and the device."""
         return f"Session[{self._ir!r}, {self.device!r}]"
+
+
+def _passes(target: str) -> list[Pass | str] | None:
+    """The target's passes, with calls inlined before all others; the reference calls modules."""
+    chosen = target_named(target)
+    return None if chosen.name == "ref" else ["inline_calls", pipeline_of(chosen)]
 
 
 def _ipus(ir: Ir) -> int:

@@ -8,7 +8,7 @@ from workbench.compat.popart.ir.graph import Graph
 from workbench.compat.popart.ir.op import Op
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
 from workbench.compat.popart.ir.tensors import Constant, Tensor
-from workbench.compat.popart.lowering.calls import Binding, called, repeated
+from workbench.compat.popart.lowering.calls import Binding, Callees, called, repeated
 from workbench.compat.popart.lowering.collectives import exchanged
 from workbench.compat.popart.lowering.effects import Effects, index_of, row_of, with_row
 from workbench.compat.popart.lowering.lines import LineBuilder
@@ -61,9 +61,18 @@ class Lane:
 class Frame:
     """An execution of a graph by all replicas in step."""
 
-    def __init__(self, graph: Graph, builder: LineBuilder, lanes: Sequence[Lane]) -> None:
-        """An execution that has not begun; there is a lane for each replica."""
-        self.graph, self.builder, self.lanes = graph, builder, lanes
+    def __init__(
+        self, graph: Graph, builder: LineBuilder, lanes: Sequence[Lane], callees: Callees
+    ) -> None:
+        """An execution that has not begun.
+
+        Args:
+            graph: The graph.
+            builder: Appends the instructions.
+            lanes: The executions by each replica.
+            callees: The modules of graphs, to which new ones are added.
+        """
+        self.graph, self.builder, self.lanes, self.callees = graph, builder, lanes, callees
 
     def run(self) -> None:
         """Append the instructions of all operations."""

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.compat.popart.ir.op import Op
-from workbench.compiler.expressions.builder import Builder, Operand
+from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand
+from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.instruction import Instruction, SourceNode
 
 
-class LineBuilder(Builder):
-    """A builder that is told the source of the instructions that it makes."""
+class LineBuilder(ModuleBuilder):
+    """Appends to a module; it is told the source of the instructions that it makes."""
 
     _line: SourceNode | None = None
 
@@ -25,8 +26,30 @@ class LineBuilder(Builder):
         finally:
             self._line = before
 
+    def end(self, values: Sequence[Value]) -> None:
+        """End the module by returning these values."""
+        self.module.add_return(*[v.instruction for v in values])
+
+    def calling(
+        self, name: str, inputs: Sequence[Value], module: Any, **attributes: Any
+    ) -> list[Value]:
+        """Append an operation that runs a module; the elements of its tuple of results."""
+        program, names = self.module.program, ()
+        if self._line is not None:
+            program.source_nodes.setdefault(self._line.name, self._line)
+            names = (self._line.name,)
+        with program.source(*names):
+            given = [v.instruction for v in inputs]
+            made = self.module.add(name, *given, modules=[module], **attributes)
+            count = len(made.shape.subs or ())
+            return [self.of(self.module.add("get_tuple_elem", made, index=k)) for k in range(count)]
+
     def _made(
-        self, name: str, operands: Sequence[Operand], attributes: dict[str, Any],
-        caller: SourceNode | None,
-    ) -> list[Instruction]:  # fmt: skip
-        return super()._made(name, operands, attributes, self._line)
+        self, name: str, operands: Sequence[Operand], attributes: dict[str, Any]
+    ) -> list[Instruction]:
+        program, names = self.module.program, ()
+        if self._line is not None:
+            program.source_nodes.setdefault(self._line.name, self._line)
+            names = (self._line.name,)
+        with program.source(*names):
+            return super()._made(name, operands, attributes)

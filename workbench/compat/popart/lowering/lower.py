@@ -10,11 +10,13 @@ from workbench.compat.popart.ir.ir import Ir
 from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from workbench.compat.popart.ir.tensors import Tensor, Variable
+from workbench.compat.popart.lowering.calls import Callees
 from workbench.compat.popart.lowering.effects import Effects, Place, Uses, uses_of
 from workbench.compat.popart.lowering.frame import Frame, Lane
 from workbench.compat.popart.lowering.lines import LineBuilder
 from workbench.compat.popart.lowering.lowered import Bound, Lowered, Printed, parameter_name
 from workbench.compiler.expressions.value import Value
+from workbench.compiler.ir.program import Program
 
 
 def lower(ir: Ir) -> Lowered:
@@ -32,8 +34,8 @@ class _Lowering:
     def __init__(self, ir: Ir) -> None:
         self.ir, self.graph = ir, ir.main_graph()
         self.replicas = ir.replication_factor
-        self.builder = LineBuilder("main")
-        self.found = Lowered(self.builder.module.program)
+        self.found = Lowered(Program("main"))
+        self.builder = LineBuilder(self.found.program.main)
         self.values: dict[Bound, list[Value]] = {}
         """The value of a variable for each replica before the run."""
 
@@ -42,7 +44,8 @@ class _Lowering:
         self._check_rows(uses)
         contents = {place: self._contents(place) for place in uses.places}
         lanes = [self._lane(k, contents) for k in range(self.replicas)]
-        Frame(self.graph, self.builder, lanes).run()
+        callees = Callees()
+        Frame(self.graph, self.builder, lanes, callees).run()
         results: list[Value] = []
         for tensor in self.graph.get_variables():
             after = [lane.read(tensor) for lane in lanes] if tensor in self.values else []
@@ -55,8 +58,9 @@ class _Lowering:
         for lane in lanes:
             for title, value in lane.effects.printed:
                 self._return(Printed(title), value, results)
-        self.builder.program(*(results or self._unused(lanes[0])))
+        self.builder.end(results or self._unused(lanes[0]))
         self.found.modules[self.graph] = self.found.program.main
+        self.found.modules |= callees.first
         return self.found
 
     def _lane(self, k: int, contents: dict[Place, list[Value]]) -> Lane:

@@ -38,12 +38,10 @@ class Lowered:
         """The module that a graph became.
 
         Raises:
-            ValueError: It became none, as the main graph does not reach it, or its calls were inlined.
+            ValueError: It became none, as no call reaches it.
         """
         if graph not in self.modules:
-            raise ValueError(
-                f"{graph!r} has no module: nothing calls it, or its calls were inlined."
-            )
+            raise ValueError(f"{graph!r} has no module, as no call reaches it.")
         return self.modules[graph]
 
 

@@ -12,7 +12,7 @@ from workbench.compat.popart.ir.op import SAME, record
 from workbench.compat.popart.ir.ops.checks import check
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream
 from workbench.compat.popart.ir.tensors import Tensor
-from workbench.compiler.expressions.builder import Builder
+from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
 
 
@@ -26,7 +26,7 @@ def initialised(shape: tuple[int, ...], type: dtype, name: str) -> Tensor:
     """Memory for an operation to fill; zeros before that."""
     zero = np.zeros((), type.as_numpy())
 
-    def meaning(builder: Builder) -> Value:
+    def meaning(builder: ModuleBuilder) -> Value:
         return builder.constant(zero).broadcast_to(*shape) if shape else builder.constant(zero)
 
     attributes = {"shape": shape, "dtype": type}
