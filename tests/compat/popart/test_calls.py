@@ -235,6 +235,29 @@ def test_values_are_printed_in_calls_and_not_in_loops(capsys: pytest.CaptureFixt
         results(lambda x: ops.repeat(x.ir().create_graph(show, x), 2, x), X)
 
 
+def test_outputs_that_are_added_to_a_graph_are_outputs_of_its_calls() -> None:
+    """In the main graph and in other graphs; a loop is refused."""
+    ir = pir.Ir()
+    with ir.main_graph():
+        x = pir.variable(X, name="x")
+        graph = ir.create_graph(lambda x: ops.relu(x + 1) * 2, x)
+        info = ops.call_with_info(graph, x)
+        outer = ir.create_graph(lambda x: ops.call(graph, x), x)
+        (inside,) = ops.call(outer, x)
+        graph.add_call_outputs([graph.get_tensor(f"{graph.id}/relu_out")])
+        before, after = (pir.d2h_stream(X.shape, pir.float32) for _ in range(2))
+        ops.host_store(before, info.get_op_output_tensor(1))
+        ops.host_store(after, inside)
+        assert len(outer.ops()[0].outputs) == 2
+    rows = pir.Session(ir).run()
+    np.testing.assert_array_equal(rows[before], X + 1)
+    np.testing.assert_array_equal(rows[after], 2 * X + 2)
+    with ir.main_graph():
+        ops.repeat(graph := ir.create_graph(lambda x: x + 1, x), 2, x)
+        with pytest.raises(popart_exception, match=r"calls only"):
+            graph.add_call_outputs([graph.get_input_tensors()[0]])
+
+
 def test_a_module_repeated_twice_on_ones() -> None:
     """The loop of PopART's guide."""
     ones = np.ones((2, 2), np.float32)

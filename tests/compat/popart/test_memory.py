@@ -88,6 +88,17 @@ def test_the_time_step_of_adam_is_incremented() -> None:
     assert results(build, X, X + 1, np.int32(3), ordered=True)[0] == 4
 
 
+def test_thousands_of_updates_of_one_tensor() -> None:
+    """Each of the result before."""
+
+    def build(x: pir.Tensor) -> Any:
+        for _ in range(2000):
+            x = ops.add_(x, pir.constant(1.0))
+        return x
+
+    np.testing.assert_array_equal(results(build, X)[0], X + 2000)
+
+
 AMBIGUOUS = [
     lambda x, y: (ops.relu_(x), ops.add_(x, y)),
     lambda x, y: (x + 5, ops.var_updates.copy_var_update_(x, y)),

@@ -46,6 +46,8 @@ def test_groups_are_consecutive_or_orthogonal() -> None:
     np.testing.assert_array_equal(pairs, (ROWS[::2] + ROWS[1::2]).repeat(2, 0))
     others = run(lambda x: co.replicated_all_reduce(x, group=ALTERNATE))
     np.testing.assert_array_equal(others, np.tile(ROWS[:2] + ROWS[2:], (2, 1)))
+    alone = CommGroup(CommGroupType["None"])
+    np.testing.assert_array_equal(run(lambda x: co.replicated_all_reduce(x, group=alone)), ROWS)
     with pytest.raises(ValueError, match=r"divides 4 replicas"):
         run(lambda x: co.replicated_all_gather(x, CommGroup(CommGroupType.Consecutive, 3)))
 

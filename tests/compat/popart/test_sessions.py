@@ -159,6 +159,21 @@ def session() -> Any:
     return pir.Session(ir), source, target, ir.main_graph()
 
 
+@pytest.mark.parametrize("transfers", [1, 2])
+def test_axes_of_one_transfer_or_replica_may_be_there_or_not(transfers: int) -> None:
+    """For inputs and outputs."""
+    ir = pir.Ir()
+    ir.num_host_transfers = transfers
+    with ir.main_graph():
+        source, target = pir.h2d_stream((1,), pir.float32), pir.d2h_stream((1,), pir.float32)
+        ops.host_store(target, ops.host_load(source))
+    made = pir.Session(ir)
+    for lens in {(transfers, 1), (transfers, 1, 1), (1,) if transfers == 1 else (transfers, 1)}:
+        rows = np.zeros(lens, np.float32)
+        made.run_with_outputs({source: rows + 3}, {target: rows})
+        assert rows.reshape(-1)[0] == 3
+
+
 def test_streams_fed_wrongly_are_refused(session: Any) -> None:
     """Missing and unknown streams, other shapes and types, in both directions."""
     made, source, target, _ = session

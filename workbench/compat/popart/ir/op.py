@@ -194,6 +194,8 @@ def record(
         graph.add_result(op, k, names[k] if k < len(names) else default, spec)
         for k, spec in enumerate(specs or ())
     )
+    if view is SAME:
+        op.outputs[0].memory = inputs[0].memory
     graph.add_op(op)
     return op
 

@@ -160,6 +160,18 @@ class Session:
         several = (self._ir.num_host_transfers, self._ir.replication_factor)
         return (*(n for n in several if n > 1), *stream.shape)
 
+    def _accepted(self, stream: Stream) -> set[tuple[int, ...]]:
+        """The shapes that a stream's array may have: axes of one transfer or replica may be there or not."""
+        transfers, replicas = self._ir.num_host_transfers, self._ir.replication_factor
+        fronts: set[tuple[int, ...]] = {(transfers, replicas)}
+        if replicas == 1:
+            fronts.add((transfers,))
+        if transfers == 1:
+            fronts.add((replicas,))
+        if transfers == replicas == 1:
+            fronts.add(())
+        return {(*front, *stream.shape) for front in fronts}
+
     def _validate_run_inputs(self, inputs: Mapping[Any, Any]) -> dict[Stream, Array]:
         _check_streams("inputs", set(inputs), set(self.expected_inputs()))
         given = {s: np.asarray(v) for s, v in inputs.items()}
@@ -173,7 +185,7 @@ class Session:
     def _check_arrays(self, what: str, arrays: Mapping[Stream, Array]) -> None:
         for stream, array in arrays.items():
             expected = self._buffer_shape(stream)
-            if array.shape != expected:
+            if array.shape not in self._accepted(stream):
                 raise ValueError(
                     f"Shape mismatch for {what} {stream.tensor_id()}: expected {expected} "
                     f"(num_host_transfers={self._ir.num_host_transfers}, "

@@ -60,6 +60,8 @@ class Tensor:
     producer: Op | None
     """The operation that it is an output of."""
     producer_index: int
+    memory: Tensor
+    """The first tensor with exactly the same memory; often itself."""
     _location: TensorLocation
 
     # Properties
@@ -351,7 +353,7 @@ def made_tensor(kind: type[Tensor], graph: Graph, id: str, spec: Spec, **details
     """A tensor without a producer; graphs add these."""
     tensor = object.__new__(kind)
     tensor.graph, tensor._id, tensor._spec = graph, id, TensorSpec(*spec)
-    tensor.producer, tensor.producer_index = None, 0
+    tensor.producer, tensor.producer_index, tensor.memory = None, 0, tensor
     tensor._location = TensorLocation()
     for name, value in details.items():
         setattr(tensor, name, value)

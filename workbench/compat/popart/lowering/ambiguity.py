@@ -52,9 +52,13 @@ def _check(graph: Graph) -> None:
     if not any(op.modifies for op in graph.ops()):
         return
     before = ancestors(graph)
+    accesses = {op: _accesses(op) for op in graph.ops()}
+    written = {m for found in accesses.values() for m, writes in found.items() if writes}
     uses: dict[Tensor, list[tuple[Op, bool]]] = {}
-    for op in graph.ops():
-        for memory, writes in _accesses(op).items():
+    for op, found in accesses.items():
+        for memory, writes in found.items():
+            if memory not in written:
+                continue
             for other, wrote in uses.get(memory, []):
                 if (writes or wrote) and not before[op] >> other.id & 1:
                     raise popart_exception(_message(op, other, memory))
