@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.graph import Graph
@@ -10,7 +16,11 @@ from workbench.compat.popart.ir.ir import Ir
 from workbench.compat.popart.ir.op import Op
 from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.tensors import Tensor
-from workbench.compat.popart.lowering.memory import owners
+from workbench.compat.popart.lowering.memory import Memory, owners
+from workbench.compiler.expressions.module_builder import ModuleBuilder
+from workbench.compiler.expressions.value import Value
+from workbench.compiler.ir.program import Program
+from workbench.compiler.run.reference import run
 
 
 def check_ambiguity(ir: Ir) -> None:
@@ -48,31 +58,71 @@ def _unordered(first: Op, other: Op) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Access:
+    """A use of memory by an operation, through a tensor that may be a part of it."""
+
+    op: Op
+    tensor: Tensor
+    writes: bool
+
+    def meets(self, other: _Access, memory: Tensor) -> bool:
+        """Whether the other use is of the same elements."""
+        if memory in (self.tensor.memory, other.tensor.memory):
+            return True
+        return (
+            np.intersect1d(elements(self.tensor, memory), elements(other.tensor, memory)).size > 0
+        )
+
+
 def _check(graph: Graph) -> None:
     if not any(op.modifies for op in graph.ops()):
         return
     before = ancestors(graph)
-    accesses = {op: _accesses(op) for op in graph.ops()}
-    written = {m for found in accesses.values() for m, writes in found.items() if writes}
-    uses: dict[Tensor, list[tuple[Op, bool]]] = {}
-    for op, found in accesses.items():
-        for memory, writes in found.items():
-            if memory not in written:
-                continue
-            for other, wrote in uses.get(memory, []):
-                if (writes or wrote) and not before[op] >> other.id & 1:
-                    raise popart_exception(_message(op, other, memory))
-            uses.setdefault(memory, []).append((op, writes))
+    uses: dict[Tensor, list[_Access]] = {}
+    for op in graph.ops():
+        for access in _accesses(op):
+            for memory in owners(access.tensor):
+                uses.setdefault(memory, []).append(access)
+    for memory, found in uses.items():
+        _check_order(memory, found, before)
 
 
-def _accesses(op: Op) -> dict[Tensor, bool]:
-    """The memory that an operation uses, and whether it overwrites it. A view uses none."""
-    found: dict[Tensor, bool] = {}
+def _check_order(memory: Tensor, uses: list[_Access], before: dict[Op, int]) -> None:
+    writers: list[_Access] = []
+    for k, late in enumerate(uses):
+        come_before = before[late.op]
+        for early in uses[:k] if late.writes else writers:
+            is_ordered = early.op is late.op or come_before >> early.op.id & 1
+            if not is_ordered and late.meets(early, memory):
+                raise popart_exception(_message(late.op, early.op, memory))
+        if late.writes:
+            writers.append(late)
+
+
+def _accesses(op: Op) -> Iterator[_Access]:
+    """The memory that an operation uses. A view uses none."""
     for k, tensor in enumerate(op.inputs):
         if k in op.modifies or k not in op.aliases or op.parts:
-            for memory in owners(tensor):
-                found[memory] = found.get(memory, False) or k in op.modifies
-    return found
+            yield _Access(op, tensor, k in op.modifies)
+
+
+def elements(tensor: Tensor, memory: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The numbers of the elements of a memory that a tensor uses.
+
+    They are computed as the tensor is, from the memory's numbers in order; other memory has negative ones.
+    """
+    builder = ModuleBuilder(Program().main)
+    given: dict[str, Any] = {}
+    values: dict[Tensor, Value] = {}
+    for k, owner in enumerate(owners(tensor)):
+        values[owner] = builder.input(f"x{k}", owner.shape, "int64")
+        numbers = np.arange(owner.nelms).reshape(owner.shape)
+        given[f"x{k}"] = numbers if owner == memory else np.full(owner.shape, -1)
+    shared = Memory(values, values.__getitem__, lambda _: nullcontext())
+    builder.module.add_return(shared.read(tensor).instruction)
+    found = np.asarray(run(builder.module.program, given)[0])
+    return found[found >= 0]
 
 
 def ancestors(graph: Graph) -> dict[Op, int]:
