@@ -215,6 +215,16 @@ def test_data_of_wrong_tensors_are_refused(session: Any) -> None:
         made.get_tensor_data(other)
 
 
+def test_an_update_that_does_not_fit_is_refused_by_the_session() -> None:
+    """PopART records a sparse update along an axis that is not there; it can never run."""
+    ir = pir.Ir()
+    with ir.main_graph():
+        t, x = pir.variable([2, 2]), pir.variable([2, 2])
+        ops.var_updates.sparse_accumulate_(t, x, pir.constant([2]), 1)
+    with pytest.raises(popart_exception, match=r"PopartSparseAccumulate.*axis 1 is out of range"):
+        pir.Session(ir)
+
+
 def test_devices_have_ipus() -> None:
     """A power of two; a CPU has one."""
     ir = pir.Ir()

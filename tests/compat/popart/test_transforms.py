@@ -79,9 +79,11 @@ import popart.ir as pir
 import popart.ir.ops as ops
 from popart.ir.tensor import Variable, subgraph_input
 from popart.ir.errors import UndefinedValue
+from popart.ir.ops.utils import check_tensor_ipu_and_tile_set
 
 with pir.Ir().main_graph() as main:
     assert isinstance(pir.variable(1), Variable) and issubclass(popart.popart_exception, RuntimeError)
+    check_tensor_ipu_and_tile_set(a=main.get_variables()[0])
     ops.collectives.all_reduce([ops.negate(main.get_variables()[0])])
 print([op.op_type for op in main.ops()], sys.argv[1:])
 """

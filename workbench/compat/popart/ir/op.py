@@ -159,7 +159,7 @@ def record(
         inputs: Its inputs, which are of the current graph.
         meaning: Its meaning; shapes and types of outputs are those of the meaning's values.
         names: Names of the outputs; by default one made of the function that makes the operation.
-        outputs: Shapes and types, if there is no meaning.
+        outputs: Shapes and types; by default those of the meaning's values.
         attributes: Its attributes, as they are shown.
         modifies: Indices of inputs that it overwrites.
         view: How the first output shares memory with inputs.
@@ -174,7 +174,7 @@ def record(
     context = get_current_context()
     graph, api = context.graph, context.api
     before = context.sequence.before(graph) if context.sequence is not None else ()
-    specs = outputs if meaning is None else inferred(op_type, meaning, inputs)
+    specs = inferred(op_type, meaning, inputs) if meaning and outputs is None else outputs
     op = Op(
         graph.ir().next_op_id(), op_type, context.scoped(name or api or op_type.lower()), graph,
         tuple(inputs), meaning, attributes or {}, modifies=tuple(modifies), view=view,
@@ -183,7 +183,7 @@ def record(
         in_sequence=before, api=api, location=context.location, details=details,
         first_input=first_input,
     )  # fmt: skip
-    if meaning is not None and op.hidden:
+    if outputs is None and op.hidden:
         specs = (specs or ())[: -len(op.hidden)]
     if view is SAME and specs and specs[0] != (inputs[0].shape, inputs[0].dtype):
         raise popart_exception(

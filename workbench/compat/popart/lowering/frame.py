@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.graph import Graph
 from workbench.compat.popart.ir.op import Op
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
@@ -77,14 +78,20 @@ class Frame:
     def run(self) -> None:
         """Append the instructions of all operations."""
         for op in phased(self.graph):
-            with self.builder.lines_of(op):
-                for one in op.parts or (op,):
-                    if (together := _TOGETHER.get(one.op_type)) is not None:
-                        together(self, one)
-                    else:
-                        alone = _EFFECTS.get(one.op_type, _computed)
-                        for lane in self.lanes:
-                            alone(lane, one)
+            try:
+                with self.builder.lines_of(op):
+                    for one in op.parts or (op,):
+                        self._run(one)
+            except ValueError as error:
+                raise popart_exception(f"{op!r}: {error}") from error
+
+    def _run(self, op: Op) -> None:
+        if (together := _TOGETHER.get(op.op_type)) is not None:
+            together(self, op)
+            return
+        alone = _EFFECTS.get(op.op_type, _computed)
+        for lane in self.lanes:
+            alone(lane, op)
 
 
 def phased(graph: Graph) -> list[Op]:

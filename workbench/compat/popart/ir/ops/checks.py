@@ -19,7 +19,7 @@ def check(**tensors: Tensor) -> None:
         ValueError: One is of another graph, or two are on different IPUs or tile sets.
     """
     check_in_graph(**tensors)
-    check_place(**tensors)
+    check_tensor_ipu_and_tile_set(**tensors)
 
 
 def check_in_graph(**tensors: Any) -> None:
@@ -40,7 +40,7 @@ def check_in_graph(**tensors: Any) -> None:
             )
 
 
-def check_place(**tensors: Tensor) -> None:
+def check_tensor_ipu_and_tile_set(**tensors: Tensor) -> None:
     """Check that operands that operations made are on one IPU and one tile set.
 
     Raises:

@@ -8,6 +8,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import View, record
 from workbench.compat.popart.ir.ops.checks import axes_of, check, check_all, check_same_type
@@ -182,7 +183,8 @@ def split(t: Tensor, splits: int | list[int], axis: int = 0) -> list[Tensor]:
     """Parts along an axis: a number of equal ones, or parts of these lengths.
 
     Raises:
-        ValueError: The lengths do not add up to that of the axis.
+        ValueError: A number does not divide the length of the axis.
+        popart_exception: Lengths do not add up to it.
     """
     check(t=t)
     (at,) = axes_of(t, axis)
@@ -194,7 +196,9 @@ def split(t: Tensor, splits: int | list[int], axis: int = 0) -> list[Tensor]:
             )
         splits = [length // splits] * splits
     if length != _total(splits):
-        raise ValueError(f"splits {splits} do not add up to {length}, the length of axis {at}.")
+        raise popart_exception(
+            f"splits {splits} do not add up to {length}, the length of axis {at}."
+        )
     starts = [_total(splits[:k]) for k in range(len(splits))]
 
     def meaning(x: Value) -> tuple[Value, ...]:

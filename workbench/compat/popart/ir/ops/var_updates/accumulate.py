@@ -116,7 +116,11 @@ def update(
         assert isinstance(found, Value)
         return found.astype(values[0].dtype)
 
-    return record(op_type, given, typed, attributes=attributes, modifies=(0,), view=SAME).outputs[0]
+    memory: dict[str, Any] = {"modifies": (0,), "view": SAME}
+    outputs = [(given[0].shape, given[0].dtype)]
+    return record(op_type, given, typed, outputs=outputs, attributes=attributes, **memory).outputs[
+        0
+    ]
 
 
 @api
@@ -160,13 +164,12 @@ def sparse_accumulate_(
     """
     given = {"W": W} if W is not None else {}
     check(t=t, X=X, indices=indices, **given)
-    (at,) = axes_of(t, axis)
-    count = indices.nelms
-    lens = (*t.shape[:at], count, *t.shape[at + 1 :])
 
     def meaning(a: Value, x: Value, where: Value, *rest: Any) -> Value:
+        (at,) = axes_of(t, axis)
+        lens = (*t.shape[:at], indices.nelms, *t.shape[at + 1 :])
         new = scaled(x.reshape(lens), rest[-1], a.dtype)
         return scattered(a, "scatter_add", where.reshape(-1).astype("int64"), new, at)
 
     inputs = [t, X, indices, *given.values()]
-    return update("PopartSparseAccumulate", inputs, 1.0 if f is None else f, meaning, axis=at)
+    return update("PopartSparseAccumulate", inputs, 1.0 if f is None else f, meaning, axis=axis)
