@@ -203,12 +203,33 @@ def test_operations_are_stamped_with_their_context(ir: pir.Ir) -> None:
         ops.add(y, ops.relu(x))
     with main, pytest.raises(ValueError, match=r"different tile sets: io != compute"):
         ops.add(z, ops.relu(x))
-    with main, pytest.raises(ValueError, match=r"give `source`"):
+    with (
+        main,
+        pytest.raises(ValueError, match=r"^Could not infer the ipu .* Please specify `source`"),
+    ):
         x.copy_to_ipu(1)
     with main, pytest.raises(TypeError, match=r"`rhs` is not a Tensor"):
         ops.add(x, 1)  # pyright: ignore[reportArgumentType]
     with main, pytest.raises(popart_exception, match=r"different types"):
         ops.add(x, pir.variable(1))
+
+
+def test_operations_may_be_on_no_ipu_or_on_several(ir: pir.Ir) -> None:
+    """No IPU fits each; a reduction across IPUs gives a tensor on each of them."""
+    with ir.main_graph():
+        with pir.ipu(None):
+            nowhere = pir.variable(1.0) + 1
+        with pir.ipu(2):
+            there = pir.variable(1.0) + 1
+        both = ops.collectives.all_reduce([there, there], [2, 3])
+        _ = there + nowhere + both[0]
+        assert [t.ipu for t in both] == [2, 3]
+        with pytest.raises(pir.UndefinedValue, match=r"on no IPU"):
+            _ = nowhere.ipu
+        with pytest.raises(ValueError, match=r"^Could not infer the ipu"):
+            ops.ipu_copy(nowhere, 1)
+        with pytest.raises(ValueError, match=r"different IPUs: 2 != 3"):
+            _ = there + both[1]
 
 
 def test_a_decorated_function_is_the_place_of_its_operations(ir: pir.Ir) -> None:

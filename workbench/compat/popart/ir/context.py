@@ -61,7 +61,7 @@ class Context:
     def __init__(self) -> None:
         """A context outside of all graphs: IPU 0, no stage, no order."""
         self.graphs: list[Graph] = []
-        self.ipus = [0]
+        self.ipus: list[int | None] = [0]
         self.stages: list[int | None] = [None]
         self.io_tiles = [False]
         self.execution = [ExecutionContext.Normal]
@@ -159,8 +159,8 @@ def _set(stack: list[R], value: R) -> Generator[R]:
 
 
 @contextmanager
-def ipu(ipu: int) -> Generator[int]:
-    """Operations made inside are on this IPU."""
+def ipu(ipu: int | None) -> Generator[int | None]:
+    """Operations made inside are on this IPU; on none for None."""
     with _set(_CURRENT.ipus, ipu):
         yield ipu
 

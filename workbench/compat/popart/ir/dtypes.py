@@ -20,7 +20,7 @@ class dtype:  # noqa: N801 - PopART's name
         Raises:
             TypeError: Always.
         """
-        raise TypeError(f"Cannot create {self.__module__}.dtype instances.")
+        raise TypeError("Cannot create popart.ir.dtypes.dtype instances.")
 
     @property
     def is_complex(self) -> builtins.bool:
@@ -57,7 +57,7 @@ class dtype:  # noqa: N801 - PopART's name
             return float32
         found = _numpy_of(given if isinstance(given, type) else getattr(given, "dtype", given))
         if found is None or found.name not in _NAMES:
-            raise ValueError(f"There is not a `{cls.__module__}.dtype` for {given!r}.")
+            raise ValueError(f"There is not a `popart.ir.dtypes.dtype` for {given!r}.")
         return _NAMES[found.name]
 
     def as_numpy(self) -> Any:

@@ -85,7 +85,7 @@ class Op:
     called_graphs: tuple[Graph, ...] = ()
     parts: tuple[Op, ...] = ()
     """The operations that were merged into this one."""
-    ipu: int = 0
+    ipu: int | None = 0
     tile_set: str = "compute"
     pipeline_stage: int | None = None
     execution_context: ExecutionContext = ExecutionContext.Normal
@@ -116,6 +116,10 @@ class Op:
     def hidden(self) -> tuple[int, ...]:
         """Indices of the inputs that it overwrites and whose memory no output shares."""
         return tuple(k for k in self.modifies if k not in self.aliases)
+
+    def ipu_of(self, output: int) -> int | None:
+        """The IPU of an output; a reduction across IPUs has one on each."""
+        return self.attributes["ipus"][output] if "ipus" in self.attributes else self.ipu
 
     @property
     def aliases(self) -> tuple[int, ...]:

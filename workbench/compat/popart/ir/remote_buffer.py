@@ -31,6 +31,7 @@ class RemoteBuffer:
         self.entries = entries
         self.meta_shape: tuple[int, ...] = ()
         """The shape of the whole tensor, if rows are shards of one."""
+        self._current_ir = ir
         self._id = ir.add_buffer(self)
 
     @property

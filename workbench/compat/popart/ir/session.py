@@ -317,7 +317,7 @@ def _passes(target: str) -> list[Pass | str] | None:
 
 def _ipus(ir: Ir) -> int:
     """The number of IPUs: those that operations name, for each replica, rounded up to a power of two."""
-    largest = max((op.ipu for g in ir.graphs for op in g.ops()), default=0)
+    largest = max((op.ipu or 0 for g in ir.graphs for op in g.ops()), default=0)
     return 1 << ((largest + 1) * ir.replication_factor - 1).bit_length()
 
 

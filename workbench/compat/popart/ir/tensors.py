@@ -131,9 +131,12 @@ class Tensor:
         """The IPU of the operation that makes it.
 
         Raises:
-            UndefinedValue: No operation makes it.
+            UndefinedValue: No operation makes it, or that is on none.
         """
-        return self._made_by("ipu").ipu
+        found = self._made_by("ipu").ipu_of(self.producer_index)
+        if found is None:
+            raise UndefinedValue(f"The operation that makes tensor {self.id} is on no IPU.")
+        return found
 
     @property
     def tile_set(self) -> str:
@@ -218,6 +221,8 @@ class Tensor:
 
         if isinstance(value, Tensor):
             return value
+        if not np.size(value):  # pyright: ignore[reportArgumentType] - it takes what an array does
+            raise ValueError(f"Cannot make a tensor of data without elements: {value!r}.")
         return constant(value, self.dtype if dtype is None else dtype)
 
     def __add__(self, other: TensorLike) -> Tensor:

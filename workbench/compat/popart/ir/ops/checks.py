@@ -47,11 +47,11 @@ def check_tensor_ipu_and_tile_set(**tensors: Tensor) -> None:
         ValueError: They are not.
     """
     made = [(n, t, t.producer) for n, t in tensors.items() if t.producer is not None]
-    for (a, _, first), (b, _, other) in pairwise(made):
-        if first.ipu != other.ipu:
+    for (a, s, first), (b, t, other) in pairwise(made):
+        ipus = first.ipu_of(s.producer_index), other.ipu_of(t.producer_index)
+        if ipus[0] != ipus[1] and None not in ipus:
             raise ValueError(
-                f"The input tensors `{a}` and `{b}` are located on different IPUs: "
-                f"{first.ipu} != {other.ipu}"
+                f"The input tensors `{a}` and `{b}` are located on different IPUs: {ipus[0]} != {ipus[1]}"
             )
         if first.tile_set != other.tile_set:
             raise ValueError(

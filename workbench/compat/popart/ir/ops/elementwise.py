@@ -122,14 +122,14 @@ def negate(t: Tensor) -> Tensor:
 
 @api
 def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
-    """``lhs`` where the condition is true, ``rhs`` elsewhere."""
+    """``lhs`` where the condition is true, ``rhs`` elsewhere; other types of conditions are cast to bool."""
     check(condition=condition, lhs=lhs, rhs=rhs)
     check_same_type("Where", lhs, rhs)
 
     def meaning(c: Value, a: Value, b: Value) -> Value:
-        return c.astype("bool").apply("where", a, b)
+        return c.apply("where", a, b)
 
-    return _made("Where", [condition, lhs, rhs], meaning, False)
+    return _made("Where", [_truth(condition), lhs, rhs], meaning, False)
 
 
 @api

@@ -30,7 +30,7 @@ def gather(
         indices: Integers of any shape.
         axis: The axis that they count along.
         available_memory_proportion: Recorded; a hint for PopART's hardware.
-        zero_OOR: Give zeros for indices out of range, which fail otherwise.
+        zero_OOR: Give zeros for indices out of range, which are the nearest one in range otherwise.
     """
     return _gathered("Gather", t, indices, axis, available_memory_proportion, zero_OOR)
 
@@ -58,6 +58,7 @@ def _gathered(
     def meaning(x: Value, where: Value) -> Value:
         where = where.astype("int64")
         if not zero:
+            where = where.maximum(-length).minimum(length - 1)
             return x.apply("gather", where, axis=at)
         inside = (where >= 0) & (where < length)
         found = x.apply("gather", inside.apply("where", where, 0), axis=at)

@@ -86,8 +86,8 @@ def nll_loss_with_softmax_grad(
     """
     scale = {"loss_grad": loss_grad} if isinstance(loss_grad, Tensor) else {}
     check(probs=probs, labels=labels, **scale)
-    if labels.shape != probs.shape[:-1] or not labels.dtype.is_int:
-        raise ValueError(f"labels are {labels!r}; expected integers of shape {probs.shape[:-1]}")
+    if labels.shape != probs.shape[:-1]:
+        raise ValueError(f"labels are {labels!r}; expected the shape {probs.shape[:-1]}")
     classes, count = probs.shape[-1], prod(labels.shape)
 
     def meaning(p: Value, given: Value, *factor: Value) -> tuple[Value, ...]:

@@ -27,11 +27,11 @@ def ipu_copy(t: Tensor, destination: int, source: int | None = None) -> Tensor:
     """
     check(t=t)
     if source is None:
-        if t.producer is None:
-            raise ValueError(
-                f"Could not infer the IPU of {t.id}, as no operation makes it; give `source`."
-            )
-        source = t.ipu
+        source = t.producer.ipu if t.producer is not None else None
+    if source is None:
+        raise ValueError(
+            f"Could not infer the ipu of the tensor {t.id}. Please specify `source` when copying it."
+        )
     attributes = {"source": source, "destination": destination}
     with ipu(destination):
         return record("IpuCopy", [t], _copied, attributes=attributes).outputs[0]

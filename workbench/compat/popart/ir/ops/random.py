@@ -10,6 +10,7 @@ import numpy as np
 from workbench.compat.popart.ir import dtypes
 from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.dtypes import dtype, float32
+from workbench.compat.popart.ir.factories import constant
 from workbench.compat.popart.ir.op import record
 from workbench.compat.popart.ir.ops.checks import check
 from workbench.compat.popart.ir.tensors import Tensor
@@ -127,11 +128,13 @@ def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
     return tuple(_modified(seed, k) for k in range(n))
 
 
-def _modified(seed: Tensor, modifier: int) -> Tensor:
-    def meaning(x: Value) -> Value:
-        state = _mixed(x, modifier + 16)
+def _modified(seed: Tensor, number: int) -> Tensor:
+    modifier = constant(np.array(number, np.uint32), name="modifier")
+
+    def meaning(x: Value, _: Value) -> Value:
+        state = _mixed(x, number + 16)
         high = state.apply("shift_right", np.array([32], np.uint64))
         low = state - high * np.uint64(1 << 32)
         return high.apply("concat", low, axis=0).astype("uint32")
 
-    return record("ModifyRandomSeed", [seed], meaning, attributes={"modifier": modifier}).outputs[0]
+    return record("ModifyRandomSeed", [seed, modifier], meaning).outputs[0]
