@@ -103,8 +103,12 @@ def _transposed(
     check(t=t)
     given = tuple(reversed(range(t.rank))) if permutation is None else tuple(permutation)
     order = tuple(a + t.rank if a < 0 else a for a in given)
+    if any(a >= t.rank for a in order):
+        raise ValueError(
+            f"Values in permutation must be less than the rank of the tensor, rank {t.rank}: {given}."
+        )
     if sorted(order) != list(range(t.rank)):
-        raise ValueError(f"Permutation {given} is not one of the {t.rank} axes of {t!r}.")
+        raise ValueError(f"A permutation of {t!r} has each of the axes once; found {given}.")
     back = [order.index(a) for a in range(t.rank)]
 
     def turned(x: Value, by: Sequence[int]) -> Value:
