@@ -26,6 +26,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
         "migraphx.md",
         "numbers.md",
         "onnx.md",
+        "popart.md",
         "precision.md",
         "programs.md",
         "teach.md",

@@ -238,6 +238,20 @@ class Knobs:
         help="`driver verify` prints both tensors if they differ, whatever their size.",
     )
 
+    # PopART's own variables, for scripts that use them
+    popart_dot_checks = Knob[tuple[str, ...] | None](
+        "POPART_DOT_CHECKS",
+        default=None,
+        parse=lambda text: tuple(text.split(":")),
+        help="Checkpoints that write graphs as DOT files, separated by colons, or `ALL`.",
+    )
+    popart_ir_dump = Knob(
+        "POPART_IR_DUMP",
+        default="",
+        parse=str,
+        help="File that each session writes its graphs to, as JSON.",
+    )
+
     def __init__(self) -> None:
         self.assigned: dict[str, Any] = {}
         """Options set for the whole process."""

@@ -2,8 +2,15 @@
 
 from workbench.compat.popart import ir
 from workbench.compat.popart.errors import popart_exception
+from workbench.compat.popart.ir.debug_info import (
+    closePoplarDebugInfo,
+    initializePoplarDebugInfo,
+)
 from workbench.compat.popart.reductions import ReductionType
 
 __version__ = "2.5.0.dev"
 
-__all__ = ["ReductionType", "__version__", "ir", "popart_exception"]
+__all__ = [
+    "ReductionType", "__version__", "closePoplarDebugInfo", "initializePoplarDebugInfo", "ir",
+    "popart_exception",
+]  # fmt: skip

@@ -48,6 +48,7 @@ def install() -> None:
         if not found.name.endswith(".__main__"):
             name = "popart" + found.name.removeprefix(ours.__name__)
             sys.modules[name] = importlib.import_module(found.name)
+    sys.modules["popart.ir.ops.utils"] = sys.modules["popart.ir.ops.checks"]  # PopART's name
 
 
 if __name__ == "__main__":

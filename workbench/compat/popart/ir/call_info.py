@@ -75,7 +75,8 @@ class SubgraphOpInfo:
         if subgraph_tensor in outputs:
             return self._op.outputs[outputs.index(subgraph_tensor)]
         raise ValueError(
-            f"Tensor {subgraph_tensor} is not an input or output of the called graph {self.called_graph.name}."
+            f"Tensor {subgraph_tensor} is not an input or output of the called graph "
+            f"{self.called_graph.name}."
         )
 
     def op_in_to_subgraph_in_tensor(self, op_tensor: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
 
@@ -61,7 +61,7 @@ class Context:
     def __init__(self) -> None:
         """A context outside of all graphs: IPU 0, no stage, no order."""
         self.graphs: list[Graph] = []
-        self.ipus = [0]
+        self.ipus: list[int | None] = [0]
         self.stages: list[int | None] = [None]
         self.io_tiles = [False]
         self.execution = [ExecutionContext.Normal]
@@ -159,8 +159,8 @@ def _set(stack: list[R], value: R) -> Generator[R]:
 
 
 @contextmanager
-def ipu(ipu: int) -> Generator[int]:
-    """Operations made inside are on this IPU."""
+def ipu(ipu: int | None) -> Generator[int | None]:
+    """Operations made inside are on this IPU; on none for None."""
     with _set(_CURRENT.ipus, ipu):
         yield ipu
 
@@ -214,7 +214,7 @@ def in_sequence(enabled: bool = True) -> Generator[None]:
     Raises:
         TypeError: ``enabled`` is None.
     """
-    if enabled is None:
+    if enabled is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise TypeError("None cannot be passed to 'in_sequence'. Try False instead.")
     outer = _CURRENT.sequence
     inner = _CURRENT.sequence = Sequence(bool(enabled), outer)
@@ -235,21 +235,20 @@ def debug_context_frame_offset(i: int) -> Generator[None]:
         _CURRENT.frame_offset = before
 
 
-@overload
-def op_debug_context(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-@overload
-def op_debug_context(name: Callable[P, R]) -> Callable[P, R]: ...
-def op_debug_context(
-    name: str | Callable[P, R],
-) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
+def api(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function: operations that it makes are recorded with its name and its caller's line."""
+    return _marked(function, function.__name__)
+
+
+def op_debug_context(name: Any) -> Any:
     """Decorate a function: operations that it makes are recorded with its name and its caller's line.
 
     Args:
         name: The function, or the name to record instead of its own.
     """
     if not callable(name):
-        return lambda function: _marked(function, name)
-    return _marked(name, name.__name__)
+        return functools.partial(_marked, name=name)
+    return api(name)
 
 
 def _marked(function: Callable[P, R], name: str) -> Callable[P, R]:
@@ -277,4 +276,4 @@ def users_line(offset: int = 0) -> Location | None:
         frame, offset = frame.f_back, offset - 1
     if frame is None:
         return None
-    return Location(frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_lineno)
+    return Location(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno)

@@ -20,25 +20,25 @@ class dtype:  # noqa: N801 - PopART's name
         Raises:
             TypeError: Always.
         """
-        raise TypeError(f"Cannot create {self.__module__}.dtype instances.")
+        raise TypeError("Cannot create popart.ir.dtypes.dtype instances.")
 
     @property
-    def is_complex(self) -> bool:
+    def is_complex(self) -> builtins.bool:
         """Whether elements are complex numbers."""
         return self._numpy.kind == "c"
 
     @property
-    def is_int(self) -> bool:
+    def is_int(self) -> builtins.bool:
         """Whether elements are integers; bool is none."""
         return self._numpy.kind in "iu"
 
     @property
-    def is_floating_point(self) -> bool:
+    def is_floating_point(self) -> builtins.bool:
         """Whether elements are floating-point numbers."""
         return self._numpy.kind == "f"
 
     @property
-    def is_signed(self) -> bool:
+    def is_signed(self) -> builtins.bool:
         """Whether elements can be negative."""
         return self._numpy.kind in "ifc"
 
@@ -55,9 +55,9 @@ class dtype:  # noqa: N801 - PopART's name
             return _NAMES[given]
         if given is builtins.float:
             return float32
-        found = _numpy_of(getattr(given, "dtype", given))
+        found = _numpy_of(given if isinstance(given, type) else getattr(given, "dtype", given))
         if found is None or found.name not in _NAMES:
-            raise ValueError(f"There is not a `{cls.__module__}.dtype` for {given!r}.")
+            raise ValueError(f"There is not a `popart.ir.dtypes.dtype` for {given!r}.")
         return _NAMES[found.name]
 
     def as_numpy(self) -> Any:
@@ -72,7 +72,7 @@ class dtype:  # noqa: N801 - PopART's name
         """By name."""
         return hash(self._name)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> builtins.bool:
         """Whether both are the same type."""
         return self is other
 
@@ -114,6 +114,6 @@ complex64 = _made("complex64")
 complex128 = _made("complex128")
 
 __all__ = [
-    "bool", "complex64", "complex128", "double", "dtype", "float", "float16", "float32", "float64", "half", "int8",
-    "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "bool", "complex64", "complex128", "double", "dtype", "float", "float16", "float32", "float64", "half",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip

@@ -46,7 +46,7 @@ def variable(
         downcast: Whether 64-bit data become 32-bit if there is no ``dtype``.
 
     Raises:
-        ValueError: The current graph is not the main graph, or the data have no elements.
+        ValueError: The current graph is not the main graph.
     """
     graph = get_current_graph()
     if graph.id:
@@ -72,9 +72,6 @@ def constant(
         dtype: The element type; by default the data's.
         name: Its name; "t" by default.
         downcast: Whether 64-bit data become 32-bit if there is no ``dtype``.
-
-    Raises:
-        ValueError: The data have no elements.
     """
     return cast("Constant", _held(Constant, get_current_graph(), data, dtype, name, downcast))
 
@@ -84,8 +81,6 @@ def _held(
     downcast: bool,
 ) -> Tensor:  # fmt: skip
     array = host_array(data, type, downcast)
-    if not array.size:
-        raise ValueError(f"Cannot make a tensor of data without elements: {data!r}.")
     spec = array.shape, dtype.as_dtype(array.dtype)
     return graph.add_tensor(kind, name or "t", spec, data=array, in_sync=True)
 

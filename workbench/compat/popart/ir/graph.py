@@ -1,11 +1,16 @@
 """Graphs: tensors and the operations that were made on them."""
 
+# A graph and the function that makes it are one thing.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.context import get_current_context
+from workbench.compat.popart.ir.debug_info import note_op, note_tensor
 from workbench.compat.popart.ir.op import Op, Spec
 from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable, made_tensor
 
@@ -146,6 +151,7 @@ class Graph:
         tensor = made_tensor(kind, self, self.new_id(name), spec, **details)
         self._tensors[tensor.id] = tensor
         self._ir.changed()
+        note_tensor(tensor)
         return tensor
 
     def add_result(self, op: Op, index: int, name: str, spec: Spec) -> Tensor:
@@ -160,8 +166,22 @@ class Graph:
         if (sequence := get_current_context().sequence) is not None:
             sequence.add(self, (op,))
         self._ir.changed()
+        note_op(op)
         for hook in list(self._hooks.values()):
             hook(op)
+
+    def add_call_outputs(self, tensors: Sequence[Tensor]) -> None:
+        """Add outputs to this graph, and to every call of it that there is."""
+        for tensor in tensors:
+            self.add_output(tensor)
+            for op in [op for g in self._ir.graphs for op in g.ops() if self in op.called_graphs]:
+                if op.op_type != "Call":
+                    raise popart_exception(
+                        f"{op!r} calls {self!r}; outputs can be added to calls only"
+                    )
+                spec = tensor.shape, tensor.dtype
+                made = op.graph.add_result(op, len(op.outputs), tensor.name, spec)
+                op.outputs = (*op.outputs, made)
 
     def add_input(self, tensor: Tensor, by_ref: bool) -> None:
         """Make a tensor an input."""
@@ -240,10 +260,11 @@ def made_graph(ir: Ir, id: str) -> Graph:
 def in_order(ops: list[Op]) -> list[Op]:
     """Operations, each once, in their order as far as what each needs comes before it."""
     done: dict[Op, None] = {}
+    known = set(ops)
     for op in ops:
         stack = [op]
         while stack:
-            needs = [o for o in stack[-1].needs if o not in done and o in ops]
+            needs = [o for o in stack[-1].needs if o not in done and o in known]
             if needs:
                 stack.append(needs[-1])
             else:

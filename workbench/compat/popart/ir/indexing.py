@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,12 +18,12 @@ def indexed(tensor: Tensor, key: Any) -> Tensor:
     Raises:
         TypeError: The key is neither integers and slices nor an integer or bool tensor.
     """
-    parts = key if isinstance(key, tuple) else (key,)
+    parts = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
     if parts and all(_is_plain(p) for p in parts):
         return _sliced(tensor, parts)
     chosen = _tensor(key)
     if chosen is None:
-        raise TypeError(f"Cannot index a tensor with {type(key)}: {key!r}.")
+        raise TypeError(f"Cannot index a tensor with {key!r}.")
     from workbench.compat.popart.ir import ops  # noqa: PLC0415 - operations make tensors
 
     if chosen.dtype is dtypes.bool:
@@ -41,7 +41,7 @@ def _tensor(key: Any) -> Tensor | None:
         return key if key.dtype.is_int or key.dtype is dtypes.bool else None
     if isinstance(key, str | bool | float | int) or not isinstance(key, Iterable):
         return None
-    array = np.asarray(key)
+    array = np.asarray(cast("Any", key))
     return constant(array) if array.size and array.dtype.kind in "biu" else None
 
 
@@ -50,12 +50,14 @@ def _sliced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
 
     if len(parts) > tensor.rank:
         raise TypeError(f"{len(parts)} indices for a tensor of {tensor.rank} axes.")
-    starts, stops, steps, dropped = [], [], [], []
+    starts, stops, steps = list[int | None](), list[int | None](), list[int | None]()
+    dropped = list[int]()
     for axis, part in enumerate(parts):
         if isinstance(part, slice):
-            starts.append(part.start)
-            stops.append(part.stop)
-            steps.append(1 if part.step is None else part.step)
+            given = cast("slice[Any, Any, Any]", part)
+            starts.append(given.start)
+            stops.append(given.stop)
+            steps.append(1 if given.step is None else given.step)
         else:
             at = int(part)
             starts.append(at)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 from workbench.compat.popart.ir.graph import Graph, made_graph
+from workbench.compat.popart.ir.session_options import SessionOptions
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream
 from workbench.compat.popart.ir.tracing import traced
 
@@ -38,6 +39,8 @@ class Ir:
         self._replication_factor = 1
         self._prepared = False
         self._lowered: Lowered | None = None
+        self.options = SessionOptions()
+        """PopART's session options; those of dumps have an effect, the others are recorded."""
 
     # Graphs
 
@@ -162,15 +165,29 @@ class Ir:
     # Dumps
 
     def dot_checkpoint(self, check: str, save_dir: str | PathLike[str] | None = None) -> None:
-        """Write all graphs as DOT files if checkpoints of this name are on.
+        """Write all graphs as DOT files, now.
+
+        ``POPART_DOT_CHECKS`` and ``ir.options.dotChecks`` say which checkpoints write; without either all do.
 
         Args:
             check: The name, with which the files' names begin.
-            save_dir: The folder; by default that of the checkpoint before, or the current one.
+            save_dir: The folder of this checkpoint and of those after it; at first ``ir.options.logDir``.
         """
         from workbench.compat.popart.dumps.dot import checkpoint  # noqa: PLC0415 - it reads graphs
 
         checkpoint(self, check, save_dir)
+
+    def log_ir(self) -> str:
+        """All graphs as text, with each operation's inputs, outputs and attributes."""
+        from workbench.compat.popart.dumps.text import text_of  # noqa: PLC0415 - it reads graphs
+
+        return text_of(self)
+
+    def serialize(self) -> str:
+        """All graphs as JSON."""
+        from workbench.compat.popart.dumps.serialized import json_of  # noqa: PLC0415 - it reads graphs
+
+        return json_of(self)
 
     # Python's own
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from typing import Any
 
 
-class Module(ABC):
+class Module:
     """A callable for ``Ir.create_graph``; subclasses write ``build`` and keep inputs as attributes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

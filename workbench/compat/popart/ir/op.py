@@ -12,9 +12,10 @@ from workbench.compat.popart.ir.context import get_current_context
 from workbench.compat.popart.ir.dtypes import dtype
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
 from workbench.compiler.errors import WorkbenchError
-from workbench.compiler.expressions.builder import Builder
+from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.instruction import SourceNode
+from workbench.compiler.ir.program import Program
 
 if TYPE_CHECKING:
     from workbench.compat.popart.ir.graph import Graph
@@ -48,11 +49,11 @@ class Location:
 
 @dataclass(frozen=True)
 class View:
-    """How the first output of an operation shares memory with its inputs."""
+    """The memory that the first output of an operation shares with its inputs."""
 
     inputs: tuple[int, ...] = (0,)
     """The inputs whose memory it shares."""
-    write: Callable[[int, Value, Value], Value] = lambda _, old, new: new
+    write: Callable[[int, Value, Value], Value] = lambda _k, _old, new: new
     """``write(k, old, new)``: the value of input ``k``, which was ``old``, once the output is ``new``."""
 
 
@@ -80,11 +81,11 @@ class Op:
     after its outputs.
     """
     view: View | None = None
-    """How the first output shares memory with inputs."""
+    """The memory that the first output shares with inputs."""
     called_graphs: tuple[Graph, ...] = ()
     parts: tuple[Op, ...] = ()
     """The operations that were merged into this one."""
-    ipu: int = 0
+    ipu: int | None = 0
     tile_set: str = "compute"
     pipeline_stage: int | None = None
     execution_context: ExecutionContext = ExecutionContext.Normal
@@ -115,6 +116,10 @@ class Op:
     def hidden(self) -> tuple[int, ...]:
         """Indices of the inputs that it overwrites and whose memory no output shares."""
         return tuple(k for k in self.modifies if k not in self.aliases)
+
+    def ipu_of(self, output: int) -> int | None:
+        """The IPU of an output; a reduction across IPUs has one on each."""
+        return self.attributes["ipus"][output] if "ipus" in self.attributes else self.ipu
 
     @property
     def aliases(self) -> tuple[int, ...]:
@@ -158,7 +163,7 @@ def record(
         inputs: Its inputs, which are of the current graph.
         meaning: Its meaning; shapes and types of outputs are those of the meaning's values.
         names: Names of the outputs; by default one made of the function that makes the operation.
-        outputs: Shapes and types, if there is no meaning.
+        outputs: Shapes and types; by default those of the meaning's values.
         attributes: Its attributes, as they are shown.
         modifies: Indices of inputs that it overwrites.
         view: How the first output shares memory with inputs.
@@ -173,7 +178,7 @@ def record(
     context = get_current_context()
     graph, api = context.graph, context.api
     before = context.sequence.before(graph) if context.sequence is not None else ()
-    specs = outputs if meaning is None else inferred(op_type, meaning, inputs)
+    specs = inferred(op_type, meaning, inputs) if meaning and outputs is None else outputs
     op = Op(
         graph.ir().next_op_id(), op_type, context.scoped(name or api or op_type.lower()), graph,
         tuple(inputs), meaning, attributes or {}, modifies=tuple(modifies), view=view,
@@ -182,7 +187,7 @@ def record(
         in_sequence=before, api=api, location=context.location, details=details,
         first_input=first_input,
     )  # fmt: skip
-    if meaning is not None and op.hidden:
+    if outputs is None and op.hidden:
         specs = (specs or ())[: -len(op.hidden)]
     if view is SAME and specs and specs[0] != (inputs[0].shape, inputs[0].dtype):
         raise popart_exception(
@@ -193,6 +198,8 @@ def record(
         graph.add_result(op, k, names[k] if k < len(names) else default, spec)
         for k, spec in enumerate(specs or ())
     )
+    if view is SAME:
+        op.outputs[0].memory = inputs[0].memory
     graph.add_op(op)
     return op
 
@@ -203,7 +210,7 @@ def inferred(op_type: str, meaning: Meaning, inputs: Sequence[Tensor]) -> list[S
     Raises:
         popart_exception: It refuses them.
     """
-    scratch = Builder()
+    scratch = ModuleBuilder(Program().main)
     values = [scratch.input(f"x{k}", t.shape, t.dtype._name) for k, t in enumerate(inputs)]  # pyright: ignore[reportPrivateUsage]
     try:
         found = meaning(*(values or [scratch]))

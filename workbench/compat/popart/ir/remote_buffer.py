@@ -31,6 +31,7 @@ class RemoteBuffer:
         self.entries = entries
         self.meta_shape: tuple[int, ...] = ()
         """The shape of the whole tensor, if rows are shards of one."""
+        self._current_ir = ir
         self._id = ir.add_buffer(self)
 
     @property
@@ -67,7 +68,7 @@ class RemoteBuffer:
 
     @entries.setter
     def entries(self, value: int) -> None:
-        if not isinstance(value, int) or value < 1:
+        if not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"Entries must be a non-zero, positive integer. Got {value}")
         self._entries = value
 

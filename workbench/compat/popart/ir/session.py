@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from workbench.compat.popart.dumps.dot import final_checkpoint
 from workbench.compat.popart.ir.ir import Ir
 from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable
 from workbench.compat.popart.lowering.ambiguity import check_ambiguity
 from workbench.compat.popart.lowering.lowered import Bound, Printed
-from workbench.compiler.builds.build import Build, compile
+from workbench.compiler.builds.build import Build, compile, pipeline_of
+from workbench.compiler.builds.targets import target_named
+from workbench.compiler.passes.base import Pass
+from workbench.knobs import knobs
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_LOG = logging.getLogger("popart.ir")
 DEVICES = ("cpu", "ipu_model", "ipu_hw")
 
 
@@ -60,10 +67,17 @@ class Session:
             raise ValueError(
                 f"A device 'cpu' has one IPU, and this Ir needs {self.device.ipus}; use 'ipu_model'."
             )
-        check_ambiguity(ir)
-        ir.dot_checkpoint("Final")
+        if knobs.popart_ir_dump:
+            Path(knobs.popart_ir_dump).write_text(ir.serialize())
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug(ir.log_ir())
+        if ir.options.enableInplaceAmbiguityChecking:
+            check_ambiguity(ir)
+        final_checkpoint(ir)
         self._lowered = ir.lowered
-        self.build: Build = compile(self._lowered.program, target, record=record)
+        self.build: Build = compile(
+            self._lowered.program, target, passes=_passes(target), record=record
+        )
         """The workbench's build: ``session.build.explore()`` shows every pass."""
         self._state: dict[Bound, Array] = {}
         ir.prepare()
@@ -146,6 +160,18 @@ class Session:
         several = (self._ir.num_host_transfers, self._ir.replication_factor)
         return (*(n for n in several if n > 1), *stream.shape)
 
+    def _accepted(self, stream: Stream) -> set[tuple[int, ...]]:
+        """The shapes that a stream's array may have: axes of one transfer or replica may be there or not."""
+        transfers, replicas = self._ir.num_host_transfers, self._ir.replication_factor
+        fronts: set[tuple[int, ...]] = {(transfers, replicas)}
+        if replicas == 1:
+            fronts.add((transfers,))
+        if transfers == 1:
+            fronts.add((replicas,))
+        if transfers == replicas == 1:
+            fronts.add(())
+        return {(*front, *stream.shape) for front in fronts}
+
     def _validate_run_inputs(self, inputs: Mapping[Any, Any]) -> dict[Stream, Array]:
         _check_streams("inputs", set(inputs), set(self.expected_inputs()))
         given = {s: np.asarray(v) for s, v in inputs.items()}
@@ -159,7 +185,7 @@ class Session:
     def _check_arrays(self, what: str, arrays: Mapping[Stream, Array]) -> None:
         for stream, array in arrays.items():
             expected = self._buffer_shape(stream)
-            if array.shape != expected:
+            if array.shape not in self._accepted(stream):
                 raise ValueError(
                     f"Shape mismatch for {what} {stream.tensor_id()}: expected {expected} "
                     f"(num_host_transfers={self._ir.num_host_transfers}, "
@@ -283,9 +309,15 @@ class Session:
         return f"Session[{self._ir!r}, {self.device!r}]"
 
 
+def _passes(target: str) -> list[Pass | str] | None:
+    """The target's passes, with calls inlined before all others; the reference calls modules."""
+    chosen = target_named(target)
+    return None if chosen.name == "ref" else ["inline_calls", pipeline_of(chosen)]
+
+
 def _ipus(ir: Ir) -> int:
     """The number of IPUs: those that operations name, for each replica, rounded up to a power of two."""
-    largest = max((op.ipu for g in ir.graphs for op in g.ops()), default=0)
+    largest = max((op.ipu or 0 for g in ir.graphs for op in g.ops()), default=0)
     return 1 << ((largest + 1) * ir.replication_factor - 1).bit_length()
 
 

@@ -37,11 +37,7 @@ class Stream:
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same stream."""
-        return (
-            type(other) is type(self)
-            and isinstance(other, Stream)
-            and self._tensor == other._tensor
-        )
+        return isinstance(other, Stream) and self._tensor == other._tensor
 
     def __hash__(self) -> int:
         """By tensor."""

@@ -1,5 +1,8 @@
 """Tensors: symbols for the values of a graph, with NumPy's operators."""
 
+# A tensor and the function that makes it are one thing.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -57,6 +60,8 @@ class Tensor:
     producer: Op | None
     """The operation that it is an output of."""
     producer_index: int
+    memory: Tensor
+    """The first tensor with exactly the same memory; often itself."""
     _location: TensorLocation
 
     # Properties
@@ -126,9 +131,12 @@ class Tensor:
         """The IPU of the operation that makes it.
 
         Raises:
-            UndefinedValue: No operation makes it.
+            UndefinedValue: No operation makes it, or that is on none.
         """
-        return self._made_by("ipu").ipu
+        found = self._made_by("ipu").ipu_of(self.producer_index)
+        if found is None:
+            raise UndefinedValue(f"The operation that makes tensor {self.id} is on no IPU.")
+        return found
 
     @property
     def tile_set(self) -> str:
@@ -213,6 +221,8 @@ class Tensor:
 
         if isinstance(value, Tensor):
             return value
+        if not np.size(value):  # pyright: ignore[reportArgumentType] - it takes what an array does
+            raise ValueError(f"Cannot make a tensor of data without elements: {value!r}.")
         return constant(value, self.dtype if dtype is None else dtype)
 
     def __add__(self, other: TensorLike) -> Tensor:
@@ -348,7 +358,7 @@ def made_tensor(kind: type[Tensor], graph: Graph, id: str, spec: Spec, **details
     """A tensor without a producer; graphs add these."""
     tensor = object.__new__(kind)
     tensor.graph, tensor._id, tensor._spec = graph, id, TensorSpec(*spec)
-    tensor.producer, tensor.producer_index = None, 0
+    tensor.producer, tensor.producer_index, tensor.memory = None, 0, tensor
     tensor._location = TensorLocation()
     for name, value in details.items():
         setattr(tensor, name, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 from workbench.compat.popart.ir.module import Module
 from workbench.compat.popart.ir.tensor import (
@@ -80,11 +80,11 @@ def _argument(parameter: inspect.Parameter, value: Any, by_ref: bool) -> Any:
     if isinstance(value, Tensor | TensorSpec):
         return _input(name, value, by_ref)
     if parameter.kind is parameter.VAR_KEYWORD:
-        mixed = isinstance(value, dict) and value
-        return {k: _value(k, v, by_ref) for k, v in value.items()} if mixed else value
+        return {k: _value(k, v, by_ref) for k, v in value.items()}
     if not isinstance(value, list | tuple):
         return value
-    found = [_value(f"{name}_{k}", v, by_ref, parameter) for k, v in enumerate(value)]
+    listed = list(cast("Iterable[Any]", value))
+    found = [_value(f"{name}_{k}", v, by_ref, parameter) for k, v in enumerate(listed)]
     tensors = sum(isinstance(v, Tensor) for v in found)
     if tensors not in (0, len(found)):
         raise TypeError(
@@ -110,10 +110,12 @@ def _outputs(found: Any) -> list[Tensor]:
         return []
     if isinstance(found, Tensor):
         return [found]
-    outputs = list(found) if isinstance(found, Iterable) else [found]
+    outputs: list[Any] = (
+        list(cast("Iterable[Any]", found)) if isinstance(found, Iterable) else [found]
+    )
     if not all(isinstance(t, Tensor) for t in outputs):
         raise ValueError(
             "Output of subgraph must be None, a Tensor or an iterable of Tensors. "
-            f"Output type: {type(found)}. Value {found}"
+            f"Output: {outputs}"
         )
     return outputs

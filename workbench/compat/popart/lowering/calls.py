@@ -1,24 +1,27 @@
-"""Calls and loops of subgraphs: a call is inlined, a loop has a module for its body."""
+"""Calls and loops of subgraphs: a graph becomes a module, which all its calls share."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.graph import Graph
 from workbench.compat.popart.ir.op import Op
-from workbench.compat.popart.ir.streams import Stream
 from workbench.compat.popart.ir.tensors import Tensor
-from workbench.compat.popart.lowering.effects import Effects, Place, uses_of
+from workbench.compat.popart.lowering.effects import Effects, Uses, uses_of
 from workbench.compat.popart.lowering.lines import LineBuilder
+from workbench.compat.popart.lowering.lowered import parameter_name
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.module import Module
 
 if TYPE_CHECKING:
     from workbench.compat.popart.lowering.frame import Frame, Lane
+
+Key: TypeAlias = tuple[Graph, tuple[int, ...]]
+"""A graph, and the inputs whose changes its callers see."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,31 @@ class Binding:
 
     outputs: list[Value]
     modified: list[Value]
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A graph as a module.
+
+    It takes the number of the next row of each stream; then, for each replica, the contents of streams and
+    remote buffers and the graph's inputs. It returns, for each replica, the new contents, the outputs, the
+    changed inputs and the values to print.
+    """
+
+    module: Module
+    uses: Uses
+    titles: tuple[str, ...]
+    """The titles of values to print."""
+
+
+@dataclass
+class Callees:
+    """The modules that graphs became."""
+
+    called: dict[Key, Callee] = field(default_factory=dict[Key, Callee])
+    """Those of calls, which share them."""
+    first: dict[Graph, Module] = field(default_factory=dict[Graph, Module])
+    """The first module of each graph, of a call or a loop."""
 
 
 def _inputs(op: Op, lane: Lane) -> dict[Tensor, Value]:
@@ -44,105 +72,144 @@ def _inputs(op: Op, lane: Lane) -> dict[Tensor, Value]:
 
 
 def called(frame: Frame, op: Op) -> list[Binding]:
-    """Inline the graph that an operation calls; the results for each lane."""
+    """Call the module of a graph; the results for each replica."""
+    key = op.called_graphs[0], op.modifies
+    inputs = [_inputs(op, lane) for lane in frame.lanes]
+    callee = frame.callees.called.get(key)
+    if callee is None:
+        callee = frame.callees.called[key] = _callee(frame, op)
+    uses, builder = callee.uses, frame.builder
+    given = [_number(builder, frame.lanes[0].effects.row(s)) for s in uses.transfers]
+    for lane, values in zip(frame.lanes, inputs, strict=True):
+        given += [lane.effects.contents[p] for p in uses.places]
+        given += values.values()
+    results = iter(builder.calling("call", given, callee.module) if callee.module.outputs else [])
+    return [_bound(op, callee, lane, results) for lane in frame.lanes]
+
+
+def _bound(op: Op, callee: Callee, lane: Lane, results: Iterator[Value]) -> Binding:
+    """One replica's part of the results."""
+    for place in callee.uses.written:
+        lane.effects.contents[place] = next(results)
+    lane.effects.done.update(callee.uses.transfers)
+    outputs = [next(results) for _ in op.outputs]
+    modified = [next(results) for _ in op.modifies]
+    lane.effects.printed += [(title, next(results)) for title in callee.titles]
+    return Binding(outputs, modified)
+
+
+def _number(builder: LineBuilder, row: int | Value) -> Value:
+    return builder.constant(row, "int64") if isinstance(row, int) else row
+
+
+def _callee(frame: Frame, op: Op) -> Callee:
+    """The module of a graph, for calls that see these changes of its inputs."""
+    graph = op.called_graphs[0]
+    uses = uses_of(graph)
+    builder = LineBuilder(_new_module(frame, graph))
+    rows = {s: builder.input(f"{s.tensor_id()}.row", (), "int64") for s in uses.transfers}
+    inner = _inner(frame, builder, graph, uses)
+    for lane in inner.lanes:
+        lane.effects.first.update(rows)
+    wanted = graph.get_input_tensors()
+    inner.run()
+    results: list[Value] = []
+    for lane in inner.lanes:
+        results += [lane.effects.contents[place] for place in uses.written]
+        results += [lane.read(t) for t in graph.get_output_tensors()]
+        results += [lane.read(wanted[k]) for k in op.modifies]
+        results += [value for _, value in lane.effects.printed]
+    if results:
+        builder.end(results)
+    return Callee(builder.module, uses, tuple(t for t, _ in inner.lanes[0].effects.printed))
+
+
+def _inner(frame: Frame, builder: LineBuilder, graph: Graph, uses: Uses) -> Frame:
+    """An execution of a graph in a module of its own, whose parameters are its contents and inputs."""
     from workbench.compat.popart.lowering.frame import Frame, Lane  # noqa: PLC0415 - they make calls
 
-    graph = op.called_graphs[0]
-    lanes = [Lane(frame.builder, lane.effects, _inputs(op, lane)) for lane in frame.lanes]
-    Frame(graph, frame.builder, lanes).run()
-    inputs, outputs = graph.get_input_tensors(), graph.get_output_tensors()
-    return [
-        Binding([lane.read(t) for t in outputs], [lane.read(inputs[k]) for k in op.modifies])
-        for lane in lanes
-    ]
+    lanes: list[Lane] = []
+    for k, outer in enumerate(frame.lanes):
+        ending = f".{k}" if len(frame.lanes) > 1 else ""
+        contents = {
+            p: builder.input(
+                f"{parameter_name(p)}.rows{ending}",
+                outer.effects.contents[p].instruction.shape.as_standard(),
+            )
+            for p in uses.places
+        }
+        inputs = {
+            t: builder.input(f"{t.name}{ending}", t.shape, t.dtype.as_numpy().__name__)
+            for t in graph.get_input_tensors()
+        }
+        lanes.append(Lane(builder, Effects(contents), inputs))
+    return Frame(graph, builder, lanes, frame.callees)
 
 
-def repeated(frame: Frame, op: Op) -> list[Binding]:
-    """Run the graph of a loop so many times, its outputs becoming its first inputs."""
-    graph, count = op.called_graphs[0], op.attributes["repeat_count"]
-    uses = uses_of(graph)
-    first = {s: frame.lanes[0].effects.row(s) for s in uses.transfers}
-    body = _Body(graph, op, uses.places, first, uses.transfers, len(frame.lanes))
-    varying = [v for v in first.values() if isinstance(v, Value)]
-    carried = list(varying)
-    for lane in frame.lanes:
-        carried += [lane.effects.contents[p] for p in uses.places]
-        carried += _inputs(op, lane).values()
-    found = iter(_loop(frame.builder, body, count, carried)[len(varying) :])
-    bindings: list[Binding] = []
-    for lane in frame.lanes:
-        for place in uses.places:
-            lane.effects.contents[place] = next(found)
-        for stream, per_iteration in uses.transfers.items():
-            lane.effects.done[stream] += per_iteration * count
-        values = [next(found) for _ in op.inputs]
-        bindings.append(Binding(values[: len(op.outputs)], [values[k] for k in op.modifies]))
-    return bindings
-
-
-@dataclass(frozen=True)
-class _Body:
-    """One iteration of a loop: from the values that it begins with to those that it ends with."""
-
-    graph: Graph
-    op: Op
-    places: tuple[Place, ...]
-    first: dict[Stream, int | Value]
-    """The number of the first row of each stream; a value is the first thing carried."""
-    transfers: Counter[Stream]
-    lanes: int
-
-    def values(self, builder: LineBuilder, iteration: Value, given: Sequence[Value]) -> list[Value]:
-        """Append one iteration; the carried values at its end."""
-        from workbench.compat.popart.lowering.frame import Frame, Lane  # noqa: PLC0415 - they make calls
-
-        rest = iter(given)
-        starts = {s: v if isinstance(v, int) else next(rest) for s, v in self.first.items()}
-        rows = {s: iteration * self.transfers[s] + v for s, v in starts.items()}
-        lanes: list[Lane] = []
-        wanted = self.graph.get_input_tensors()
-        for _ in range(self.lanes):
-            effects = Effects({place: next(rest) for place in self.places}, dict(rows))
-            lanes.append(Lane(builder, effects, {t: next(rest) for t in wanted}))
-        before = [[lane.read(t) for t in wanted] for lane in lanes]
-        Frame(self.graph, builder, lanes).run()
-        found = [v for v in starts.values() if isinstance(v, Value)]
-        for lane, inputs in zip(lanes, before, strict=True):
-            found += [lane.effects.contents[place] for place in self.places]
-            found += self._next(lane, inputs)
-        return found
-
-    def _next(self, lane: Lane, before: Sequence[Value]) -> list[Value]:
-        """The inputs of the next iteration."""
-        found = [lane.read(t) for t in self.graph.get_output_tensors()]
-        for k, tensor in enumerate(self.graph.get_input_tensors()):
-            if k >= len(found):
-                found.append(lane.read(tensor) if k in self.op.modifies else before[k])
-        return found
-
-
-def _loop(builder: LineBuilder, body: _Body, count: int, carried: Sequence[Value]) -> list[Value]:
-    """The carried values after all iterations, by the core's loop."""
-    module = new_module(builder, body.graph)
-    inner = LineBuilder(module)
-    iteration = inner.input("iteration", (), "int64")
-    condition = inner.input("condition", (), "bool")
-    shapes = [v.instruction.shape.as_standard() for v in carried]
-    given = [inner.input(f"carried{k}", shape) for k, shape in enumerate(shapes)]
-    inner.returns(condition, *body.values(inner, iteration, given))
-    limits = [builder.constant(count, "int64"), builder.constant(True, "bool")]
-    inputs = [v.instruction for v in (*limits, *carried)]
-    outer = builder.module
-    loop = outer.add("loop", *inputs, modules=[module], max_iterations=count)
-    made = [outer.add("get_tuple_elem", loop, index=k) for k in range(len(carried))]
-    return [Value(builder, i) for i in made]
-
-
-def new_module(builder: LineBuilder, graph: Graph) -> Module:
+def _new_module(frame: Frame, graph: Graph) -> Module:
     """A module of the program with a graph's name, or that and a number if there is one already."""
-    program = builder.module.program
+    program = frame.builder.module.program
     name, number = graph.name, 1
     while name in program.modules:
         number += 1
         name = f"{graph.name}:{number}"
-    return program.create_module(name)
+    made = program.create_module(name)
+    frame.callees.first.setdefault(graph, made)
+    return made
+
+
+def repeated(frame: Frame, op: Op) -> list[Binding]:
+    """Run a graph so many times, its outputs becoming its first inputs; the results for each replica."""
+    graph, count = op.called_graphs[0], op.attributes["repeat_count"]
+    uses, builder = uses_of(graph), frame.builder
+    starts = [_number(builder, frame.lanes[0].effects.row(s)) for s in uses.transfers]
+    carried = list(starts)
+    for lane in frame.lanes:
+        carried += [lane.effects.contents[p] for p in uses.places]
+        carried += _inputs(op, lane).values()
+    module = _body(frame, op, uses)
+    limits = [builder.constant(count, "int64"), builder.constant(True, "bool")]
+    found = builder.calling("loop", [*limits, *carried], module, max_iterations=count)
+    results = iter(found[len(starts) :])
+    bindings: list[Binding] = []
+    for lane in frame.lanes:
+        for place in uses.places:
+            lane.effects.contents[place] = next(results)
+        for stream, per_iteration in uses.transfers.items():
+            lane.effects.done[stream] += per_iteration * count
+        values = [next(results) for _ in op.inputs]
+        bindings.append(Binding(values[: len(op.outputs)], [values[k] for k in op.modifies]))
+    return bindings
+
+
+def _body(frame: Frame, op: Op, uses: Uses) -> Module:
+    """A module of one iteration: from the values that it begins with to those that it ends with."""
+    graph = op.called_graphs[0]
+    builder = LineBuilder(_new_module(frame, graph))
+    iteration = builder.input("iteration", (), "int64")
+    condition = builder.input("condition", (), "bool")
+    starts = {s: builder.input(f"{s.tensor_id()}.row", (), "int64") for s in uses.transfers}
+    inner = _inner(frame, builder, graph, uses)
+    before = [[lane.read(t) for t in graph.get_input_tensors()] for lane in inner.lanes]
+    for lane in inner.lanes:
+        lane.effects.first = {s: iteration * uses.transfers[s] + v for s, v in starts.items()}
+    inner.run()
+    results = [condition, *starts.values()]
+    for lane, inputs in zip(inner.lanes, before, strict=True):
+        results += [lane.effects.contents[place] for place in uses.places]
+        results += _next(op, lane, inputs)
+        if lane.effects.printed:
+            titles = ", ".join(title for title, _ in lane.effects.printed)
+            warnings.warn(f"print_tensor in a loop prints nothing: {titles}", stacklevel=2)
+    builder.end(results)
+    return builder.module
+
+
+def _next(op: Op, lane: Lane, before: Sequence[Value]) -> list[Value]:
+    """The inputs of the next iteration: outputs, then the inputs again, changed only if by reference."""
+    graph = op.called_graphs[0]
+    found = [lane.read(t) for t in graph.get_output_tensors()]
+    for k, tensor in enumerate(graph.get_input_tensors()):
+        if k >= len(graph.get_output_tensors()):
+            found.append(lane.read(tensor) if k in op.modifies else before[k])
+    return found

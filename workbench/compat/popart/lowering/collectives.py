@@ -31,6 +31,8 @@ class Collective:
     kind: Kind
     op: str
     group: CommGroup
+    of_shards: bool = False
+    """Whether gathered elements are those of shards, of which the last may be filled up."""
 
 
 def combined(values: Sequence[Value], op: str) -> Value:
@@ -73,8 +75,7 @@ def exchanged(
     found: dict[int, Value] = {}
     for members in collective.group.groups(len(values)):
         given = [values[k] for k in members]
-        for k, value in zip(members, _results(collective, given, lens), strict=True):
-            found[k] = value
+        found |= dict(zip(members, _results(collective, given, lens), strict=True))
     for value in found.values():
         if tuple(value.shape) != lens:
             raise popart_exception(
@@ -91,7 +92,9 @@ def _results(collective: Collective, given: Sequence[Value], lens: tuple[int, ..
     flat = [v.reshape(-1) for v in given]
     if kind is Kind.GATHER:
         whole = flat[0].apply("concat", *flat[1:], axis=0) if len(flat) > 1 else flat[0]
-        return [whole[: prod(lens)].reshape(lens)] * len(given)
+        if collective.of_shards:
+            whole = whole[: prod(lens)].reshape(lens)
+        return [whole] * len(given)
     sources = flat if op == "local" else [combined(flat, op)] * len(flat)
     return [_shard(v, k, len(given)) for k, v in enumerate(sources)]
 

@@ -20,9 +20,9 @@ Place: TypeAlias = Stream | RemoteBuffer
 class Uses:
     """The effects of a graph, with those of the graphs that it calls."""
 
-    transfers: Counter[Stream] = field(default_factory=lambda: Counter[Stream]())
+    transfers: Counter[Stream] = field(default_factory=Counter[Stream])
     """The number of loads from and stores to each stream in one execution."""
-    buffers: dict[RemoteBuffer, bool] = field(default_factory=lambda: dict[RemoteBuffer, bool]())
+    buffers: dict[RemoteBuffer, bool] = field(default_factory=dict[RemoteBuffer, bool])
     """The remote buffers, and whether it stores to them."""
 
     @property
@@ -69,11 +69,11 @@ class Effects:
 
     contents: dict[Place, Value]
     """The rows, as arrays with one more axis."""
-    first: dict[Stream, Value] = field(default_factory=lambda: dict[Stream, Value]())
+    first: dict[Stream, Value] = field(default_factory=dict[Stream, Value])
     """The number of the row at which a body begins, where only a run knows it."""
-    done: Counter[Stream] = field(default_factory=lambda: Counter[Stream]())
+    done: Counter[Stream] = field(default_factory=Counter[Stream])
     """The number of rows that were transferred since."""
-    printed: list[tuple[str, Value]] = field(default_factory=lambda: list[tuple[str, Value]]())
+    printed: list[tuple[str, Value]] = field(default_factory=list[tuple[str, Value]])
     """Titles and values to print."""
 
     def next_row(self, stream: Stream) -> int | Value:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.graph import Graph
 from workbench.compat.popart.ir.op import Op
 from workbench.compat.popart.ir.tensor_location import ExecutionContext
 from workbench.compat.popart.ir.tensors import Constant, Tensor
-from workbench.compat.popart.lowering.calls import Binding, called, repeated
+from workbench.compat.popart.lowering.calls import Binding, Callees, called, repeated
 from workbench.compat.popart.lowering.collectives import exchanged
 from workbench.compat.popart.lowering.effects import Effects, index_of, row_of, with_row
 from workbench.compat.popart.lowering.lines import LineBuilder
@@ -61,21 +62,36 @@ class Lane:
 class Frame:
     """An execution of a graph by all replicas in step."""
 
-    def __init__(self, graph: Graph, builder: LineBuilder, lanes: Sequence[Lane]) -> None:
-        """An execution that has not begun; there is a lane for each replica."""
-        self.graph, self.builder, self.lanes = graph, builder, lanes
+    def __init__(
+        self, graph: Graph, builder: LineBuilder, lanes: Sequence[Lane], callees: Callees
+    ) -> None:
+        """An execution that has not begun.
+
+        Args:
+            graph: The graph.
+            builder: Appends the instructions.
+            lanes: The executions by each replica.
+            callees: The modules of graphs, to which new ones are added.
+        """
+        self.graph, self.builder, self.lanes, self.callees = graph, builder, lanes, callees
 
     def run(self) -> None:
         """Append the instructions of all operations."""
         for op in phased(self.graph):
-            with self.builder.lines_of(op):
-                for one in op.parts or (op,):
-                    if (together := _TOGETHER.get(one.op_type)) is not None:
-                        together(self, one)
-                    else:
-                        alone = _EFFECTS.get(one.op_type, _computed)
-                        for lane in self.lanes:
-                            alone(lane, one)
+            try:
+                with self.builder.lines_of(op):
+                    for one in op.parts or (op,):
+                        self._run(one)
+            except ValueError as error:
+                raise popart_exception(f"{op!r}: {error}") from error
+
+    def _run(self, op: Op) -> None:
+        if (together := _TOGETHER.get(op.op_type)) is not None:
+            together(self, op)
+            return
+        alone = _EFFECTS.get(op.op_type, _computed)
+        for lane in self.lanes:
+            alone(lane, op)
 
 
 def phased(graph: Graph) -> list[Op]:

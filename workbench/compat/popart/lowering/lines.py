@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from workbench.compat.popart.ir.op import Op
-from workbench.compiler.expressions.module_builder import ModuleBuilder
+from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand
 from workbench.compiler.expressions.value import Value
+from workbench.compiler.ir.instruction import Instruction, SourceNode
 
 
 class LineBuilder(ModuleBuilder):
-    """Appends to a module; inside ``lines_of`` what it makes comes from an operation's line."""
+    """Appends to a module; it is told the source of the instructions that it makes."""
+
+    _line: SourceNode | None = None
 
     @contextmanager
     def lines_of(self, op: Op) -> Generator[None]:
         """Instructions made inside come from the line that made an operation."""
-        node = op.location.node if op.location is not None else None
-        program = self.module.program
-        if node is not None:
-            program.source_nodes.setdefault(node.name, node)
-        with program.source(*([node.name] if node is not None else [])):
+        before, self._line = self._line, op.location.node if op.location is not None else None
+        try:
             yield
+        finally:
+            self._line = before
 
-    def returns(self, *values: Value) -> None:
-        """End the module."""
+    def end(self, values: Sequence[Value]) -> None:
+        """End the module by returning these values."""
         self.module.add_return(*[v.instruction for v in values])
+
+    def calling(
+        self, name: str, inputs: Sequence[Value], module: Any, **attributes: Any
+    ) -> list[Value]:
+        """Append an operation that runs a module; the elements of its tuple of results."""
+        program, names = self.module.program, ()
+        if self._line is not None:
+            program.source_nodes.setdefault(self._line.name, self._line)
+            names = (self._line.name,)
+        with program.source(*names):
+            given = [v.instruction for v in inputs]
+            made = self.module.add(name, *given, modules=[module], **attributes)
+            count = len(made.shape.subs or ())
+            return [self.of(self.module.add("get_tuple_elem", made, index=k)) for k in range(count)]
+
+    def _made(
+        self, name: str, operands: Sequence[Operand], attributes: dict[str, Any]
+    ) -> list[Instruction]:
+        program, names = self.module.program, ()
+        if self._line is not None:
+            program.source_nodes.setdefault(self._line.name, self._line)
+            names = (self._line.name,)
+        with program.source(*names):
+            return super()._made(name, operands, attributes)

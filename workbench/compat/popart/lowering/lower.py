@@ -10,6 +10,7 @@ from workbench.compat.popart.ir.ir import Ir
 from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from workbench.compat.popart.ir.tensors import Tensor, Variable
+from workbench.compat.popart.lowering.calls import Callees
 from workbench.compat.popart.lowering.effects import Effects, Place, Uses, uses_of
 from workbench.compat.popart.lowering.frame import Frame, Lane
 from workbench.compat.popart.lowering.lines import LineBuilder
@@ -33,18 +34,18 @@ class _Lowering:
     def __init__(self, ir: Ir) -> None:
         self.ir, self.graph = ir, ir.main_graph()
         self.replicas = ir.replication_factor
-        program = Program()
-        self.builder = LineBuilder(program.main)
-        self.found = Lowered(self.builder.module.program)
+        self.found = Lowered(Program("main"))
+        self.builder = LineBuilder(self.found.program.main)
         self.values: dict[Bound, list[Value]] = {}
-        """What each replica had of a variable before the run."""
+        """The value of a variable for each replica before the run."""
 
     def lowered(self) -> Lowered:
         uses = uses_of(self.graph)
         self._check_rows(uses)
         contents = {place: self._contents(place) for place in uses.places}
         lanes = [self._lane(k, contents) for k in range(self.replicas)]
-        Frame(self.graph, self.builder, lanes).run()
+        callees = Callees()
+        Frame(self.graph, self.builder, lanes, callees).run()
         results: list[Value] = []
         for tensor in self.graph.get_variables():
             after = [lane.read(tensor) for lane in lanes] if tensor in self.values else []
@@ -57,8 +58,9 @@ class _Lowering:
         for lane in lanes:
             for title, value in lane.effects.printed:
                 self._return(Printed(title), value, results)
-        self.builder.returns(*(results or self._unused(lanes[0])))
+        self.builder.end(results or self._unused(lanes[0]))
         self.found.modules[self.graph] = self.found.program.main
+        self.found.modules |= callees.first
         return self.found
 
     def _lane(self, k: int, contents: dict[Place, list[Value]]) -> Lane:
@@ -70,14 +72,14 @@ class _Lowering:
         results.append(value)
 
     def _stacked(self, values: list[Value], axis: int) -> Value:
-        """What all replicas have, along an axis."""
+        """The values of all replicas along an axis."""
         if len(values) == 1:
             return values[0]
         rows = [v.apply("unsqueeze", axes=(axis,)) for v in values]
         return rows[0].apply("concat", *rows[1:], axis=axis)
 
     def _split(self, value: Value, axis: int) -> list[Value]:
-        """What each replica has of a value."""
+        """The part of a value that each replica has."""
         if self.replicas == 1:
             return [value]
         front = (slice(None),) * axis

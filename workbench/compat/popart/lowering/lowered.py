@@ -28,22 +28,20 @@ class Lowered:
     """A program whose parameters are state and rows of streams, and whose results are their new values."""
 
     program: Program
-    parameters: dict[str, Bound] = field(default_factory=lambda: dict[str, Bound]())
+    parameters: dict[str, Bound] = field(default_factory=dict[str, Bound])
     """Everything that the program takes, by the parameter's name."""
-    results: list[Bound | Printed] = field(default_factory=lambda: list[Bound | Printed]())
+    results: list[Bound | Printed] = field(default_factory=list[Bound | Printed])
     """Everything that the program changes, in the order of its results; others may follow them."""
-    modules: dict[Graph, Module] = field(default_factory=lambda: dict[Graph, Module]())
+    modules: dict[Graph, Module] = field(default_factory=dict[Graph, Module])
 
     def module_of(self, graph: Graph) -> Module:
         """The module that a graph became.
 
         Raises:
-            ValueError: It became none, as the main graph does not reach it, or its calls were inlined.
+            ValueError: It became none, as no call reaches it.
         """
         if graph not in self.modules:
-            raise ValueError(
-                f"{graph!r} has no module: nothing calls it, or its calls were inlined."
-            )
+            raise ValueError(f"{graph!r} has no module, as no call reaches it.")
         return self.modules[graph]
 
 

@@ -38,13 +38,13 @@ class Memory:
 
     def read(self, tensor: Tensor) -> Value:
         """The value now."""
+        tensor = tensor.memory
         op = viewed(tensor)
         if op is None:
             if tensor not in self._values:
                 self._values[tensor] = self._missing(tensor)
             return self._values[tensor]
-        if op.modifies or op.meaning is None:
-            return self.read(op.inputs[op.aliases[0]])
+        assert op.meaning is not None, f"{op!r} is a view without a meaning"
         stamp = tuple(self._writes.get(t, 0) for t in sorted(owners(tensor), key=lambda t: t.id))
         seen = self._seen.get(tensor)
         if seen is None or seen[0] != stamp:
@@ -57,6 +57,7 @@ class Memory:
 
     def write(self, tensor: Tensor, value: Value) -> None:
         """Overwrite the memory of a tensor, and so all that share it."""
+        tensor = tensor.memory
         op = viewed(tensor)
         if op is None:
             self._values[tensor] = value
@@ -77,7 +78,8 @@ def viewed(tensor: Tensor) -> Op | None:
 
 def owners(tensor: Tensor) -> set[Tensor]:
     """The tensors whose own memory a tensor uses."""
+    tensor = tensor.memory
     op = viewed(tensor)
     if op is None:
         return {tensor}
-    return set().union(*(owners(op.inputs[k]) for k in op.aliases))
+    return set[Tensor]().union(*(owners(op.inputs[k]) for k in op.aliases))

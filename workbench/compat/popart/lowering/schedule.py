@@ -14,18 +14,24 @@ def scheduled(graph: Graph) -> tuple[Op, ...]:
 
     Equal ones keep the order in which they were made.
     """
-    left = list(graph.ops())
+    left = {op: len(set(op.needs)) for op in graph.ops()}
+    users: dict[Op, list[Op]] = {op: [] for op in left}
+    for op in left:
+        for earlier in set(op.needs):
+            users[earlier].append(op)
+    ready = [op for op, waits in left.items() if not waits]
     uses = Counter(t for op in left for t in set(op.inputs))
     kept = set(graph.get_output_tensors())
-    done: set[Op] = set()
     order: list[Op] = []
-    while left:
-        ready = [op for op in left if done.issuperset(op.needs)]
-        best = min(ready, key=lambda op: _growth(op, uses, kept))
+    while ready:
+        best = min(ready, key=lambda op: (_growth(op, uses, kept), op.id))
         order.append(best)
-        left.remove(best)
-        done.add(best)
+        ready.remove(best)
         uses.subtract(set(best.inputs))
+        for op in users[best]:
+            left[op] -= 1
+            if not left[op]:
+                ready.append(op)
     return tuple(order)
 
 

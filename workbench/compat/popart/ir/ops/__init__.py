@@ -4,12 +4,38 @@ from workbench.compat.popart.ir.call_info import SubgraphOpInfo
 from workbench.compat.popart.ir.ops import collectives, var_updates
 from workbench.compat.popart.ir.ops.calls import call, call_with_info, repeat, repeat_with_info
 from workbench.compat.popart.ir.ops.elementwise import (
-    add, add_, cast, detach, detach_, div, equal, fmod, gelu, gelu_, increment_mod, increment_mod_,
-    logical_and, logical_not, logical_or, mul, negate, relu, relu_, scaled_add, scaled_add_, softmax,
-    sub, where,
+    add,
+    add_,
+    cast,
+    detach,
+    detach_,
+    div,
+    equal,
+    fmod,
+    gelu,
+    gelu_,
+    increment_mod,
+    increment_mod_,
+    logical_and,
+    logical_not,
+    logical_or,
+    mul,
+    negate,
+    relu,
+    relu_,
+    scaled_add,
+    scaled_add_,
+    softmax,
+    sub,
+    where,
 )  # fmt: skip
 from workbench.compat.popart.ir.ops.gathering import (
-    dynamic_slice, dynamic_update, dynamic_update_, gather, scatter, tied_gather,
+    dynamic_slice,
+    dynamic_update,
+    dynamic_update_,
+    gather,
+    scatter,
+    tied_gather,
 )  # fmt: skip
 from workbench.compat.popart.ir.ops.host import host_load, host_store, init
 from workbench.compat.popart.ir.ops.matrix import SerialiseMode, matmul
@@ -20,15 +46,39 @@ from workbench.compat.popart.ir.ops.norms import (
 )
 from workbench.compat.popart.ir.ops.placement import io_tile_copy, ipu_copy, print_tensor
 from workbench.compat.popart.ir.ops.random import (
-    dropout, random_normal, random_uniform, split_random_seed,
+    dropout,
+    random_normal,
+    random_uniform,
+    split_random_seed,
 )  # fmt: skip
 from workbench.compat.popart.ir.ops.reductions import (
-    l1, l2, lamb_square, logsum, logsumexp, max, mean, median, min, prod, sum, sumsquare,  # noqa: A004
+    l1,
+    l2,
+    lamb_square,
+    logsum,
+    logsumexp,
+    max,
+    mean,
+    median,
+    min,
+    prod,
+    sum,
+    sumsquare,
 )  # fmt: skip
 from workbench.compat.popart.ir.ops.remote import remote_load, remote_load_, remote_store
 from workbench.compat.popart.ir.ops.shapes import (
-    concat, concat_, flatten, flatten_, reshape, reshape_, slice, slice_, split, squeeze,  # noqa: A004
-    transpose, transpose_,
+    concat,
+    concat_,
+    flatten,
+    flatten_,
+    reshape,
+    reshape_,
+    slice,
+    slice_,
+    split,
+    squeeze,
+    transpose,
+    transpose_,
 )  # fmt: skip
 
 CallInfo = SubgraphOpInfo

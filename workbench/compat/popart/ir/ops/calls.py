@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from workbench.compat.popart.errors import popart_exception
 from workbench.compat.popart.ir.call_info import SubgraphOpInfo
-from workbench.compat.popart.ir.context import get_current_graph, op_debug_context
+from workbench.compat.popart.ir.context import api, get_current_graph
 from workbench.compat.popart.ir.factories import constant
 from workbench.compat.popart.ir.graph import Graph
 from workbench.compat.popart.ir.op import Op, record
@@ -18,7 +18,7 @@ Given: TypeAlias = "Tensor | float | Iterable[Given]"
 Named: TypeAlias = Mapping[Tensor, Any] | None
 
 
-@op_debug_context
+@api
 def call(
     subgraph: Graph, *inputs: Given, subgraph_in_to_parent_in: Named = None
 ) -> tuple[Tensor, ...]:
@@ -39,7 +39,7 @@ def call(
     return _called(subgraph, inputs, subgraph_in_to_parent_in, True).outputs
 
 
-@op_debug_context
+@api
 def call_with_info(
     subgraph: Graph,
     *inputs: Given,
@@ -61,7 +61,7 @@ def call_with_info(
     return SubgraphOpInfo(_called(subgraph, inputs, subgraph_in_to_parent_in, check_inputs))
 
 
-@op_debug_context
+@api
 def repeat(
     subgraph: Graph, repeat_count: int, *inputs: Given, subgraph_in_to_parent_in: Named = None
 ) -> tuple[Tensor, ...]:
@@ -83,7 +83,7 @@ def repeat(
     return _repeated(subgraph, repeat_count, inputs, subgraph_in_to_parent_in, True).outputs
 
 
-@op_debug_context
+@api
 def repeat_with_info(
     subgraph: Graph,
     repeat_count: int,

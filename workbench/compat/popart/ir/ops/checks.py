@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from workbench.compat.popart.errors import popart_exception
@@ -18,7 +19,7 @@ def check(**tensors: Tensor) -> None:
         ValueError: One is of another graph, or two are on different IPUs or tile sets.
     """
     check_in_graph(**tensors)
-    check_place(**tensors)
+    check_tensor_ipu_and_tile_set(**tensors)
 
 
 def check_in_graph(**tensors: Any) -> None:
@@ -39,18 +40,18 @@ def check_in_graph(**tensors: Any) -> None:
             )
 
 
-def check_place(**tensors: Tensor) -> None:
+def check_tensor_ipu_and_tile_set(**tensors: Tensor) -> None:
     """Check that operands that operations made are on one IPU and one tile set.
 
     Raises:
         ValueError: They are not.
     """
     made = [(n, t, t.producer) for n, t in tensors.items() if t.producer is not None]
-    for (a, _, first), (b, _, other) in zip(made, made[1:], strict=False):
-        if first.ipu != other.ipu:
+    for (a, s, first), (b, t, other) in pairwise(made):
+        ipus = first.ipu_of(s.producer_index), other.ipu_of(t.producer_index)
+        if ipus[0] != ipus[1] and None not in ipus:
             raise ValueError(
-                f"The input tensors `{a}` and `{b}` are located on different IPUs: "
-                f"{first.ipu} != {other.ipu}"
+                f"The input tensors `{a}` and `{b}` are located on different IPUs: {ipus[0]} != {ipus[1]}"
             )
         if first.tile_set != other.tile_set:
             raise ValueError(

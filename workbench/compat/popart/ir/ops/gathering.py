@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.popart.errors import popart_exception
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import SAME, record
 from workbench.compat.popart.ir.ops.checks import axes_of, check, check_same_type
 from workbench.compat.popart.ir.tensors import Tensor
 from workbench.compiler.expressions.value import Value
 
 
-@op_debug_context
+@api
 def gather(
     t: Tensor,
     indices: Tensor,
@@ -30,12 +30,12 @@ def gather(
         indices: Integers of any shape.
         axis: The axis that they count along.
         available_memory_proportion: Recorded; a hint for PopART's hardware.
-        zero_OOR: Give zeros for indices out of range, which fail otherwise.
+        zero_OOR: Give zeros for indices out of range, which are the nearest one in range otherwise.
     """
     return _gathered("Gather", t, indices, axis, available_memory_proportion, zero_OOR)
 
 
-@op_debug_context
+@api
 def tied_gather(
     t: Tensor,
     indices: Tensor,
@@ -58,6 +58,7 @@ def _gathered(
     def meaning(x: Value, where: Value) -> Value:
         where = where.astype("int64")
         if not zero:
+            where = where.maximum(-length).minimum(length - 1)
             return x.apply("gather", where, axis=at)
         inside = (where >= 0) & (where < length)
         found = x.apply("gather", inside.apply("where", where, 0), axis=at)
@@ -78,7 +79,7 @@ def _check_integers(op_type: str, indices: Tensor) -> None:
         raise popart_exception(f"{op_type}: the indices are {indices!r}; expected integers")
 
 
-@op_debug_context
+@api
 def scatter(
     t: Tensor,
     indices: Tensor,
@@ -107,7 +108,7 @@ def scatter(
     return record("Scatter", [t, indices, values], meaning, attributes=attributes).outputs[0]
 
 
-@op_debug_context
+@api
 def dynamic_slice(
     t: Tensor, index: Tensor, axes: Sequence[int], sizes: Sequence[int], no_overlap: bool
 ) -> Tensor:
@@ -154,7 +155,7 @@ def _places(first: Value, k: int, size: int) -> Value:
     return starts[k : k + 1] + np.arange(size)
 
 
-@op_debug_context
+@api
 def dynamic_update(
     t: Tensor, index: Tensor, t_update: Tensor, axes: Sequence[int], sizes: Sequence[int],
     no_overlap: bool,
@@ -163,7 +164,7 @@ def dynamic_update(
     return _updated("DynamicUpdate", t, index, t_update, axes, sizes, no_overlap, False)
 
 
-@op_debug_context
+@api
 def dynamic_update_(
     t: Tensor, index: Tensor, t_update: Tensor, axes: Sequence[int], sizes: Sequence[int],
     no_overlap: bool,

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.dtypes import dtype
 from workbench.compat.popart.ir.op import SAME, record
 from workbench.compat.popart.ir.ops.checks import check
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream
 from workbench.compat.popart.ir.tensors import Tensor
-from workbench.compiler.expressions.builder import Builder
+from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
 
 
-@op_debug_context
+@api
 def init(shape: Iterable[int], dtype: dtype, name: str | None = None) -> Tensor:
     """A tensor of zeros."""
     return initialised(tuple(map(int, shape)), dtype, name or "init")
@@ -26,14 +26,14 @@ def initialised(shape: tuple[int, ...], type: dtype, name: str) -> Tensor:
     """Memory for an operation to fill; zeros before that."""
     zero = np.zeros((), type.as_numpy())
 
-    def meaning(builder: Builder) -> Value:
+    def meaning(builder: ModuleBuilder) -> Value:
         return builder.constant(zero).broadcast_to(*shape) if shape else builder.constant(zero)
 
     attributes = {"shape": shape, "dtype": type}
     return record("Init", [], meaning, names=[name], attributes=attributes).outputs[0]
 
 
-@op_debug_context
+@api
 def host_load(h2d_stream: HostToDeviceStream, name: str | None = None) -> Tensor:
     """The next row of a stream from the host.
 
@@ -51,7 +51,7 @@ def host_load(h2d_stream: HostToDeviceStream, name: str | None = None) -> Tensor
     ).outputs[0]  # fmt: skip
 
 
-@op_debug_context
+@api
 def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
     """Fill the next row of a stream to the host.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from workbench.compat.popart.ir import dtypes
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.dtypes import dtype
 from workbench.compat.popart.ir.op import record
 from workbench.compat.popart.ir.ops.checks import check, check_same_type
@@ -22,7 +22,7 @@ class SerialiseMode(Enum):
     OutputChannels = 3
 
 
-@op_debug_context
+@api
 def matmul(
     lhs: Tensor,
     rhs: Tensor,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import record
 from workbench.compat.popart.ir.ops.checks import check
 from workbench.compat.popart.ir.tensors import Tensor
@@ -15,7 +15,7 @@ from workbench.compat.popart.reductions import ReductionType
 from workbench.compiler.expressions.value import Value
 
 
-@op_debug_context
+@api
 def group_norm(
     t: Tensor, weight: Tensor, bias: Tensor, num_groups: int, eps: float = 1e-5
 ) -> Tensor:
@@ -34,7 +34,7 @@ def group_norm(
     return _normalised(t, weight, bias, num_groups, eps)
 
 
-@op_debug_context
+@api
 def layer_norm(t: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
     """Values of each sample with mean 0 and variance 1, then scaled and shifted by channel."""
     return _normalised(t, weight, bias, 1, eps)
@@ -64,7 +64,7 @@ def _normalised(t: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
     return made.outputs[0]
 
 
-@op_debug_context
+@api
 def nll_loss_with_softmax_grad(
     probs: Tensor,
     labels: Tensor,
@@ -86,8 +86,8 @@ def nll_loss_with_softmax_grad(
     """
     scale = {"loss_grad": loss_grad} if isinstance(loss_grad, Tensor) else {}
     check(probs=probs, labels=labels, **scale)
-    if labels.shape != probs.shape[:-1] or not labels.dtype.is_int:
-        raise ValueError(f"labels are {labels!r}; expected integers of shape {probs.shape[:-1]}")
+    if labels.shape != probs.shape[:-1]:
+        raise ValueError(f"labels are {labels!r}; expected the shape {probs.shape[:-1]}")
     classes, count = probs.shape[-1], prod(labels.shape)
 
     def meaning(p: Value, given: Value, *factor: Value) -> tuple[Value, ...]:
@@ -98,15 +98,14 @@ def nll_loss_with_softmax_grad(
         loss = -((p * is_label).sum(-1, keepdims=True).maximum(tiny).apply("log")) * kept
         share: Any = 1.0
         if reduction is ReductionType.Mean:
-            number = kept.sum() if ignore_index is not None else float(count)
-            share = 1 / number if isinstance(number, float) else number.apply("recip")
+            share = 1 / count if ignore_index is None else kept.sum().apply("recip")
         gradient = (p - is_label) * kept * share
         flat = loss.apply("squeeze", axes=(-1,))
         total = flat if reduction is ReductionType.NoReduction else flat.sum() * share
         return total.astype(p.dtype), (gradient * _factor(factor, loss_grad, p)).astype(p.dtype)
 
     names = ["loss", "dx"]
-    attributes = {"reduction": reduction.name, "ignore_index": ignore_index}
+    attributes: dict[str, Any] = {"reduction": reduction.name, "ignore_index": ignore_index}
     if not scale:
         attributes["loss_grad"] = loss_grad
     made = record(
@@ -118,9 +117,8 @@ def nll_loss_with_softmax_grad(
 
 def _kept(target: Value, p: Value, ignored: int | None) -> Value:
     """1 for each label that counts, 0 for the others."""
-    if ignored is None:
-        return (target == target).astype(p.dtype)
-    return (target != ignored).astype(p.dtype)
+    counts = target >= target.dtype.numpy.type(0).item() if ignored is None else target != ignored
+    return counts.astype(p.dtype)
 
 
 def _factor(given: tuple[Value, ...], number: Any, p: Value) -> Any:

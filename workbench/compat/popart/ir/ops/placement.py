@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from workbench.compat.popart.ir.context import ipu, op_debug_context, placed_on
+from workbench.compat.popart.ir.context import api, ipu, placed_on
 from workbench.compat.popart.ir.op import record
 from workbench.compat.popart.ir.ops.checks import check
 from workbench.compat.popart.ir.tensors import Tensor
+from workbench.compiler.expressions.value import Value
 
 
-@op_debug_context
+def _copied(x: Value) -> Value:
+    return x.apply("identity")
+
+
+@api
 def ipu_copy(t: Tensor, destination: int, source: int | None = None) -> Tensor:
     """A copy on another IPU.
 
@@ -22,28 +27,26 @@ def ipu_copy(t: Tensor, destination: int, source: int | None = None) -> Tensor:
     """
     check(t=t)
     if source is None:
-        if t.producer is None:
-            raise ValueError(
-                f"Could not infer the IPU of {t.id}, as no operation makes it; give `source`."
-            )
-        source = t.ipu
+        source = t.producer.ipu if t.producer is not None else None
+    if source is None:
+        raise ValueError(
+            f"Could not infer the ipu of the tensor {t.id}. Please specify `source` when copying it."
+        )
     attributes = {"source": source, "destination": destination}
     with ipu(destination):
-        return record("IpuCopy", [t], lambda x: x.apply("identity"), attributes=attributes).outputs[
-            0
-        ]
+        return record("IpuCopy", [t], _copied, attributes=attributes).outputs[0]
 
 
-@op_debug_context
+@api
 def io_tile_copy(t: Tensor) -> Tensor:
     """A copy on the other set of tiles: those for input and output, or those that compute."""
     check(t=t)
     source = t.tile_set if t.producer is not None else "compute"
     with placed_on("compute" if source == "io" else "io"):
-        return record("IoTileCopy", [t], lambda x: x.apply("identity")).outputs[0]
+        return record("IoTileCopy", [t], _copied).outputs[0]
 
 
-@op_debug_context
+@api
 def print_tensor(
     t: Tensor, title: str | None = None, print_self: bool = True, print_gradient: bool = False
 ) -> Tensor:
@@ -61,6 +64,4 @@ def print_tensor(
         "print_self": print_self,
         "print_gradient": print_gradient,
     }
-    return record("PrintTensor", [t], lambda x: x.apply("identity"), attributes=attributes).outputs[
-        0
-    ]
+    return record("PrintTensor", [t], _copied, attributes=attributes).outputs[0]

@@ -8,8 +8,9 @@ from math import pi
 import numpy as np
 
 from workbench.compat.popart.ir import dtypes
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.dtypes import dtype, float32
+from workbench.compat.popart.ir.factories import constant
 from workbench.compat.popart.ir.op import record
 from workbench.compat.popart.ir.ops.checks import check
 from workbench.compat.popart.ir.tensors import Tensor
@@ -44,7 +45,7 @@ def _uniform(seed: Value, salt: int, lens: tuple[int, ...]) -> Value:
     )  # fmt: skip
 
 
-@op_debug_context
+@api
 def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
     """The elements, each set to 0 with probability ``p``; the others are divided by ``1 - p``.
 
@@ -63,7 +64,7 @@ def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
     return record("Dropout", [t, seed_tensor], meaning, attributes={"p": p}).outputs[0]
 
 
-@op_debug_context
+@api
 def random_uniform(
     seed_tensor: Tensor,
     shape: Iterable[int],
@@ -89,7 +90,7 @@ def random_uniform(
     return record("RandomUniform", [seed_tensor], meaning, attributes=attributes).outputs[0]
 
 
-@op_debug_context
+@api
 def random_normal(
     seed_tensor: Tensor,
     shape: Iterable[int],
@@ -115,7 +116,7 @@ def random_normal(
     return record("RandomNormal", [seed_tensor], meaning, attributes=attributes).outputs[0]
 
 
-@op_debug_context
+@api
 def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
     """Seeds made of one, which give other numbers than that and than each other.
 
@@ -127,11 +128,13 @@ def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
     return tuple(_modified(seed, k) for k in range(n))
 
 
-def _modified(seed: Tensor, modifier: int) -> Tensor:
-    def meaning(x: Value) -> Value:
-        state = _mixed(x, modifier + 16)
+def _modified(seed: Tensor, number: int) -> Tensor:
+    modifier = constant(np.array(number, np.uint32), name="modifier")
+
+    def meaning(x: Value, _: Value) -> Value:
+        state = _mixed(x, number + 16)
         high = state.apply("shift_right", np.array([32], np.uint64))
         low = state - high * np.uint64(1 << 32)
         return high.apply("concat", low, axis=0).astype("uint32")
 
-    return record("ModifyRandomSeed", [seed], meaning, attributes={"modifier": modifier}).outputs[0]
+    return record("ModifyRandomSeed", [seed, modifier], meaning).outputs[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import record
 from workbench.compat.popart.ir.ops.checks import axes_of, check
 from workbench.compat.popart.ir.tensors import Tensor
@@ -37,13 +37,13 @@ def _sum(x: Value, axes: tuple[int, ...]) -> Value:
     return x.sum(axes, keepdims=True)
 
 
-@op_debug_context
+@api
 def l1(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum of absolute values."""
     return _reduction("ReduceL1", t, axis, keepdims, lambda x, axes: _sum(abs(x), axes))
 
 
-@op_debug_context
+@api
 def l2(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The square root of the sum of squares."""
 
@@ -53,13 +53,13 @@ def l2(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _reduction("ReduceL2", t, axis, keepdims, reduced)
 
 
-@op_debug_context
+@api
 def logsum(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum."""
     return _reduction("ReduceLogSum", t, axis, keepdims, lambda x, axes: _sum(x, axes).apply("log"))
 
 
-@op_debug_context
+@api
 def logsumexp(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exponentials."""
 
@@ -70,13 +70,13 @@ def logsumexp(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _reduction("ReduceLogSumExp", t, axis, keepdims, reduced)
 
 
-@op_debug_context
+@api
 def max(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element."""
     return _reduction("ReduceMax", t, axis, keepdims, lambda x, axes: x.max(axes, keepdims=True))
 
 
-@op_debug_context
+@api
 def mean(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The mean, in the type of the elements."""
 
@@ -86,7 +86,7 @@ def mean(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _reduction("ReduceMean", t, axis, keepdims, reduced)
 
 
-@op_debug_context
+@api
 def median(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The median: of an even number of elements the lower of the two in the middle."""
     return _reduction("ReduceMedian", t, axis, keepdims, _median)
@@ -106,31 +106,31 @@ def _median(x: Value, axes: tuple[int, ...]) -> tuple[Value, ...]:
     return values, where.astype("int32")
 
 
-@op_debug_context
+@api
 def min(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element."""
     return _reduction("ReduceMin", t, axis, keepdims, lambda x, axes: x.min(axes, keepdims=True))
 
 
-@op_debug_context
+@api
 def prod(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The product."""
     return _reduction("ReduceProd", t, axis, keepdims, lambda x, axes: x.prod(axes, keepdims=True))
 
 
-@op_debug_context
+@api
 def sum(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum."""
     return _reduction("ReduceSum", t, axis, keepdims, _sum)
 
 
-@op_debug_context
+@api
 def sumsquare(t: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum of squares."""
     return _reduction("ReduceSumSquare", t, axis, keepdims, lambda x, axes: _sum(x * x, axes))
 
 
-@op_debug_context
+@api
 def lamb_square(t: Tensor) -> Tensor:
     """The sum of the squares of all elements, in float32."""
 

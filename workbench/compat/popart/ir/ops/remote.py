@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.factories import constant
 from workbench.compat.popart.ir.op import SAME, record
 from workbench.compat.popart.ir.ops.checks import check
@@ -13,7 +13,7 @@ from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.tensors import Tensor
 
 
-@op_debug_context
+@api
 def remote_load(
     remote_buffer: RemoteBuffer, offset: int | Tensor, name: str | None = None
 ) -> Tensor:
@@ -37,7 +37,7 @@ def remote_load(
     return made
 
 
-@op_debug_context
+@api
 def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -> Tensor:
     """Overwrite a tensor with a row of a remote buffer.
 
@@ -62,7 +62,7 @@ def _loaded(op_type: str, buffer: RemoteBuffer, at: Tensor, target: Tensor, name
     ).outputs[0]  # fmt: skip
 
 
-@op_debug_context
+@api
 def remote_store(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -> None:
     """Store a tensor in a row of a remote buffer.
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import prod
+from typing import Any
 
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.errors import popart_exception
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import View, record
 from workbench.compat.popart.ir.ops.checks import axes_of, check, check_all, check_same_type
 from workbench.compat.popart.ir.tensors import Tensor
@@ -17,7 +20,7 @@ Range = tuple[int, int, int, int]
 """The axis, the first element, the end, and the step of a slice, which is 1 or -1."""
 
 
-@op_debug_context
+@api
 def reshape(t: Tensor, shape: Iterable[int]) -> Tensor:
     """The elements with other lengths, one of which may be -1.
 
@@ -27,7 +30,7 @@ def reshape(t: Tensor, shape: Iterable[int]) -> Tensor:
     return _reshaped("Reshape", t, shape, False)
 
 
-@op_debug_context
+@api
 def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
     """The same memory with other lengths.
 
@@ -37,13 +40,13 @@ def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
     return _reshaped("ReshapeInplace", t, shape, True)
 
 
-@op_debug_context
+@api
 def flatten(t: Tensor) -> Tensor:
     """The elements along one axis."""
     return _reshaped("Reshape", t, (-1,), False)
 
 
-@op_debug_context
+@api
 def flatten_(t: Tensor) -> Tensor:
     """The same memory along one axis."""
     return _reshaped("ReshapeInplace", t, (-1,), True)
@@ -53,10 +56,10 @@ def _reshaped(op_type: str, t: Tensor, shape: Iterable[int], in_place: bool) -> 
     check(t=t)
     lens = _lens(t, tuple(map(int, shape)))
     before = t.shape
-    view = View(write=lambda _, old, new: new.reshape(before)) if in_place else None
+    view = View(write=lambda _k, _old, new: shaped(new, before)) if in_place else None
     attributes = {"shape": lens}
     return record(
-        op_type, [t], lambda x: x.reshape(lens), view=view, attributes=attributes
+        op_type, [t], partial(shaped, lens=lens), view=view, attributes=attributes
     ).outputs[0]
 
 
@@ -74,7 +77,7 @@ def _lens(t: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     return lens
 
 
-@op_debug_context
+@api
 def transpose(t: Tensor, permutation: Sequence[int] | None = None) -> Tensor:
     """The axes in another order; reversed by default.
 
@@ -84,7 +87,7 @@ def transpose(t: Tensor, permutation: Sequence[int] | None = None) -> Tensor:
     return _transposed("Transpose", t, permutation, False)
 
 
-@op_debug_context
+@api
 def transpose_(t: Tensor, permutation: Sequence[int] | None = None) -> Tensor:
     """The same memory with its axes in another order.
 
@@ -100,21 +103,25 @@ def _transposed(
     check(t=t)
     given = tuple(reversed(range(t.rank))) if permutation is None else tuple(permutation)
     order = tuple(a + t.rank if a < 0 else a for a in given)
+    if any(a >= t.rank for a in order):
+        raise ValueError(
+            f"Values in permutation must be less than the rank of the tensor, rank {t.rank}: {given}."
+        )
     if sorted(order) != list(range(t.rank)):
-        raise ValueError(f"Permutation {given} is not one of the {t.rank} axes of {t!r}.")
+        raise ValueError(f"A permutation of {t!r} has each of the axes once; found {given}.")
     back = [order.index(a) for a in range(t.rank)]
 
     def turned(x: Value, by: Sequence[int]) -> Value:
         return x.transpose(by) if by else x
 
-    view = View(write=lambda _, old, new: turned(new, back)) if in_place else None
+    view = View(write=lambda _k, _old, new: turned(new, back)) if in_place else None
     attributes = {"permutation": order}
     return record(
-        op_type, [t], lambda x: turned(x, order), view=view, attributes=attributes
+        op_type, [t], partial(turned, by=order), view=view, attributes=attributes
     ).outputs[0]
 
 
-@op_debug_context
+@api
 def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """The elements without axes of length 1; by default without all of them.
 
@@ -131,22 +138,25 @@ def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     return record(
         "Reshape",
         [t],
-        lambda x: x.reshape(lens) if lens else _scalar(x),
+        partial(shaped, lens=lens),
         attributes={"shape": lens},
     ).outputs[0]
 
 
-def _scalar(x: Value) -> Value:
+def shaped(x: Value, lens: tuple[int, ...]) -> Value:
+    """The elements of a value with other lengths; without axes for none."""
+    if lens:
+        return x.reshape(lens)
     return x.apply("squeeze", axes=tuple(range(x.ndim))) if x.ndim else x
 
 
-@op_debug_context
+@api
 def concat(ts: Iterable[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after another along an axis."""
     return _concatenated("Concat", list(ts), axis, False)
 
 
-@op_debug_context
+@api
 def concat_(ts: Iterable[Tensor], axis: int = 0) -> Tensor:
     """The memory of the tensors seen one after another along an axis."""
     return _concatenated("ConcatInplace", list(ts), axis, True)
@@ -163,21 +173,22 @@ def _concatenated(op_type: str, ts: list[Tensor], axis: int, in_place: bool) -> 
         ends.append(ends[-1] + t.shape[at])
 
     def meaning(*values: Value) -> Value:
-        return values[0].apply("concat", *values[1:], axis=at) if len(values) > 1 else values[0]
+        return joined(values, at)
 
-    def write(k: int, old: Value, new: Value) -> Value:
+    def write(k: int, _old: Value, new: Value) -> Value:
         return part(new, (at, ends[k], ends[k + 1], 1))
 
     view = View(tuple(range(len(ts))), write) if in_place else None
     return record(op_type, ts, meaning, view=view, attributes={"axis": at}).outputs[0]
 
 
-@op_debug_context
+@api
 def split(t: Tensor, splits: int | list[int], axis: int = 0) -> list[Tensor]:
     """Parts along an axis: a number of equal ones, or parts of these lengths.
 
     Raises:
-        ValueError: The lengths do not add up to that of the axis.
+        ValueError: A number does not divide the length of the axis.
+        popart_exception: Lengths do not add up to it.
     """
     check(t=t)
     (at,) = axes_of(t, axis)
@@ -189,7 +200,9 @@ def split(t: Tensor, splits: int | list[int], axis: int = 0) -> list[Tensor]:
             )
         splits = [length // splits] * splits
     if length != _total(splits):
-        raise ValueError(f"splits {splits} do not add up to {length}, the length of axis {at}.")
+        raise popart_exception(
+            f"splits {splits} do not add up to {length}, the length of axis {at}."
+        )
     starts = [_total(splits[:k]) for k in range(len(splits))]
 
     def meaning(x: Value) -> tuple[Value, ...]:
@@ -205,7 +218,7 @@ def _total(lens: Sequence[int]) -> int:
     return count
 
 
-@op_debug_context
+@api
 def slice(
     t: Tensor,
     start: Numbers = None,
@@ -228,7 +241,7 @@ def slice(
     return _sliced("Slice", t, start, stop, step, axis, False)
 
 
-@op_debug_context
+@api
 def slice_(
     t: Tensor,
     start: Numbers = None,
@@ -258,8 +271,7 @@ def _sliced(
         return replaced(old, new, ranges)
 
     names = ("axes", "starts", "ends", "steps")
-    columns = zip(*ranges, strict=True) if ranges else [()] * 4
-    attributes = dict(zip(names, columns, strict=True))
+    attributes: dict[str, Any] = {n: tuple(r[k] for r in ranges) for k, n in enumerate(names)}
     view = View(write=write) if in_place else None
     return record(op_type, [t], meaning, view=view, attributes=attributes).outputs[0]
 
@@ -276,15 +288,22 @@ def _ranges(
         )
     count = counts.pop() if counts else 0
     axes = axes_of(t, range(count) if at is None else [int(a or 0) for a in at])
-    columns = [[None] * count if n is None else n for n in given]
+    columns: list[list[int | None]] = [[None] * count if n is None else n for n in given]
     found: list[Range] = []
-    for a, first, end, by in zip(axes, *columns, strict=True):
-        by = 1 if by is None else by
+    for k, a in enumerate(axes):
+        first, end, step_given = (column[k] for column in columns)
+        by = 1 if step_given is None else step_given
         if by not in (1, -1):
             raise ValueError(f"slice: step {by} of axis {a}; expected 1 or -1")
-        low, high, _ = builtins.slice(first, end, by).indices(t.shape[a])
+        low, high = _ends(t.shape[a], first, end, by)
         found.append((a, low, high, by))
     return found
+
+
+def _ends(length: int, first: int | None, end: int | None, step: int) -> tuple[int, int]:
+    """The first element and the end of a slice of an axis, from the front."""
+    low, high, _ = builtins.slice(first, end, step).indices(length)
+    return low, high
 
 
 def _listed(given: Numbers) -> list[int | None] | None:
@@ -314,7 +333,12 @@ def replaced(old: Value, new: Value, ranges: Sequence[Range]) -> Value:
         inner,
         *([part(old, (axis, high, length, 1))] if high < length else []),
     ]
-    return parts[0].apply("concat", *parts[1:], axis=axis) if len(parts) > 1 else inner
+    return joined(parts, axis)
+
+
+def joined(parts: Sequence[Value], axis: int) -> Value:
+    """Values one after another along an axis; one as it is."""
+    return parts[0].apply("concat", *parts[1:], axis=axis) if len(parts) > 1 else parts[0]
 
 
 def _forward(x: Value, r: Range) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import record
 from workbench.compat.popart.ir.ops.checks import check_in_graph, check_same_type
 from workbench.compat.popart.ir.ops.collectives.groups import check_operator
@@ -13,7 +13,7 @@ from workbench.compat.popart.lowering.collectives import combined
 from workbench.compiler.expressions.value import Value
 
 
-@op_debug_context
+@api
 def all_reduce(
     ts: Iterable[Tensor], ipus: list[int] | None = None, op: str = "add"
 ) -> list[Tensor]:
@@ -30,7 +30,7 @@ def all_reduce(
     return _reduced(list(ts), ipus, op, "all_reduce")
 
 
-@op_debug_context
+@api
 def all_reduce_identical_inputs(
     ts: Iterable[Tensor], ipus: list[int] | None = None, op: str = "add"
 ) -> list[Tensor]:
@@ -47,7 +47,7 @@ def all_reduce_identical_inputs(
     return _reduced(list(ts), ipus, op, "all_reduce_identical_inputs")
 
 
-@op_debug_context
+@api
 def all_reduce_identical_grad_inputs(
     ts: Iterable[Tensor], ipus: list[int] | None = None, op: str = "add"
 ) -> list[Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import SAME, View, record
 from workbench.compat.popart.ir.ops.checks import check
 from workbench.compat.popart.ir.ops.collectives.groups import CommGroup, check_operator
@@ -12,7 +12,7 @@ from workbench.compat.popart.ir.tensors import Tensor
 from workbench.compat.popart.lowering.collectives import Collective, Kind
 
 
-@op_debug_context
+@api
 def replicated_all_reduce(
     t: Tensor, op: str = "add", group: CommGroup | None = None, link: Any = None
 ) -> Tensor:
@@ -30,7 +30,7 @@ def replicated_all_reduce(
     return _made("ReplicatedAllReduce", t, Kind.REDUCE, op, group, link, t.shape)
 
 
-@op_debug_context
+@api
 def replicated_all_reduce_(
     t: Tensor, op: str = "add", group: CommGroup | None = None, link: Any = None
 ) -> Tensor:
@@ -38,7 +38,7 @@ def replicated_all_reduce_(
     return _made("ReplicatedAllReduceInplace", t, Kind.REDUCE, op, group, link, t.shape, SAME)
 
 
-@op_debug_context
+@api
 def replicated_all_gather(t: Tensor, group: CommGroup | None = None, link: Any = None) -> Tensor:
     """The elements of all replicas' tensors one after another, or with the shape that these are shards of.
 
@@ -52,7 +52,7 @@ def replicated_all_gather(t: Tensor, group: CommGroup | None = None, link: Any =
     return _made("ReplicatedAllGather", t, Kind.GATHER, "local", group, link, lens)
 
 
-@op_debug_context
+@api
 def replicated_reduce_scatter(
     t: Tensor,
     op: str = "add",
@@ -90,7 +90,7 @@ def _made(
 ) -> Tensor:  # fmt: skip
     check(t=t)
     check_operator(op)
-    details = Collective(kind, op, group or CommGroup())
+    details = Collective(kind, op, group or CommGroup(), bool(t.meta_shape))
     return record(
         op_type, [t], outputs=[(lens, t.dtype)], view=view, modifies=(0,) if view else (), details=details,
         attributes={"op": op, "group": group, "link": link},

@@ -17,9 +17,7 @@ class CommGroupType(Enum):
     """Every m-th one, where m is the number of groups."""
     Ungrouped = 3
     """Each replica by itself."""
-
-
-CommGroupType_None = CommGroupType.Ungrouped
+    vars()["None"] = 3  # noqa: PIE796 - PopART's name, which Python cannot write
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.compat.popart.errors import popart_exception
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import SAME, Meaning, record
 from workbench.compat.popart.ir.ops.checks import axes_of, check
 from workbench.compat.popart.ir.ops.elementwise import scaled
@@ -19,14 +19,14 @@ from workbench.compiler.expressions.value import Value
 Factor = float | Tensor | None
 
 
-@op_debug_context
+@api
 def accumulate_(t: Tensor, X: Tensor, f: Factor = None) -> Tensor:  # noqa: N803 - PopART's name
     """``t += f * X``; ``f`` is 1 by default."""
     one = 1.0 if f is None else f
     return _accumulated("Add", t, X, one, lambda a, x, k: a + scaled(x, k, a.dtype))
 
 
-@op_debug_context
+@api
 def accumulate_square_(t: Tensor, X: Tensor, f: float | Tensor = 1.0) -> Tensor:  # noqa: N803
     """``t += f * X ** 2``."""
     return _accumulated(
@@ -34,7 +34,7 @@ def accumulate_square_(t: Tensor, X: Tensor, f: float | Tensor = 1.0) -> Tensor:
     )
 
 
-@op_debug_context
+@api
 def accumulate_mean_(t: Tensor, X: Tensor, step: float | Tensor) -> Tensor:  # noqa: N803
     """The mean of ``step`` values in ``t`` and one more: ``t * step / (step + 1) + X / (step + 1)``."""
 
@@ -47,7 +47,7 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: float | Tensor) -> Tensor:  # n
     return _accumulated("Mean", t, X, step, meaning)
 
 
-@op_debug_context
+@api
 def accumulate_moving_average_(t: Tensor, X: Tensor, f: float | Tensor) -> Tensor:  # noqa: N803
     """``f * t + (1 - f) * X``."""
 
@@ -57,7 +57,7 @@ def accumulate_moving_average_(t: Tensor, X: Tensor, f: float | Tensor) -> Tenso
     return _accumulated("MovingAverage", t, X, f, meaning)
 
 
-@op_debug_context
+@api
 def accumulate_moving_average_square_(t: Tensor, X: Tensor, f: float | Tensor) -> Tensor:  # noqa: N803
     """``f * t + (1 - f) * X ** 2``."""
 
@@ -81,9 +81,7 @@ def _accumulated(
     meaning: Callable[[Value, Value, Any], Value],
 ) -> Tensor:
     check_fits("Accumulate", t, x)
-    return update(
-        "Accumulate", [t, x], factor, lambda a, b, k: meaning(a, b, k), accumulation_type=kind
-    )
+    return update("Accumulate", [t, x], factor, meaning, accumulation_type=kind)
 
 
 def check_fits(op_type: str, t: Tensor, x: Tensor) -> None:
@@ -118,10 +116,14 @@ def update(
         assert isinstance(found, Value)
         return found.astype(values[0].dtype)
 
-    return record(op_type, given, typed, attributes=attributes, modifies=(0,), view=SAME).outputs[0]
+    memory: dict[str, Any] = {"modifies": (0,), "view": SAME}
+    outputs = [(given[0].shape, given[0].dtype)]
+    return record(op_type, given, typed, outputs=outputs, attributes=attributes, **memory).outputs[
+        0
+    ]
 
 
-@op_debug_context
+@api
 def accumulator_scale_(t: Tensor, f: float | Tensor) -> Tensor:
     """``t *= f``; 0 gives zeros for all elements."""
     check(t=t)
@@ -135,13 +137,13 @@ def accumulator_scale_(t: Tensor, f: float | Tensor) -> Tensor:
     return update("AccumulatorScale", [t], f, meaning)
 
 
-@op_debug_context
+@api
 def accumulator_zero_(t: Tensor) -> Tensor:
     """``t = 0``."""
     return accumulator_scale_(t, 0.0)
 
 
-@op_debug_context
+@api
 def sparse_accumulate_(
     t: Tensor,
     X: Tensor,  # noqa: N803 - PopART's name
@@ -162,13 +164,12 @@ def sparse_accumulate_(
     """
     given = {"W": W} if W is not None else {}
     check(t=t, X=X, indices=indices, **given)
-    (at,) = axes_of(t, axis)
-    count = indices.nelms
-    lens = (*t.shape[:at], count, *t.shape[at + 1 :])
 
     def meaning(a: Value, x: Value, where: Value, *rest: Any) -> Value:
+        (at,) = axes_of(t, axis)
+        lens = (*t.shape[:at], indices.nelms, *t.shape[at + 1 :])
         new = scaled(x.reshape(lens), rest[-1], a.dtype)
         return scattered(a, "scatter_add", where.reshape(-1).astype("int64"), new, at)
 
     inputs = [t, X, indices, *given.values()]
-    return update("PopartSparseAccumulate", inputs, 1.0 if f is None else f, meaning, axis=at)
+    return update("PopartSparseAccumulate", inputs, 1.0 if f is None else f, meaning, axis=axis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.compat.popart.ir.context import op_debug_context
+from workbench.compat.popart.ir.context import api
 from workbench.compat.popart.ir.op import SAME, record
 from workbench.compat.popart.ir.ops.checks import check, check_in_graph
 from workbench.compat.popart.ir.tensors import Tensor
@@ -13,7 +13,7 @@ from workbench.compiler.expressions.value import Value
 Number = float | Tensor | None
 
 
-@op_debug_context
+@api
 def adam_updater(
     m: Tensor,
     v: Tensor,
@@ -42,7 +42,7 @@ def adam_updater(
     return _adam("Adam", m, v, weight, time_step, weight_decay, beta1, beta2, epsilon)
 
 
-@op_debug_context
+@api
 def lamb_updater(
     m: Tensor,
     v: Tensor,
@@ -57,7 +57,7 @@ def lamb_updater(
     return _adam("Lamb", m, v, weight, time_step, weight_decay, beta1, beta2, epsilon)
 
 
-@op_debug_context
+@api
 def adamax_updater(
     m: Tensor,
     v: Tensor,
@@ -97,7 +97,7 @@ def _adam(
     check_in_graph(**tensors)
 
     def meaning(*values: Value) -> Value | tuple[Value, Value]:
-        given = numbers | dict(zip(tensors, values, strict=True))
+        given: dict[str, Any] = numbers | dict(zip(tensors, values, strict=True))
         step = _step(mode, given)
         if time_step is None:
             return step
@@ -113,7 +113,9 @@ def _adam(
 
 def _step(mode: str, given: dict[str, Any]) -> Value:
     """The step from tensors and numbers by name, computed in float32."""
-    at = {n: x.astype("float") if isinstance(x, Value) else float(x) for n, x in given.items()}
+    at: dict[str, Any] = {
+        n: x.astype("float") if isinstance(x, Value) else float(x) for n, x in given.items()
+    }
     m, v, epsilon = at["m"], at["v"], at["epsilon"]
     if "time_step" in at:
         count = at["time_step"] + 1.0
@@ -131,7 +133,7 @@ def _power(base: Any, exponent: Value) -> Value:
     return base.apply("pow", exponent) if isinstance(base, Value) else base**exponent
 
 
-@op_debug_context
+@api
 def adam_var_update(
     t: Tensor,
     x: Tensor,
@@ -172,8 +174,12 @@ def adam_var_update(
     ).outputs[0]  # fmt: skip
 
 
-@op_debug_context
+def _second(_: Value, x: Value) -> Value:
+    return x
+
+
+@api
 def copy_var_update_(t: Tensor, X: Tensor) -> Tensor:  # noqa: N803 - PopART's name
     """Overwrite a tensor with another one: ``t = X``."""
     check(t=t, X=X)
-    return record("CopyVarUpdate", [t, X], lambda _, x: x, modifies=(0,), view=SAME).outputs[0]
+    return record("CopyVarUpdate", [t, X], _second, modifies=(0,), view=SAME).outputs[0]
