@@ -34,10 +34,10 @@ def test_a_linear_layer_has_its_gradients():
     with ir.main_graph():
         stream = pir.h2d_stream((2, 3), pir.float32)
         x = ops.host_load(stream)
-        W, b = pir.variable(w0, name="W"), pir.variable(np.ones(4, "f"), name="b")
+        w, b = pir.variable(w0, name="W"), pir.variable(np.ones(4, "f"), name="b")
         linear = Linear()
         graph = ir.create_graph(linear, x, out=4)
-        info = ops.call_with_info(graph, x, subgraph_in_to_parent_in={linear.W: W, linear.b: b})
+        info = ops.call_with_info(graph, x, subgraph_in_to_parent_in={linear.W: w, linear.b: b})
         bwd = autodiff(graph)
         assert bwd.graph.id == f"{graph.id}_bwd"
         assert bwd.forward_graph is graph
@@ -49,7 +49,7 @@ def test_a_linear_layer_has_its_gradients():
         activations = bwd.get_inputs_from_forward_call_info(info)
         call = ops.call_with_info(bwd.graph, seed, subgraph_in_to_parent_in=activations)
         of_inputs = bwd.get_fwd_inputs_to_grad_tensor_map(info, call)
-        assert list(of_inputs) == [x, W, b]
+        assert list(of_inputs) == [x, w, b]
         streams = [pir.d2h_stream(t.shape, t.dtype) for t in of_inputs]
         for s, gradient in zip(streams, of_inputs.values(), strict=True):
             ops.host_store(s, gradient)
@@ -184,8 +184,8 @@ def test_what_cannot_be_differentiated_is_refused():
         in_place = ir.create_graph(lambda v: ops.relu_(v * 2.0), x)
         with pytest.raises(popart.popart_exception, match="overwrites"):
             autodiff(in_place)
-        apart = ir.create_graph(lambda v, w: v * 2.0, x, x)
-        with pytest.raises(popart.popart_exception, match="no gradient of .*w"):
+        apart = ir.create_graph(lambda v, _: v * 2.0, x, x)
+        with pytest.raises(popart.popart_exception, match="no gradient of Tensor"):
             autodiff(apart, grads_required=apart.get_input_tensors())
         with pytest.raises(ValueError, match="not a tensor of the graph"):
             autodiff(apart, grads_required=[x])
