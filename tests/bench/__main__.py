@@ -25,6 +25,7 @@ from tests.bench import (
     recording_cost,
     report,
     run_time,
+    torch_gradients,
     view,
     views,
 )
@@ -44,6 +45,7 @@ MEASURES: dict[str, ModuleType] = {
     "gpu-compile": gpu_compile,
     "networks": gpu_networks,
     "training": gpu_training,
+    "gradients": torch_gradients,
     "products": gpu_products,
     "import": import_time,
     "view": view,
