@@ -21,7 +21,7 @@ NETWORKS = ("transformer", "cnn")
 SUBJECTS = (*LAYERS, *NETWORKS)
 STEPS = 200
 CLASSES = 10
-_RATE = 0.05
+_RATE = 0.01
 _BATCHES = 20
 """Batches that are learned by heart, so that the loss falls far."""
 
@@ -113,7 +113,7 @@ def _network(subject: str) -> tuple[Any, Callable[[int], dict[str, Any]]]:
 
 
 def _curve(subject: str) -> Outcome:
-    """The losses of `STEPS` steps of gradient descent with momentum; differences are relative to their mean."""
+    """The losses of `STEPS` steps of descent with momentum; differences are relative to their mean."""
     import torch
 
     module, batch = _network(subject)
