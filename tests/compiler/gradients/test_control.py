@@ -288,5 +288,7 @@ def test_a_recurrent_network_that_is_not_unrolled_is_refused():
     inputs = {"x": draw((3, 2, 3)), "w": draw((1, 2, 3)), "r": draw((1, 2, 2))}
     program, at = start(**inputs)
     made = at["x"].apply("rnn", at["w"], at["r"], hidden_size=2, clip=0.5)
-    with pytest.raises(DifferentiationError, match=r"#\d+ rnn: rewrite_rnn unrolls .* but not this form"):
+    with pytest.raises(
+        DifferentiationError, match=r"#\d+ rnn: rewrite_rnn unrolls .* but not this form"
+    ):
         wb.gradient(returned(program, made))
