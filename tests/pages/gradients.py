@@ -8,8 +8,10 @@ from workbench.compiler.passes.gradients.differentiate import control
 from workbench.compiler.passes.gradients.reverse import propagate
 
 assert control  # its import registers what the pass knows of modules
-PASSED = {"@return": "what they return is what is differentiated"}
-PASSED |= {"get_tuple_elem": "g for that element of the tuple"}
+PASSED = {
+    "@return": "what they return is what is differentiated",
+    "get_tuple_elem": "g for that element of the tuple",
+}
 """What the pass itself does, for operations that have no arithmetic."""
 
 
