@@ -289,6 +289,6 @@ def test_a_recurrent_network_that_is_not_unrolled_is_refused():
     program, at = start(**inputs)
     made = at["x"].apply("rnn", at["w"], at["r"], hidden_size=2, clip=0.5)
     with pytest.raises(
-        DifferentiationError, match=r"rnn: rewrite_rnn unrolls .* but not this form"
+        DifferentiationError, match=r"#\d+ rnn: rewrite_rnn unrolls .* but not this form"
     ):
         wb.gradient(returned(program, made))

@@ -155,7 +155,7 @@ def test_an_operation_of_ones_own_has_the_gradient_that_it_declares(cube: Any):
 
 
 def test_an_operation_of_ones_own_without_gradient_is_refused(cube: Any):
-    with pytest.raises(DifferentiationError, match=r"power_of: .* declared without gradient"):
+    with pytest.raises(DifferentiationError, match=r"power_of, from .*declared without gradient"):
         wb.gradient(cube(None))
     with pytest.raises(DifferentiationError, match="gradient returned 2 values; expected 1"):
         wb.gradient(cube(lambda g, _result, _operands: [g, g]))

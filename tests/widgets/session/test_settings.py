@@ -22,8 +22,8 @@ def compiled_by_code(settings: Settings):
         {"target": "cpu"},
         {"target": "cpu", "precision": "fp16"},
         {"target": "cpu", "off": ["fuse_pointwise", "simplify_algebra"]},
-        {"target": "cpu", "order": [*range(11, -1, -1)]},
-        {"target": "cpu", "order": [*range(1, 12), 0], "off": ["fuse_reduce"], "precision": "bf16"},
+        {"target": "cpu", "order": [*range(12, -1, -1)]},
+        {"target": "cpu", "order": [*range(1, 13), 0], "off": ["fuse_reduce"], "precision": "bf16"},
     ],
 )
 def test_code_and_settings_compile_to_the_same_program(given: dict[str, object]):
@@ -54,7 +54,7 @@ def test_a_pass_that_is_off_does_not_run():
         ({"seed": True}, "setting 'seed': expected int; found True"),
         ({"off": "cse"}, "setting 'off': expected names; found 'cse'"),
         ({"off": ["no_such_pass"]}, "'no_such_pass' cannot be left out"),
-        ({"target": "cpu", "order": [0, 0]}, "order .* expected each of 0 to 11 once"),
+        ({"target": "cpu", "order": [0, 0]}, "order .* expected each of 0 to 12 once"),
         ({"precision": "fp8"}, "unknown precision 'fp8'"),
     ],
 )

@@ -138,7 +138,8 @@ def propagate(op: Operation, instruction: Instruction, reverse: Reverse) -> None
     try:
         found = op.gradient(reverse.given(instruction), result, *operands)
     except DifferentiationError as error:
-        raise DifferentiationError(f"{described(instruction)}: {error}") from None
+        reason = str(error).removeprefix(f"{op.name}: ")
+        raise DifferentiationError(f"{described(instruction)}: {reason}") from None
     kept: set[Instruction] = set()
     for operand, gradient in zip(instruction.inputs, found, strict=True):
         if gradient is not None and reverse.add(operand, gradient):
