@@ -6,13 +6,17 @@ import linecache
 from collections.abc import Callable, Sequence
 from inspect import currentframe
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from workbench.compiler.errors import OperationError
-from workbench.compiler.expressions.module_builder import ModuleBuilder, Operand, shape_of
-from workbench.compiler.expressions.value import Value
+from workbench.compiler.expressions.module_builder import (
+    ModuleBuilder,
+    Operand,
+    results_of,
+    shape_of,
+)
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.instruction import SourceNode
 from workbench.compiler.ir.module import Instruction
@@ -93,7 +97,7 @@ def trace(function: Callable[..., Any], **inputs: Sequence[int | Dim] | Shape | 
     name = getattr(function, "__name__", "")
     builder = Builder("" if name == "<lambda>" else name)
     values = {name: builder.input(name, _like(given)) for name, given in inputs.items()}
-    return builder.program(*_results("trace", function(**values)))
+    return builder.program(*results_of("trace", function(**values)))
 
 
 def extend(
@@ -121,25 +125,10 @@ def extend(
         module.remove(module.last)
     builder = ModuleBuilder(module)
     given = {name: builder.input(name, _like(like)) for name, like in inputs.items()}
-    found = _results("extend", function(*map(builder.of, outputs), **given))
+    found = results_of("extend", function(*map(builder.of, outputs), **given))
     module.add_return(*[v.instruction for v in found])
     made.output_names = ()
     return made
-
-
-def _results(name: str, found: Any) -> Sequence[Value]:
-    """The results of a function, which must be values.
-
-    Raises:
-        OperationError: It is something else.
-    """
-    outputs = cast("Sequence[Any]", found) if isinstance(found, tuple | list) else (found,)
-    for output in outputs:
-        if not isinstance(output, Value):
-            raise OperationError(
-                f"{name}: expected the function to return values; found {type(output).__name__}"
-            )
-    return outputs
 
 
 def _like(given: Any) -> Shape:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
 from workbench.compiler.macros import MACROS, expand
 from workbench.compiler.macros.emit import Emit, common_type
 from workbench.compiler.ops.elementwise import Pointwise
+from workbench.compiler.rewrite.bodies import unused_name
 
 Operand: TypeAlias = (
     "Value | int | float | bool | np.ndarray[Any, Any] | np.generic | Sequence[Any]"
@@ -37,6 +38,7 @@ class ModuleBuilder:
         """
         self.module = module
         self._numbers: dict[tuple[DType, str], Instruction] = {}
+        self._functions: dict[tuple[Callable[..., Any], tuple[Shape, ...]], Module] = {}
 
     def of(self, instruction: Instruction) -> Value:
         """The value of an instruction that the module can read."""
@@ -83,6 +85,86 @@ class ModuleBuilder:
             OperationError: The value belongs to another builder.
         """
         return Value(self, self._operand(given, [DType.of(like)]))
+
+    def call(self, function: Callable[..., Any], *values: Value) -> Any:
+        """Call a Python function as a module: it is traced once for each set of shapes, and called each time.
+
+        Args:
+            function: It takes values, and returns a value or several; it may use no others.
+            *values: Its arguments.
+
+        Returns:
+            The value that it returns, or a tuple of them.
+
+        Raises:
+            OperationError: It returns something else, or uses a value that is not an argument.
+        """
+        made = self._traced(function, [v.instruction.shape for v in values])
+        found = self._elements("call", [v.instruction for v in values], made)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def repeat(self, count: int, function: Callable[..., Any], *values: Value) -> Any:
+        """Call a Python function several times; it returns the arguments of the next time.
+
+        Args:
+            count: How often.
+            function: It takes values, and returns as many of the same shapes.
+            *values: Its first arguments.
+
+        Returns:
+            The value that it returns the last time, or a tuple of them.
+
+        Raises:
+            OperationError: The count is negative, or what it returns cannot be its arguments.
+        """
+        if count < 0:
+            raise OperationError(f"repeat: {count} times; expected 0 or more")
+        shapes = [v.instruction.shape.as_standard() for v in values]
+        called = self._traced(function, shapes)
+        results = [o.shape.as_standard() for o in called.outputs]
+        if results != shapes:
+            given, found = (", ".join(map(str, x)) for x in (shapes, results))
+            raise OperationError(
+                f"repeat: the function takes {given} and returns {found}; expected the same"
+            )
+        body = self._new_module(f"{called.name}:repeated")
+        inner = ModuleBuilder(body)
+        inner.input("iteration", (), DType.INT64)
+        going = inner.input("condition", (), DType.BOOL)
+        carried = [inner.input(f"carried{k}", s) for k, s in enumerate(shapes)]
+        following = inner._elements("call", [v.instruction for v in carried], called)
+        body.add_return(going.instruction, *[v.instruction for v in following])
+        limits = [self.constant(count, DType.INT64), self.constant(True, DType.BOOL)]
+        given = [v.instruction for v in (*limits, *values)]
+        found = self._elements("loop", given, body, max_iterations=max(count, 1))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _traced(self, function: Callable[..., Any], shapes: Sequence[Shape]) -> Module:
+        """The module of a function for arguments of these shapes."""
+        key = function, tuple(shapes)
+        if key not in self._functions:
+            body = self._new_module(getattr(function, "__name__", "function").strip("<>"))
+            inner = ModuleBuilder(body)
+            arguments = [inner.input(f"x{k}", s.as_standard()) for k, s in enumerate(shapes)]
+            found = results_of("call", function(*arguments))
+            for value in found:
+                if value.builder is not inner:
+                    raise OperationError("call: the function returned a value that is not its own")
+            body.add_return(*[v.instruction for v in found])
+            self._functions[key] = body
+        return self._functions[key]
+
+    def _new_module(self, name: str) -> Module:
+        program = self.module.program
+        return program.create_module(unused_name(program, name))
+
+    def _elements(
+        self, name: str, inputs: Sequence[Instruction], module: Module, **attributes: Any
+    ) -> list[Value]:
+        """Append an operation that runs a module; the elements of its results."""
+        made = self.module.add(name, *inputs, modules=[module], **attributes)
+        count = len(made.shape.subs or ())
+        return [self.of(self.module.add("get_tuple_elem", made, index=k)) for k in range(count)]
 
     def zeros(self, lens: Sequence[int], dtype: str | DType = "float") -> Value:
         """Zeros, as one literal that is broadcast.
@@ -165,3 +247,18 @@ def shape_of(lens: Sequence[int | Dim] | Shape, dtype: str | DType) -> Shape:
         dims = [n if isinstance(n, Dim) else Dim(n, n) for n in lens]
         return Shape.dynamic(DType.of(dtype), dims)
     return Shape(dtype, [int(n) for n in lens])  # pyright: ignore[reportArgumentType]
+
+
+def results_of(name: str, found: Any) -> Sequence[Value]:
+    """The results of a function, which must be values.
+
+    Raises:
+        OperationError: It is something else.
+    """
+    outputs = cast("Sequence[Any]", found) if isinstance(found, tuple | list) else (found,)
+    for output in outputs:
+        if not isinstance(output, Value):
+            raise OperationError(
+                f"{name}: expected the function to return values; found {type(output).__name__}"
+            )
+    return outputs
