@@ -99,6 +99,7 @@ class Seeded(pytest.Function):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the random slice beside the fixed tests, and what waits for a browser before all others."""
+    parallel.restore_order(items)
     items[:] = [one for item in items for one in (item, *_seeded(item))]
     items.sort(key=lambda item: not any(item.iter_markers("jupyter")))
 
@@ -188,6 +189,8 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport]:
     """Makes a browser or JupyterLab test file skipped as a whole a failure too."""
     report = yield
+    if isinstance(collector, pytest.Directory):
+        parallel.turn(collector.config, report.result)
     folders = set(collector.path.relative_to(ROOT).parts) if collector.path else set()
     if report.skipped and folders & SEEN_BY_A_PERSON and _fails_skips():
         _forbid(report)
