@@ -348,13 +348,13 @@ def _apply(pass_: Pass, program: Program) -> None:
 def is_disabled(name: str) -> bool:
     """Whether options disable the pass of that name."""
     switch = _SWITCHES.get(name)
-    return name in knobs.disable_passes or (switch is not None and getattr(knobs, switch))
+    return name in knobs.disable_passes or (switch is not None and switch())
 
 
-_SWITCHES = {
-    "fuse_pointwise": "disable_pointwise_fusion",
-    "fuse_reduce": "disable_reduce_fusion",
-    "schedule": "disable_schedule_pass",
+_SWITCHES: dict[str, Callable[[], bool]] = {
+    "fuse_pointwise": lambda: knobs.disable_pointwise_fusion,
+    "fuse_reduce": lambda: knobs.disable_reduce_fusion,
+    "schedule": lambda: knobs.disable_schedule_pass,
 }
 """The options that disable a single pass, by its name."""
 
