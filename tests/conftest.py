@@ -4,6 +4,7 @@ import gc
 import os
 import secrets
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # Workers share the cores, and NumPy's threads burn time while they wait for one: a third of it is left
 # without them. Read when NumPy is loaded, which nothing above does.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# nbformat loads jsonschema, and that a package that takes a second to make forty parsers, for a format that
+# no notebook has. It does without.
+sys.modules.setdefault("rfc3987_syntax", None)
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parent.parent
