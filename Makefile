@@ -24,7 +24,7 @@ install = $(BIN)/uv pip install --quiet --python $(BIN)/python --index-strategy 
   $$($(PIP_INDEXES)) -c requirements.lock $(1) || $(PIP) install --quiet -c requirements.lock $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test lint check conformance format newest docs models tensorflow nnsmith hosts polygraphy gpu bench golden nightly lock clean
+.PHONY: help lab test lint lint-python lint-js check conformance format newest docs models tensorflow nnsmith hosts polygraphy gpu bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,10 +62,14 @@ lab: $(VENV)/.extension ## open JupyterLab on the first notebook
 test: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## run all tests but those of full-size models
 	$(PYTEST) -n $(WORKERS) --no-loadscope-reorder -m 'not models and not gpu and not tensorflow' $(ARGS)
 
-lint: $(VENV)/.dev $(JS)/node_modules/.package-lock.json ## formatting, lint and types of the Python and JavaScript
+lint: lint-python lint-js ## formatting, lint and types of the Python and JavaScript
+
+lint-python: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+
+lint-js: $(JS)/node_modules/.package-lock.json
 	$(NODE) $(JS)/node_modules/typescript/bin/tsc -p $(JS)
 	$(NODE) $(JS)/node_modules/eslint/bin/eslint.js --max-warnings 0 -c $(JS)/eslint.config.mjs workbench/widgets/static workbench/widgets/labextension $(JS)
 	$(BIN)/python $(JS)/compacted.py | $(NODE) $(JS)/same_code.mjs

@@ -115,8 +115,8 @@ print(*norm.assembly.splitlines()[:20], "...", sep="\n")
 
 # %%
 inputs = {"x": rng.standard_normal((16_384, 256)).astype(np.float32)}
-slow = plain.run(inputs, profile=True, repetitions=20)
-fast = fused.run(inputs, profile=True, repetitions=20)
+slow = plain.run(inputs, profile=True, repetitions=10)
+fast = fused.run(inputs, profile=True, repetitions=10)
 
 assert np.allclose(slow[0], fast[0], atol=1e-5)
 print(fast.run_times)

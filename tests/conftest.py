@@ -4,15 +4,16 @@ import gc
 import os
 import secrets
 import shutil
+import sys
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, seed, settings
-from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
+
+from tests import parallel
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # Workers share the cores, and NumPy's threads burn time while they wait for one: a third of it is left
 # without them. Read when NumPy is loaded, which nothing above does.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# nbformat loads jsonschema, and that a package that takes a second to make forty parsers, for a format that
+# no notebook has. It does without.
+sys.modules.setdefault("rfc3987_syntax", None)
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parent.parent
@@ -32,8 +36,6 @@ CHROMIUM_FLAGS = [
     "--no-first-run",
     "--no-sandbox",
 ]
-TOGETHER = ("tests/jupyter/",)
-"""Folders whose tests share what is long to start, so one process has them all."""
 SEEN_BY_A_PERSON = {"browser", "jupyter"}
 SLICE = 12
 """One property test in so many is run once more, with examples that the seed of the run gives."""
@@ -54,8 +56,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """One seed and one folder of compiled kernels for all processes of a run."""
+    parallel.hold_events(config)
     os.environ.setdefault("WORKBENCH_CACHE", str(ROOT / "build" / "cache"))
     os.environ.setdefault("WORKBENCH_TEST_SEED", str(secrets.randbelow(1 << 32)))
     gc.disable()
@@ -73,44 +76,16 @@ def pytest_report_header() -> str:
     return f"WORKBENCH_TEST_SEED={os.environ['WORKBENCH_TEST_SEED']}"
 
 
-class Scheduling(LoadScopeScheduling):
-    """A file's tests run in one process, which then reads and compiles once what they share."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        for folder in TOGETHER:
-            if nodeid.startswith(folder):
-                return folder
-        return nodeid.partition("::")[0]
-
-    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
-        super().add_node_collection(node, collection)
-        self.registered_collections[node] = Numbered(collection)
-
-    def mark_test_complete(
-        self, node: WorkerController, item_index: int, duration: float = 0
-    ) -> None:
-        """Forgets a file that has run: pending tests are counted anew after each test."""
-        scope = self._split_scope(self.registered_collections[node][item_index])
-        super().mark_test_complete(node, item_index, duration)
-        if all(self.assigned_work[node][scope].values()):
-            del self.assigned_work[node][scope]
-
-
-class Numbered(list[str]):
-    """The names of a worker's tests; the number of a name is not searched for."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(names)
-        self._numbers = {name: number for number, name in enumerate(names)}
-
-    def index(self, name: str, *_: int) -> int:
-        return self._numbers[name]
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> parallel.Scheduling:
+    """The scheduler of all parallel runs."""
+    return parallel.Scheduling(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
-    """The scheduler of all parallel runs."""
-    return Scheduling(config, log)
+def pytest_configure_node(node: Any) -> None:
+    """Takes what a worker sends."""
+    parallel.take_events(node)
 
 
 class Seeded(pytest.Function):
@@ -128,6 +103,7 @@ class Seeded(pytest.Function):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the random slice beside the fixed tests, and what waits for a browser before all others."""
+    parallel.restore_order(items)
     items[:] = [one for item in items for one in (item, *_seeded(item))]
     items.sort(key=lambda item: not any(item.iter_markers("jupyter")))
 
@@ -217,6 +193,8 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport]:
     """Makes a browser or JupyterLab test file skipped as a whole a failure too."""
     report = yield
+    if isinstance(collector, pytest.Directory):
+        parallel.turn(collector.config, report.result)
     folders = set(collector.path.relative_to(ROOT).parts) if collector.path else set()
     if report.skipped and folders & SEEN_BY_A_PERSON and _fails_skips():
         _forbid(report)

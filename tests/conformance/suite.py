@@ -19,6 +19,8 @@ from onnx.reference import ReferenceEvaluator
 from workbench.compat.onnx_backend import PreparedModel, WorkbenchBackend
 
 KNOWN_FAILURES = Path(__file__).with_name("known_failures.txt")
+NAMES = Path(__file__).parents[1] / "golden" / "conformance.txt"
+"""The cases, so that only the process that runs them makes them: that takes seconds."""
 MORE_PRECISE = {
     "test_attention_4d_causal_fp16_cpu": "the fused kernel keeps in float what the expected values round",
     "test_attention_4d_causal_fp16_expanded_cpu": "the same",
@@ -84,20 +86,6 @@ def configured(backend: type[Backend], **options: Any) -> type[Backend]:
     return Configured
 
 
-def test_cases(backend: type[Backend], **options: Any) -> dict[str, type[unittest.TestCase]]:
-    """The suite's own test cases without those for other devices, known failures marked as such."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        suite = onnx.backend.test.BackendTest(configured(backend, **options), __name__)
-    for name in known_failures():
-        suite.xfail(f"^{name}$")
-    groups = suite.test_cases
-    for group in groups.values():
-        for name in [n for n in vars(group) if n.endswith("_cuda")]:
-            delattr(group, name)
-    return groups
-
-
 @cache
 def cases(backend: type[Backend], **options: Any) -> tuple[Case, ...]:
     """Every case that a CPU runs, none marked. The suite asks the backend for its devices by each."""
@@ -110,6 +98,11 @@ def cases(backend: type[Backend], **options: Any) -> tuple[Case, ...]:
         for name in unittest.TestLoader().getTestCaseNames(group)
         if name.endswith("_cpu")
     )
+
+
+def named(backend: type[Backend], **options: Any) -> dict[str, Case]:
+    """Every case by kind and name, as ``Node.test_abs_cpu``."""
+    return {f"{case.kind}.{case.name}": case for case in cases(backend, **options)}
 
 
 def outcome(case: Case) -> str | None:

@@ -12,10 +12,32 @@ from workbench.compat import onnx_backend
 from workbench.compat.onnx_backend import WorkbenchBackend
 from workbench.compiler.errors import InputError, ModelError, OperationError
 
-globals().update(suite.test_cases(WorkbenchBackend))
-globals().update(
-    {f"Cpu{name}": case for name, case in suite.test_cases(WorkbenchBackend, target="cpu").items()}
+TARGETS: dict[str, dict[str, str]] = {"ref": {}, "cpu": {"target": "cpu"}}
+
+
+def known(name: str) -> list[pytest.MarkDecorator]:
+    """The mark of a case that is known to fail: passing would be an error."""
+    reason = suite.known_failures().get(name.partition(".")[2])
+    return [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=known(n)) for n in suite.NAMES.read_text("utf-8").split()]
 )
+def test_a_case_of_the_suite(name: str, target: str) -> None:
+    case = cached_cases(target)[name]
+    getattr(case.test, case.name)()
+
+
+@cache
+def cached_cases(target: str) -> dict[str, suite.Case]:
+    return suite.named(WorkbenchBackend, **TARGETS[target])
+
+
+def test_the_cases_are_those_of_the_suite(golden) -> None:
+    assert list(cached_cases("ref")) == list(cached_cases("cpu"))
+    golden("conformance", "\n".join(cached_cases("ref")))
 
 
 @pytest.mark.parametrize("name", suite.known_failures())

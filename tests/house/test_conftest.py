@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).parents[1] / "conftest.py"
+PLUGINS = [Path(__file__).parents[1] / name for name in ("conftest.py", "parallel.py")]
 MARKED = "import pytest\n@pytest.mark.{mark}\ndef test_it(): pytest.skip('no browser here')\n"
 WHOLE = "import pytest\npytest.skip('no browser here', allow_module_level=True)\n"
 GOLDEN = "def test_it(golden): golden('text', 'as printed')\n"
@@ -29,7 +29,8 @@ def plant(folder: Path, files: dict[str, str]) -> None:
         file = folder / "tests" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(code)
-    shutil.copy(CONFTEST, folder / "tests" / "conftest.py")
+    for plugin in PLUGINS:
+        shutil.copy(plugin, folder / "tests")
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = browser\n jupyter\n slow\n")
 
 

@@ -17,6 +17,13 @@ from workbench.widgets.lifetime import _instances
 TEXT = 'module: "main"\nx = @param:x -> float_type, {4}, {1}\ny = relu(x) -> float_type, {4}, {1}\n'
 
 
+@pytest.fixture(autouse=True, scope="module")
+def only_what_is_made_here() -> None:
+    """Leaves what other tests made, views among them, out of the collections here, each of which is whole."""
+    gc.collect()
+    gc.freeze()
+
+
 def alive(refs: list[weakref.ref[Any]]) -> int:
     gc.collect()
     return sum(ref() is not None for ref in refs)
@@ -24,7 +31,6 @@ def alive(refs: list[weakref.ref[Any]]) -> int:
 
 def test_views_that_nobody_refers_to_go_with_their_recordings():
     refs: list[weakref.ref[Any]] = []
-    gc.collect()  # views of other tests
     before = len(_instances)
     for _ in range(5):
         build = wb.compile(wb.parse(TEXT), target="cpu")

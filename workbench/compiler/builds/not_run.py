@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.compiler.ir.instruction import Instruction
-from workbench.compiler.passes.base import RewritePass, all_passes, disabled_passes
+from workbench.compiler.passes.base import RewritePass, all_passes, is_disabled
 
 if TYPE_CHECKING:
     from workbench.compiler.builds.build import Build
@@ -23,7 +23,7 @@ def not_run(build: Build, name: str, rule: str = "") -> str:
     """The reason why a pass, or one of its rules, had no effect on a build; empty if it ran to its end."""
     steps = steps_of(build, name)
     if not steps:
-        switched = name in disabled_passes()
+        switched = is_disabled(name)
         return f"an option switched off {name}" if switched else f"the pipeline did not run {name}"
     if stopped := next((s.error for s in steps if s.error), ""):
         return f"{name} stopped: {stopped}"

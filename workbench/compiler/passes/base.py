@@ -119,6 +119,8 @@ class RewritePass(Pass):
         Raises:
             OperationError: A rule that is to be left out does not exist.
         """
+        if not self.without:
+            return self.allowed
         names = [r.name for r in self.rules]
         if unknown := [n for n in self.without if n not in names]:
             raise OperationError(
@@ -310,7 +312,7 @@ def _without_rule(pass_: Pass, rule_name: str) -> Pass:
 def run_pass(pass_: Pass, program: Program) -> None:
     """Run a pass, and tell the program's listeners when it begins and ends.
 
-    Skip it if it is in ``disabled_passes``.
+    Skip it if an option disables it.
 
     Raises:
         RewriteError: The pass raised an exception that is not a ``WorkbenchError``.
@@ -318,7 +320,7 @@ def run_pass(pass_: Pass, program: Program) -> None:
     if isinstance(pass_, Pipeline):
         pass_.apply(program)
         return
-    if pass_.name in disabled_passes():
+    if is_disabled(pass_.name):
         return
     listeners = list(program.listeners)
     for listener in listeners:
@@ -343,12 +345,18 @@ def _apply(pass_: Pass, program: Program) -> None:
         raise RewriteError(f"pass {pass_}: {type(error).__name__}: {error}") from error
 
 
-def disabled_passes() -> frozenset[str]:
-    """Names of the passes that options disable."""
-    named = set(knobs.disable_passes)
-    named |= {"fuse_pointwise"} if knobs.disable_pointwise_fusion else set()
-    named |= {"fuse_reduce"} if knobs.disable_reduce_fusion else set()
-    return frozenset(named | {"schedule"} if knobs.disable_schedule_pass else named)
+def is_disabled(name: str) -> bool:
+    """Whether options disable the pass of that name."""
+    switch = _SWITCHES.get(name)
+    return name in knobs.disable_passes or (switch is not None and switch())
+
+
+_SWITCHES: dict[str, Callable[[], bool]] = {
+    "fuse_pointwise": lambda: knobs.disable_pointwise_fusion,
+    "fuse_reduce": lambda: knobs.disable_reduce_fusion,
+    "schedule": lambda: knobs.disable_schedule_pass,
+}
+"""The options that disable a single pass, by its name."""
 
 
 PASSES: dict[str, type[Pass]] = {}
