@@ -34,7 +34,7 @@ class ProgramFacts:
     scalars: bool = False
     """Whether values of rank 0 have the shape of MIGraphX's scalar, ``{1}, {0}``."""
     newest_first: bool = False
-    """Whether a parameter is added and printed before the older ones, as in MIGraphX, instead of after them."""
+    """Whether a parameter is added and printed before the older ones, as in MIGraphX, and not after them."""
 
     def follow_migraphx(self) -> None:
         """Let shapes and the order of parameters follow MIGraphX's rules."""
