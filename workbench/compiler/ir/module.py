@@ -70,7 +70,7 @@ class Module(InstructionList):
 
     @property
     def callers(self) -> list[Instruction]:
-        """The distinct instructions that take this module as an argument, in the order they began to."""
+        """The distinct instructions that take this module as an argument, in the order in which they took it."""
         return list(self._callers)
 
     # Making instructions
@@ -349,7 +349,7 @@ class Module(InstructionList):
         self.program.tell_touched(instruction)
 
     def reverse_parameters(self) -> None:
-        """Reverse the numbering of the parameters, so that the text lists the last one first."""
+        """Reverse the order of the parameters; their lines in the text stay where they are."""
         self.order_parameters(list(reversed(self._parameters)))
 
     def order_parameters(self, names: Sequence[str]) -> None:
