@@ -70,7 +70,7 @@ class Module(InstructionList):
 
     @property
     def callers(self) -> list[Instruction]:
-        """The distinct instructions that take this module as an argument, in the order in which they took it."""
+        """The distinct instructions that take this module as an argument, in the order of their first use."""
         return list(self._callers)
 
     # Making instructions
