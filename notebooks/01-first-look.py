@@ -85,7 +85,7 @@ left = teach.Choice(
     {
         "none: they became kernels": "A kernel computes an instruction; the instruction is still there.",
         "about 10: the passes took away two thirds": "Of all instructions, but not of each kind.",
-        "32": "Right. The passes take away what is around the work: constants, copies, broadcasts.",
+        "32": "The passes take away what is around the work: constants, copies, broadcasts.",
     },
     truth=lambda: str(sum(i.name == "convolution" for i in build.program.main)),
     hints=["In the next picture, press `/` and type convolution."],
@@ -170,7 +170,7 @@ differ = teach.Choice(
     {
         "a pass is wrong": "A wrong pass changes more than the last digit that a float has.",
         "the device adds in another order": (
-            "Right: each sum is rounded, so another order gives another last digit."
+            "Each sum is rounded, so another order gives another last digit."
         ),
         "the device is less exact": "Both compute in float, and both round after each operation.",
     },

@@ -84,8 +84,7 @@ pd.DataFrame({"float": answers(plain), "half": answers(half)}, index=list(sample
 # %%
 inputs = samples["__init__.py"]
 report = wb.compare(half, inputs)
-report.plot();
-
+report.plot()
 # %%
 errors = report.table()[["relative rms"]]
 begins = teach.Pick(
@@ -145,7 +144,7 @@ silent = teach.Choice(
     {
         "the infinite value is never used": "It is: all values of the layer are divided by its root.",
         "what is divided by infinity is 0": (
-            "Right: all normalised values are 0, which is finite. So every file gets the same answer."
+            "All normalised values are 0, which is finite. So every file gets the same answer."
         ),
         "softmax takes infinities away": "Nothing infinite arrives there: look at the errors on the way.",
     },

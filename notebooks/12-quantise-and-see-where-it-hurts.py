@@ -130,8 +130,7 @@ found.map(np.sum)
 lost = found["float"]["blurred"] & ~found["int8"]["blurred"]
 inputs = blurred[lost.argmax()]
 report = wb.compare(int8, inputs, reference=program)
-report.plot();
-
+report.plot()
 # %% [markdown]
 # The error is not from one place: it adds up from layer to layer. The culprits, numbered in the plot, are the layers whose own rounding costs
 # more than 8 bits account for, even on right inputs; the worst is first. A convolution with as many groups as channels is *depthwise*.
@@ -155,15 +154,14 @@ for_blurred = wb.quantize(program, "int8", calibration=images((40, 200), blur=3)
 ratio = for_blurred.calibration.table()["max abs"] / ranges["max abs"]
 ax = ratio[~ranges["constant"]].plot.hist(bins=20, figsize=(6, 2.4), color="#0072B2")
 ax.axvline(1, color="#D55E00", ls="--")
-ax.set_xlabel("range of blurred images, relative to the calibrated range");
-
+ax.set_xlabel("range of blurred images, relative to the calibrated range")
 # %%
 reason = teach.Choice(
     "Read the histogram. Where do the errors on blurred images come from?",
     {
         "clipping: blurred images have larger values": "Hardly any range is beyond the dashed line.",
         "rounding: the codes are too few for the values": (
-            "Right: hardly any value is clipped, and most ranges use about two thirds of their codes."
+            "Hardly any value is clipped, and most ranges use about two thirds of their codes."
         ),
         "calibration: it took too few images": "More images make the ranges wider; they are wide enough.",
     },
