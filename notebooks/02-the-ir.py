@@ -83,7 +83,7 @@ print("users: ", [i.name for i in product.users])
 source = teach.Choice(
     "A compiler wants to remove the instruction `add`. What must it check first?",
     {
-        "that no instruction uses its value": "Yes: the users of a value are known.",
+        "that no instruction uses its value": "The users of a value are known.",
         "that none of its inputs is a parameter": "Inputs do not depend on their users.",
         "that no later line assigns to it again": "No line can: every value is made exactly once.",
     },

@@ -67,7 +67,7 @@ view = teach.Choice(
     {
         "x[:, 1:]": "A slice begins further on, and keeps the strides.",
         "x.T": "The strides are exchanged; nothing moves.",
-        "x.T.reshape(6)": "Right: no single stride leads through the transposed elements in their order.",
+        "x.T.reshape(6)": "No single stride leads through the transposed elements in their order.",
         "x.reshape(3, 2)": "The elements keep their order, so new strides are enough.",
     },
     truth="x.T.reshape(6)",
@@ -128,7 +128,7 @@ print("a float has 4 bytes; NumPy's strides are in bytes:", big.strides)
 near = teach.Choice(
     "A matrix is stored column by column: strides {1, 2048}. Along which axis are neighbours adjacent?",
     {
-        "the first (down a column)": "Yes: its stride is 1.",
+        "the first (down a column)": "Its stride is 1.",
         "the last (along a row)": "Its stride is 2048: one step passes a whole column.",
     },
     truth="the first (down a column)",

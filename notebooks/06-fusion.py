@@ -102,7 +102,7 @@ joins
 saved = teach.Choice(
     "What did fusion save here?",
     {
-        "bytes": "Right: a quarter of the bytes, and the same arithmetic.",
+        "bytes": "A quarter of the bytes, and the same arithmetic.",
         "arithmetic": "Compare the operations in the two lines above the graph: they are equal.",
         "both": "The four operations are still computed for each element.",
     },
@@ -176,7 +176,7 @@ ask(
 two_users = teach.Choice(
     "A program returns h = x @ w and also h.relu(). relu is not an epilogue of the product. Why?",
     {
-        "h is needed in memory anyway": "Right: it has another user, the end of the program.",
+        "h is needed in memory anyway": "It has another user, the end of the program.",
         "relu is not elementwise": "It is: each element of the result needs one element of h.",
         "a product has no epilogue": "It has; see the two layers above.",
         "relu is too cheap to fuse": "Cheap work gains most: its time is that of its memory.",

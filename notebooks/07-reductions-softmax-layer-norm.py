@@ -107,7 +107,7 @@ nan = teach.Choice(
     "The formula gives NaN for the 100. Where does the NaN come from?",
     {
         "exp(100) is NaN": "It is infinite: larger than any float.",
-        "infinity divided by infinity": "Right: both exp(100) and the sum that has it are infinite.",
+        "infinity divided by infinity": "Both exp(100) and the sum that has it are infinite.",
         "0 divided by 0": "The sum is not 0: exp(0) alone is 1.",
     },
     truth="infinity divided by infinity",
@@ -204,7 +204,7 @@ worse = teach.Choice(
     "Both are one kernel of 2.1 MB. The values are near 1,000, with a deviation of 1. Which one is wrong?",
     {
         "centred": "Its differences are small numbers, which a float holds exactly enough.",
-        "of_squares": "Right: it subtracts two numbers near a million to find a 1.",
+        "of_squares": "It subtracts two numbers near a million to find a 1.",
         "neither": "On paper. Think of the seven digits that a float has.",
     },
     truth="of_squares",

@@ -215,7 +215,7 @@ price = teach.Choice(
     "What does it cost to look at the weights?",
     {
         "one matrix that is written": "More than that: look at the number of kernels.",
-        "two kernels, and all traffic of the scores": "Right: scores and weights are written and read again.",
+        "two kernels, and all traffic of the scores": "Scores and weights are written and read again.",
         "nothing: they are computed anyway": "Computed, but in registers: they never reached memory.",
     },
     truth="two kernels, and all traffic of the scores",

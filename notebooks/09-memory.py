@@ -66,8 +66,7 @@ live
 
 # %%
 print(memory)
-memory.plot();
-
+memory.plot()
 # %% [markdown]
 # To find the smallest arena is hard: it is the problem of colouring a graph with intervals. Compilers use a rule of thumb. This one is MIGraphX's: the
 # value with the most conflicts comes first, and takes the first gap that its neighbours leave. It is fast, and not always the best, as the arena
@@ -78,7 +77,7 @@ why = teach.Choice(
     "May an elementwise instruction write its result over its input, instead of next to it?",
     {
         "yes, if nothing else uses the input later": (
-            "Right: each element is read before it is written. These plans do not do it."
+            "Each element is read before it is written. These plans do not do it."
         ),
         "always": "Another instruction may use the input later.",
         "never": "Element by element, what was read is not needed again, unless somebody else needs it.",
@@ -162,7 +161,7 @@ largest = teach.Choice(
     {
         "most values are views": "A view has no memory of its own; these are the others.",
         "later layers use the memory of earlier ones": (
-            "Right: it is as large as the busiest layer needs, not as large as their sum."
+            "It is as large as the busiest layer needs, not as large as their sum."
         ),
         "weights are constants": "They are, and in neither number. These are the results of layers.",
     },

@@ -17,15 +17,17 @@
 # %% [markdown]
 # # Kernels and the roofline
 #
-# A device runs kernels: small programs that read memory, compute, and write memory. This notebook compiles one model twice, with
+# A device runs kernels: small programs that read memory, compute, and write memory. This lesson compiles one model twice, with
 # and without fusion, looks at the kernels, times them, and explains the difference.
 #
-# It runs on an AMD or NVIDIA GPU if there is one, otherwise on this machine's CPU through OpenCL.
+# It runs on an AMD or NVIDIA GPU if there is one, otherwise on this machine's CPU through OpenCL. About 45 minutes; needs lesson 01.
 
 # %%
 import numpy as np
 
 import workbench as wb
+from workbench import teach
+from workbench.widgets.graph_view import GraphView
 
 wb.devices()
 
@@ -76,31 +78,41 @@ def block(rows=16_384, width=256):
 program = block()
 
 # %% [markdown]
-# The pipeline of the `gpu` target ends with fusion. Without it, every operation becomes a separate kernel.
+# The pipeline of the `gpu` target ends with fusion. Without it, every operation becomes a separate kernel. With it, all computation per
+# row is in one kernel. A fused module opens like a folder.
 
 # %%
 plain = wb.compile(program, target="gpu", passes=wb.pipelines()["gpu"].without("fusion"))
-plain.program
-
-# %% [markdown]
-# With fusion, all computation per row is in one kernel. A fused module opens like a folder.
-
-# %%
 fused = wb.compile(program, target="gpu")
-fused.program
+print("without fusion:", teach.cost(plain))
+print("with fusion:   ", teach.cost(fused))
+
+where = teach.Pick(
+    "This is the fused program. Click on the kernel that computes the hard swish.",
+    GraphView(fused.program, height=360),
+    truth=lambda: [i.id for i in fused.program.main if "hard swish" in i.sources],
+    explain=lambda _: (
+        "It computes another part. The inspector lists the parts of each kernel as sources."
+    ),
+    hints=[
+        "Elementwise work joins a reduction that follows it.",
+        "Search for source:swish: press `/` in the graph.",
+    ],
+    because="The hard swish, the residual sum and the second normalisation are one kernel.",
+    name="the hard swish",
+)
+where
 
 # %% [markdown]
 # ## 2. The kernels
 #
 # Each row is a launch. The tabs show the kernel's source, its module, its machine code, and the compiler's log; `/` searches, and a
-# click on a heading sorts. Numbers that this device does not report have no column.
+# click on a heading sorts. Numbers that this device does not report have no column. The same is there as data: below the table stand the
+# source without the common prologue, and the machine code.
 
 # %%
 kernels = fused.kernels()
 kernels
-
-# %% [markdown]
-# The same as data: the source without the common prologue, and the machine code.
 
 # %%
 norm = next(k for k in kernels if "norm 1" in k.sources)
@@ -115,8 +127,8 @@ print(*norm.assembly.splitlines()[:20], "...", sep="\n")
 
 # %%
 inputs = {"x": rng.standard_normal((16_384, 256)).astype(np.float32)}
-slow = plain.run(inputs, profile=True, repetitions=10)
-fast = fused.run(inputs, profile=True, repetitions=10)
+slow = plain.run(inputs, profile=True, repetitions=8)
+fast = fused.run(inputs, profile=True, repetitions=8)
 
 assert np.allclose(slow[0], fast[0], atol=1e-5)
 print(fast.run_times)
@@ -160,6 +172,47 @@ figure, (left, right) = plt.subplots(
 slow.plot_roofline(left).set_title("plain")
 fast.plot_roofline(right).set_title("fused");
 
+# %%
+ridge = teach.Number(
+    "A device reads 100 GB a second, and computes 1,600 GFLOP a second. "
+    "From how many operations a byte on is arithmetic its limit?",
+    truth=lambda: 1600 / 100,
+    unit="operations a byte",
+    hints=[
+        "In the time of one byte, how many operations can it compute?",
+        "The slope meets the flat part where both take the same time.",
+    ],
+    because="Below 16 operations a byte, faster arithmetic would not help.",
+    name="the ridge",
+)
+ridge
+
+
+# %%
+def rows_enough(rows):
+    """The number of rows, if a product of them with weights of 1024 × 1024 reaches the flat part."""
+    product = wb.trace(lambda x, w: x @ w, x=(rows, 1024), w=(1024, 1024))
+    cost = teach.cost(wb.compile(product, passes="gpu"))
+    if cost.flops / cost.bytes < 16:
+        raise ValueError(f"{cost.flops / cost.bytes:.2f} operations a byte are too few")
+    return rows
+
+
+batch = teach.Goal(
+    "One request is one row, and all weights are read for it. "
+    "How many rows have to wait for each other, until that device is busy computing? Find the fewest.",
+    rows_enough,
+    35,
+    unit="rows",
+    hints=[
+        "n rows need 2 × n × 1024 × 1024 operations. Which bytes are read, and which are written?",
+        "The weights are 4 × 1024 × 1024 bytes; x and the result are 4 × n × 1024 each.",
+    ],
+    because="That is why servers collect requests into batches. In half precision, 18 rows would do.",
+    name="rows of a batch",
+)
+batch.answer(1)
+
 # %% [markdown]
 # ## 5. From a kernel to the graph and back
 #
@@ -182,3 +235,6 @@ for device in ("hip:gfx90a", "cuda:sm_90"):
         print(device, *(f"{k.instruction}: {k.registers} registers" for k in there), sep="\n  ")
     except wb.WorkbenchError as error:
         print(device, error, sep="\n  ")
+
+# %%
+teach.progress()

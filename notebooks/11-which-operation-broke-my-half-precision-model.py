@@ -18,9 +18,11 @@
 # # Which operation broke my half-precision model?
 #
 # A network works in float. Compiled in half precision, it gives the same answer for every input, without a NaN and without a warning.
-# This notebook finds the operation, looks inside it, and repairs the model with nearly all of its work still in half.
+# This lesson finds the operation, looks inside it, and repairs the model with nearly all of its work still in half.
 #
 # The network is Magika's: it reads the first and the last 1,024 bytes of a file, and says which of 214 types the file has.
+#
+# About 45 minutes; needs lesson 01.
 
 # %%
 import json
@@ -32,11 +34,13 @@ import numpy as np
 import pandas as pd
 
 import workbench as wb
+from workbench import teach
+from workbench.widgets.graph_view import GraphView
 
 # %% [markdown]
 # ## 1. A wrong answer
 #
-# The model is a file in a Python package. Its batch is fixed to one, so that the compiler can fuse.
+# The model is a file in a Python package. Its batch is fixed to one, so that the compiler can fuse. It is tried on a few files.
 
 # %%
 folder = Path(find_spec("magika").origin).parent / "models" / "standard_v3_3"
@@ -46,11 +50,7 @@ program = wb.parse_onnx(folder / "model.onnx", default_dim_value=1)
 plain = wb.compile(program, "cpu")
 half = wb.compile(program, "cpu", precision="fp16")
 
-# %% [markdown]
-# Some files to try it on.
 
-
-# %%
 def read(path):
     """The ends of a file as the network takes them; 256 fills what is missing."""
     content = np.frombuffer(path.read_bytes().strip(), np.uint8)
@@ -84,7 +84,22 @@ pd.DataFrame({"float": answers(plain), "half": answers(half)}, index=list(sample
 # %%
 inputs = samples["__init__.py"]
 report = wb.compare(half, inputs)
-report.plot();
+report.plot()
+# %%
+errors = report.table()[["relative rms"]]
+begins = teach.Pick(
+    "The program in half, coloured by the errors of the run. Click on the kernel at which they begin.",
+    GraphView(half.program, overlay=errors, height=480),
+    truth=lambda: [report.culprits()[0].id],
+    explain=lambda _: "Its own result is right for its inputs, or it has none to be compared.",
+    hints=[
+        "In the plot, the line jumps at one value. What is its diamond?",
+        "Go up from the result: the first kernel whose inputs are right, and whose result is not.",
+    ],
+    because="Its inputs are right, its result is not. Whatever comes after it inherits that.",
+    name="where it begins",
+)
+begins
 
 # %% [markdown]
 # All values after the jump are wrong, but their kernels alone are right: only the first is to blame. Such instructions are the culprits,
@@ -110,8 +125,38 @@ table.set_axis(["Square", "Sum_1"])[["count", "min", "max", "mean", "beyond half
 
 # %% [markdown]
 # The variance is the mean of the squares minus the square of the mean. Each square is small enough; their sum is not, and it is divided
-# by their number only afterwards. With an infinite variance, the normalised values are all zero, and zero is finite: nothing warns.
-#
+# by their number only afterwards.
+
+# %%
+largest = teach.Number(
+    "The sum is over 512 squares. From which mean of the squares on is it beyond the largest half?",
+    truth=lambda: float(np.finfo(np.float16).max) / 512,
+    within=0.01,
+    hints=["The largest half is 65,504.", "The sum is 512 times the mean."],
+    because="So values of about 11 are too large here, though half goes up to 65,504.",
+    name="the largest mean",
+)
+largest
+
+# %%
+silent = teach.Choice(
+    "The sum is infinite, but the network gives an answer without a NaN. How?",
+    {
+        "the infinite value is never used": "It is: all values of the layer are divided by its root.",
+        "what is divided by infinity is 0": (
+            "All normalised values are 0, which is finite. So every file gets the same answer."
+        ),
+        "softmax takes infinities away": "Nothing infinite arrives there: look at the errors on the way.",
+    },
+    truth="what is divided by infinity is 0",
+    hints=[
+        "A layer normalisation divides by the root of the variance. Compute 1 / np.sqrt(np.inf)."
+    ],
+    name="no NaN",
+)
+silent
+
+# %% [markdown]
 # ## 4. Repair it
 #
 # `keep` leaves a node in its own type. Is one enough?
@@ -134,38 +179,70 @@ print(wb.compare(second, inputs))
 
 # %% [markdown]
 # `search_precision` does this by itself: it finds the cheapest choice whose outputs are within a tolerance, here for two files at
-# once. With `by="scope"` a layer is kept as a whole.
+# once. With `by="scope"` a layer is kept as a whole. `sensitivity` shows why: each layer alone in half (bars), and all layers but one in
+# half (dots). One layer has all of the error: alone it breaks the network, and without it the network is right.
 
 # %%
 two = [samples["__init__.py"], samples["home.svg"]]
 found = wb.search_precision(program, two, tolerance=0.01, by="scope", target="cpu")
 print("kept:", *found.keep)
 print(f"in half: {found.share:.4%} of the floating-point operations")
+wb.sensitivity(program, inputs, by="scope", target="cpu").plot()
 pd.DataFrame({"float": answers(plain), "half": answers(found.compile("cpu"))}, index=list(samples))
 
 # %% [markdown]
-# ## 5. How much does each layer matter?
-#
-# Each layer alone in half (bars), and all layers but one in half (dots). One layer has all of the error: alone it breaks the network,
-# and without it the network is right.
-
-# %%
-wb.sensitivity(program, inputs, by="scope", target="cpu").plot();
-
-# %% [markdown]
-# ## 6. Against another tool
+# ## 5. Against another tool
 #
 # The reference may come from elsewhere. onnxruntime computes every tensor of the model; those that the build still computes are compared.
-
-# %%
-other = wb.compare(half, inputs, reference="onnxruntime", model=folder / "model.onnx")
-table = other.table()[["reference", "kernel", "relative rms", "wrong"]]
-table.assign(reference=table["reference"].str.replace(".*MagikaV2/", "", regex=True))
-
-# %% [markdown]
+#
 # Or arrays by name, as another framework would dump them: a dictionary, or the path of an `.npz` file. Even if the dump has only the
 # output, the culprit is found.
 
 # %%
 dump = {"target_label": plain.run(inputs)[0]}
 print(wb.compare(half, inputs, reference=dump).culprits()[0])
+
+other = wb.compare(half, inputs, reference="onnxruntime", model=folder / "model.onnx")
+table = other.table()[["reference", "kernel", "relative rms", "wrong"]]
+table.assign(reference=table["reference"].str.replace(".*MagikaV2/", "", regex=True))
+
+# %% [markdown]
+# ## 6. Repair the model instead
+#
+# Whoever trains the model can do better than to keep an operation in float: write it so that half is enough. This is the variance of the
+# model, for 512 values in half.
+
+
+# %%
+def variance(x):
+    """The variance of each row, as the model computes it."""
+    mean = x.sum(axis=1) * (1 / 512)
+    return (x * x).sum(axis=1) * (1 / 512) - mean * mean
+
+
+values = (np.random.default_rng(0).standard_normal((4, 512)) * 19 + 5).astype(np.float16)
+
+
+def error(function):
+    """The largest relative error of a variance that is computed in half."""
+    traced = wb.trace(function, x=wb.Shape("half", values.shape))
+    found = wb.compile(traced, "ref").run({"x": values})[0].astype(float).ravel()
+    return np.abs(found / values.astype(float).var(axis=1) - 1).max()
+
+
+repaired = teach.Goal(
+    "Change the function, so that its relative error in half is at most 0.01.",
+    error,
+    0.01,
+    hints=[
+        "The variance itself is about 360, and fits. What is too large on the way to it?",
+        "Divide before you add up: each square by 512.",
+        "(x * x * (1 / 512)).sum(axis=1), or the mean of the squares.",
+    ],
+    because="No value on the way is larger than the largest square.",
+    name="variance in half",
+)
+repaired.answer(variance)
+
+# %%
+teach.progress()

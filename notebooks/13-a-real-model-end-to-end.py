@@ -127,7 +127,7 @@ missing = teach.Choice(
     {
         "onnxruntime cannot compute them": "It can: values after them are compared, and are right.",
         "the compiler changed their weights": (
-            "Right: find_mul_conv put the factor of the normalisation behind each into its weights."
+            "The rule find_mul_conv put the factor of the normalisation behind each into its weights."
         ),
         "they are in fused kernels": "In this build each convolution is a kernel of its own.",
         "their error is too large": "Then they would be counted as beyond the tolerance.",
@@ -174,7 +174,7 @@ elementwise = teach.Choice(
     "The pointwise kernels have a twentieth of the arithmetic. Why do they take much more of the time?",
     {
         "they move three quarters as many bytes as the convolutions": (
-            "Right: they wait for memory, not for arithmetic."
+            "They wait for memory, not for arithmetic."
         ),
         "there are more of them": "There are 32 convolutions, and about as many pointwise kernels.",
         "exp is slow": "There is no exp in them: they add, multiply and clip.",
@@ -215,7 +215,7 @@ fewer.answer("optimize")
 narrow = teach.Choice(
     "Nothing overflows in this network. In which type is the result closer to that in float?",
     {
-        "fp16": "Right: it has three bits more.",
+        "fp16": "It has three bits more.",
         "bf16": "Its range is larger, but its steps are eight times as wide.",
     },
     truth="fp16",

@@ -80,7 +80,7 @@ def test_a_choice_is_made(lesson: Lesson):
     expect(status).to_have_text("✗ Not yet. No line can: every value is made exactly once.")
     form.get_by_label("no instruction uses").check()
     check.click()
-    expect(status).to_have_text("✓ Right. Yes: the users of a value are known.")
+    expect(status).to_have_text("✓ Right. The users of a value are known.")
 
 
 def test_a_node_is_clicked(lesson: Lesson):
@@ -111,6 +111,6 @@ def test_what_needs_python_says_so_below_the_code_to_run(lesson: Lesson):
 
 def test_the_source_of_the_page_does_not_tell_the_answers(lesson: Lesson):
     hints = ("Count the lines", "One line more")
-    for words in ("The product, the broadcast", "Yes: the users", "lambda: sum", *hints):
+    for words in ("The product, the broadcast", "The users of a value", "lambda: sum", *hints):
         assert words not in lesson.text
     assert lesson.page.get_by_text("product = next").count() == 1, "other code is there"

@@ -1,4 +1,4 @@
-"""The second notebook in a real JupyterLab: passes taken apart, a rule of one's own, and memory."""
+"""The second notebook in a real JupyterLab: passes taken apart, and a rule of one's own."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -45,10 +45,3 @@ def test_a_widget_is_drawn(opened: Notebook, pictures: Path, name: str, code: st
     opened.settle()
     cell.screenshot(path=pictures / f"notebook-{name}.png")
     assert canvas.bounding_box()["height"] > 100
-
-
-def test_the_memory_plan_is_a_table_and_a_picture(opened: Notebook, pictures: Path):
-    outputs = opened.outputs(opened.find("memory.plot()"))
-    found = {mime for o in outputs for mime in o.get("data", {})}
-    assert {"text/html", "image/png"} <= found
-    opened.cell(opened.find("memory.plot()")).screenshot(path=pictures / "notebook-memory.png")

@@ -37,7 +37,7 @@ def agrees(made, **arrays):
 # The text
 
 
-def test_literals_and_parameters_come_first_the_last_made_in_front():
+def test_literals_come_first_the_last_made_in_front_and_parameters_in_the_models_order():
     nodes = [node("Add", ["a", "w"], ["s"]), node("HardSigmoid", ["s"], ["y"])]
     made = model(
         nodes, [floats("a", 3), floats("b", 3)], ["y"], [weight("w", np.float32([1, 2, 3]))]
@@ -50,8 +50,8 @@ module: "main"
 @1 = @literal{0} -> float_type, {}, {}
 @2 = @literal{0.5} -> float_type, {}, {}
 @3 = @literal{0.2} -> float_type, {}, {}
-b = @param:b -> float_type, {3}, {1}
 a = @param:a -> float_type, {3}, {1}
+b = @param:b -> float_type, {3}, {1}
 @6 = @literal{1, 2, 3} -> float_type, {3}, {1}
 @7 = add(a,@6) -> float_type, {3}, {1}
 @8 = multibroadcast[out_lens={3},out_dyn_dims={}](@3) -> float_type, {3}, {0}

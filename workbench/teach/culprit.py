@@ -13,7 +13,7 @@ from workbench.teach.stored import Asked
 
 
 class Culprit(Exercise):
-    """The instruction of a faulty program is to be named in which it differs from the right one.
+    """Name the instruction in which a faulty program differs from the right one.
 
     Args:
         question: The question.
@@ -74,7 +74,7 @@ class Culprit(Exercise):
         return ipywidgets.Text(placeholder="@13, or a node of the model")
 
     def on_page(self) -> Asked:
-        """A field for a name; every printed name and node is known."""
+        """A field for a name; the feedback to every printed name and node is stored."""
         printed = names(self.faulty)
         known = {n: None for i in self.faulty.main for n in (printed[i.id], *i.sources)}
         return Asked(list(known), "Nothing is called that.")

@@ -26,7 +26,7 @@ def _display(data: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Feedback:
-    """The answer to an answer."""
+    """The response to an answer: whether it is right, and why."""
 
     right: bool
     message: str

@@ -9,7 +9,7 @@ from workbench.teach.exercise import Exercise, Feedback, amount
 
 
 class Goal(Exercise):
-    """Something is to be brought down to a goal: kernels, bytes, milliseconds.
+    """Bring something down to a goal: kernels, bytes, milliseconds.
 
     Args:
         question: The question.

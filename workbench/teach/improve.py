@@ -18,7 +18,7 @@ from workbench.teach.goal import Goal
 
 
 class Improve(Goal):
-    """A program is to be written such that it computes the same for less: kernels, bytes, memory.
+    """Rewrite a program so that it computes the same with less: fewer kernels, fewer bytes, less memory.
 
     The answer is a Python function of the program's parameters, as `trace` takes it, a program, or its text.
 

@@ -15,7 +15,7 @@ NEAR = 50
 
 
 class Number(Exercise):
-    """A number is to be predicted: how many kernels, bytes, instructions.
+    """Predict a number: how many kernels, bytes, instructions.
 
     Args:
         question: The question.
@@ -62,7 +62,7 @@ class Number(Exercise):
         return ipywidgets.Text(placeholder=f"a number of {self.unit}" if self.unit else "a number")
 
     def on_page(self) -> Asked:
-        """A field; whole numbers near the truth are known, or all that are near enough, rounded."""
+        """A field; the feedback to whole numbers near the truth, or to all right ones, is stored."""
         truth, otherwise = float(known(self.truth)), "That is no number, or far away."
         if self.within and truth and math.isfinite(truth):
             digits = max(0, math.ceil(math.log10(2 / self.within)))
@@ -72,7 +72,7 @@ class Number(Exercise):
 
 
 class Choice(Exercise):
-    """One of several answers is right.
+    """Choose one of several answers.
 
     Args:
         question: The question.
@@ -118,7 +118,7 @@ class Choice(Exercise):
 
 
 class Text(Exercise):
-    """A short text is to be predicted: an operation, a shape, the name of a pass.
+    """Predict a short text: an operation, a shape, the name of a pass.
 
     Spaces and case do not count.
 
@@ -157,7 +157,7 @@ class Text(Exercise):
         return ipywidgets.Text()
 
     def on_page(self) -> Asked:
-        """A field; only right answers are known."""
+        """A field; only the feedback to right answers is stored."""
         return Asked(self._right(), "It is something else.")
 
     def _right(self) -> Collection[str]:
@@ -166,7 +166,7 @@ class Text(Exercise):
 
 
 class Pick(Exercise):
-    """A node of a graph is to be clicked: the one that was added, that costs most, that loses accuracy.
+    """Click a node of a graph: the one that was added, that costs most, that loses accuracy.
 
     Args:
         question: The question.
@@ -215,7 +215,7 @@ class Pick(Exercise):
         return self.view
 
     def on_page(self) -> Asked:
-        """The view itself; the instructions of its program are known."""
+        """The view itself; the feedback to each instruction of its program is stored."""
         right = known(self.truth)
         program = getattr(self.view, "program", None)
         others = [i.id for i in program.instructions] if self.explain and program else []

@@ -15,7 +15,7 @@ from workbench.teach.exercise import Exercise, Feedback
 
 
 class WriteRule(Exercise):
-    """A rule is to be written that does something to some programs and leaves others alone.
+    """Write a rule that changes some programs and leaves others alone.
 
     Its law is checked on random programs, with numbers at the edges of their types; then the cases of the
     exercise. A counterexample is shown as the graph before and after.

@@ -221,7 +221,7 @@ class PassExplorer(View):
                 yield Answer("step", k, "detail", self._packed(k))
 
     def smaller(self) -> BaseView | None:
-        """The graph after this step, unless that is large too."""
+        """The graph after this step, unless it is too large as well."""
         if not self.steps.steps or len(self._versions()) > SAVED_NODES:
             return None
         with embedded():

@@ -94,7 +94,7 @@ class KernelView(BaseView):
         return self.columns() | {"details": list(self._details())}
 
     def answers(self) -> Iterable[Answer]:
-        """The texts of kernels, this one's first; machine code would have to be disassembled."""
+        """The texts of kernels, this one's first, without machine code, which takes long to disassemble."""
         for k in sorted(range(len(self.rows)), key=lambda k: abs(k - self.kernel)):
             yield Answer("kernel", k, "detail", packed(_detail(self.rows[k], machine=False)))
 

@@ -31,7 +31,7 @@ def loosen(view: Any) -> None:
 
 
 def pin(view: Any, shell: Any) -> None:
-    """Keep a view that a cell shows; those that its run before has shown are closed, unless shown again."""
+    """Keep a view that a cell shows; those of its previous run are closed, unless shown again."""
     _instances[view.model_id] = view
     if shell is None:
         return

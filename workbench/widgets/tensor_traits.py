@@ -36,7 +36,7 @@ class TensorTraits(traitlets.HasTraits):
     """A value and its reference, as ``report.inspect`` returns them."""
 
     def inspect_tensor(self, tensor: Any) -> None:
-        """Show a tensor: the slice and the element of the traits if it has them, else its worst."""
+        """Show a tensor at the slice and element that the traits name, or else at its worst element."""
         self.tensor = tensor
         with self.hold_trait_notifications():
             self.slice = slice_text(index_of(tensor, self.slice))

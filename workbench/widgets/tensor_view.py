@@ -15,12 +15,12 @@ from workbench.widgets.tensor_traits import TensorTraits, data_of
 class TensorView(TensorTraits, BaseView):
     """A value and its reference: a slice to step through, histograms, errors by magnitude and by channel.
 
-    Slices come from Python as they are asked for, in at most some thousand cells.
+    Slices are fetched from Python when they are needed, at most a few thousand cells each.
 
     Args:
         tensor: A value and its reference, as ``report.inspect`` and ``wb.inspect`` return them.
         slice: The slice that is shown first, such as ``0,3,:,:``; by default that of the worst element.
-        layer: ``error``, ``value``, ``reference``, or ``image`` where the lens are those of one.
+        layer: ``error``, ``value``, ``reference``, or ``image`` if the lens are those of an image.
         height: Height in pixels.
         theme: ``auto``, ``light`` or ``dark``.
         state: The `state` of an earlier view, to reopen it.

@@ -404,7 +404,7 @@ class Workbench(_Parts):
                 yield a._replace(asked=f"{pane}_{a.asked}", trait=f"{pane}_{a.trait}")
 
     def smaller(self) -> BaseView | None:
-        """The graph."""
+        """The view of the graph."""
         return self.view("graph")
 
     def columns(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from workbench.compiler.ir.listener import Listener
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.text.parsing import parse
 
 
 @pytest.fixture
@@ -27,13 +28,22 @@ def order(module: Module) -> list[str]:
     return [i.name for i in module]
 
 
-def test_parameters_and_literals_go_to_the_front():
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_literals_go_to_the_front_and_parameters_behind_older_ones(newest_first: bool):
     program = Program()
-    program.main.add_parameter("x", Shape("float", (1,)))
-    program.main.add_parameter("y", Shape("float", (1,)))
+    program.newest_first = newest_first
+    x = program.main.add_parameter("x", Shape("float", (1,)))
     program.main.add_literal(np.float32(1))
-    assert [i.parameter for i in program.main] == [None, "y", "x"]
+    program.main.add("neg", x)
+    program.main.add_parameter("y", Shape("float", (1,)))
+    names = [i.parameter or i.name for i in program.main]
+    assert names == (
+        ["y", "@literal", "x", "neg"] if newest_first else ["@literal", "x", "y", "neg"]
+    )
     assert list(program.parameters) == ["x", "y"]
+    again = parse(str(program), newest_first=newest_first)
+    assert str(again) == str(program)
+    assert list(again.parameters) == ["x", "y"]
 
 
 def test_add_goes_before_the_return(chain):

@@ -23,10 +23,10 @@ def nodes(value: dict[str, Any], module: str = "main") -> list[dict[str, Any]]:
 
 
 def deep_shape(value: dict[str, Any]) -> None:
-    shape = nodes(value)[1]["shape"]
+    shape = nodes(value)[0]["shape"]
     for _ in range(30):
         shape = {**shape, "type": "tuple_type", "sub_shapes": [shape]}
-    nodes(value)[1]["shape"] = shape
+    nodes(value)[0]["shape"] = shape
 
 
 def symbolic(value: dict[str, Any], sym: Any) -> None:
@@ -47,7 +47,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "nodes": (lambda v: v["modules"]["main"].update(nodes=3), "nodes: expected a list"),
     "node": (lambda v: nodes(v).insert(0, 3), "node 0: node: expected an object"),
     "no output": (lambda v: nodes(v)[0].pop("output"), r"node 0 \(@param\): node: 'output'"),
-    "same output": (lambda v: nodes(v)[1].update(output="condition"), "occurs twice"),
+    "same output": (lambda v: nodes(v)[1].update(output=nodes(v)[0]["output"]), "occurs twice"),
     "operation": (lambda v: nodes(v)[2].update(name="iff"), r"node 2 \(iff\): unknown operation"),
     "kernel": (lambda v: nodes(v)[2].update(name="gpu::code_object"), "kernel of one device"),
     "attribute": (lambda v: nodes(v)[3].update(operator={"size": 1}), "no attribute 'size'"),
@@ -69,7 +69,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "shape": (lambda v: nodes(v)[3]["shape"].update(lens=[3, 2]), "the operation gives"),
     "parameter": (lambda v: nodes(v)[0].update(operator={}), "'parameter' is missing"),
     "same parameter": (
-        lambda v: nodes(v)[1].update(operator={"parameter": "condition"}),
+        lambda v: nodes(v)[1].update(operator=nodes(v)[0]["operator"]),
         "has a parameter",
     ),
     "no literal": (lambda v: nodes(v, "then")[0].pop("literal"), "'literal' is missing"),

@@ -87,6 +87,7 @@ def b() -> Builder:
 
 
 def test_it_prints_as_migraphx_does(b: Builder):
+    b.program.newest_first = True
     x, y, z = (b.parameter(n, (2, 3)) for n in "xyz")
     program = b.finish(b("add", b("add", x, y), z))
     FusePointwise().apply(program)

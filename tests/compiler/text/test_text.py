@@ -15,7 +15,7 @@ from workbench.compiler.text.parsing import parse_shape
 
 
 def test_a_fused_program_reads_and_prints_the_same():
-    program = text.parse(FUSED)
+    program = text.parse(FUSED, newest_first=True)
     assert str(program) == FUSED
     assert program.modules["main:pointwise0"].bypass
     assert list(program.parameters) == ["x", "y", "z"]

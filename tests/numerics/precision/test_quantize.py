@@ -45,7 +45,7 @@ def cases() -> list[tuple[str, str, str, str]]:
 @pytest.mark.parametrize("number", range(len(cases())), ids=lambda n: cases()[n][0])
 def test_programs_are_those_of_migraphx(number: int):
     _, steps, before, after = cases()[number]
-    program = parse(before, fill_seed=0)
+    program = parse(before, fill_seed=0, newest_first=True)
     program.follow_migraphx()
     for line in steps.splitlines():
         step = ast.literal_eval(line.strip())

@@ -42,7 +42,7 @@ class Reason(NamedTuple):
 def why_not(build: Build, a: Named, b: Named) -> Reason:
     """Explain why two instructions were not fused into one kernel, or how they were.
 
-    The first of these that there is: a near miss of attention, a near miss of another rule, an obstacle
+    The first of these that exists: a near miss of attention, a near miss of another rule, an obstacle
     in the compiled program, a pass that did not run.
 
     Raises:

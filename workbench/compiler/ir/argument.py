@@ -12,7 +12,7 @@ from workbench.compiler.ir.shape import Shape
 
 
 class Argument:
-    """The data of a value. ``numpy()`` returns the logical lens; its strides may differ from the shape's."""
+    """The data of a value. ``numpy()`` has the shape's lens; its strides may differ from the shape's."""
 
     __slots__ = ("_array", "shape")
 

@@ -33,10 +33,12 @@ class ProgramFacts:
     """Whether operations refuse the dynamic shapes that MIGraphX refuses; only with ``keeps_fixed``."""
     scalars: bool = False
     """Whether values of rank 0 have the shape of MIGraphX's scalar, ``{1}, {0}``."""
+    newest_first: bool = False
+    """Whether a parameter is added and printed before the older ones, as in MIGraphX, and not after them."""
 
     def follow_migraphx(self) -> None:
-        """Let shapes follow MIGraphX's rules."""
-        self.keeps_fixed = self.strict = self.scalars = True
+        """Let shapes and the order of parameters follow MIGraphX's rules."""
+        self.keeps_fixed = self.strict = self.scalars = self.newest_first = True
 
     @property
     def shape_rules(self) -> ShapeRules:

@@ -63,7 +63,7 @@ class Instruction:
 
     @property
     def users(self) -> list[Instruction]:
-        """The distinct instructions that use this one as an input, in the order in which they began to."""
+        """The distinct instructions that use this one as an input, in the order in which each took it."""
         return list(self._users)
 
     @property

@@ -70,7 +70,7 @@ class Module(InstructionList):
 
     @property
     def callers(self) -> list[Instruction]:
-        """The distinct instructions that take this module as an argument, in the order they began to."""
+        """The distinct instructions that take this module as an argument, in the order of their first use."""
         return list(self._callers)
 
     # Making instructions
@@ -124,7 +124,7 @@ class Module(InstructionList):
         return made
 
     def add_parameter(self, name: str, shape: Shape) -> Instruction:
-        """Add a parameter at the front.
+        """Add a parameter behind the older ones; in a program that is ``newest_first``, at the front.
 
         Raises:
             GraphError: The module already has a parameter of that name.
@@ -134,7 +134,7 @@ class Module(InstructionList):
         shape = self.program.shape_rules.held(shape)
         made = self._new(Param(parameter=name, order=self._next_parameter()), shape)
         self._parameters[name] = made
-        self._link(made, self._first)
+        self._link(made, self._first if self.program.newest_first else self._after_parameters())
         self.program.tell_touched(made)
         return made
 
@@ -349,7 +349,7 @@ class Module(InstructionList):
         self.program.tell_touched(instruction)
 
     def reverse_parameters(self) -> None:
-        """Reverse the numbering of the parameters, so that the text lists the last one first."""
+        """Reverse the order of the parameters; their lines in the text stay where they are."""
         self.order_parameters(list(reversed(self._parameters)))
 
     def order_parameters(self, names: Sequence[str]) -> None:
@@ -377,6 +377,16 @@ class Module(InstructionList):
         made.sources = self.program.current_sources
         self.program.register(made)
         return made
+
+    def _after_parameters(self) -> Instruction | None:
+        """The instruction behind the last parameter of those at the front, among literals."""
+        behind = self._first
+        for instruction in self:
+            if instruction.parameter is not None:
+                behind = instruction._next
+            elif instruction.literal is None:
+                break
+        return behind
 
     def _next_parameter(self) -> int:
         last = next(reversed(self._parameters.values()), None)  # they are kept in their order

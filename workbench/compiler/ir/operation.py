@@ -116,7 +116,7 @@ class Operation:
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape of the result by a program's shape rules; few operations depend on which rules those are.
+        """The shape of the result by a program's shape rules, which matter to few operations.
 
         Raises:
             ShapeError: The operation or the rules reject the inputs.

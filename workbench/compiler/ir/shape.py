@@ -180,7 +180,7 @@ class Shape:
 
     @classmethod
     def settled(cls, type: DType, dims: Sequence[Dim]) -> Shape:
-        """The static shape for one-length ranges, which it remembers."""
+        """The static shape if every range has one length; it remembers that these were ranges."""
         shape = cls(type, [d.min for d in dims])
         shape.ranges = tuple(dims)
         return shape

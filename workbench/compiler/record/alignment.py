@@ -32,7 +32,7 @@ class Match:
 def from_start(recording: Recording, program: Program) -> dict[int, tuple[int, ...]]:
     """The ids of the first program's instructions whose value each one of a later program computes, by id.
 
-    They are several if rewrites found that they are equal.
+    There are several if rewrites found them equal.
     """
     found: dict[int, tuple[int, ...]] = {}
     for instruction in program.main:

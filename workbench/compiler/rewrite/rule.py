@@ -53,7 +53,7 @@ class Rewriter:
         return self.module.insert(self.before, op, *inputs, modules=modules, **attributes)
 
     def reshape(self, x: Instruction, lens: Sequence[int]) -> Instruction:
-        """A value with these lens; one without elements is a literal, for to ``reshape`` a 0 is a copy."""
+        """A value with these lens; without elements a literal, as ``reshape`` copies a length for 0."""
         if 0 in lens and x.shape.dims is None:
             return self.literal(
                 Argument(Shape(x.shape.type, lens), np.empty(0, x.shape.type.numpy))

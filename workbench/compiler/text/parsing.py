@@ -51,6 +51,7 @@ def parse(
     literals: Mapping[str, Array] | None = None,
     fill_seed: int | None = None,
     keep_names: bool = False,
+    newest_first: bool = False,
 ) -> Program:
     """Parse the text form of a program, as printed or as written by hand.
 
@@ -71,13 +72,15 @@ def parse(
         fill_seed: Fill the remaining elided literals with normal random numbers from this seed.
         keep_names: Keep the names of lines that are words as debug symbols, which are printed after the
             instructions and stay with them through passes.
+        newest_first: Take the last line of a parameter for the first one, for texts that MIGraphX, its
+            driver or its drop-in printed; programs say so by ``program.newest_first``.
 
     Raises:
         TextError: A line does not parse, or an elided literal has no data, or too much; the message names
             the line, the column and what was expected.
     """
     with symbols_of_text(text):
-        reader = _Reader(text, dict(literals or {}), fill_seed, keep_names)
+        reader = _Reader(text, dict(literals or {}), fill_seed, keep_names, newest_first)
         try:
             return reader.read()
         except RecursionError:
@@ -88,11 +91,17 @@ class _Reader:
     """Reads module by module; a module may be used before the lines that define it."""
 
     def __init__(
-        self, text: str, literals: dict[str, Array], fill_seed: int | None, keep_names: bool
+        self,
+        text: str,
+        literals: dict[str, Array],
+        fill_seed: int | None,
+        keep_names: bool,
+        newest_first: bool,
     ) -> None:
         self.program = Program()
         self.text = text
         self.keep_names = keep_names
+        self.newest_first = newest_first
         self.at = (0, "")
         self.piece = ""
         self.blocks = self._blocks(text)
@@ -109,6 +118,7 @@ class _Reader:
             raise TextError('expected a line module: "main"; found none')
         for name in self.blocks:
             self._module(name)
+        self.program.newest_first = self.newest_first
         return self.program
 
     def _blocks(self, text: str) -> dict[str, list[tuple[int, str]]]:
@@ -143,8 +153,8 @@ class _Reader:
                 if isinstance(error, TextError) and str(error).startswith("line "):
                     raise  # of a module that this line calls, or with its place already
                 raise TextError(self._placed(str(error))) from error
-        # Parameters are inserted at the front, so the last line is the first parameter.
-        module.reverse_parameters()
+        if self.newest_first:
+            module.reverse_parameters()
         return module
 
     def _line(self, module: Module, line: str) -> None:

@@ -124,7 +124,7 @@ def _most_checks(recording: Recording) -> int:
 def where_it_went_wrong(
     build: Build, inputs: Mapping[str, Any], value: int, tolerance: float
 ) -> Bisection:
-    """Find the pass and the edit of a build after which one value of the source is another one.
+    """Find the pass and the edit of a build after which one value of the source has changed.
 
     Args:
         build: A build that was recorded.

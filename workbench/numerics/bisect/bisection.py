@@ -85,7 +85,7 @@ class Bisection:
 
     @property
     def instruction(self) -> int | None:
-        """The id of the instruction with the wrong value; None if nothing is wrong, or no value tells."""
+        """The id of the instruction with the wrong value; None if nothing is wrong, or no one value is."""
         return None if self.culprit is None else self.culprit.id
 
     @property
@@ -162,7 +162,7 @@ class Bisection:
         return self.recording.explore(**{"target": self.target, **at, **options})
 
     def table(self) -> DataFrame:
-        """One row per check: step, pass, edit, error and limit of the worst output, and what it took."""
+        """One row per check: step, pass, edit, error and limit of the worst output, and its work."""
         import pandas as pd  # noqa: PLC0415
 
         rows = [

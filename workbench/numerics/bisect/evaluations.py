@@ -76,7 +76,7 @@ class Evaluations:
     # What evaluations share
 
     def fitted(self, program: Program) -> dict[str, Value]:
-        """The inputs for a program whose passes changed types of parameters, or added buffers as such."""
+        """The inputs for a program whose passes changed parameters' types, or added buffers as parameters."""
         given = {name: self._fitted(name, s) for name, s in program.parameters.items()}
         return check_inputs(program, given)
 

@@ -35,7 +35,7 @@ class SourceValues:
         return tuple(i for i in found if self._source.instruction(i).module is main)
 
     def nodes_since(self, id: int, right: Collection[int]) -> list[str]:
-        """The model's nodes of an instruction of the source, and of those it reads, up to right ones."""
+        """The model's nodes of a source instruction and of those it reads, back to right values."""
         found = {id: self._source.instruction(id)}
         stack = list(found.values())
         while stack:

@@ -59,7 +59,7 @@ def compare(
         progress: Show a progress bar; by default if the comparison takes longer than a second.
 
     Raises:
-        OperationError: A build was not recorded, or the reference is nothing of the above.
+        OperationError: A build was not recorded, or the reference is none of these.
         InputError: An input does not fit its parameter; a named array does not fit its tensor.
         ModelError: A file cannot be read.
     """

@@ -63,7 +63,7 @@ class Culprit:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether this is only too narrow a type, which matters if a result is wrong for it."""
+        """Whether only a type is too narrow; that matters if a result is wrong because of it."""
         return self.cause is Cause.PRECISION
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Culprit:
 def ranked(culprits: Iterable[Culprit]) -> list[Culprit]:
     """Culprits, the most likely first: by severity, and equal ones in the order of the run.
 
-    Where two models differ, values that are hard on a type follow from that, so such culprits come after.
+    Where two models differ, values that a type cannot hold may be a consequence, so such culprits come last.
     """
     found = list(culprits)
     differ = any(c.cause is Cause.MODEL for c in found)

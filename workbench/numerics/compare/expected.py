@@ -98,7 +98,7 @@ class Expected:
         return self._role(instruction.id) == "misfit"
 
     def views(self) -> Iterator[tuple[Instruction, Value]]:
-        """Views of values of the reference's, each with the value that the reference has there."""
+        """Views of the reference's values, each with the value that the reference has there."""
         for id, key in self._with_role("view").items():
             if not isinstance(self._main[id].op, Param):
                 yield self._main[id], self._values[key]

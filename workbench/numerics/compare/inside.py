@@ -141,7 +141,7 @@ def _underflows(operands: Sequence[Value], wide: Sequence[Value]) -> bool:
 
 
 def why_not_finite(instruction: Instruction, operands: Sequence[Range], underflows: bool) -> str:
-    """A sentence on why an instruction made a NaN or an infinity that float64 has not.
+    """A sentence on why an instruction made a NaN or an infinity where float64 has none.
 
     Args:
         instruction: The instruction.

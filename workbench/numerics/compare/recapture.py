@@ -51,7 +51,7 @@ class Recapture:
 
         Raises:
             GraphError: There is nothing of this name, or the compiled program does not compute it.
-            InputError: It is nothing of the above.
+            InputError: It is none of these.
         """
         found = self._named(which) if isinstance(which, str) else self._by_id(which)
         return next((i for i in reversed(found) if i.id in measured), found[-1])
@@ -95,7 +95,7 @@ class Recapture:
             return self._expected(instruction, own.capture(self.inputs, values, False), values)
 
     def parts(self, instructions: Iterable[Instruction]) -> dict[int, list[Part]]:
-        """The instructions inside of fused ones, each on its operands there, by the fused one's id.
+        """The instructions inside fused ones, each on its operands there, by the fused one's id.
 
         The kernels' inputs are the expected ones, rounded to their types.
         """

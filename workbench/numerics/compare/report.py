@@ -135,7 +135,7 @@ class Report:
     def passed(self) -> bool:
         """Whether every result is within tolerance, and no instruction has an error of its own.
 
-        A value between that cancels may be beyond the tolerance although nothing is wrong. A comparison that
+        An intermediate value that cancels out may be beyond it although nothing is wrong. A comparison that
         was stopped has not passed.
         """
         return self.is_complete and not self._is_hurt and not self._culprits
@@ -219,7 +219,7 @@ class Report:
 
         Raises:
             GraphError: There is nothing of this name, or the compiled program does not compute it.
-            InputError: It is nothing of the above.
+            InputError: It is none of these.
             OperationError: The report does not come from a comparison, so there are no sides to run.
         """
         sides = self._runnable()
@@ -240,7 +240,7 @@ class Report:
 
         Raises:
             GraphError: There is nothing of this name, or the compiled program does not compute it.
-            InputError: It is nothing of the above.
+            InputError: It is none of these.
             OperationError: The report does not come from a comparison, so there are no sides to run.
         """
         from workbench.numerics.compare.inside import table_of  # noqa: PLC0415
@@ -249,7 +249,7 @@ class Report:
         return table_of(self.parts([found.id])[found.id])
 
     def parts(self, ids: Iterable[int]) -> dict[int, Sequence[Part]]:
-        """The instructions inside of fused ones by the fused one's id; evaluated once.
+        """The instructions inside fused ones, by the fused one's id; evaluated once.
 
         Args:
             ids: Ids of instructions of the compiled program.
@@ -274,7 +274,7 @@ class Report:
         return facts_of(self)
 
     def facts_inside(self, ids: Iterable[int]) -> dict[int, Facts]:
-        """Sentences and numbers of what is inside of fused instructions, by the id of the inner one."""
+        """Sentences and numbers of the instructions inside fused ones, by their ids."""
         return {p.id: facts_of_part(p) for parts in self.parts(ids).values() for p in parts}
 
     def _runnable(self) -> Recapture:

@@ -103,9 +103,9 @@ class Same(Side):
     def capturing(
         self, inputs: Mapping[str, Any], values: Values, progress: bool | None
     ) -> Generator[tuple[dict[int, Counterpart], Values]]:
-        """As ``capture``; a large source itself runs in a thread, so its values are still to come.
+        """As ``capture``, but a large source runs in a thread, and its values arrive while it runs.
 
-        Another build does not: a device may belong to one thread. A small source would only be slower.
+        Another build does not, because a device may belong to one thread; a small source would be slower.
         """
         if self._other is not None or threads() < 2 or not _is_large(self.source):
             yield self.capture(inputs, values, progress), values

@@ -133,7 +133,7 @@ def worst(distances: Iterable[Distance]) -> Distance:
 
 
 def apart(metric: Metric, found: Array, wanted: Array) -> float:
-    """The metric between two arrays of equal lens, as an error: for a cosine, what it lacks of 1."""
+    """The metric between two arrays of equal lens, as an error: for a cosine, 1 minus it."""
     a = np.asarray(found, np.float64).ravel()
     b = np.asarray(wanted, np.float64).ravel()
     finite = np.isfinite(a) & np.isfinite(b)

@@ -186,7 +186,7 @@ def _by_index(tensor: TensorDifference, axis: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A slice of both sides and of the errors, as rows and columns of at most some thousand cells.
+    """A slice of both sides and of the errors, as rows and columns of at most a few thousand cells.
 
     Attributes:
         lens: The rows and columns of the slice.

@@ -48,8 +48,8 @@ class Case:
     def values(self) -> dict[int, Value]:
         """The values of the main module in float64, rounded to their types; those before a failure, if any.
 
-        A value of which a copy is not as good is left out: a tuple, and a network, whose last states are
-        read from the value itself.
+        A value that a copy cannot replace is left out: a tuple, and a recurrent network, whose last states
+        are read from the value itself.
         """
         found: dict[int, Value] = {}
 

@@ -48,7 +48,7 @@ class Options:
     """The instructions of the whole program that ``precision`` leaves as they are."""
 
     def kept(self, program: Program) -> list[int]:
-        """Those of the instructions to keep that are left in a smaller program."""
+        """The instructions to keep that a smaller program still has."""
         left = Selectable(program).by_id if self.keep else {}
         return [id for id in self.keep if id in left]
 
@@ -83,7 +83,7 @@ class Check(Protocol):
         ...
 
     def learn(self, program: Program, inputs: Inputs) -> Failure | None:
-        """The failure of the whole program, which smaller ones then have to have; None if it is right."""
+        """The failure of the whole program, which smaller ones then have to show; None if it is right."""
         ...
 
     def again(self, program: Program, inputs: Inputs) -> Failure | None:
@@ -155,7 +155,7 @@ class Differs:
         return vars(self) | {"_last": None}
 
     def learn(self, program: Program, inputs: Inputs) -> Failure | None:
-        """The failure of the whole program, which smaller ones then have to have; None if it is right.
+        """The failure of the whole program, which smaller ones then have to show; None if it is right.
 
         Raises:
             EvaluationError: The program fails in the reference, but not on the target.

@@ -113,7 +113,7 @@ class Session:
         return found
 
     def again(self) -> Build:
-        """Compile with the current settings, and run, profile and compare as it was done before."""
+        """Compile with the current settings, and run, profile and compare as before."""
         repeated = [action for action in self.did if action in ("run", "profile", "compare")]
         build = self.compile()
         for action in repeated:
@@ -169,7 +169,7 @@ class Session:
 
     @property
     def change(self) -> str:
-        """The change by the last compilation against the build before, as far as both are known."""
+        """The difference that the last compilation made to the build, as far as both are known."""
         now = None if self._built is None else Outcome.of(self, self._built)
         return "" if now is None or self.before is None else now.change_from(self.before)
 

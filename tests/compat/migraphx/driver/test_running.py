@@ -15,6 +15,7 @@ from workbench.compiler.ir.argument import Argument
 
 def test_compile_prints_the_compiled_program(model: Path, call: Call):
     found, program = call("compile", model, "--cpu"), wb.parse_onnx(model, default_dim_value=1)
+    program.newest_first = True
     assert found.out == f"{wb.compile(program, 'cpu').program}\n"
     assert "Compiling ... \n" in found.err
 

@@ -75,6 +75,7 @@ def load(options: argparse.Namespace, file: str, messages: Messages) -> Loaded:
 def test_program() -> Program:
     """The program of ``--test``: a product of a 4 × 5 and a 5 × 3 matrix."""
     program = Program("test")
+    program.newest_first = True
     a = program.main.add_parameter("a", Shape("float", (4, 5)))
     b = program.main.add_parameter("b", Shape("float", (5, 3)))
     program.main.add("dot", a, b)

@@ -62,6 +62,7 @@ class _Reader:
         self.done: set[str] = set()
         self.open: list[str] = []
         self.at = "the file"
+        self.newest_first = False
 
     def read(self) -> Program:
         if "main" not in self.modules:
@@ -85,6 +86,7 @@ class _Reader:
         self._bypass()
         for name in list(self.program.modules):
             self._module(name)
+        self.program.newest_first = self.newest_first
         self.program.targets = tuple(field(t, "name", str, "targets") for t in targets)
         return self.program
 
@@ -197,6 +199,8 @@ class _Reader:
             if sorted(names) != sorted(module.parameters):
                 raise ModelError(f"{self.at}: the order of parameters names others: {list(names)}")
             module.order_parameters(names)
+        elif len(module.parameters) > 1:
+            self.newest_first = True
         instructions = list(module)
         sources, targets = (expect(extra.get(k, []), list, k) for k in ("sources", "target_ids"))
         for listed in (sources, targets):

@@ -1,1 +1,1 @@
-"""The kinds of findings, a file each; a new file is found by itself."""
+"""The kinds of findings, a file each; a new file is found automatically."""

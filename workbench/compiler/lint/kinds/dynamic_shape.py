@@ -12,7 +12,7 @@ from workbench.compiler.lint.subject import Subject
 
 @kind("dynamic-shape")
 def dynamic_shapes(subject: Subject) -> Iterator[Finding]:
-    """A length is known only in a run: of an input that the model leaves open, or of a result of its values.
+    """A length is known only in a run: the model leaves it open in an input, or it follows from values.
 
     A device compiles kernels anew for each set of lengths, and keeps the last eight; memory is planned in
     each run; rules that need lengths decline. Fixed lengths avoid all of it.

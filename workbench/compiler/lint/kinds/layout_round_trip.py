@@ -17,10 +17,10 @@ _FARTHEST = 16
 
 @kind("layout-round-trip")
 def layout_round_trips(subject: Subject) -> Iterator[Finding]:
-    """A value is transposed or reshaped, computed with elementwise, and brought back to its first form.
+    """A value is transposed or reshaped, used in elementwise work, and brought back to its first form.
 
-    Elementwise work does not care for the order of axes, so both changes could go; the copies around them,
-    and the strided reads, with them.
+    Elementwise work does not depend on the order of axes, so both changes could go, and with them the copies
+    and the strided reads.
     """
     for one in subject.open:
         if _is_change(one) and (first := _begun_at(one)) is not None:

@@ -45,7 +45,8 @@ def take_as(parameter: Instruction, target: DType) -> None:
     module, name, shape = parameter.module, parameter.parameter or "", parameter.shape
     module.rename_parameter(parameter, _unused(module, name))
     given = module.add_parameter(name, shape.with_type(target))
-    value = module.insert(parameter, Convert(target_type=shape.type), given)
+    place = parameter if given.order < parameter.order else given.following
+    value = module.insert(place, Convert(target_type=shape.type), given)
     module.program.tell_replaced(parameter, value)
     for user in parameter.users:
         user.module.set_inputs(user, [value if i is parameter else i for i in user.inputs])

@@ -165,7 +165,7 @@ def _first(b: Rewriter, value: Instruction, axes: Sequence[int]) -> Instruction:
 
 
 def finite(constant: Instruction) -> bool:
-    """Whether a constant is finite everywhere; one of many elements is taken to be."""
+    """Whether a constant is finite everywhere; one of many elements is assumed to be."""
     value = behind_broadcasts(constant)
     if not value.shape.type.is_float or value.shape.elements > FEW:
         return True
