@@ -27,7 +27,12 @@ def known(name: str) -> list[pytest.MarkDecorator]:
 )
 def test_a_case_of_the_suite(name: str, target: str) -> None:
     case = cached_cases(target)[name]
-    getattr(case.test, case.name)()
+    try:
+        getattr(case.test, case.name)()
+    except AssertionError:
+        if name in suite.EQUAL_ROWS and not suite.rounds_rows_alike():
+            pytest.xfail(suite.EQUAL_ROWS[name])
+        raise
 
 
 @cache

@@ -89,7 +89,8 @@ class Stateful(Mapping[str, Array]):
         with progress_bar(listed, progress, "train") as steps:
             for inputs in steps:
                 self.run(inputs)
-        return self.history.iloc[first:]
+        history: Any = self.history
+        return history.iloc[first:]
 
     @property
     def history(self) -> DataFrame:
