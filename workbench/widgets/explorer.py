@@ -9,7 +9,7 @@ from typing import Any
 
 import traitlets
 
-from workbench.compiler.builds.garbage import rarely_collected
+from workbench.compiler.builds.garbage import lasting
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.text.naming import ids_kept
 from workbench.widgets import assets
@@ -87,7 +87,7 @@ class PassExplorer(View):
         """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
         self.target, self.sides = str(target), list(sides)
-        with rarely_collected():
+        with lasting():
             self.steps = Steps(recording, step)
             self.scene = self.steps.scene
             self._payload = Payload(self.scene)
@@ -124,7 +124,7 @@ class PassExplorer(View):
 
     def page_data(self) -> dict[str, Any]:
         """All data, for a page without a kernel; the states within passes as far as they fit."""
-        with rarely_collected():
+        with lasting():
             details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
             stored = {} if self.sides else self._within.ask(lambda states: states.stored())
             for k, states in stored.items():
@@ -143,7 +143,7 @@ class PassExplorer(View):
     def _packed(self, step: int) -> bytes:
         """The details of a step; the scene is sent, too, if it has grown since it was."""
         if step not in self._sent:
-            with rarely_collected():
+            with lasting():
                 self._sent[step] = packed(self.steps.detail(step))
                 self._send_more()
         return self._sent[step]
