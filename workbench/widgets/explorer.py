@@ -55,8 +55,8 @@ class PassExplorer(View):
     edit = traitlets.Int(None, allow_none=True).tag(sync=True)
     """Index of the edit that is shown, within the step: the graphs are those before and after it."""
     detail = traitlets.Bytes().tag(sync=True)
-    more = traitlets.Bytes().tag(sync=True)
-    """The scene with the states that were laid out since; empty if there are none."""
+    more = traitlets.List(traitlets.Bytes()).tag(sync=True)
+    """What the scene has grown by since it was sent, in parts: states that were laid out since."""
     within = traitlets.Bytes().tag(sync=True)
     """The programs before and after the edit that is shown."""
     asked = traitlets.List(None, allow_none=True).tag(sync=True)
@@ -92,11 +92,11 @@ class PassExplorer(View):
             self.scene = self.steps.scene
             self._payload = Payload(self.scene)
             self._sent: dict[int, bytes] = {}
-            self._versions_sent = len(self.scene.versions)
             self.build = build
             self._within = StatesWithin(self.steps)
             self.title = title or self.scene.title
             data = packed(self.columns())
+            self._extent = self._payload.extent
         super().__init__(
             data=data,
             step=self.steps.first_visible() if step is None else step,
@@ -149,10 +149,10 @@ class PassExplorer(View):
         return self._sent[step]
 
     def _send_more(self) -> None:
-        """Send the scene, if it has grown since it was sent."""
-        if len(self.scene.versions) > self._versions_sent:
-            self._versions_sent = len(self.scene.versions)
-            self.more = packed(self._payload.data())
+        """Send what the scene has grown by since it was sent."""
+        if len(self.scene.versions) > self._extent.versions:
+            self.more = [*self.more, packed(self._payload.data(self._extent))]
+            self._extent = self._payload.extent
 
     def _instructions(self) -> Iterable[Any]:
         """Those of all states, of those that are not laid out yet, too."""

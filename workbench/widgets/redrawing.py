@@ -116,7 +116,9 @@ class Redrawing:
             more = [u for u in new.users.get(id, ()) if u not in listed]
             waiting += more
             listed.update(more)
-        ends = {order[-1] for d in (self.old, new) for m in self.sorted if (order := d.order.get(m))}
+        ends = {
+            order[-1] for d in (self.old, new) for m in self.sorted if (order := d.order.get(m))
+        }
         asked = ends.union(waiting, self.reconnected, self.gone)
         now = {id for id in asked if new.is_constant(id)}
         flipped = {id for id in asked if (id in now) != (id in new.constants)}
@@ -172,9 +174,10 @@ class Redrawing:
             hoisted.pop(id, None)
         for id in stale:
             row = new.rows[id]
-            was = nodes.pop(id, None) or hoisted.pop(id, None)
-            made = new.node(row)
-            (hoisted if new.is_hidden(row) else nodes)[id] = was if made == was else made
+            was, made = nodes.pop(id, None) or hoisted.pop(id, None), new.node(row)
+            (hoisted if new.is_hidden(row) else nodes)[id] = (
+                was if was is not None and was == made else made
+            )
 
 
 def _moved(was: Any, row: Any) -> bool:

@@ -14,7 +14,6 @@ from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 
-
 Entry = TypeVar("Entry")
 
 
@@ -76,7 +75,9 @@ def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
     )
 
 
-def patched(table: Mapping[int, Entry], deltas: Iterable[Mapping[int, Entry | None]]) -> dict[int, Entry]:
+def patched(
+    table: Mapping[int, Entry], deltas: Iterable[Mapping[int, Entry | None]]
+) -> dict[int, Entry]:
     """A copy of a table after some changes of it, in which None stands for what is removed."""
     last: dict[int, Any] = {}
     for delta in deltas:
