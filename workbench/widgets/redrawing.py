@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from operator import attrgetter
 from typing import Any
 
-from workbench.widgets.drawing import Drawing
+from workbench.widgets.drawing import FAN_OUT, Drawing
 from workbench.widgets.nodes import Table
+
+ORDER = 2
+"""The column of a row with its place in its module."""
 
 
 class Redrawing:
@@ -40,6 +42,7 @@ class Redrawing:
         self.new.table.order = list(self.new.ids())
         callers = self.new.callers
         self.new.table.callers = [id for m in self.new.reached for id in callers.get(m, ())]
+        self.new.table.since = self.old.table.mark
         return self.new
 
     def _sort(self) -> set[int]:
@@ -50,12 +53,16 @@ class Redrawing:
             come.setdefault(row.module, []).append(row)
         modules = come.keys() | {row.module for row in self.lost.values()}
         for module in modules:
-            kept = [rows[id] for id in new.order.pop(module, ()) if id not in self.lost]
-            new.callers.pop(module, None)
-            found = sorted([*kept, *come.get(module, ())], key=attrgetter("order"))
-            if found:
-                new.order[module] = [row.id for row in found]
-                new.callers[module] = [row.id for row in found if row.modules]
+            more = come.get(module, ())
+            callers = [row for row in more if row.modules]
+            for lists, rows_here in ((new.order, more), (new.callers, callers)):
+                ids = [id for id in lists.pop(module, ()) if id not in self.lost]
+                if rows_here:
+                    ids = sorted(
+                        [*ids, *(row.id for row in rows_here)], key=lambda id: rows[id][ORDER]
+                    )
+                if ids:
+                    lists[module] = ids
         return modules
 
     def _reach(self) -> None:
@@ -96,7 +103,9 @@ class Redrawing:
         self.reconnected = left.keys() | joined.keys()
         """The values that have other users, or whose users are others."""
         old, new = self.old, self.new
-        return {id for id in self.reconnected if old.first_user(id) != new.first_user(id)}
+        many = (d.users.get(id, ()) for id in self.reconnected for d in (old, new))
+        asked = self.reconnected if any(len(ids) > FAN_OUT for ids in many) else ()
+        return {id for id in asked if old.first_user(id) != new.first_user(id)}
 
     def _weigh(self) -> set[int]:
         """Find the constants; returns those that are chips and were none, or the other way round."""
@@ -174,6 +183,7 @@ class Redrawing:
             hoisted.pop(id, None)
         for id in stale:
             row = new.rows[id]
+            table.fresh.add(id)
             was, made = nodes.pop(id, None) or hoisted.pop(id, None), new.node(row)
             (hoisted if new.is_hidden(row) else nodes)[id] = (
                 was if was is not None and was == made else made

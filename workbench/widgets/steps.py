@@ -174,8 +174,8 @@ class Steps:
             "versions": len(self.scene.versions),
             "before": Ints(self.scene.steps[first]),
             "after": Ints(self.scene.steps[last]),
-            "gone": self._by_version(first, gone),
-            "come": self._by_version(last, come),
+            "gone": self._by_version(k, 0, gone),
+            "come": self._by_version(k, 1, come),
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],
             "summary": words if lowered is None else lowered.summary,
             "edits": _edits(step.edits)
@@ -187,11 +187,13 @@ class Steps:
             "diff": self.diff(k) if lowered is None else self.lowering(k),
         }
 
-    def _by_version(self, state: int, marks: dict[int, int]) -> list[list[int]]:
+    def _by_version(self, k: int, side: int, marks: dict[int, int]) -> list[list[int]]:
+        """The marks of the state before or after step ``k`` by version."""
         if not marks:
             return []
-        versions = self.scene.versions
-        return [[v, marks[id]] for v in self.scene.steps[state] if (id := versions[v].id) in marks]
+        ids = self.texts(self.at(k)[side]).drawing.table.order
+        versions = self.scene.steps[self.shown(k)[side]]
+        return [[v, marks[id]] for id, v in zip(ids, versions, strict=True) if id in marks]
 
     def diff(self, k: int) -> list[list[Any]]:
         """The text diff of step ``k``: removed, added and changed rows, each with a row of context."""

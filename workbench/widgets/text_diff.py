@@ -76,10 +76,11 @@ def merged(
     behind = _behind(before, gone)
     kinds = {id: "+" if mark == ADDED else "~" for id, mark in come.items()}
     kinds |= {id: "+" for id, mark in gone.items() if mark == REMOVED}
-    changed = {k for k, id in enumerate(after) if id in kinds}
-    cut = {k for k, id in enumerate(after) if id in behind} if behind else set[int]()
+    asked = kinds.keys() | behind.keys()
+    near: set[int] = set()
+    for k in [k for k, id in enumerate(after) if id in asked]:
+        near |= {k - 1, k, k + 1} if after[k] in kinds else {k, k + 1}
     yield from (("-", id) for id in behind.get(None, ()))
-    near = {k + d for k in changed for d in (-1, 0, 1)} | cut | {k + 1 for k in cut}
     near |= {0} if None in behind else set[int]()
     last = -1
     for k in sorted(k for k in near if 0 <= k < len(after)):

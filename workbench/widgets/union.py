@@ -84,7 +84,10 @@ class Union:
         self._owners = owners
         known, known_hoisted = last.nodes, last.hoisted
         found: dict[int, Node] = {}
-        for id in table.order:
+        ids: Iterable[int] = table.order
+        if table.since is last.mark and not moved:
+            ids = [id for id in ids if id in table.fresh]
+        for id in ids:
             node = nodes.get(id)
             if node is None:
                 node = hoisted[id]
@@ -154,6 +157,13 @@ class Union:
     def _settle(self, table: Table, changed: dict[int, Node]) -> None:
         """Give each changed node a slot and a version."""
         here, version, previous = self._here, self._version, -1
+        known = (not n.module and (id not in table.nodes or (id, PAGE) in self.slot)
+                 for id, n in changed.items())  # fmt: skip
+        if all(known):  # nothing needs the slot before it
+            for id, node in changed.items():
+                here[id] = self.slot[id, PAGE] if id in table.nodes else -1
+                version[id] = self._add_version(node, here[id])
+            return
         for id in table.order:
             node = changed.get(id)
             if node is not None:
