@@ -29,7 +29,8 @@ class Redrawing:
         before, now = old.rows, rows.instructions
         self.changed = {id: row for id, row in now.items() if before.get(id) is not row}
         """The rows that are new or not what they were."""
-        self.lost = {id: r for id, r in before.items() if id in self.changed or id not in now}
+        lost = (before.keys() & self.changed.keys()) | (before.keys() - now.keys())
+        self.lost = {id: before[id] for id in sorted(lost)}
         """What they were, and those that are there no more."""
 
     def made(self) -> Drawing:

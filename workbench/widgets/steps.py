@@ -164,9 +164,11 @@ class Steps:
 
     def detail(self, k: int) -> dict[str, Any]:
         """Everything that the view shows of one step."""
+        step = self.steps[k]
+        for state in self.at(k) if step.edits else ():
+            self.texts(state)  # in this order: the second differs from the first by the edits alone
         first, last = self.shown(k)
         gone, come = self.marks(k)
-        step = self.steps[k]
         lowered = _lowered(step)
         words = in_words((gone, come))
         return {
