@@ -60,7 +60,7 @@ class Redrawing:
                 ids = [id for id in lists.pop(module, ()) if id not in self.lost]
                 if rows_here:
                     ids = sorted(
-                        [*ids, *(row.id for row in rows_here)], key=lambda id: rows[id][ORDER]
+                        [*ids, *(row.id for row in rows_here)], key=lambda i: rows[i][ORDER]
                     )
                 if ids:
                     lists[module] = ids

@@ -67,8 +67,8 @@ class Recording(Listener):
         self._heard: list[tuple[Step, _Entry]] = []
         self._programs: dict[int, Program] = {}
         self._names: dict[int, dict[int, str]] = {}
-        self._last: tuple[int, Rows] | None = None
-        """The step after which the program was rebuilt last, and its rows."""
+        self._last: tuple[int, int, Rows] | None = None
+        """The step after which the program was rebuilt last, the edits until then, and the rows."""
         self.undone: list[tuple[Step, Edit]] = []
         """Undone edits, the first one to redo last; a new edit clears them."""
         self._step: Step | None = None
@@ -115,12 +115,16 @@ class Recording(Listener):
 
     def _replay(self, index: int, more: Iterable[Edit]) -> Rows:
         self.digest()
-        first, rows = self._last or (-1, self.start)
-        if first > index:
+        first, edits, rows = self._last or (-1, 0, self.start)
+        if first > index or edits != self._count(first):  # an edit was undone
             first, rows = -1, self.start
         made = self._after(rows, (e for s in self.steps[first + 1 : index + 1] for e in s.made))
-        self._last = index, made
+        self._last = index, self._count(index), made
         return self._after(made, more)
+
+    def _count(self, index: int) -> int:
+        """The number of edits until the end of a step."""
+        return sum(len(step.made) for step in self.steps[: index + 1])
 
     def _after(self, rows: Rows, edits: Iterable[Edit]) -> Rows:
         """A copy of some rows after some edits."""
