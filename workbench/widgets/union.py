@@ -114,7 +114,8 @@ class Union:
         fresh = [n for n in drawn if (n.id, PAGE) not in slot]
         for node in fresh:
             self._take_over(node.id, origins, taken)
-        free = self._free(taken)
+        moved = {id for id, node in changed.items() if node.module and id in last.nodes}
+        free = self._free((last.nodes.keys() - table.nodes.keys()) | moved, taken)
         for node in fresh:
             if (node.id, PAGE) not in slot:
                 self._join(node, free, taken)
@@ -134,10 +135,11 @@ class Union:
                 return
             waiting = [*origins.get(old, ()), *waiting]
 
-    def _free(self, taken: set[int]) -> dict[int, list[tuple[str, int]]]:
+    def _free(self, gone: set[int], taken: set[int]) -> dict[int, list[tuple[str, int]]]:
         """Slots that became free in this state, with their last operation, by the slot of an input."""
         free: dict[int, list[tuple[str, int]]] = {}
-        for node in self.last.nodes.values() if self.last else ():
+        last = self.last or Table()
+        for node in (last.nodes[id] for id in last.order if id in gone):
             slot = self.slot.get((node.id, PAGE), -1) if node.module == 0 else -1
             if slot >= 0 and slot not in taken:
                 for source in node.inputs:
