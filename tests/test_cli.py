@@ -107,6 +107,24 @@ def test_compile_prints_the_compiled_program(model, capsys):
     assert "pointwise" in printed(capsys, "compile", model, "--text")
 
 
+def test_parts_of_a_build_are_tables_and_json(model, capsys):
+    (kernel,) = json.loads(printed(capsys, "kernels", model, "--json"))
+    source = printed(capsys, "kernels", model, "--source", kernel["instruction"])
+    assert kernel["name"] in source
+    assert kernel["instruction"] in printed(capsys, "kernels", model)
+    buffers = json.loads(printed(capsys, "memory", model, "--target", "gpu", "--json"))
+    assert all(row["bytes"] > 0 for row in buffers)
+    assert "bytes" in printed(capsys, "memory", model, "--target", "gpu")
+
+
+def test_why_not_is_answered_on_the_command_line(model, capsys):
+    nodes = [node.name for node in onnx.load(model).graph.node]
+    answer = json.loads(printed(capsys, "why-not", model, *nodes[:2], "--json"))["answer"]
+    assert answer == printed(capsys, "why-not", model, *nodes[:2]).rstrip("\n")
+    assert call("why-not", model, nodes[0], "nobody") == 1
+    assert "nobody" in capsys.readouterr().err
+
+
 def test_compile_says_what_each_instruction_became(model, capsys):
     text = printed(capsys, "compile", model, "--target", "gpu", "--lowering")
     assert "x -> parameter x place" in text

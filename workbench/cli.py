@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from workbench.cli_builds import kernels, memory, why_not
 from workbench.cli_faults import bisect, minimise
 from workbench.cli_models import diff, export, lint, report
 from workbench.cli_options import (
@@ -224,6 +225,9 @@ app.command()(diff)
 app.command()(minimise)
 app.command()(export)
 app.command()(lint)
+app.command()(kernels)
+app.command()(memory)
+app.command("why-not")(why_not)
 
 
 @app.command(

@@ -19,8 +19,13 @@ COUNTS = """<script>
 </script>"""
 
 
-def inlined(data: bytes) -> Any:
-    return {"deflated": base64.b64encode(data).decode()} if data else None
+def inlined(value: Any) -> Any:
+    """A trait as a page has it: bytes are text."""
+    if isinstance(value, list):
+        return [inlined(item) for item in value]
+    if not isinstance(value, bytes):
+        return value
+    return {"deflated": base64.b64encode(value).decode()} if value else None
 
 
 class Live:
@@ -38,7 +43,7 @@ class Live:
 
     def traits(self) -> dict[str, Any]:
         found = {name: getattr(self.view, name) for name in self.names}
-        return {k: inlined(v) if isinstance(v, bytes) else v for k, v in found.items()}
+        return {name: inlined(value) for name, value in found.items()}
 
     def to_html(self, path: Path) -> None:
         text = page(self.view.entry, self.traits(), "live", "live")
@@ -47,7 +52,8 @@ class Live:
     def answer(self, shown: Shown) -> None:
         """Give the view what the browser changed, and the browser what the view has changed then, to draw."""
         for name, before in self.known.items():
-            is_sent = isinstance(getattr(self.view, name), bytes)
+            value = getattr(self.view, name)
+            is_sent = isinstance(value, bytes) or name == "more"
             if not is_sent and (now := shown.trait(name)) != before:
                 setattr(self.view, name, now)
         before, self.known = self.known, self.traits()

@@ -11,9 +11,12 @@ const PLACES = ["start", "end", "range", "raw", "shorthand"];
 /** `const a = 1, b = 2` as two statements. */
 const apart = (node) => (node?.type === "VariableDeclaration" ? node.declarations.map((one) => ({ ...node, declarations: [one] })) : [node]);
 
-/** `undefined`, `true` and `false` however they are written. */
-const plain = ({ type, name, value, operator, argument }) => {
+/** `undefined`, `true`, `false` and `Infinity` however they are written. */
+const plain = ({ type, name, value, operator, argument, left, right }) => {
   if (type === "Identifier" && name === "undefined") return "void 0";
+  if (type === "Identifier" && name === "Infinity") return "1/0";
+  if (operator === "-" && argument?.name === "Infinity") return "-1/0";
+  if (operator === "/" && right.value === 0) return left.value === 1 ? "1/0" : left.operator === "-" && left.argument?.value === 1 ? "-1/0" : undefined;
   if (type === "Literal" && typeof value === "boolean") return `!${1 - value}`;
   return type === "UnaryExpression" && argument.type === "Literal" && /^(void|!)$/.test(operator) && typeof argument.value === "number" ? `${operator} ${argument.value}`.replace("! ", "!") : undefined;
 };
@@ -33,7 +36,7 @@ function meaning(script) {
     const parts = Object.keys(node).filter((key) => !PLACES.includes(key)).map((key) => [key, node[key] && isNamed(key) ? node[key].name : seen(node[key])]);
     return { ...Object.fromEntries(parts), ...(number.has(node) ? { name: number.get(node) } : {}) };
   };
-  return JSON.stringify([seen(tree), [...new Set(scopes[0].through.map((r) => r.identifier.name))].filter((name) => name !== "undefined").toSorted()]);
+  return JSON.stringify([seen(tree), [...new Set(scopes[0].through.map((r) => r.identifier.name))].filter((name) => !/^(undefined|Infinity)$/.test(name)).toSorted()]);
 }
 
 const pairs = Object.entries(JSON.parse(await text(process.stdin)));

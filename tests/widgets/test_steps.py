@@ -1,5 +1,8 @@
 """The steps of a recording on one scene: what did not change keeps its place; marks and diff go by id."""
 
+from itertools import pairwise
+from typing import Any
+
 import pytest
 
 from tests.widgets.networks import fused, lowered, recorded, residual, transformer
@@ -10,8 +13,10 @@ from workbench.compiler.text.printing import lines, printed_ids, row_names, row_
 from workbench.widgets import steps as steps_module
 from workbench.widgets.drawing import Drawing
 from workbench.widgets.explorer import PassExplorer
+from workbench.widgets.packing import packed
 from workbench.widgets.picture import Layout
-from workbench.widgets.steps import ADDED, CHANGED, REMOVED, Steps, merged
+from workbench.widgets.steps import Steps
+from workbench.widgets.text_diff import ADDED, CHANGED, REMOVED, Texts, merged
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +83,7 @@ def test_an_input_that_gave_way_is_no_change():
 def test_the_diff_names_every_change_once_and_no_renumbered_row(steps: Steps):
     for k in range(len(steps.steps)):
         gone, come = steps.marks(k)
-        rows = steps.diff(k, gone, come)
+        rows = steps.diff(k)
         removed = [i for kind, i, *_ in rows if kind == "-"]
         assert sorted(removed) == sorted(i for i, m in gone.items() if m == REMOVED)
         changed = [i for kind, i, *_ in rows if kind in "+~"]
@@ -88,16 +93,42 @@ def test_the_diff_names_every_change_once_and_no_renumbered_row(steps: Steps):
 
 def test_merged_puts_what_is_gone_behind_what_it_stood_behind():
     rows = merged([1, 2, 3], [1, 4, 3], {2: REMOVED}, {4: ADDED})
-    assert rows == [("=", 1), ("-", 2), ("+", 4), ("=", 3)]
+    assert [*rows] == [("=", 1), ("-", 2), ("+", 4), ("=", 3)]
+
+
+def test_merged_folds_what_is_far_from_a_change():
+    before, after = [1, 2, 3, 4, 5, 6, 7, 8, 9], [2, 3, 4, 5, 7, 8, 10]
+    rows = merged(before, after, {1: REMOVED, 6: REMOVED, 9: REMOVED}, {10: ADDED})
+    assert [*rows] == [
+        ("-", 1), ("=", 2), ("…", 2), ("=", 5), ("-", 6), ("=", 7), ("=", 8), ("-", 9), ("+", 10)
+    ]  # fmt: skip
+    assert [*merged(before, before, {}, {5: CHANGED})] == [
+        ("…", 3), ("=", 4), ("~", 5), ("=", 6), ("…", 3)
+    ]  # fmt: skip
 
 
 def test_an_edit_says_its_rule_place_and_what_it_did(recording: Recording, steps: Steps):
     k = steps.first_changed()
-    edit = steps.detail(k)["edits"][0]
-    assert edit["rule"] == recording[k].edits[0].rule
-    assert edit["file"].endswith(".py")
-    assert edit["line"] > 0
-    assert edit["what"]
+    edits = steps.detail(k)["edits"]
+    numbers, ids, ends = (edits[name].values for name in ("rule", "ids", "ends"))
+    for number, edit in enumerate(recording[k].edits):
+        rule, _, file, line = edits["rules"][numbers[number]]
+        assert (rule, file, line) == (edit.rule, edit.file, edit.line)
+        first, *bounds = ends[max(0, 3 * number - 1) : 3 * number + 3].tolist()
+        parts = [0, first, *bounds] if number == 0 else [first, *bounds]
+        found = [tuple(ids[a:b]) for a, b in pairwise(parts)]
+        assert found == [edit.added, edit.removed, edit.changed]
+    assert all(edits["said"])
+
+
+def test_an_edit_far_down_the_list_is_said_when_it_is_shown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(steps_module, "SAID", 1)
+    view = PassExplorer(recorded(residual(1)))
+    sentences = view.recording[view.step].sentences
+    assert unpacked(view.detail)["edits"]["said"] == [sentences[0]]
+    view.edit = len(sentences) - 1
+    ((said, _),) = unpacked(view.within)["diffs"]
+    assert said.startswith(f"{sentences[-1]}: ")
 
 
 def test_the_explorer_sends_one_step_at_a_time(recording: Recording):
@@ -164,9 +195,11 @@ def test_rows_are_printed_as_their_program_is(program: Program):
     recording = recorded(program)
     for k, step in enumerate(recording):
         rows = recording.rows_after(k)
-        named = row_names(rows)
+        named, asked = row_names(rows), Texts(rows, Drawing.of(rows))
         printed = [(line.id, line.text) for line in lines(step.after) if line.id is not None]
         assert [(id, row_text(rows, id, named)) for id in printed_ids(rows)] == printed
+        assert asked.ids == printed_ids(rows)
+        assert all(asked.named[id] == name for id, name in named.items())
 
 
 @pytest.fixture
@@ -174,6 +207,11 @@ def large(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> PassExplorer
     """A view of a recording that is too large to lay out at once."""
     monkeypatch.setattr(steps_module, "AT_ONCE", 0)
     return PassExplorer(recording)
+
+
+def versions_sent(view: PassExplorer) -> int:
+    """The number of versions that the browser has."""
+    return sum(len(unpacked(part)["nodes"]["id"]) for part in (view.data, *view.more))
 
 
 def places(view: PassExplorer) -> list[dict[int, int]]:
@@ -186,7 +224,7 @@ def places(view: PassExplorer) -> list[dict[int, int]]:
 def test_a_large_recording_is_laid_out_as_far_as_it_is_looked_at(
     large: PassExplorer, recording: Recording
 ):
-    assert (len(large.scene.steps), large.more) == (2, b"")
+    assert (len(large.scene.steps), large.more) == (2, [])
     for k in [*range(len(recording) - 1, -1, -1), *range(len(recording))]:
         before = places(large)
         large.step = k
@@ -195,8 +233,7 @@ def test_a_large_recording_is_laid_out_as_far_as_it_is_looked_at(
         for side, program in (("before", recording[k].before), ("after", recording[k].after)):
             shown = {large.scene.versions[v].id for v in detail[side]}
             assert shown == {i.id for m in program.reachable_modules() for i in m}
-        if large.more:
-            assert len(unpacked(large.more)["nodes"]["id"]) == len(large.scene.versions)
+        assert versions_sent(large) == len(large.scene.versions)
     assert len(large.scene.steps) == 1 + sum(step.changed for step in recording)
     assert "<svg" in large.to_svg()
 
@@ -222,7 +259,27 @@ def test_a_page_of_a_large_recording_has_all_steps(large: PassExplorer, recordin
 def test_a_page_that_is_written_takes_nothing_from_the_view(large: PassExplorer):
     large.page_data()
     large.step = len(large.recording) - 1
-    assert len(unpacked(large.more)["nodes"]["id"]) == unpacked(large.detail)["versions"]
+    assert versions_sent(large) == unpacked(large.detail)["versions"]
+
+
+def test_the_parts_by_which_a_scene_grew_make_up_the_whole(large: PassExplorer):
+    for k in range(len(large.recording)):
+        large.step = k
+    assert len(large.more) > 1
+    grown = unpacked(large.data)
+    for part in map(unpacked, large.more):
+        grown = joined(grown, part)
+    whole = unpacked(packed(large.columns()))
+    assert grown.keys() >= whole.keys()
+    for name in whole.keys() - {"open"}:
+        assert grown[name] == whole[name], name
+
+
+def joined(old: Any, more: Any) -> Any:
+    """Columns with what came later behind them, as ``grown`` of ``scene.js`` does it."""
+    if isinstance(old, dict):
+        return old | {key: joined(old.get(key), part) for key, part in more.items()}
+    return [*old, *more] if isinstance(old, list) else more
 
 
 def test_an_overlay_names_instructions_of_states_that_are_not_laid_out(large: PassExplorer):

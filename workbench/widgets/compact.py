@@ -2,7 +2,7 @@
 
 It knows tokens, brackets and what a brace opens, and no more of the grammar. ``tests/js/same_code.mjs``
 checks with a parser that each file stays the same but for the names of its variables, declarations that
-follow each other, and how ``undefined``, ``true`` and ``false`` are written.
+follow each other, and how ``undefined``, ``true``, ``false`` and ``Infinity`` are written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BEFORE_VALUE = {
     "throw", "default",
 }  # fmt: skip
 _CONDITION = {"if", "while", "for", "switch"}
-_SHORTER = {"undefined": "void 0", "true": "!0", "false": "!1"}
+_SHORTER = {"undefined": "void 0", "true": "!0", "false": "!1", "Infinity": "1/0"}
 _CLAUSES = {"else", "try", "finally", "do", "catch"}
 _KEYWORDS = _BEFORE_VALUE | _CONDITION | {
     "const", "let", "var", "function", "class", "extends", "try", "catch", "finally", "break", "continue",
@@ -165,11 +165,18 @@ def _ends_of_conditions(read: list[Token]) -> set[int]:
 
 
 def _is_idle(read: list[Token], k: int, ends: set[int]) -> bool:
-    """Whether nothing needs a token: a semicolon at the end, or brackets around one parameter."""
+    """Whether nothing needs a token.
+
+    That is a semicolon or comma at the end, brackets around one parameter, or the zero of ``0.5``.
+    """
     text, before = read[k].text, read[k - 1] if k else None
     after = [token.text for token in read[k + 1 : k + 4]]
+    if before is not None and text == "0":
+        return after[:1] == ["."] and after[1][0].isdigit()
     if before is None or read[k].kind != "mark":
         return False
+    if text == ",":
+        return after[0] in ("}", "]", ")") and before.text not in (",", "[")
     if text == ";":
         return after[:1] == ["}"] and before.text not in (";", "{") and k - 1 not in ends
     if text == "(":

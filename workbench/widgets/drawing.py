@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from workbench.widgets import label
@@ -64,64 +65,48 @@ class Words:
 class Drawing:
     """One state of a program as drawn. The next state shares all that its edits left alone."""
 
-    rows: dict[int, Any]
-    modules: dict[int, Any]
-    source_nodes: dict[str, Any]
-    words: Words
-    table: Table
+    rows: dict[int, Any] = field(default_factory=dict[int, Any])
+    modules: dict[int, Any] = field(default_factory=dict[int, Any])
+    source_nodes: dict[str, Any] = field(default_factory=dict[str, Any])
+    words: Words = field(default_factory=Words)
+    table: Table = field(default_factory=Table)
     order: dict[int, Ids] = field(default_factory=dict[int, Ids])
     """The ids of each module, in order."""
     callers: dict[int, Ids] = field(default_factory=dict[int, Ids])
     """Those of them that take modules."""
-    reached: list[int] = field(default_factory=list[int])
-    """The main module and those that it reaches, callers first."""
+    reached: dict[int, int] = field(default_factory=dict[int, int])
+    """The place of the main module and of those that it reaches, callers first."""
     users: dict[int, Ids] = field(default_factory=dict[int, Ids])
-    """The distinct users of each id, in order."""
+    """The distinct users of each id, in any order."""
     cone: dict[int, int] = field(default_factory=dict[int, int])
     """The number of instructions that each constant was computed by."""
     constants: set[int] = field(default_factory=set[int])
     """Those of them that are drawn as chips."""
     parts: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     """The operations of each body."""
+    _firsts: dict[int, int] = field(default_factory=dict[int, int])
+    """The first user of each value that has too many for edges, as far as it was asked for."""
 
     @classmethod
     def of(cls, rows: Any, other: Drawing | None = None) -> Drawing:
-        """The drawing of a program's rows; what another state's drawing has alike is taken from there."""
-        words = Words() if other is None else other.words
-        table = Table(rows.name, source_nodes=rows.source_nodes)
-        drawing = cls(rows.instructions, rows.modules, rows.source_nodes, words, table)
-        drawing._collect()
-        drawing._count()
-        drawing._write(other)
-        return drawing
+        """The drawing of a program's rows; of another state's drawing it redoes what differs."""
+        from workbench.widgets.redrawing import Redrawing  # noqa: PLC0415
+
+        return Redrawing(other or cls(), rows).made()
 
     def ids(self) -> Iterator[int]:
         """The drawn ids in order."""
-        for module in self.reached:
-            yield from self.order.get(module, ())
+        return chain.from_iterable(self.order.get(module, ()) for module in self.reached)
 
-    def _collect(self) -> None:
-        """Order the rows of each module, and find the modules that are reached."""
-        found: dict[int, list[Any]] = {}
-        for row in self.rows.values():
-            found.setdefault(row.module, []).append(row)
-        for module, rows in found.items():
-            rows.sort(key=_order)
-            self.order[module] = [row.id for row in rows]
-            self.callers[module] = [row.id for row in rows if row.modules]
-        self.reached = self.reach()
-        for module in self.reached[1:]:
-            self.parts[module] = self.parts_of(module)
-
-    def reach(self) -> list[int]:
-        """The main module and those that it reaches, callers first."""
-        reached, done = [0], {0}
-        for module in reached:
+    def reach(self) -> dict[int, int]:
+        """The place of the main module and of those that it reaches, callers first."""
+        reached, found = {0: 0}, [0]
+        for module in found:
             for id in self.callers.get(module, ()):
                 for body in self.rows[id].modules:
-                    if body not in done:
-                        done.add(body)
-                        reached.append(body)
+                    if body not in reached:
+                        reached[body] = len(found)
+                        found.append(body)
         return reached
 
     def parts_of(self, module: int) -> tuple[str, ...]:
@@ -129,21 +114,19 @@ class Drawing:
         rows = (self.rows[id] for id in self.order.get(module, ()))
         return tuple(r.op.name for r in rows if r.literal is None and not r.op.name.startswith("@"))
 
-    def _count(self) -> None:
-        """Find the users of each id, and the constants."""
-        rows, users, cone = self.rows, self.users, self.cone
-        for id in self.ids():
-            row = rows[id]
-            for source in row.inputs:
-                known = users.get(source)
-                if known is None:
-                    users[source] = [id]
-                elif known[-1] != id:
-                    known.append(id)
-            size = self.cone_of(row)
-            if size:
-                cone[id] = size
-        self.constants = {id for id in cone if self.is_constant(id)}
+    def place(self, id: int) -> tuple[int, int]:
+        """A key that puts drawn ids in order."""
+        row = self.rows[id]
+        return self.reached[row.module], row.order
+
+    def first_user(self, id: int) -> int:
+        """The first of the users of a value that has too many to draw an edge to each; -1 for any other."""
+        users = self.users.get(id, ())
+        if len(users) <= FAN_OUT:
+            return -1
+        if id not in self._firsts:
+            self._firsts[id] = min(users, key=self.place)
+        return self._firsts[id]
 
     def cone_of(self, row: Any) -> int:
         """The number of instructions that compute a constant; 0 for what is none, or too large."""
@@ -178,44 +161,7 @@ class Drawing:
             return row.id in self.users
         return row.op.name == "@return" and self.modules[row.module].bypass
 
-    def _write(self, other: Drawing | None) -> None:
-        """Write all nodes into the table, and its order; equal nodes of two states are one object."""
-        table, rows = self.table, self.rows
-        stale = set(rows) if other is None else self._stale(other)
-        for id in self.ids():
-            row = rows[id]
-            node = None if other is None else other.table.node(id)
-            if node is None or id in stale:
-                made = self._node(row)
-                node = made if node is None or made != node else node
-            (table.hoisted if self.is_hidden(row) else table.nodes)[id] = node
-        table.order = list(self.ids())
-        table.callers = [id for module in self.reached for id in self.callers.get(module, ())]
-        table.modules = {key: module.name for key, module in self.modules.items()}
-
-    def _stale(self, other: Drawing) -> set[int]:
-        """The ids whose nodes may differ from another state's, since a row or a fact of an input does."""
-        rows, before = self.rows, other.rows
-        changed = {id for id, row in rows.items() if before.get(id) is not row}
-        touched = changed | (before.keys() - rows.keys()) | (self.constants ^ other.constants)
-        for id in list(touched):  # the users of their inputs differ
-            touched.update(
-                source for row in (before.get(id), rows.get(id)) if row for source in row.inputs
-            )
-        for id in self.cone:
-            if id not in touched and not touched.isdisjoint(rows[id].inputs):
-                touched.add(id)
-        stale = changed.union(*(self.users.get(id, ()) for id in touched))
-        bodies = {m for m, module in self.modules.items() if other.modules.get(m) is not module}
-        bodies |= {m for m, parts in self.parts.items() if other.parts.get(m) != parts}
-        return stale | {
-            id
-            for found in self.callers.values()
-            for id in found
-            if not bodies.isdisjoint(rows[id].modules)
-        }
-
-    def _node(self, row: Any) -> Node:
+    def node(self, row: Any) -> Node:
         """The node of one row."""
         ids = row.inputs
         inputs, chips = self._inputs(row) if ids else ((), ())
@@ -249,8 +195,7 @@ class Drawing:
         """Whether the edge is one of many of its source, or comes from another module."""
         if source.module != row.module or (row.module and source.op.name == "@param"):
             return True
-        users = self.users[source.id]
-        return len(users) > FAN_OUT and users[0] != row.id
+        return self.first_user(source.id) not in (-1, row.id)
 
     def _constant(self, row: Any) -> Chip:
         """The chip of a constant."""
@@ -262,7 +207,3 @@ class Drawing:
         if root.literal is None:
             return Chip(label.clipped(label.lens_text(row.shape), 16), row.id, False)
         return self.words.chip(row, root, self.source_nodes)
-
-
-def _order(row: Any) -> int:
-    return row.order

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from workbench.widgets.nodes import Node, Table
 from workbench.widgets.scene import FAMILIES, Scene, node_width
-from workbench.widgets.steps import Marks, Steps, Texts, diff_of, in_words, marks_of
+from workbench.widgets.steps import Steps, in_words, marks_of
+from workbench.widgets.text_diff import Marks, Texts, diff_of
 
 PAGE_ROWS = 300_000
 """The rows of all states that an offline page stores; passes beyond them are shown as a whole only."""
@@ -88,17 +89,18 @@ class EditStates:
         diffs: list[Any] = []
         made: dict[int, dict[str, Any]] = {}
         modules: dict[int, str] = {}
-        texts = None
+        texts: Texts | None = None
         for edit in range(first, last + 1):
-            before, texts = texts, Texts(self.steps.rows_within(k, edit))
-            table = self.steps.table(texts.rows)
+            before, texts = texts, self.steps.texts_within(k, edit)
+            table = texts.drawing.table
             state = self._state(k, edit, table)
             states.append(_changed(order, state))
             if before is not None:
                 there = dict(zip(table.order, state, strict=True))
                 change = marks_of(before.rows, texts.rows, [edits[edit]])
                 marks.append(self._marked(change, order, there))
-                diffs.append([in_words(change), diff_of(before, texts, change)])
+                said = f"{self.steps.said(k, edit)}: {in_words(change)}"
+                diffs.append([said, diff_of(before, texts, change)])
             made |= {
                 v: _version(scene, v, *self._pairs[v])
                 for v in state

@@ -9,7 +9,7 @@ from typing import Any
 
 import traitlets
 
-from workbench.compiler.builds.garbage import rarely_collected
+from workbench.compiler.builds.garbage import lasting
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.text.naming import ids_kept
 from workbench.widgets import assets
@@ -55,8 +55,8 @@ class PassExplorer(View):
     edit = traitlets.Int(None, allow_none=True).tag(sync=True)
     """Index of the edit that is shown, within the step: the graphs are those before and after it."""
     detail = traitlets.Bytes().tag(sync=True)
-    more = traitlets.Bytes().tag(sync=True)
-    """The scene with the states that were laid out since; empty if there are none."""
+    more = traitlets.List(traitlets.Bytes()).tag(sync=True)
+    """What the scene has grown by since it was sent, in parts: states that were laid out since."""
     within = traitlets.Bytes().tag(sync=True)
     """The programs before and after the edit that is shown."""
     asked = traitlets.List(None, allow_none=True).tag(sync=True)
@@ -87,16 +87,16 @@ class PassExplorer(View):
         """Lay out all steps; the data of a step is sent when it is shown."""
         self.recording = recording
         self.target, self.sides = str(target), list(sides)
-        with rarely_collected():
+        with lasting():
             self.steps = Steps(recording, step)
             self.scene = self.steps.scene
             self._payload = Payload(self.scene)
             self._sent: dict[int, bytes] = {}
-            self._versions_sent = len(self.scene.versions)
             self.build = build
             self._within = StatesWithin(self.steps)
             self.title = title or self.scene.title
             data = packed(self.columns())
+            self._extent = self._payload.extent
         super().__init__(
             data=data,
             step=self.steps.first_visible() if step is None else step,
@@ -124,7 +124,7 @@ class PassExplorer(View):
 
     def page_data(self) -> dict[str, Any]:
         """All data, for a page without a kernel; the states within passes as far as they fit."""
-        with rarely_collected():
+        with lasting():
             details = [self.steps.detail(k) for k in range(len(self.steps.steps))]
             stored = {} if self.sides else self._within.ask(lambda states: states.stored())
             for k, states in stored.items():
@@ -143,16 +143,16 @@ class PassExplorer(View):
     def _packed(self, step: int) -> bytes:
         """The details of a step; the scene is sent, too, if it has grown since it was."""
         if step not in self._sent:
-            with rarely_collected():
+            with lasting():
                 self._sent[step] = packed(self.steps.detail(step))
                 self._send_more()
         return self._sent[step]
 
     def _send_more(self) -> None:
-        """Send the scene, if it has grown since it was sent."""
-        if len(self.scene.versions) > self._versions_sent:
-            self._versions_sent = len(self.scene.versions)
-            self.more = packed(self._payload.data())
+        """Send what the scene has grown by since it was sent."""
+        if len(self.scene.versions) > self._extent.versions:
+            self.more = [*self.more, packed(self._payload.data(self._extent))]
+            self._extent = self._payload.extent
 
     def _instructions(self) -> Iterable[Any]:
         """Those of all states, of those that are not laid out yet, too."""

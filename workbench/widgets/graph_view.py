@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import traitlets
 
-from workbench.compiler.builds.garbage import rarely_collected
+from workbench.compiler.builds.garbage import lasting
 from workbench.widgets import assets
 from workbench.widgets.base_view import BaseView
 from workbench.widgets.bookmarks import Bookmark, checked, frame
@@ -224,7 +224,7 @@ class GraphView(View):
     ) -> None:
         """Lay out the program; drawing waits until the view is shown."""
         self.program = program_or_module
-        with rarely_collected():
+        with lasting():
             self.table = table_of(program_or_module)
             self.scene = scene_of([self.table])
             data = packed(self.columns())

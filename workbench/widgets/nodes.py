@@ -76,6 +76,12 @@ class Table:
     """The ids of those that take modules, in order."""
     modules: dict[int, str] = field(default_factory=dict[int, str])
     source_nodes: dict[str, Any] = field(default_factory=dict[str, Any])
+    fresh: set[int] = field(default_factory=set[int], compare=False)
+    """The ids of which the nodes may not be those of the table that this one was made from."""
+    mark: object = field(default_factory=object, compare=False)
+    """It stands for this table in those that are made from it."""
+    since: object = field(default=None, compare=False)
+    """The mark of the table that this one was made from."""
 
     def node(self, id: int) -> Node | None:
         """The node or hoisted constant of that id."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
+from workbench.widgets.nodes import Look
 from workbench.widgets.packing import Ints
 from workbench.widgets.picture import closed_size, header_width
 from workbench.widgets.scene import FAMILIES, Scene, look_width
+from workbench.widgets.scopes import Group
 
 UNKNOWN = -1
 SIDES = ("left", "right", "height")
@@ -27,6 +29,23 @@ class Distinct(dict[Any, int]):
         return number
 
 
+class Extent(NamedTuple):
+    """The lengths of the columns of a scene that have been sent."""
+
+    slots: int = 0
+    groups: int = 0
+    edges: int = 0
+    versions: int = 0
+    looks: int = 0
+    sizes: int = 0
+    sources: int = 0
+    strings: int = 0
+    arguments: int = 0
+    chips: int = 0
+    named: int = 0
+    """Names of source nodes, of all versions together."""
+
+
 class Payload:
     """The columns of a scene. A scene that has grown costs what it has grown by."""
 
@@ -36,22 +55,43 @@ class Payload:
         self.strings, self.looks, self.sizes, self.sources = (Distinct() for _ in range(4))
         self.columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
 
-    def data(self) -> dict[str, Any]:
-        """Everything that the browser needs to lay out and draw the scene as it is now."""
+    @property
+    def extent(self) -> Extent:
+        """The lengths of the columns, as of the last call of `data`."""
+        to, graph = self.columns, self.scene.graph
+        return Extent(
+            len(graph.parent), len(graph.groups), len(graph.edges), len(to["id"]), len(self.looks),
+            len(self.sizes), len(self.sources), len(self.strings), len(to["arguments"]),
+            len(to["chips"]), len(to["sources"]),
+        )  # fmt: skip
+
+    def data(self, since: Extent = Extent()) -> dict[str, Any]:  # noqa: B008
+        """Everything that the browser needs to lay out and draw the scene as it is now.
+
+        Args:
+            since: How far the browser has the columns: it gets their rest.
+        """
         scene, graph = self.scene, self.scene.graph
         self._extend()
+        starts = {"arguments": since.arguments, "chips": since.chips, "sources": since.named}
+        nodes = {k: Ints(v[starts.get(k, since.versions) :]) for k, v in self.columns.items()}
+        sizes = [*self.sizes][since.sizes :]
+        sources = _sources(scene, [*self.sources][since.sources :], self.strings)
         return {
             "title": scene.title,
-            "slots": {"parent": Ints(graph.parent), "position": Ints(graph.position)},
-            "groups": _groups(scene),
-            "edges": Ints(chain.from_iterable(graph.edges)),
+            "slots": {
+                "parent": Ints(graph.parent[since.slots :]),
+                "position": Ints(graph.position[since.slots :]),
+            },
+            "groups": _groups(graph.groups[since.groups :]),
+            "edges": Ints(chain.from_iterable(graph.edges[since.edges :])),
             "firm": graph.firm,
-            "nodes": {"slot": Ints(scene.slots)} | {k: Ints(v) for k, v in self.columns.items()},
-            "looks": _looks(self.looks),
-            "sizes": {side: [getattr(s, side) for s in self.sizes] for side in SIDES},
-            "sources": _sources(scene, self.sources, self.strings),
+            "nodes": {"slot": Ints(scene.slots[since.versions :])} | nodes,
+            "looks": _looks([*self.looks][since.looks :]),
+            "sizes": {side: [getattr(s, side) for s in sizes] for side in SIDES},
+            "sources": sources,
             "modules": {str(k): v for k, v in scene.modules.items()},
-            "strings": list(self.strings),
+            "strings": [*self.strings][since.strings :],
         }
 
     def _extend(self) -> None:
@@ -82,8 +122,7 @@ def payload(scene: Scene) -> dict[str, Any]:
     return Payload(scene).data()
 
 
-def _groups(scene: Scene) -> dict[str, Any]:
-    groups = scene.graph.groups
+def _groups(groups: Sequence[Group]) -> dict[str, Any]:
     return {
         "key": [g.key for g in groups],
         "label": [g.label for g in groups],
@@ -96,8 +135,7 @@ def _groups(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _looks(looks: Iterable[Any]) -> dict[str, list[Any]]:
-    listed = list(looks)
+def _looks(listed: Sequence[Look]) -> dict[str, list[Any]]:
     return {
         "title": [k.title for k in listed],
         "fact": [k.fact for k in listed],
@@ -108,9 +146,8 @@ def _looks(looks: Iterable[Any]) -> dict[str, list[Any]]:
     }
 
 
-def _sources(scene: Scene, names: Iterable[str], strings: Distinct) -> dict[str, Ints]:
+def _sources(scene: Scene, listed: Sequence[str], strings: Distinct) -> dict[str, Ints]:
     """The source nodes of instructions: name, operator and scope."""
-    listed = list(names)
     found = [scene.source_nodes.get(name) for name in listed]
     return {
         "name": Ints(strings[name] for name in listed),

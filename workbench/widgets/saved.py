@@ -59,6 +59,8 @@ def _form(view: BaseView) -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_encoded(item) for item in value]
     if not isinstance(value, bytes):
         return value
     return {"base64": base64.b64encode(value).decode()} if value else None

@@ -76,6 +76,8 @@ class Scene:
         self.title = next((t.name for t in tables if t.name), "")
         self.source_nodes: dict[str, Any] = {}
         self.modules: dict[int, str] = {}
+        self._named: Any = None
+        """The source nodes that were added last."""
         for table in tables:
             self._name(table)
         self.graph = _graph(union)
@@ -87,7 +89,9 @@ class Scene:
         self._size(0)
 
     def _name(self, table: Table) -> None:
-        self.source_nodes |= table.source_nodes
+        if table.source_nodes is not self._named:
+            self.source_nodes |= table.source_nodes
+            self._named = table.source_nodes
         self.modules |= table.modules
 
     @cached_property

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, chain, islice
 from typing import Any
 
+from workbench.compiler.ir.rows import patched
 from workbench.compiler.record.lowered import PART
 from workbench.compiler.record.rule_source import rule_source
-from workbench.compiler.text.printing import printed_ids, row_names, row_text
 from workbench.widgets import label
 from workbench.widgets.drawing import Drawing
-from workbench.widgets.nodes import Table
 from workbench.widgets.packing import Ints
 from workbench.widgets.scene import Scene, scene_of
+from workbench.widgets.text_diff import ADDED, CHANGED, DIFF_LIMIT, REMOVED, Marks, Texts, diff_of
 
-ADDED, REMOVED, CHANGED = range(3)
-Marks = tuple[dict[int, int], dict[int, int]]
-CONTEXT = 1
-DIFF_LIMIT = 4000
 AT_ONCE = 200_000
 """The most instructions of all states together that are laid out at once."""
+SAID = 1000
+"""The edits of a step that its list says in words; of another it is said when it is shown."""
+LONGEST = 2**31 - 1
 SOURCES = 40
 """The rules of a step whose source text is sent."""
 
@@ -40,32 +39,47 @@ class Steps:
         """
         self.recording = recording
         self.steps = list(recording.steps)
-        self.rows = [_copied(recording.start)]
+        self.rows = [recording.start]
         self.after: list[int] = []
-        self._texts: dict[int, Texts] = {}
+        self._texts: dict[Any, Texts] = {}
+        """The states that were drawn last, by number, or by step and edit."""
+        self._marks: dict[int, Marks] = {}
+        """Those of the step that was asked for last."""
         self.replaced: list[list[tuple[int, int]]] = []
         for one in self.steps:
             if one.edits:
                 self.rows.append(_replayed(self.rows[-1], one.edits))
                 self.replaced.append([pair for e in one.edits for pair in e.replaced])
             self.after.append(len(self.rows) - 1)
-        self._drawing: Drawing | None = None
-        """The drawing of the state that was drawn last."""
         states = list(range(len(self.rows)))
         if sum(len(r.instructions) for r in self.rows) > AT_ONCE:
             first, last = self.at(self.first_visible() if step is None else step)
             states = states[first : last + 1]
-        tables = [self.table(self.rows[k]) for k in states]
+        tables = [self.texts(state).drawing.table for state in states]
         self.scene: Scene = scene_of(tables, self.replaced[states[0] :])
         self.places = {state: k for k, state in enumerate(states)}
         """The number in the scene of each state that is laid out."""
         self.admitted: dict[tuple[int, int], int] = {}
         """The same for states within steps, by step and edit, that have instructions without a place."""
 
-    def table(self, rows: Any) -> Table:
-        """A state as drawn; it shares what it can with the one that was drawn before."""
-        self._drawing = Drawing.of(rows, self._drawing)
-        return self._drawing.table
+    def texts(self, state: int) -> Texts:
+        """A state, drawn and ready to print."""
+        return self._drawn(state, lambda: self.rows[state])
+
+    def texts_within(self, k: int, edit: int) -> Texts:
+        """The program after edit ``edit`` of step ``k`` (-1: before the first), drawn and ready to print."""
+        before = self.rows[self.at(k)[0]]
+        return self._drawn((k, edit), lambda: _replayed(before, self.steps[k].edits[: edit + 1]))
+
+    def _drawn(self, key: Any, rows: Callable[[], Any]) -> Texts:
+        """A state; those that were drawn last are kept, for the next step begins where one ends."""
+        found = self._texts.pop(key, None)
+        if found is None:
+            last = next(reversed(self._texts.values()), None)
+            made = rows()
+            found = Texts(made, Drawing.of(made, last and last.drawing))
+        self._texts = dict([*self._texts.items()][-1:]) | {key: found}
+        return found
 
     def shown(self, k: int) -> tuple[int, int]:
         """The numbers in the scene of the states before and after step ``k``; it grows if they are new."""
@@ -78,12 +92,12 @@ class Steps:
 
     def _place(self, state: int) -> int:
         if state not in self.places:
-            self.places[state] = self.scene.add(self.table(self.rows[state]), self._kin)
+            self.places[state] = self.scene.add(self.texts(state).drawing.table, self._kin)
         return self.places[state]
 
     def admit(self, k: int, edit: int) -> None:
         """Lay out the state after an edit within step ``k``; the scene grows."""
-        table = self.table(self.rows_within(k, edit))
+        table = self.texts_within(k, edit).drawing.table
         self.admitted[k, edit] = self.scene.add(table, self._kin)
 
     @cached_property
@@ -94,10 +108,6 @@ class Steps:
             kin.setdefault(new, []).append(old)
             kin.setdefault(old, []).append(new)
         return kin
-
-    def rows_within(self, k: int, edit: int) -> Any:
-        """The program after edit ``edit`` of step ``k`` (-1: before the first), as rows."""
-        return _replayed(self.rows[self.at(k)[0]], self.steps[k].edits[: edit + 1])
 
     def overview(self) -> list[dict[str, Any]]:
         """One line per step, for the timeline."""
@@ -143,69 +153,58 @@ class Steps:
 
     def marks(self, k: int) -> Marks:
         """The marks of step ``k`` by id: removed or changed before it, and added or changed after it."""
-        first, last = (self.rows[i] for i in self.at(k))
-        return marks_of(first, last, self.steps[k].edits if self.steps else ())
+        if k not in self._marks:
+            first, last = (self.rows[i] for i in self.at(k))
+            self._marks = {k: marks_of(first, last, self.steps[k].edits if self.steps else ())}
+        return self._marks[k]
+
+    def said(self, k: int, edit: int) -> str:
+        """The effect of an edit of step ``k`` in words."""
+        return label.clipped(self.steps[k].sentences[edit], 300)
 
     def detail(self, k: int) -> dict[str, Any]:
         """Everything that the view shows of one step."""
+        step = self.steps[k]
+        for state in self.at(k) if step.edits else ():
+            self.texts(state)  # in this order: the second differs from the first by the edits alone
         first, last = self.shown(k)
         gone, come = self.marks(k)
-        step = self.steps[k]
         lowered = _lowered(step)
-        said = in_words((gone, come))
+        words = in_words((gone, come))
         return {
             "index": k,
             "versions": len(self.scene.versions),
             "before": Ints(self.scene.steps[first]),
             "after": Ints(self.scene.steps[last]),
-            "gone": self._by_version(first, gone),
-            "come": self._by_version(last, come),
+            "gone": self._by_version(k, 0, gone),
+            "come": self._by_version(k, 1, come),
             "replaced": [list(pair) for e in step.edits for pair in e.replaced],
-            "summary": said if lowered is None else lowered.summary,
-            "edits": [self._edit(*pair) for pair in zip(step.edits, step.sentences, strict=True)],
+            "summary": words if lowered is None else lowered.summary,
+            "edits": _edits(step.edits)
+            | {"said": [self.said(k, e) for e in range(len(step.edits))[:SAID]]},
             "misses": [_miss(m) for m in step.recorded_misses],
             "laws": laws(step.edits),
             "sources": _sources(step),
             "lowered": [_lowered_row(r) for r in lowered or ()],
-            "diff": self.diff(k, gone, come) if lowered is None else self.lowering(k),
+            "diff": self.diff(k) if lowered is None else self.lowering(k),
         }
 
-    def _by_version(self, state: int, marks: dict[int, int]) -> list[list[int]]:
+    def _by_version(self, k: int, side: int, marks: dict[int, int]) -> list[list[int]]:
+        """The marks of the state before or after step ``k`` by version."""
         if not marks:
             return []
-        versions = self.scene.versions
-        return [[v, marks[id]] for v in self.scene.steps[state] if (id := versions[v].id) in marks]
+        ids = self.texts(self.at(k)[side]).drawing.table.order
+        versions = self.scene.steps[self.shown(k)[side]]
+        return [[v, marks[id]] for id, v in zip(ids, versions, strict=True) if id in marks]
 
-    def _edit(self, edit: Any, said: str) -> dict[str, Any]:
-        return {
-            "index": edit.index,
-            "rule": edit.rule,
-            "law": label.clipped(edit.law, 300),
-            "file": edit.file,
-            "line": edit.line,
-            "ms": edit.seconds * 1e3,
-            "added": list(edit.added),
-            "removed": list(edit.removed),
-            "changed": list(edit.changed),
-            "what": label.clipped(said, 300),
-        }
-
-    def diff(self, k: int, gone: dict[int, int], come: dict[int, int]) -> list[list[Any]]:
+    def diff(self, k: int) -> list[list[Any]]:
         """The text diff of step ``k``: removed, added and changed rows, each with a row of context."""
-        if not gone and not come:
-            return []
-        before, after = (self._texts_of(state) for state in self.at(k))
-        return diff_of(before, after, (gone, come))
-
-    def _texts_of(self, state: int) -> Texts:
-        """The lines of a state; those of the last two are kept, for the next step begins where one ends."""
-        found = self._texts.pop(state, None) or Texts(self.rows[state])
-        self._texts = dict([*self._texts.items()][-1:]) | {state: found}
-        return found
+        before, after = map(self.texts, self.at(k))
+        return diff_of(before, after, self.marks(k))
 
     def lowering(self, k: int) -> list[list[Any]]:
         """The outcome of step ``k``, the lowering, for each instruction that is not inside a kernel."""
-        texts = self._texts_of(self.at(k)[1])
+        texts = self.texts(self.at(k)[1])
         shown = (r for r in self.steps[k].lowered if r.kind != PART and r.id in texts.named)
         rows = (["~", r.id, texts[r.id], label.clipped(str(r), 600)] for r in shown)
         return list(islice(rows, DIFF_LIMIT))
@@ -225,20 +224,26 @@ def _lowered_row(row: Any) -> dict[str, Any]:
     }
 
 
-def _copied(rows: Any) -> Any:
-    return replace(rows, modules=dict(rows.modules), instructions=dict(rows.instructions))
+def _edits(edits: Sequence[Any]) -> dict[str, Any]:
+    """Edits as columns: the rule, the time in 100 ns, and the ids added, removed and changed."""
+    rules: dict[tuple[Any, ...], int] = {}
+    numbers = [rules.setdefault((e.rule, e.law, e.file, e.line), len(rules)) for e in edits]
+    ids = [ids for e in edits for ids in (e.added, e.removed, e.changed)]
+    return {
+        "rules": [(rule, label.clipped(law, 300), *place) for rule, law, *place in rules],
+        "rule": Ints(numbers),
+        "time": Ints(min(int(e.seconds * 1e7), LONGEST) for e in edits),
+        "ids": Ints(chain.from_iterable(ids)),
+        "ends": Ints(accumulate(map(len, ids))),
+    }
 
 
-def _replayed(rows: Any, edits: Iterable[Any]) -> Any:
-    made = _copied(rows)
-    for edit in edits:
-        for table, delta in ((made.instructions, edit.rows), (made.modules, edit.modules)):
-            for key, row in delta.items():
-                if row is None:
-                    table.pop(key, None)
-                else:
-                    table[key] = row
-    return made
+def _replayed(rows: Any, edits: Sequence[Any]) -> Any:
+    return replace(
+        rows,
+        modules=patched(rows.modules, (e.modules for e in edits)),
+        instructions=patched(rows.instructions, (e.rows for e in edits)),
+    )
 
 
 def marks_of(before: Any, after: Any, edits: Iterable[Any]) -> Marks:
@@ -247,8 +252,10 @@ def marks_of(before: Any, after: Any, edits: Iterable[Any]) -> Marks:
     come: dict[int, int] = {}
     listed = list(edits)
     heir = dict(pair for edit in listed for pair in edit.replaced)
-    for id in sorted({id for edit in listed for id in edit.rows}):
+    for id in sorted(set[int]().union(*(edit.rows for edit in listed))):
         old, new = before.instructions.get(id), after.instructions.get(id)
+        if old is new:
+            continue
         if old is not None and (new is None or new.module != old.module):
             gone[id] = REMOVED
         if new is not None and old is None:
@@ -271,13 +278,16 @@ def _drawn(row: Any, heir: dict[int, int]) -> tuple[Any, ...]:
 
 def _differs(old: Any, new: Any, heir: dict[int, int]) -> bool:
     """Whether anything changed but the position in the order and inputs that were replaced."""
-    inputs = tuple(_last_heir(i, heir) for i in old.inputs)
-    return (old.op, inputs, old.modules, old.shape, old.module) != (
-        new.op, tuple(_last_heir(i, heir) for i in new.inputs), new.modules, new.shape, new.module
-    )  # fmt: skip
+    if (old.op, old.modules, old.shape, old.module) != (new.op, new.modules, new.shape, new.module):
+        return True
+    return old.inputs != new.inputs and (
+        [_last_heir(i, heir) for i in old.inputs] != [_last_heir(i, heir) for i in new.inputs]
+    )
 
 
 def _last_heir(id: int, heir: dict[int, int]) -> int:
+    if id not in heir:
+        return id
     seen = {id}
     while (following := heir.get(id)) is not None and following not in seen:
         seen.add(id := following)
@@ -318,76 +328,9 @@ def _sources(step: Any) -> dict[str, Any]:
     return {place: source for place, source in found.items() if source is not None}
 
 
-class Texts:
-    """The lines of a state: its ids in printing order, and the text of each that is asked for."""
-
-    def __init__(self, rows: Any) -> None:
-        """Name all rows; none is printed yet."""
-        self.rows = rows
-        self.ids = printed_ids(rows)
-        self.named = row_names(rows)
-
-    def __getitem__(self, id: int) -> str:
-        return label.clipped(row_text(self.rows, id, self.named), 600)
-
-
-def merged(
-    before: list[int], after: list[int], gone: dict[int, int], come: dict[int, int]
-) -> list[tuple[str, int]]:
-    """One list of two: the order after the step, with removed rows behind their former predecessors."""
-    behind: dict[int | None, list[int]] = {}
-    kept: int | None = None
-    there = set(after)
-    for id in before:
-        if id in there and gone.get(id) != REMOVED:
-            kept = id
-        else:
-            behind.setdefault(kept, []).append(id)
-    rows = [("-", id) for id in behind.get(None, ())]
-    for id in after:
-        mark = come.get(id)
-        moved_in = gone.get(id) == REMOVED
-        rows.append(("+" if mark == ADDED or moved_in else "~" if mark == CHANGED else "=", id))
-        rows += [("-", other) for other in behind.get(id, ())]
-    return rows
-
-
 def in_words(marks: Marks) -> str:
     """``2 added, 1 removed``."""
     gone, come = marks
     counts = Counter(come.values()) + Counter({REMOVED: sum(m == REMOVED for m in gone.values())})
     words = enumerate(("added", "removed", "changed"))
     return ", ".join(f"{counts[m]} {w}" for m, w in words if counts[m]) or "nothing changed"
-
-
-def diff_of(before: Texts, after: Texts, marks: Marks) -> list[list[Any]]:
-    """The rows of a text diff between two states."""
-    return list(islice(_folded(merged(before.ids, after.ids, *marks), before, after), DIFF_LIMIT))
-
-
-def _folded(rows: list[tuple[str, int]], before: Texts, after: Texts) -> Iterable[list[Any]]:
-    """The rows to show: changes with context, and the number of unchanged rows between."""
-    shown = {
-        k + d
-        for k, (kind, _) in enumerate(rows)
-        if kind != "="
-        for d in range(-CONTEXT, CONTEXT + 1)
-    }
-    skipped = 0
-    for k, (kind, id) in enumerate(rows):
-        if k not in shown:
-            skipped += 1
-            continue
-        if skipped:
-            yield ["…", None, _skipped(skipped)]
-            skipped = 0
-        if kind == "~":
-            yield [kind, id, before[id], after[id]]
-        else:
-            yield [kind, id, (before if kind == "-" else after)[id]]
-    if skipped:
-        yield ["…", None, _skipped(skipped)]
-
-
-def _skipped(count: int) -> str:
-    return f"{count:,} unchanged row{'' if count == 1 else 's'}"

@@ -84,7 +84,10 @@ class Union:
         self._owners = owners
         known, known_hoisted = last.nodes, last.hoisted
         found: dict[int, Node] = {}
-        for id in table.order:
+        ids: Iterable[int] = table.order
+        if table.since is last.mark and not moved:
+            ids = [id for id in ids if id in table.fresh]
+        for id in ids:
             node = nodes.get(id)
             if node is None:
                 node = hoisted[id]
@@ -111,7 +114,8 @@ class Union:
         fresh = [n for n in drawn if (n.id, PAGE) not in slot]
         for node in fresh:
             self._take_over(node.id, origins, taken)
-        free = self._free(taken)
+        moved = {id for id, node in changed.items() if node.module and id in last.nodes}
+        free = self._free((last.nodes.keys() - table.nodes.keys()) | moved, taken)
         for node in fresh:
             if (node.id, PAGE) not in slot:
                 self._join(node, free, taken)
@@ -131,10 +135,11 @@ class Union:
                 return
             waiting = [*origins.get(old, ()), *waiting]
 
-    def _free(self, taken: set[int]) -> dict[int, list[tuple[str, int]]]:
+    def _free(self, gone: set[int], taken: set[int]) -> dict[int, list[tuple[str, int]]]:
         """Slots that became free in this state, with their last operation, by the slot of an input."""
         free: dict[int, list[tuple[str, int]]] = {}
-        for node in self.last.nodes.values() if self.last else ():
+        last = self.last or Table()
+        for node in (last.nodes[id] for id in last.order if id in gone):
             slot = self.slot.get((node.id, PAGE), -1) if node.module == 0 else -1
             if slot >= 0 and slot not in taken:
                 for source in node.inputs:
@@ -154,6 +159,13 @@ class Union:
     def _settle(self, table: Table, changed: dict[int, Node]) -> None:
         """Give each changed node a slot and a version."""
         here, version, previous = self._here, self._version, -1
+        known = (not n.module and (id not in table.nodes or (id, PAGE) in self.slot)
+                 for id, n in changed.items())  # fmt: skip
+        if all(known):  # nothing needs the slot before it
+            for id, node in changed.items():
+                here[id] = self.slot[id, PAGE] if id in table.nodes else -1
+                version[id] = self._add_version(node, here[id])
+            return
         for id in table.order:
             node = changed.get(id)
             if node is not None:

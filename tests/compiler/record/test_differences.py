@@ -129,7 +129,7 @@ def test_a_difference_is_selected_by_its_edit():
     view = found.view()
     edit = found.recording[0].edits[0]
     assert edit.index == 0
-    assert view.steps.detail(0)["edits"][0]["rule"] == edit.rule
+    assert view.steps.detail(0)["edits"]["rules"][0][0] == edit.rule
 
 
 def test_names_of_files_and_builds_tell_them_apart():

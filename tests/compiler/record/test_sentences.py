@@ -76,4 +76,4 @@ def test_edits_by_hand_have_sentences_too():
 
 def test_a_step_without_edits_has_none():
     program = parse(X + "a = add(x,y)\nr = @return(a)\n")
-    assert pass_named("dead_code_elimination").run(program)[0].sentences == []
+    assert pass_named("dead_code_elimination").run(program)[0].sentences[:] == []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.debug_symbols import restore_debug_symbols
@@ -13,6 +13,8 @@ from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
+
+Entry = TypeVar("Entry")
 
 
 class Row(NamedTuple):
@@ -71,6 +73,20 @@ def row_of(instruction: Instruction, keys: dict[Module, int]) -> Row:
             i.symbols,
         ),
     )
+
+
+def patched(
+    table: Mapping[int, Entry], deltas: Iterable[Mapping[int, Entry | None]]
+) -> dict[int, Entry]:
+    """A copy of a table after some changes of it, in which None stands for what is removed."""
+    last: dict[int, Any] = {}
+    for delta in deltas:
+        last.update(delta)
+    made = {**table, **last}
+    for key, entry in last.items():
+        if entry is None:
+            del made[key]
+    return made
 
 
 def rows_of(program: Program) -> Rows:

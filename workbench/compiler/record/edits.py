@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -118,11 +119,11 @@ class Step:
         return self.after_count.main
 
     @cached_property
-    def sentences(self) -> list[str]:
+    def sentences(self) -> Sequence[str]:
         """A sentence for each edit, by index: ``add and relu fused into pointwise``."""
-        from workbench.compiler.record.sentences import sentences_of  # noqa: PLC0415
+        from workbench.compiler.record.sentences import Sentences  # noqa: PLC0415
 
-        return sentences_of(self)
+        return Sentences(self)
 
     def named(self, text: str) -> str:
         """A recorded text with printed names in place of ids: those before the pass, or else after it."""

@@ -13,7 +13,7 @@ from workbench.compiler.errors import GraphError, WorkbenchError
 from workbench.compiler.ir.listener import Listener, PassLike, RuleLike
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.program import Program
-from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, row_of, rows_of
+from workbench.compiler.ir.rows import ModuleRow, Row, Rows, build, patched, row_of, rows_of
 from workbench.compiler.record.edits import Counts, Edit, NearMiss, Step
 from workbench.compiler.record.lineage import Lineage, Relations
 from workbench.compiler.text.printing import row_names
@@ -67,6 +67,8 @@ class Recording(Listener):
         self._heard: list[tuple[Step, _Entry]] = []
         self._programs: dict[int, Program] = {}
         self._names: dict[int, dict[int, str]] = {}
+        self._last: tuple[int, int, Rows] | None = None
+        """The step after which the program was rebuilt last, the edits until then, and the rows."""
         self.undone: list[tuple[Step, Edit]] = []
         """Undone edits, the first one to redo last; a new edit clears them."""
         self._step: Step | None = None
@@ -112,15 +114,25 @@ class Recording(Listener):
         return self._names[index]
 
     def _replay(self, index: int, more: Iterable[Edit]) -> Rows:
-        rows, modules = dict(self.start.instructions), dict(self.start.modules)
-        done = [e for step in self.steps[: index + 1] for e in step.edits]
-        for edit in [*done, *more]:
-            _apply_delta(rows, edit.rows)
-            _apply_delta(modules, edit.modules)
-        return self._tables(rows, modules)
+        self.digest()
+        first, edits, rows = self._last or (-1, 0, self.start)
+        if first > index or edits != self._count(first):  # an edit was undone
+            first, rows = -1, self.start
+        made = self._after(rows, (e for s in self.steps[first + 1 : index + 1] for e in s.made))
+        self._last = index, self._count(index), made
+        return self._after(made, more)
 
-    def _tables(self, rows: dict[int, Row], modules: dict[int, ModuleRow]) -> Rows:
-        made = Rows(modules=modules, instructions=rows)
+    def _count(self, index: int) -> int:
+        """The number of edits until the end of a step."""
+        return sum(len(step.made) for step in self.steps[: index + 1])
+
+    def _after(self, rows: Rows, edits: Iterable[Edit]) -> Rows:
+        """A copy of some rows after some edits."""
+        listed = list(edits)
+        made = Rows(
+            modules=patched(rows.modules, (e.modules for e in listed)),
+            instructions=patched(rows.instructions, (e.rows for e in listed)),
+        )
         made.take_facts(self.program)
         return made
 
@@ -158,6 +170,7 @@ class Recording(Listener):
         self._keys = {module: key for key, module in modules.items()}
         self._programs.clear()
         self._names.clear()
+        self._last = None
         self.__dict__.pop("relations", None)
 
     def table(self) -> DataFrame:
@@ -242,6 +255,7 @@ class Recording(Listener):
     def restore(self, start: Rows, step: Step) -> None:
         """Append a step read from a file; ``start`` is the rows of the first program."""
         self.start = start
+        self._last = None
         self.steps.append(step)
         self.seconds += step.seconds
         for edit in step.made:
@@ -407,6 +421,7 @@ class Recording(Listener):
         heard, self._heard = self._heard, []
         if heard:
             self.undone.clear()
+            self._last = None
         for step, entry in heard:
             edit = self._edit_of(step, entry)
             if edit.rows or edit.modules or edit.replaced:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Collection, Iterable, Iterator, MutableMapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, overload
 
 from workbench.compiler.ir.builtin import Identity, Literal, Param, Return
 from workbench.compiler.ir.operation import Family
-from workbench.compiler.ir.rows import ModuleRow, Row
+from workbench.compiler.ir.rows import ModuleRow, Row, Rows
 from workbench.compiler.ops.fused import Group
 
 if TYPE_CHECKING:
@@ -19,24 +19,52 @@ _NO_WORK = (Literal, Param, Return)
 _NUMBERS = {2: "two", 3: "three"}
 
 
-def sentences_of(step: Step) -> list[str]:
-    """A sentence for each edit of a step: its effect on the program."""
-    if not step.edits:
-        return []
-    start = step.recording.rows_after(step.index - 1)
-    members: dict[int, set[int]] = {}
-    for row in start.instructions.values():
-        members.setdefault(row.module, set()).add(row.id)
-    state = _State(start.instructions, start.modules, members)
-    found: list[str] = []
-    for edit in step.edits:
-        before = state.change(edit)
-        found.append(_Sentence(edit, before, state).text())
-    return found
+class Sentences(Sequence[str]):
+    """A sentence for each edit of a step, its effect on the program; composed when it is asked for."""
+
+    def __init__(self, step: Step) -> None:
+        """Compose none yet."""
+        self._step, self._edits = step, step.edits
+        self._said: dict[int, str] = {}
+        self._next = 0
+        """The edit before which the state is."""
+        self._state: _State | None = None
+
+    def __len__(self) -> int:
+        """The number of edits."""
+        return len(self._edits)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """The sentence of an edit, or those of several."""
+        indices = range(len(self))[index]
+        return self._of(indices) if isinstance(indices, int) else [self._of(k) for k in indices]
+
+    def _of(self, k: int) -> str:
+        if k not in self._said:
+            edit, state = self._edits[k], self._before(k)
+            before = state.changed_by(edit)
+            state.change(edit)
+            self._next = k + 1
+            self._said[k] = _Sentence(edit, before, state).text()
+        return self._said[k]
+
+    def _before(self, k: int) -> _State:
+        """The state before edit ``k``; it goes through the edits, from the first if need be."""
+        if self._state is None or k < self._next:
+            step = self._step
+            self._state, self._next = _State.of(step.recording.rows_after(step.index - 1)), 0
+        for edit in self._edits[self._next : k]:
+            self._state.change(edit)
+        self._next = k
+        return self._state
 
 
 class _State:
-    """A program as rows, and the ids of each module."""
+    """A program as rows, and the ids of each module but the main one."""
 
     def __init__(
         self,
@@ -46,29 +74,41 @@ class _State:
     ) -> None:
         self.rows, self.modules, self.members = rows, modules, members
 
-    def change(self, edit: Edit) -> _State:
-        """Make an edit, and return the state before, which holds only the difference."""
+    @classmethod
+    def of(cls, rows: Rows) -> _State:
+        """The state that some rows are."""
+        members: dict[int, set[int]] = {}
+        for row in rows.instructions.values():
+            if row.module:
+                members.setdefault(row.module, set()).add(row.id)
+        return cls(rows.instructions, rows.modules, members)
+
+    def changed_by(self, edit: Edit) -> _State:
+        """This state as it is seen after an edit is made in it: it holds only the difference."""
         rows = {id: old for id in edit.rows if (old := self.rows.get(id)) is not None}
         touched = {r.module for r in (*rows.values(), *edit.rows.values()) if r is not None}
         modules = {k: self.modules[k] for k in edit.modules if k in self.modules}
         members = {key: {*self.members.get(key, ())} for key in touched if self.is_body(key)}
-        before = _State(
+        return _State(
             ChainMap(rows, self.rows),
             ChainMap(modules, self.modules),
             ChainMap(members, self.members),
         )
+
+    def change(self, edit: Edit) -> None:
+        """Make an edit."""
         for id, row in edit.rows.items():
-            if (old := self.rows.pop(id, None)) is not None:
+            if (old := self.rows.pop(id, None)) is not None and old.module:
                 self.members[old.module].discard(id)
             if row is not None:
                 self.rows[id] = row
-                self.members.setdefault(row.module, set()).add(id)
+                if row.module:
+                    self.members.setdefault(row.module, set()).add(id)
         for key, module in edit.modules.items():
             if module is None:
                 self.modules.pop(key, None)
             else:
                 self.modules[key] = module
-        return before
 
     def is_body(self, key: int) -> bool:
         """Whether a module is the body of a kernel."""

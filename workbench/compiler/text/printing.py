@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from workbench.compiler.ir.argument import Argument
@@ -17,6 +17,7 @@ from workbench.compiler.text.parsing import parse
 
 __all__ = [
     "Line",
+    "RowNames",
     "instruction_text",
     "lines",
     "literals",
@@ -56,6 +57,41 @@ def row_names(rows: Rows) -> dict[int, str]:
         (module.name, key == 0, [(r.id, _parameter(r)) for r in sorted(parts[key], key=_order)])
         for key, module in sorted(rows.modules.items())
     )
+
+
+class RowNames:
+    """The printed names of a program that is given as rows, each made when it is asked for."""
+
+    def __init__(self, rows: Rows, order: Mapping[int, Sequence[int]]) -> None:
+        """Make no name yet.
+
+        Args:
+            rows: The program.
+            order: The ids of each module, in order.
+        """
+        self._rows, self._order = rows, order
+        self._places: dict[int, dict[int, int]] = {}
+        parameters = (r.op.parameter for r in rows.instructions.values() if type(r.op) is Param)
+        # With a colon, parameters of two modules may print the same name, and one is changed.
+        self._all = row_names(rows) if any(":" in name for name in parameters) else None
+
+    def __contains__(self, id: int) -> bool:
+        """Whether the program has that id."""
+        return id in self._rows.instructions
+
+    def __getitem__(self, id: int) -> str:
+        """The name of an instruction."""
+        if self._all is not None:
+            return self._all[id]
+        row = self._rows.instructions[id]
+        module = row.module
+        prefix = f"{self._rows.modules[module].name}:" if module else ""
+        if isinstance(row.op, Param):
+            return value_text(prefix + row.op.parameter)
+        if module not in self._places:
+            self._places[module] = {i: k for k, i in enumerate(self._order[module])}
+        name = f"{prefix}@{self._places[module][id]}"
+        return _placed(name, not prefix or value_text(prefix) == prefix)
 
 
 def _parameter(row: Row) -> str | None:
@@ -149,7 +185,7 @@ def instruction_text(instruction: Instruction, named: dict[int, str]) -> str:
     return _line(i, [named[i.id], *[named[x.id] for x in i.inputs]], [m.name for m in i.modules])
 
 
-def row_text(rows: Rows, id: int, named: dict[int, str]) -> str:
+def row_text(rows: Rows, id: int, named: Mapping[int, str] | RowNames) -> str:
     """The line of one instruction of a program that is given as rows."""
     row = rows.instructions[id]
     names = [named[i] for i in (id, *row.inputs)]

@@ -6,14 +6,14 @@ import { diffRows, diffText, editList, lawList, loweredList, missList, stepFacts
 import { PASS_KEYS } from "./keys.js";
 import { inspector, removal } from "./inspector.js";
 import { Layout } from "./layout.js";
-import { Live, Scene } from "./scene.js";
+import { Live, Scene, grown } from "./scene.js";
 import { MARKS } from "./items.js";
 import { Pane } from "./pane.js";
 import { slotsShown } from "./filter.js";
 import { SceneShell } from "./scene_shell.js";
 import { PassList } from "./pass_list.js";
 import { idsOf } from "./refs.js";
-import { keepStates, nextStep, ofStep, within } from "./steps.js";
+import { keepStates, nextStep, ofStep, withEdits, within } from "./steps.js";
 import { pairing } from "./why.js";
 import { renderer } from "./shell.js";
 
@@ -30,7 +30,7 @@ class ExplorerShell extends SceneShell {
     this.data = data;
     this.steps = data.steps;
     /** The details of the loaded steps. @type {Map<number, Detail>} */
-    this.details = new Map((data.details ?? []).map((d) => [d.index, d]));
+    this.details = new Map((data.details ?? []).map((d) => [d.index, withEdits(d)]));
     /** @type {Detail | null} */
     this.detail = null;
     this.index = -1;
@@ -53,9 +53,9 @@ class ExplorerShell extends SceneShell {
     this.captions = [];
     /** @type {number | undefined} */
     this.late = undefined;
-    /** The last scene that came after the first, and when it is read. @type {DataView | undefined} */
-    this.more = undefined;
-    /** @type {Promise<void> | undefined} */
+    /** The number of parts by which the scene has grown, and what it is then, without states within steps. */
+    this.parts = 0;
+    /** @type {Promise<SceneData> | undefined} */
     this.extended = undefined;
     const nothing = new Live(this.scene, []), layout = this.layoutOf(null);
     this.before = new Pane(this, "Graph before the pass", nothing, layout);
@@ -185,20 +185,22 @@ class ExplorerShell extends SceneShell {
     const detail = await decode(this.model.get("detail"));
     await this.extend();
     if (detail?.index === undefined || detail.versions > this.scene.versions) return;
-    this.details.set(detail.index, detail);
+    this.details.set(detail.index, withEdits(detail));
     if (detail.index === this.index) this.showStep(detail);
   }
 
   /** Take over what Python has laid out since. */
   async extend() {
-    const more = this.model.get("more");
-    if (more && more.byteLength !== 0 && more !== this.more) {
-      this.more = more;
-      this.extended = decode(more).then((data) => {
-        this.scene = new Scene(data);
+    const more = (this.model.get("more") ?? []).slice(this.parts);
+    this.parts += more.length;
+    if (more.length) {
+      this.extended = Promise.all([this.extended, ...more.map(decode)]).then(async ([old, ...parts]) => {
+        const data = parts.reduce(grown, old ?? await decode(this.model.get("data")));
+        this.scene = new Scene(structuredClone(data));
         this.states.clear();
         this.slots = slotsShown(this.scene, this.only, this.hidden);
         this.kept = null;
+        return data;
       });
     }
     await this.extended;
@@ -442,17 +444,13 @@ class ExplorerShell extends SceneShell {
 
   /** @param {KeyboardEvent} e */
   key(e) {
-    if (e.key === "f") this.skip(1);
-    else if (e.key === "r") this.skip(-1);
-    else if (e.key === "Home") this.go(0, true);
-    else if (e.key === "End") this.go(this.steps.length - 1, true);
-    else if (e.key === "ArrowRight") this.stepEdit(1);
-    else if (e.key === "ArrowLeft") this.stepEdit(-1);
-    else if (e.key === "l") this.passes.toggle(true);
-    else if (e.key === "w") this.whyNot();
-    else if (e.key === "s") this.toggleSource();
-    else return super.key(e);
-    return true;
+    /** @type {Record<string, () => void>} */
+    const acts = {
+      f: () => this.skip(1), r: () => this.skip(-1), Home: () => this.go(0, true), End: () => this.go(this.steps.length - 1, true),
+      ArrowRight: () => this.stepEdit(1), ArrowLeft: () => this.stepEdit(-1), l: () => this.passes.toggle(true), w: () => this.whyNot(), s: () => this.toggleSource(),
+    };
+    acts[e.key]?.();
+    return e.key in acts || super.key(e);
   }
 
   /** Open or close the source of the rule of the row with the focus, or of the chosen edit. */

@@ -22,9 +22,9 @@ const KINDS = {
  * @returns {HTMLElement[]}
  */
 function some(items, make, from = 0) {
-  const rows = items.slice(from, from + CHUNK).map(make), left = items.length - from - CHUNK;
+  const end = from + CHUNK, rows = items.slice(from, end).map(make), left = items.length - end;
   if (left <= 0) return rows;
-  const more = h("button", { class: "wb-more", onclick: () => more.replaceWith(...some(items, make, from + CHUNK)) }, `Show ${Math.min(CHUNK, left)} of ${left} more`);
+  const more = h("button", { class: "wb-more", onclick: () => more.replaceWith(...some(items, make, end)) }, `Show ${Math.min(CHUNK, left)} of ${left} more`);
   return [...rows, more];
 }
 

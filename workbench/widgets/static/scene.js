@@ -46,6 +46,26 @@ function slotSizes({ slots, nodes, sizes }) {
   return { left, right, height };
 }
 
+/**
+ * Columns with what came later behind them.
+ * @param {any} old
+ * @param {any} more
+ * @returns {any}
+ */
+function grown(old, more) {
+  if (Array.isArray(old)) return [...old, ...more];
+  if (old instanceof Int32Array) {
+    const all = new Int32Array(old.length + more.length);
+    all.set(old);
+    all.set(more, old.length);
+    return all;
+  }
+  if (Object(more) !== more) return more;
+  const all = { ...old };
+  for (const key in more) all[key] = grown(all[key], more[key]);
+  return all;
+}
+
 /** Slots and groups over all steps of a view, numbered as items: slots, then groups, then lanes. */
 class Scene {
   /** @param {SceneData} data */
@@ -85,12 +105,8 @@ class Scene {
 
   /** Add versions that no column has. @param {Version[]} added */
   add(added) {
-    const { nodes, looks } = this.data, size = added.reduce((n, { v }) => Math.max(n, v + 1), nodes.id.length);
-    for (const name of /** @type {const} */ (["id", "slot", "module", "look", "opens"])) {
-      const grown = new Int32Array(size);
-      grown.set(nodes[name]);
-      nodes[name] = grown;
-    }
+    const { nodes, looks } = this.data, fresh = new Int32Array(added.reduce((n, { v }) => Math.max(n, v + 1 - nodes.id.length), 0));
+    for (const name of /** @type {const} */ (["id", "slot", "module", "look", "opens"])) nodes[name] = grown(nodes[name], fresh);
     for (const one of added) {
       const { v } = one;
       this.cache[v] = one;
@@ -246,4 +262,4 @@ class Live {
   find(query, known = NOTHING) { return findIds(query, this.facts, known); }
 }
 
-export { Live, NOTHING, Scene, listAt };
+export { Live, NOTHING, Scene, grown, listAt, slice };

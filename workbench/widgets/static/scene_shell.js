@@ -315,19 +315,15 @@ class SceneShell extends Shell {
 
   /** @param {KeyboardEvent} e */
   key(e) {
-    const hits = this.search.hits;
-    if (e.key === "/") this.search.focus();
-    else if (e.key === "?") this.keysOf.open();
-    else if (e.key === "m") this.toggleMap();
-    else if (e.key === "b") this.bookmarks.add();
-    else if (e.key === "n" || e.key === "N") this.search.step(e.key === "n" ? 1 : -1);
-    else if (e.key === "i") this.isolate(hits.length ? hits : this.chosen().ids);
-    else if (e.key === "h") this.hide();
-    else if (e.key === "p") this.path();
-    else if (e.key === "a") this.showAll();
-    else if (/^[1-9]$/.test(e.key)) this.around(+e.key, "both");
-    else return false;
-    return true;
+    const { hits } = this.search;
+    /** @type {Record<string, () => void>} */
+    const acts = {
+      "/": () => this.search.focus(), "?": () => this.keysOf.open(), m: () => this.toggleMap(), b: () => this.bookmarks.add(), n: () => this.search.step(1),
+      N: () => this.search.step(-1), i: () => this.isolate(hits.length ? hits : this.chosen().ids), h: () => this.hide(), p: () => this.path(), a: () => this.showAll(),
+    };
+    const act = /^[1-9]$/.test(e.key) ? () => this.around(+e.key, "both") : acts[e.key];
+    act?.();
+    return !!act;
   }
 
   toggleMap() {

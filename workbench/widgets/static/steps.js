@@ -1,5 +1,7 @@
 // Navigation between the steps of a recording.
 
+import { slice } from "./scene.js";
+
 /**
  * An index clamped to `n` steps.
  * @param {number} k
@@ -37,6 +39,20 @@ function keepStates(scene, order, { first, states, marks, diffs, versions, modul
 }
 
 /**
+ * The details of a step with an object for each edit, in place of columns.
+ * @param {any} detail
+ * @returns {Detail}
+ */
+function withEdits(detail) {
+  const { rules, rule, time, ids, ends, said } = detail.edits, part = (/** @type {number} */ k) => slice(ids, ends, k);
+  detail.edits = Array.from(rule, (r, index) => {
+    const [name, law, file, line] = rules[r], k = 3 * index;
+    return { index, rule: name, law, file, line, ms: time[index] / 1e4, added: part(k), removed: part(k + 1), changed: part(k + 2), what: said[index] };
+  });
+  return detail;
+}
+
+/**
  * What a step of a recording tells of instructions, for queries.
  * @param {Detail} detail
  * @param {Step[]} steps
@@ -50,4 +66,4 @@ function ofStep({ edits, lowered }, steps) {
   return { rules, passes, kernels };
 }
 
-export { keepStates, nextStep, ofStep, within };
+export { keepStates, nextStep, ofStep, withEdits, within };

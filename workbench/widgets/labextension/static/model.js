@@ -3,8 +3,9 @@
 const VERSION = 1;
 const ENTRY = /^(exercise|explorer|graph_view|kernel_view|report_view|tensor_view|workbench)\.js$/;
 
-/** Text of base64 as bytes; anything else as it is. @param {any} value */
+/** Text of base64 as bytes, in lists too; anything else as it is. @param {any} value @returns {any} */
 function decoded(value) {
+  if (Array.isArray(value)) return value.map(decoded);
   if (typeof value?.base64 !== "string") return value;
   return new DataView(Uint8Array.from(atob(value.base64), (c) => c.charCodeAt(0)).buffer);
 }

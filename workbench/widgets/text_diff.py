@@ -1,0 +1,107 @@
+"""The text diff of two states of a program: rows that changed by more than their place, with neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from workbench.compiler.text.printing import RowNames, row_text
+from workbench.widgets import label
+from workbench.widgets.drawing import Drawing
+
+ADDED, REMOVED, CHANGED = range(3)
+Marks = tuple[dict[int, int], dict[int, int]]
+DIFF_LIMIT = 4000
+FOLD = "…"
+"""The kind of what stands for unchanged rows."""
+
+
+class Texts:
+    """The lines of a state: its ids in printing order, and the text of each that is asked for."""
+
+    def __init__(self, rows: Any, drawing: Drawing) -> None:
+        """Print none yet; ``drawing`` is that of the rows."""
+        self.rows, self.drawing = rows, drawing
+
+    @cached_property
+    def named(self) -> RowNames:
+        """The name of each instruction."""
+        return RowNames(self.rows, self.drawing.order)
+
+    @cached_property
+    def ids(self) -> list[int]:
+        """The ids in printing order."""
+        order, callers, rows = self.drawing.order, self.drawing.callers, self.rows.instructions
+        reached: dict[int, None] = {}
+        stack = [0]
+        while stack:
+            if (module := stack.pop()) not in reached:
+                reached[module] = None
+                found = (rows[id].modules for id in reversed(callers.get(module, ())))
+                stack += [m for modules in found for m in reversed(modules)]
+        modules = reached | dict.fromkeys(sorted(self.rows.modules))
+        return [id for m in modules for id in order.get(m, ())]
+
+    def __getitem__(self, id: int) -> str:
+        """The line of an instruction."""
+        return label.clipped(row_text(self.rows, id, self.named), 600)
+
+
+def diff_of(before: Texts, after: Texts, marks: Marks) -> list[list[Any]]:
+    """The rows of the text diff between two states."""
+    if not any(marks):
+        return []
+    return list(islice(_rows(before, after, marks), DIFF_LIMIT))
+
+
+def _rows(before: Texts, after: Texts, marks: Marks) -> Iterator[list[Any]]:
+    for kind, id in merged(before.ids, after.ids, *marks):
+        if kind == FOLD:
+            yield [FOLD, None, f"{id:,} unchanged row{'' if id == 1 else 's'}"]
+        elif kind == "~":
+            yield [kind, id, before[id], after[id]]
+        else:
+            yield [kind, id, (before if kind == "-" else after)[id]]
+
+
+def merged(
+    before: Sequence[int], after: Sequence[int], gone: Mapping[int, int], come: Mapping[int, int]
+) -> Iterator[tuple[str, int]]:
+    """One list of two: the order after the step, with removed rows behind their former predecessors.
+
+    Of the unchanged rows it has the neighbours of others, and the numbers of those between.
+    """
+    behind = _behind(before, gone)
+    kinds = {id: "+" if mark == ADDED else "~" for id, mark in come.items()}
+    kinds |= {id: "+" for id, mark in gone.items() if mark == REMOVED}
+    asked = kinds.keys() | behind.keys()
+    near: set[int] = set()
+    for k in [k for k, id in enumerate(after) if id in asked]:
+        near |= {k - 1, k, k + 1} if after[k] in kinds else {k, k + 1}
+    yield from (("-", id) for id in behind.get(None, ()))
+    near |= {0} if None in behind else set[int]()
+    last = -1
+    for k in sorted(k for k in near if 0 <= k < len(after)):
+        if k > last + 1:
+            yield FOLD, k - last - 1
+        id = after[k]
+        yield kinds.get(id, "="), id
+        yield from (("-", other) for other in behind.get(id, ()))
+        last = k
+    if last + 1 < len(after):
+        yield FOLD, len(after) - last - 1
+
+
+def _behind(before: Iterable[int], gone: Mapping[int, int]) -> dict[int | None, list[int]]:
+    """The removed rows behind each row that stays; None stands for the start."""
+    removed = {id for id, mark in gone.items() if mark == REMOVED}
+    behind: dict[int | None, list[int]] = {}
+    kept: int | None = None
+    for id in before if removed else ():
+        if id in removed:
+            behind.setdefault(kept, []).append(id)
+        else:
+            kept = id
+    return behind
