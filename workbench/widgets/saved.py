@@ -12,7 +12,7 @@ import anywidget
 from workbench.widgets.base_view import BaseView
 
 MIME = "application/vnd.graph-workbench.view+json"
-VERSION = 1
+VERSION = 2
 """Version of the form; the extension of JupyterLab shows the static form of any other."""
 LIMIT = 200_000
 """Most characters of the saved form in one output."""

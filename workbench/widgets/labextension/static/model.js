@@ -1,6 +1,6 @@
 // The models of saved views: they answer as Python did.
 
-const VERSION = 1;
+const VERSION = 2;
 const ENTRY = /^(exercise|explorer|graph_view|kernel_view|report_view|tensor_view|workbench)\.js$/;
 
 /** Text of base64 as bytes, in lists too; anything else as it is. @param {any} value @returns {any} */
