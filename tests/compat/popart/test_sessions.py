@@ -251,3 +251,7 @@ def test_the_program_knows_the_lines_that_made_it(session: Any) -> None:
     assert all("ops.host_load(source)" in i.sources[0] for i in sums)
     assert program.source_nodes[sums[0].sources[0]].attributes.startswith(__file__)
     assert made.build.source is program
+    assert program.output_names == ("target",)
+    rows = {"source": np.ones((2, 3), np.float32), "w": np.float32(4)}
+    values = made.build.values(rows, ["source", "add_out"])
+    np.testing.assert_array_equal(values["add_out"], [5, 5, 5])

@@ -59,13 +59,15 @@ class _Lowering:
             for title, value in lane.effects.printed:
                 self._return(Printed(title), value, results)
         self.builder.end(results or self._unused(lanes[0]))
+        self.found.program.output_names = tuple(_result_name(b) for b in self.found.results)
         self.found.modules[self.graph] = self.found.program.main
         self.found.modules |= callees.first
         return self.found
 
     def _lane(self, k: int, contents: dict[Place, list[Value]]) -> Lane:
         effects = Effects({place: values[k] for place, values in contents.items()})
-        return Lane(self.builder, effects, {}, lambda t: self._variable(t)[k])
+        names = self.found.program.tensors if k == 0 else None
+        return Lane(self.builder, effects, {}, lambda t: self._variable(t)[k], names)
 
     def _return(self, bound: Bound | Printed, value: Value, results: list[Value]) -> None:
         self.found.results.append(bound)
@@ -122,6 +124,10 @@ class _Lowering:
         for stream, count in uses.transfers.items():
             if count > rows:
                 raise popart_exception(_exhausted(stream, count, rows))
+
+
+def _result_name(bound: Bound | Printed) -> str:
+    return bound.title if isinstance(bound, Printed) else parameter_name(bound)
 
 
 def _exhausted(stream: Stream, count: int, rows: int) -> str:
