@@ -44,6 +44,25 @@ def test_a_variable_keeps_its_value_from_run_to_run(target: str) -> None:
     np.testing.assert_array_equal(data, ONES)
 
 
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_the_history_has_a_row_for_each_run(target: str) -> None:
+    """Outputs of one element; a session whose runs change nothing has no state."""
+    ir = pir.Ir()
+    with ir.main_graph(), pir.in_sequence():
+        w = pir.variable(1.0, name="w")
+        found = pir.d2h_stream((), pir.float32, "loss")
+        ops.host_store(found, w)
+        ops.var_updates.accumulator_scale_(w, 0.5)
+    session = pir.Session(ir, target=target)
+    for _ in range(3):
+        session.run()
+    assert session.stateful is not None
+    assert session.stateful.history["loss"].tolist() == [1, 0.5, 0.25]
+    with pir.Ir().main_graph() as main:
+        _ = pir.variable(1.0) + 1
+    assert pir.Session(main.ir()).stateful is None
+
+
 def test_each_load_takes_the_next_row_and_each_store_fills_one() -> None:
     """Loads in the main graph, twice in each iteration of a loop, and in a call inside of it."""
     ir = pir.Ir()

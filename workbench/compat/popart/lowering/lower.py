@@ -59,7 +59,7 @@ class _Lowering:
             for title, value in lane.effects.printed:
                 self._return(Printed(title), value, results)
         self.builder.end(results or self._unused(lanes[0]))
-        self.found.program.output_names = tuple(_result_name(b) for b in self.found.results)
+        self._name_results()
         self.found.modules[self.graph] = self.found.program.main
         self.found.modules |= callees.first
         return self.found
@@ -68,6 +68,16 @@ class _Lowering:
         effects = Effects({place: values[k] for place, values in contents.items()})
         names = self.found.program.tensors if k == 0 else None
         return Lane(self.builder, effects, {}, lambda t: self._variable(t)[k], names)
+
+    def _name_results(self) -> None:
+        """Tell the program the names of its results, and which of them replace parameters."""
+        program, results = self.found.program, self.found.results
+        program.output_names = tuple(
+            f"print{k}:{b.title}" if isinstance(b, Printed) else parameter_name(b)
+            for k, b in enumerate(results)
+        )
+        state = {k: b for k, b in enumerate(results) if isinstance(b, Variable | RemoteBuffer)}
+        program.updates = {parameter_name(b): k for k, b in state.items()}
 
     def _return(self, bound: Bound | Printed, value: Value, results: list[Value]) -> None:
         self.found.results.append(bound)
@@ -124,10 +134,6 @@ class _Lowering:
         for stream, count in uses.transfers.items():
             if count > rows:
                 raise popart_exception(_exhausted(stream, count, rows))
-
-
-def _result_name(bound: Bound | Printed) -> str:
-    return bound.title if isinstance(bound, Printed) else parameter_name(bound)
 
 
 def _exhausted(stream: Stream, count: int, rows: int) -> str:
