@@ -61,7 +61,7 @@ class _Lowering:
         self.builder.end(results or self._unused(lanes[0]))
         self._name_results()
         self.found.modules[self.graph] = self.found.program.main
-        self.found.modules |= callees.first
+        self.found.modules.update(callees.first)
         return self.found
 
     def _lane(self, k: int, contents: dict[Place, list[Value]]) -> Lane:
