@@ -1,6 +1,8 @@
 """Graphs for the tests: a function of tensors, run once on arrays."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,19 @@ def run(
     session = pir.Session(ir, target=target)
     rows = session.run(dict(zip(streams, given, strict=True)))
     return [rows[s] for s in stores], session
+
+
+@contextmanager
+def as_script() -> Generator[None]:
+    """A script that imports popart may run inside; nothing of it is left after."""
+    path, argv, modules = list(sys.path), list(sys.argv), set(sys.modules)
+    try:
+        yield
+    finally:
+        sys.path[:], sys.argv[:] = path, argv
+        for name in set(sys.modules) - modules:
+            if name.partition(".")[0] == "popart":
+                del sys.modules[name]
 
 
 def types(graph: pir.Graph) -> list[str]:

@@ -155,13 +155,13 @@ class Session:
     def create_host_outputs(self) -> dict[DeviceToHostStream, Array]:
         """Arrays of zeros for all streams to the host."""
         streams = sorted(self._ir.get_all_d2h_streams(), key=lambda s: s.tensor_id())
-        return {s: np.zeros(self._buffer_shape(s), s.dtype.as_numpy()) for s in streams}
+        return {s: np.zeros(self.buffer_shape(s), s.dtype.as_numpy()) for s in streams}
 
     def expected_inputs(self) -> list[HostToDeviceStream]:
         """The streams that a run needs arrays for."""
         return sorted(self._ir.get_all_h2d_streams(), key=lambda s: s.tensor_id())
 
-    def _buffer_shape(self, stream: Stream) -> tuple[int, ...]:
+    def buffer_shape(self, stream: Stream) -> tuple[int, ...]:
         """The shape of a stream's array: transfers and replicas if there are several, then its own."""
         several = (self._ir.num_host_transfers, self._ir.replication_factor)
         return (*(n for n in several if n > 1), *stream.shape)
@@ -190,7 +190,7 @@ class Session:
 
     def _check_arrays(self, what: str, arrays: Mapping[Stream, Array]) -> None:
         for stream, array in arrays.items():
-            expected = self._buffer_shape(stream)
+            expected = self.buffer_shape(stream)
             if array.shape not in self._accepted(stream):
                 raise ValueError(
                     f"Shape mismatch for {what} {stream.tensor_id()}: expected {expected} "
