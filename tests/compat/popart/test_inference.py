@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.compat.popart.programs import as_script
 from workbench.compat import popart
 from workbench.compat.popart import __main__ as command
 from workbench.compat.popart import ir as pir
@@ -38,19 +39,12 @@ assert anchors[found.tensor_id()] == 3
 """
 
 
-def test_the_first_program_of_the_guide_runs_unchanged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_program_of_the_guide_runs_unchanged(tmp_path: Path) -> None:
     """As a script that imports popart."""
-    import sys
-
-
-    for name in ("path", "argv"):
-        monkeypatch.setattr(sys, name, list(getattr(sys, name)))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
     path = tmp_path / "simple_addition.py"
     path.write_text(SIMPLE)
-    assert command.main([str(path)]) == 0
+    with as_script():
+        assert command.main([str(path)]) == 0
 
 
 def test_batches_replicas_and_weights() -> None:
