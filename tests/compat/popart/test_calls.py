@@ -183,6 +183,33 @@ def test_calls_that_do_not_fit_are_refused() -> None:
         ops.call(ir.create_empty_graph())
 
 
+def test_names_of_later_versions_are_there_too() -> None:
+    """Of graphs, of a call's arguments, and of its relations."""
+    ir = pir.Ir()
+    with ir.main_graph() as main:
+        x = pir.variable(X, name="x")
+        linear = Linear()
+        graph = ir.create_graph(linear, x, 3)
+        named = {linear.W: pir.variable(W, name="w"), linear.b: pir.variable(BIAS, name="b")}
+        ops.call(graph, x, inputs_dict=named)
+        ops.repeat(graph, 2, x, inputs_dict=named)
+        ops.repeat_with_info(graph, 2, x, inputs_dict=named)
+        info = ops.call_with_info(graph, x, inputs_dict=named)
+    assert graph.inputs == graph.get_input_tensors()
+    assert graph.outputs == graph.get_output_tensors()
+    assert graph.inputs_by_name["W"] == linear.W
+    assert graph.main_graph is main
+    assert (main.tensors, main.variables, main.constants) == (
+        main.get_tensors(),
+        main.get_variables(),
+        (),
+    )
+    assert info.graph_to_parent(linear.W) == named[linear.W]
+    assert info.parent_to_graph(x) == graph.inputs[0]
+    assert info.inputs == (info.parent_input(0), *named.values())
+    assert info.outputs == (info.parent_output(0),)
+
+
 def test_calls_of_a_graph_share_one_module() -> None:
     """One for each set of changed inputs; a loop's body is a module too."""
     ir = pir.Ir()
