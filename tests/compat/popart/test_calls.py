@@ -89,7 +89,8 @@ def test_inputs_are_copies_unless_they_are_passed_by_reference() -> None:
     np.testing.assert_array_equal(c, X + 1)
 
 
-def test_a_loop_keeps_changes_of_references_and_forgets_those_of_copies() -> None:
+@pytest.mark.parametrize("unroll", [0, 3])
+def test_a_loop_keeps_changes_of_references_and_forgets_those_of_copies(unroll: int) -> None:
     """An input that is no output is the same in each iteration, but for a reference."""
 
     def build(x: pir.Tensor, y: pir.Tensor, z: pir.Tensor) -> Any:
@@ -102,11 +103,12 @@ def test_a_loop_keeps_changes_of_references_and_forgets_those_of_copies() -> Non
         return info.get_op_output_tensor(0), x, y, z
 
     x = np.zeros(2, np.float32)
-    found = results(build, x, x, x, ordered=True)
+    found = results(build, x, x, x, ordered=True, unroll=unroll)
     np.testing.assert_array_equal(found, [x + 3 + 1 + 2 + 3, x, x, x + 3])
 
 
-def test_a_loop_whose_carried_input_is_a_reference_writes_the_last_value_back() -> None:
+@pytest.mark.parametrize("unroll", [0, 4])
+def test_a_loop_whose_carried_input_is_a_reference_writes_the_last_value_back(unroll: int) -> None:
     """The input is the memory that each iteration's output is copied to."""
 
     def build(x: pir.Tensor, y: pir.Tensor) -> Any:
@@ -116,7 +118,7 @@ def test_a_loop_whose_carried_input_is_a_reference_writes_the_last_value_back() 
         ops.repeat(x.ir().create_graph(body, x, y), 4, x, y)
         return x
 
-    np.testing.assert_array_equal(results(build, X, X, ordered=True)[0], 5 * X)
+    np.testing.assert_array_equal(results(build, X, X, ordered=True, unroll=unroll)[0], 5 * X)
 
 
 def test_the_tensors_of_both_sides_are_related() -> None:

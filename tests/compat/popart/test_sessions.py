@@ -63,7 +63,8 @@ def test_the_history_has_a_row_for_each_run(target: str) -> None:
     assert pir.Session(main.ir()).stateful is None
 
 
-def test_each_load_takes_the_next_row_and_each_store_fills_one() -> None:
+@pytest.mark.parametrize("unroll", [0, 3])
+def test_each_load_takes_the_next_row_and_each_store_fills_one(unroll: int) -> None:
     """Loads in the main graph, twice in each iteration of a loop, and in a call inside of it."""
     ir = pir.Ir()
     ir.num_host_transfers = 8
@@ -84,10 +85,13 @@ def test_each_load_takes_the_next_row_and_each_store_fills_one() -> None:
         ops.host_store(target, ops.host_load(source))
     rows = np.arange(16, dtype=np.float32).reshape(8, 2)
     factors = np.array([1, 10, 100, 10, 100, 10, 100, 1], np.float32)[:, None]
-    np.testing.assert_array_equal(pir.Session(ir).run({source: rows})[target], rows * factors)
+    np.testing.assert_array_equal(
+        pir.Session(ir, unroll=unroll).run({source: rows})[target], rows * factors
+    )
 
 
-def test_loops_in_loops_count_rows_from_where_they_begin() -> None:
+@pytest.mark.parametrize("unroll", [0, 2, 3])
+def test_loops_in_loops_count_rows_from_where_they_begin(unroll: int) -> None:
     """Three times: one row, then two rows of an inner loop."""
     ir = pir.Ir()
     ir.num_host_transfers = 10
@@ -107,7 +111,9 @@ def test_loops_in_loops_count_rows_from_where_they_begin() -> None:
         move(1.0)
     rows = np.arange(10, dtype=np.float32)
     signs = [1, -1, -1, 1, -1, -1, 1, -1, -1, 1]
-    np.testing.assert_array_equal(pir.Session(ir).run({source: rows})[target], rows * signs)
+    np.testing.assert_array_equal(
+        pir.Session(ir, unroll=unroll).run({source: rows})[target], rows * signs
+    )
 
 
 def test_a_stream_with_too_few_rows_is_refused() -> None:

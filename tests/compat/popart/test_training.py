@@ -29,9 +29,9 @@ def by_numpy(runs: int) -> tuple[list[float], Any]:
     return losses, weights
 
 
-@pytest.mark.parametrize("target", ["ref", "cpu"])
-def test_a_classifier_is_trained_as_numpy_trains_it(target: str) -> None:
-    """Three runs of six steps; the state stays between runs."""
+@pytest.mark.parametrize(("target", "unroll"), [("ref", 0), ("cpu", 0), ("cpu", 6)])
+def test_a_classifier_is_trained_as_numpy_trains_it(target: str, unroll: int) -> None:
+    """Three runs of six steps, as a loop or one after another; the state stays between runs."""
     ir = pir.Ir()
     ir.num_host_transfers = len(X)
     with ir.main_graph(), pir.in_sequence():
@@ -54,7 +54,7 @@ def test_a_classifier_is_trained_as_numpy_trains_it(target: str) -> None:
             ops.var_updates.accumulate_(w, m, -1.0)
 
         ops.repeat(ir.create_graph(step, w, m), len(X), w, m)
-    session = pir.Session(ir, target=target)
+    session = pir.Session(ir, target=target, unroll=unroll)
     found = [session.run({data: X, labels: LABELS})[losses] for _ in range(3)]
     expected, weights = by_numpy(3)
     np.testing.assert_allclose(np.concatenate(found), expected, rtol=1e-5)

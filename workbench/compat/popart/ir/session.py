@@ -15,13 +15,16 @@ from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable
 from workbench.compat.popart.lowering.ambiguity import check_ambiguity
+from workbench.compat.popart.lowering.lower import lower
 from workbench.compat.popart.lowering.lowered import Bound, Printed
 from workbench.compat.popart.lowering.state import Array, State
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.stateful import Stateful
+from workbench.compiler.builds.targets import target_named
 from workbench.knobs import knobs
 
 _LOG = logging.getLogger("popart.ir")
+UNROLL = 32
 DEVICES = ("cpu", "ipu_model", "ipu_hw")
 
 
@@ -44,7 +47,13 @@ class Session:
     """A compiled Ir that keeps the values of variables and remote buffers from run to run."""
 
     def __init__(
-        self, ir: Ir, device_desc: str = "cpu", *, target: str = "ref", record: bool = True
+        self,
+        ir: Ir,
+        device_desc: str = "cpu",
+        *,
+        target: str = "ref",
+        record: bool = True,
+        unroll: int | None = None,
     ) -> None:
         """Compile an Ir.
 
@@ -53,6 +62,8 @@ class Session:
             device_desc: ``cpu``, ``ipu_model`` or ``ipu_hw``; recorded. ``cpu`` has one IPU.
             target: The workbench's target that runs the program: ``ref``, ``cpu``, ``gpu`` or ``auto``.
             record: Whether to record the passes, for ``session.build.explore()``.
+            unroll: Loops of at most so many iterations become calls one after another, which devices run as
+                kernels; loops run on the host. By default 32 for targets with devices, and 0 for others.
 
         Raises:
             ValueError: There is no such device, or it has too few IPUs.
@@ -73,7 +84,9 @@ class Session:
         if ir.options.enableInplaceAmbiguityChecking:
             check_ambiguity(ir)
         final_checkpoint(ir)
-        self._lowered = ir.lowered
+        if unroll is None:
+            unroll = UNROLL if target_named(target).takes_device else 0
+        self._lowered = lower(ir, unroll) if unroll else ir.lowered
         self.build: Build = compile(self._lowered.program, target, record=record)
         """The workbench's build: ``session.build.explore()`` shows every pass."""
         ir.prepare()

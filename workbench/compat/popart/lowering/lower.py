@@ -19,20 +19,24 @@ from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.program import Program
 
 
-def lower(ir: Ir) -> Lowered:
+def lower(ir: Ir, unroll: int = 0) -> Lowered:
     """The program of an Ir.
+
+    Args:
+        ir: The Ir.
+        unroll: Loops of at most so many iterations become calls one after another.
 
     Raises:
         popart_exception: A stream is used more often than it has rows.
     """
-    return _Lowering(ir).lowered()
+    return _Lowering(ir, unroll).lowered()
 
 
 class _Lowering:
     """The lowering of one Ir; with several replicas state has an axis for them."""
 
-    def __init__(self, ir: Ir) -> None:
-        self.ir, self.graph = ir, ir.main_graph()
+    def __init__(self, ir: Ir, unroll: int) -> None:
+        self.ir, self.graph, self.unroll = ir, ir.main_graph(), unroll
         self.replicas = ir.replication_factor
         self.found = Lowered(Program("main"))
         self.builder = LineBuilder(self.found.program.main)
@@ -44,7 +48,7 @@ class _Lowering:
         self._check_rows(uses)
         contents = {place: self._contents(place) for place in uses.places}
         lanes = [self._lane(k, contents) for k in range(self.replicas)]
-        callees = Callees()
+        callees = Callees(unroll=self.unroll)
         Frame(self.graph, self.builder, lanes, callees).run()
         results: list[Value] = []
         for tensor in self.graph.get_variables():
