@@ -1,6 +1,8 @@
 """Graphs for the tests: a function of tensors, run once on arrays."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,14 +12,22 @@ from workbench.compat.popart.ir import ops
 
 
 def results(
-    build: Callable[..., Any], *arrays: Any, ordered: bool = False, target: str = "ref"
+    build: Callable[..., Any],
+    *arrays: Any,
+    ordered: bool = False,
+    target: str = "ref",
+    unroll: int = 0,
 ) -> list[np.ndarray]:
     """The values of the tensors that a function returns, in a session of its own."""
-    return run(build, *arrays, ordered=ordered, target=target)[0]
+    return run(build, *arrays, ordered=ordered, target=target, unroll=unroll)[0]
 
 
 def run(
-    build: Callable[..., Any], *arrays: Any, ordered: bool = False, target: str = "ref"
+    build: Callable[..., Any],
+    *arrays: Any,
+    ordered: bool = False,
+    target: str = "ref",
+    unroll: int = 0,
 ) -> tuple[list[np.ndarray], pir.Session]:
     """The values, and the session."""
     ir = pir.Ir()
@@ -32,9 +42,22 @@ def run(
         stores = [pir.d2h_stream(t.shape, t.dtype, f"y{k}") for k, t in enumerate(outputs)]
         for stream, tensor in zip(stores, outputs, strict=True):
             ops.host_store(stream, tensor)
-    session = pir.Session(ir, target=target)
+    session = pir.Session(ir, target=target, unroll=unroll)
     rows = session.run(dict(zip(streams, given, strict=True)))
     return [rows[s] for s in stores], session
+
+
+@contextmanager
+def as_script() -> Generator[None]:
+    """A script that imports popart may run inside; nothing of it is left after."""
+    path, argv, modules = list(sys.path), list(sys.argv), set(sys.modules)
+    try:
+        yield
+    finally:
+        sys.path[:], sys.argv[:] = path, argv
+        for name in set(sys.modules) - modules:
+            if name.partition(".")[0] == "popart":
+                del sys.modules[name]
 
 
 def types(graph: pir.Graph) -> list[str]:

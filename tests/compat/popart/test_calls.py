@@ -89,7 +89,8 @@ def test_inputs_are_copies_unless_they_are_passed_by_reference() -> None:
     np.testing.assert_array_equal(c, X + 1)
 
 
-def test_a_loop_keeps_changes_of_references_and_forgets_those_of_copies() -> None:
+@pytest.mark.parametrize("unroll", [0, 3])
+def test_a_loop_keeps_changes_of_references_and_forgets_those_of_copies(unroll: int) -> None:
     """An input that is no output is the same in each iteration, but for a reference."""
 
     def build(x: pir.Tensor, y: pir.Tensor, z: pir.Tensor) -> Any:
@@ -102,11 +103,12 @@ def test_a_loop_keeps_changes_of_references_and_forgets_those_of_copies() -> Non
         return info.get_op_output_tensor(0), x, y, z
 
     x = np.zeros(2, np.float32)
-    found = results(build, x, x, x, ordered=True)
+    found = results(build, x, x, x, ordered=True, unroll=unroll)
     np.testing.assert_array_equal(found, [x + 3 + 1 + 2 + 3, x, x, x + 3])
 
 
-def test_a_loop_whose_carried_input_is_a_reference_writes_the_last_value_back() -> None:
+@pytest.mark.parametrize("unroll", [0, 4])
+def test_a_loop_whose_carried_input_is_a_reference_writes_the_last_value_back(unroll: int) -> None:
     """The input is the memory that each iteration's output is copied to."""
 
     def build(x: pir.Tensor, y: pir.Tensor) -> Any:
@@ -116,7 +118,7 @@ def test_a_loop_whose_carried_input_is_a_reference_writes_the_last_value_back() 
         ops.repeat(x.ir().create_graph(body, x, y), 4, x, y)
         return x
 
-    np.testing.assert_array_equal(results(build, X, X, ordered=True)[0], 5 * X)
+    np.testing.assert_array_equal(results(build, X, X, ordered=True, unroll=unroll)[0], 5 * X)
 
 
 def test_the_tensors_of_both_sides_are_related() -> None:
@@ -181,6 +183,33 @@ def test_calls_that_do_not_fit_are_refused() -> None:
         pir.Session(ir)
     with pir.Ir().main_graph(), pytest.raises(ValueError, match=r"of another Ir"):
         ops.call(ir.create_empty_graph())
+
+
+def test_names_of_later_versions_are_there_too() -> None:
+    """Of graphs, of a call's arguments, and of its relations."""
+    ir = pir.Ir()
+    with ir.main_graph() as main:
+        x = pir.variable(X, name="x")
+        linear = Linear()
+        graph = ir.create_graph(linear, x, 3)
+        named = {linear.W: pir.variable(W, name="w"), linear.b: pir.variable(BIAS, name="b")}
+        ops.call(graph, x, inputs_dict=named)
+        ops.repeat(graph, 2, x, inputs_dict=named)
+        ops.repeat_with_info(graph, 2, x, inputs_dict=named)
+        info = ops.call_with_info(graph, x, inputs_dict=named)
+    assert graph.inputs == graph.get_input_tensors()
+    assert graph.outputs == graph.get_output_tensors()
+    assert graph.inputs_by_name["W"] == linear.W
+    assert graph.main_graph is main
+    assert (main.tensors, main.variables, main.constants) == (
+        main.get_tensors(),
+        main.get_variables(),
+        (),
+    )
+    assert info.graph_to_parent(linear.W) == named[linear.W]
+    assert info.parent_to_graph(x) == graph.inputs[0]
+    assert info.inputs == (info.parent_input(0), *named.values())
+    assert info.outputs == (info.parent_output(0),)
 
 
 def test_calls_of_a_graph_share_one_module() -> None:

@@ -134,3 +134,17 @@ def test_a_factor_set_after_the_graph_was_built_is_refused() -> None:
     ir.replication_factor = 2
     with pytest.raises(popart_exception, match=r"set ir.replication_factor before"):
         pir.Session(ir, "ipu_model")
+
+
+def test_variables_that_cannot_be_sharded_are_refused() -> None:
+    """Elements that replicas do not divide, and a buffer for shards of another shape."""
+    ir = pir.Ir()
+    ir.replication_factor = 2
+    with ir.main_graph():
+        buffer = pir.remote_buffer((2,), pir.float32, 2)
+        pir.remote_replica_sharded_variable(pir.variable(ROWS[0, :4]), buffer, 0)
+        assert buffer.meta_shape == (4,)
+        with pytest.raises(ValueError, match=r"cannot be divided among 2 replicas"):
+            pir.remote_replica_sharded_variable(pir.variable(ROWS[0]), buffer, 1)
+        with pytest.raises(ValueError, match=r"different meta-shapes"):
+            pir.remote_replica_sharded_variable(pir.variable(ROWS[:2, :2]), buffer, 1)

@@ -44,7 +44,27 @@ def test_a_variable_keeps_its_value_from_run_to_run(target: str) -> None:
     np.testing.assert_array_equal(data, ONES)
 
 
-def test_each_load_takes_the_next_row_and_each_store_fills_one() -> None:
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_the_history_has_a_row_for_each_run(target: str) -> None:
+    """Outputs of one element; a session whose runs change nothing has no state."""
+    ir = pir.Ir()
+    with ir.main_graph(), pir.in_sequence():
+        w = pir.variable(1.0, name="w")
+        found = pir.d2h_stream((), pir.float32, "loss")
+        ops.host_store(found, w)
+        ops.var_updates.accumulator_scale_(w, 0.5)
+    session = pir.Session(ir, target=target)
+    for _ in range(3):
+        session.run()
+    assert session.stateful is not None
+    assert session.stateful.history["loss"].tolist() == [1, 0.5, 0.25]
+    with pir.Ir().main_graph() as main:
+        _ = pir.variable(1.0) + 1
+    assert pir.Session(main.ir()).stateful is None
+
+
+@pytest.mark.parametrize("unroll", [0, 3])
+def test_each_load_takes_the_next_row_and_each_store_fills_one(unroll: int) -> None:
     """Loads in the main graph, twice in each iteration of a loop, and in a call inside of it."""
     ir = pir.Ir()
     ir.num_host_transfers = 8
@@ -65,10 +85,13 @@ def test_each_load_takes_the_next_row_and_each_store_fills_one() -> None:
         ops.host_store(target, ops.host_load(source))
     rows = np.arange(16, dtype=np.float32).reshape(8, 2)
     factors = np.array([1, 10, 100, 10, 100, 10, 100, 1], np.float32)[:, None]
-    np.testing.assert_array_equal(pir.Session(ir).run({source: rows})[target], rows * factors)
+    np.testing.assert_array_equal(
+        pir.Session(ir, unroll=unroll).run({source: rows})[target], rows * factors
+    )
 
 
-def test_loops_in_loops_count_rows_from_where_they_begin() -> None:
+@pytest.mark.parametrize("unroll", [0, 2, 3])
+def test_loops_in_loops_count_rows_from_where_they_begin(unroll: int) -> None:
     """Three times: one row, then two rows of an inner loop."""
     ir = pir.Ir()
     ir.num_host_transfers = 10
@@ -88,7 +111,9 @@ def test_loops_in_loops_count_rows_from_where_they_begin() -> None:
         move(1.0)
     rows = np.arange(10, dtype=np.float32)
     signs = [1, -1, -1, 1, -1, -1, 1, -1, -1, 1]
-    np.testing.assert_array_equal(pir.Session(ir).run({source: rows})[target], rows * signs)
+    np.testing.assert_array_equal(
+        pir.Session(ir, unroll=unroll).run({source: rows})[target], rows * signs
+    )
 
 
 def test_a_stream_with_too_few_rows_is_refused() -> None:
@@ -251,3 +276,7 @@ def test_the_program_knows_the_lines_that_made_it(session: Any) -> None:
     assert all("ops.host_load(source)" in i.sources[0] for i in sums)
     assert program.source_nodes[sums[0].sources[0]].attributes.startswith(__file__)
     assert made.build.source is program
+    assert program.output_names == ("target",)
+    rows = {"source": np.ones((2, 3), np.float32), "w": np.float32(4)}
+    values = made.build.values(rows, ["source", "add_out"])
+    np.testing.assert_array_equal(values["add_out"], [5, 5, 5])

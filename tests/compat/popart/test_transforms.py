@@ -1,12 +1,11 @@
 """Merged exchanges, and scripts that import popart."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.compat.popart.programs import types
+from tests.compat.popart.programs import as_script, types
 from workbench.compat.popart import __main__ as command
 from workbench.compat.popart import ir as pir
 from workbench.compat.popart.ir import ops
@@ -90,22 +89,17 @@ print([op.op_type for op in main.ops()], sys.argv[1:])
 
 
 def test_a_script_that_imports_popart_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With its arguments; no script is an error."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "argv", list(sys.argv))
-    before = dict(sys.modules)
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
-    try:
+    with as_script():
         assert command.main([str(path), "--flag"]) == 0
-    finally:
-        for name in set(sys.modules) - set(before):
-            if name == "popart" or name.startswith("popart."):
-                del sys.modules[name]
     assert capsys.readouterr().out == "['Neg', 'AllReduce'] ['--flag']\n"
-    assert command.main([str(tmp_path / "none.py")]) == 2
-    assert command.main([]) == 2
-    assert command.main(["-m"]) == 2
-    assert command.main(["--help"]) == 0
+    assert [command.main(a) for a in ([str(tmp_path / "none.py")], [], ["-m"], ["--help"])] == [
+        2,
+        2,
+        2,
+        0,
+    ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Collected:
-    """What was made since the file was opened; texts are in a table of their own."""
+    """Everything made since the file was opened; texts are in a table of their own."""
 
     def __init__(self, path: str) -> None:
         """Nothing yet."""

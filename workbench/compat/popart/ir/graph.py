@@ -93,6 +93,45 @@ class Graph:
         """The constants."""
         return tuple(t for t in self._tensors.values() if isinstance(t, Constant))
 
+    # The names of later versions
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Its inputs, in order."""
+        return self.get_input_tensors()
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """Its outputs, in order."""
+        return self.get_output_tensors()
+
+    @property
+    def inputs_by_name(self) -> dict[str, Tensor]:
+        """Its inputs by name."""
+        return {t.name: t for t in self._inputs}
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors, streams included."""
+        return self.get_tensors()
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables."""
+        return self.get_variables()
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        """The constants."""
+        return self.get_constants()
+
+    @property
+    def main_graph(self) -> Graph:
+        """The main graph of its Ir."""
+        return self.get_main_graph()
+
+    # Ours
+
     def ops(self) -> tuple[Op, ...]:
         """The operations in the order in which they were made."""
         return tuple(self._ops)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 from workbench.compat.popart.ir.graph import Graph, made_graph
+from workbench.compat.popart.ir.low_level import LowLevelIr
 from workbench.compat.popart.ir.session_options import SessionOptions
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream
 from workbench.compat.popart.ir.tracing import traced
@@ -36,9 +37,9 @@ class Ir:
         self._graph_cache[""] = made_graph(self, "")
         self._buffers: dict[int, RemoteBuffer] = {}
         self._num_host_transfers = 1
-        self._replication_factor = 1
         self._prepared = False
         self._lowered: Lowered | None = None
+        self._low_level = LowLevelIr(self)
         self.options = SessionOptions()
         """PopART's session options; those of dumps have an effect, the others are recorded."""
 
@@ -119,7 +120,8 @@ class Ir:
     @property
     def replication_factor(self) -> int:
         """The number of replicas that run the same graph on their own data."""
-        return self._replication_factor
+        options = self.options
+        return options.replicatedGraphCount if options.enableReplicatedGraphs else 1
 
     @replication_factor.setter
     def replication_factor(self, value: int) -> None:
@@ -127,7 +129,8 @@ class Ir:
             raise RuntimeError(
                 "Cannot set the replication factor: this Ir is already prepared by a Session."
             )
-        self._replication_factor = value
+        self.options.enableReplicatedGraphs = value > 1
+        self.options.replicatedGraphCount = value
         self.changed()
 
     def prepare(self) -> None:
@@ -161,6 +164,11 @@ class Ir:
     def next_op_id(self) -> int:
         """The id of the next operation."""
         return next(self._ops)
+
+    @property
+    def _pb_ir(self) -> LowLevelIr:
+        """PopART's low-level Ir, for `popart.InferenceSession`."""
+        return self._low_level
 
     # Dumps
 

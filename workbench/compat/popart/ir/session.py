@@ -15,14 +15,16 @@ from workbench.compat.popart.ir.remote_buffer import RemoteBuffer
 from workbench.compat.popart.ir.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from workbench.compat.popart.ir.tensors import Constant, Tensor, Variable
 from workbench.compat.popart.lowering.ambiguity import check_ambiguity
+from workbench.compat.popart.lowering.lower import lower
 from workbench.compat.popart.lowering.lowered import Bound, Printed
-from workbench.compiler.builds.build import Build, compile, pipeline_of
+from workbench.compat.popart.lowering.state import Array, State
+from workbench.compiler.builds.build import Build, compile
+from workbench.compiler.builds.stateful import Stateful
 from workbench.compiler.builds.targets import target_named
-from workbench.compiler.passes.base import Pass
 from workbench.knobs import knobs
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _LOG = logging.getLogger("popart.ir")
+UNROLL = 32
 DEVICES = ("cpu", "ipu_model", "ipu_hw")
 
 
@@ -45,7 +47,13 @@ class Session:
     """A compiled Ir that keeps the values of variables and remote buffers from run to run."""
 
     def __init__(
-        self, ir: Ir, device_desc: str = "cpu", *, target: str = "ref", record: bool = True
+        self,
+        ir: Ir,
+        device_desc: str = "cpu",
+        *,
+        target: str = "ref",
+        record: bool = True,
+        unroll: int | None = None,
     ) -> None:
         """Compile an Ir.
 
@@ -54,6 +62,8 @@ class Session:
             device_desc: ``cpu``, ``ipu_model`` or ``ipu_hw``; recorded. ``cpu`` has one IPU.
             target: The workbench's target that runs the program: ``ref``, ``cpu``, ``gpu`` or ``auto``.
             record: Whether to record the passes, for ``session.build.explore()``.
+            unroll: Loops of at most so many iterations become calls one after another, which devices run as
+                kernels; loops run on the host. By default 32 for targets with devices, and 0 for others.
 
         Raises:
             ValueError: There is no such device, or it has too few IPUs.
@@ -74,19 +84,31 @@ class Session:
         if ir.options.enableInplaceAmbiguityChecking:
             check_ambiguity(ir)
         final_checkpoint(ir)
-        self._lowered = ir.lowered
-        self.build: Build = compile(
-            self._lowered.program, target, passes=_passes(target), record=record
-        )
+        if unroll is None:
+            unroll = UNROLL if target_named(target).takes_device else 0
+        self._lowered = lower(ir, unroll) if unroll else ir.lowered
+        self.build: Build = compile(self._lowered.program, target, record=record)
         """The workbench's build: ``session.build.explore()`` shows every pass."""
-        self._state: dict[Bound, Array] = {}
         ir.prepare()
+        bounds = self._lowered.parameters.values()
+        first: dict[Bound, Array] = {
+            b: self._first(b) for b in bounds if isinstance(b, Variable | RemoteBuffer)
+        }
+        self._state = State(self.build, self._lowered, first)
         self.weights_from_host()
 
     @property
     def ir(self) -> Ir:
         """The Ir."""
         return self._ir
+
+    @property
+    def stateful(self) -> Stateful | None:
+        """The build with its state: ``history`` and ``plot`` show the outputs of one element over the runs.
+
+        None if a run changes no variable and no remote buffer.
+        """
+        return self._state.stateful
 
     # Runs
 
@@ -126,36 +148,33 @@ class Session:
         """
         given = self._validate_run_inputs(inputs or {})
         self._validate_run_outputs(outputs)
-        fed = {n: self._fed(b, given) for n, b in self._lowered.parameters.items()}
-        result = self.build.run(fed)
-        for k, bound in enumerate(self._lowered.results):
-            value = np.asarray(result[k])
+        for bound, value in self._state.run(
+            {s.tensor_id(): self._rows(s, a) for s, a in given.items()}
+        ):
             if isinstance(bound, Printed):
                 print(f"{bound.title}: {value}")  # noqa: T201 - PopART's print_tensor
             elif isinstance(bound, DeviceToHostStream):
                 np.copyto(outputs[bound], value.reshape(outputs[bound].shape))
-            else:
-                self._state[bound] = value
-                if isinstance(bound, Variable):
-                    bound.in_sync = False
+        for variable in self._ir.main_graph().get_variables():
+            held = variable.remote[0] if variable.remote is not None else variable
+            variable.in_sync = variable.in_sync and not self._state.changes(held)
 
-    def _fed(self, bound: Bound, given: Mapping[Stream, Array]) -> Array:
-        if not isinstance(bound, HostToDeviceStream):
-            return self._state[bound]
+    def _rows(self, stream: Stream, array: Array) -> Array:
+        """The rows of a stream with an axis for transfers, and one for replicas if there are several."""
         several = self._ir.replication_factor
-        lens = (self._ir.num_host_transfers, *([several] if several > 1 else []), *bound.shape)
-        return given[bound].reshape(lens)
+        lens = (self._ir.num_host_transfers, *([several] if several > 1 else []), *stream.shape)
+        return array.reshape(lens)
 
     def create_host_outputs(self) -> dict[DeviceToHostStream, Array]:
         """Arrays of zeros for all streams to the host."""
         streams = sorted(self._ir.get_all_d2h_streams(), key=lambda s: s.tensor_id())
-        return {s: np.zeros(self._buffer_shape(s), s.dtype.as_numpy()) for s in streams}
+        return {s: np.zeros(self.buffer_shape(s), s.dtype.as_numpy()) for s in streams}
 
     def expected_inputs(self) -> list[HostToDeviceStream]:
         """The streams that a run needs arrays for."""
         return sorted(self._ir.get_all_h2d_streams(), key=lambda s: s.tensor_id())
 
-    def _buffer_shape(self, stream: Stream) -> tuple[int, ...]:
+    def buffer_shape(self, stream: Stream) -> tuple[int, ...]:
         """The shape of a stream's array: transfers and replicas if there are several, then its own."""
         several = (self._ir.num_host_transfers, self._ir.replication_factor)
         return (*(n for n in several if n > 1), *stream.shape)
@@ -184,7 +203,7 @@ class Session:
 
     def _check_arrays(self, what: str, arrays: Mapping[Stream, Array]) -> None:
         for stream, array in arrays.items():
-            expected = self._buffer_shape(stream)
+            expected = self.buffer_shape(stream)
             if array.shape not in self._accepted(stream):
                 raise ValueError(
                     f"Shape mismatch for {what} {stream.tensor_id()}: expected {expected} "
@@ -208,7 +227,8 @@ class Session:
             ValueError: It is of another Ir.
         """
         self._check_held(tensor, Variable | Constant, "Constant or Variable")
-        self.weights_to_host()
+        if isinstance(tensor, Variable):
+            self._fetch(tensor)
         return tensor.data.copy()
 
     def get_tensors_data(
@@ -234,9 +254,8 @@ class Session:
             raise ValueError(
                 f"The shape of the array provided, {array.shape}, is not that of {tensor!r}."
             )
-        self.weights_to_host()
         tensor.data = array.copy()
-        self.weights_from_host()
+        self._send(tensor)
 
     def write_variables_data(self, data: Mapping[Variable, Any]) -> None:
         """Change the values of several variables."""
@@ -246,22 +265,40 @@ class Session:
     def weights_to_host(self) -> None:
         """Copy the values of variables from the device to the host; of replicas that of the first one."""
         for variable in self._ir.main_graph().get_variables():
-            if variable.remote is not None:
-                if variable.remote[0] in self._state:
-                    variable.data = self._row(variable, variable.remote)
-            elif variable in self._state:
-                variable.data = self._of_first(self._state[variable]).copy()
-            variable.in_sync = True
+            self._fetch(variable)
 
-    def _row(self, variable: Variable, remote: tuple[RemoteBuffer, int]) -> Array:
-        """The value of a variable in a row of a remote buffer; of shards all together."""
-        rows = self._state[remote[0]]
-        several = self._ir.replication_factor > 1
-        if several and variable.sharded:
-            return rows[:, remote[1]].reshape(-1)[: variable.nelms].reshape(variable.shape).copy()
-        if several:
-            return rows[:, remote[1]].copy()
-        return rows[remote[1]].reshape(variable.shape).copy()
+    def weights_from_host(self) -> None:
+        """Copy the values of variables from the host to the device."""
+        for variable in self._ir.main_graph().get_variables():
+            self._send(variable)
+
+    def _fetch(self, variable: Variable) -> None:
+        """Copy a variable to the host, unless the host has its value."""
+        held = variable.remote[0] if variable.remote is not None else variable
+        if held in self._state and not variable.in_sync:
+            found = self._state.read(held)
+            variable.data = (
+                self._of_row(variable, found) if variable.remote else self._of_first(found)
+            )
+        variable.in_sync = True
+
+    def _send(self, variable: Variable) -> None:
+        """Copy a variable to the device."""
+        variable.in_sync = True
+        held = variable.remote[0] if variable.remote is not None else variable
+        if held not in self._state:
+            return
+        if variable.remote is None:
+            self._state.write(variable, self._for_all(variable.data))
+        else:
+            self._state.write(held, self._with_row(variable, self._state.read(held)))
+
+    def _first(self, bound: Variable | RemoteBuffer) -> Array:
+        """The value of a variable or a remote buffer before the first run."""
+        if isinstance(bound, Variable):
+            return self._for_all(bound.data)
+        lens = (bound.entries, *bound.tensor_shape)
+        return self._for_all(np.zeros(lens, bound.tensor_dtype.as_numpy()))
 
     def _of_first(self, array: Array) -> Array:
         return array[0] if self._ir.replication_factor > 1 else array
@@ -271,23 +308,18 @@ class Session:
         several = self._ir.replication_factor
         return np.stack([array] * several) if several > 1 else array
 
-    def weights_from_host(self) -> None:
-        """Copy the values of variables from the host to the device."""
-        for bound in self._lowered.parameters.values():
-            if isinstance(bound, Variable):
-                self._state[bound] = self._for_all(bound.data)
-            elif isinstance(bound, RemoteBuffer) and bound not in self._state:
-                lens = (bound.entries, *bound.tensor_shape)
-                self._state[bound] = self._for_all(np.zeros(lens, bound.tensor_dtype.as_numpy()))
-        for variable in self._ir.main_graph().get_variables():
-            variable.in_sync = True
-            if variable.remote is not None and variable.remote[0] in self._state:
-                self._put_row(variable, variable.remote)
+    def _of_row(self, variable: Variable, rows: Array) -> Array:
+        """The value of a variable in a row of a remote buffer; of shards all together."""
+        assert variable.remote is not None
+        several, row = self._ir.replication_factor > 1, variable.remote[1]
+        if several and variable.sharded:
+            return rows[:, row].reshape(-1)[: variable.nelms].reshape(variable.shape)
+        return rows[:, row] if several else rows[row].reshape(variable.shape)
 
-    def _put_row(self, variable: Variable, remote: tuple[RemoteBuffer, int]) -> None:
-        """Write a variable to its row of a remote buffer, of which each replica may have a shard."""
-        buffer, row = remote
-        rows = self._state[buffer] = self._state[buffer].copy()
+    def _with_row(self, variable: Variable, rows: Array) -> Array:
+        """A remote buffer with a variable in its row, of which each replica may have a shard."""
+        assert variable.remote is not None
+        buffer, row = variable.remote
         if self._ir.replication_factor == 1:
             rows[row] = variable.data.reshape(buffer.tensor_shape)
         elif variable.sharded:
@@ -296,6 +328,7 @@ class Session:
             rows[:, row] = flat.reshape(rows[:, row].shape)
         else:
             rows[:, row] = variable.data
+        return rows
 
     def _check_held(self, tensor: Any, kinds: Any, named: str) -> None:
         if not isinstance(tensor, kinds):
@@ -307,12 +340,6 @@ class Session:
     def __repr__(self) -> str:
         """The Ir and the device."""
         return f"Session[{self._ir!r}, {self.device!r}]"
-
-
-def _passes(target: str) -> list[Pass | str] | None:
-    """The target's passes, with calls inlined before all others; the reference calls modules."""
-    chosen = target_named(target)
-    return None if chosen.name == "ref" else ["inline_calls", pipeline_of(chosen)]
 
 
 def _ipus(ir: Ir) -> int:

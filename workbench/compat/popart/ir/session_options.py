@@ -21,6 +21,12 @@ class SessionOptions:
     """The end of those that are drawn."""
     dotOpNames: bool = True  # noqa: N815 - PopART's name
     """Whether operations have their names in labels."""
+    enableReplicatedGraphs: bool = False  # noqa: N815 - PopART's name
+    """Whether there are several replicas."""
+    replicatedGraphCount: int = 1  # noqa: N815 - PopART's name
+    """The number of replicas."""
+    accumulationFactor: int = 1  # noqa: N815 - PopART's name
+    """The number of batches that share an update; it multiplies the rows of streams."""
     virtualGraphMode: str = "Manual"  # noqa: N815 - PopART's name
     """Operations are placed on IPUs by hand."""
     useHostCopyOps: bool = True  # noqa: N815 - PopART's name

@@ -55,6 +55,8 @@ class Callees:
     """Those of calls, which share them."""
     first: dict[Graph, Module] = field(default_factory=dict[Graph, Module])
     """The first module of each graph, of a call or a loop."""
+    unroll: int = 0
+    """Loops of at most so many iterations become calls one after another."""
 
 
 def _inputs(op: Op, lane: Lane) -> dict[Tensor, Value]:
@@ -73,8 +75,12 @@ def _inputs(op: Op, lane: Lane) -> dict[Tensor, Value]:
 
 def called(frame: Frame, op: Op) -> list[Binding]:
     """Call the module of a graph; the results for each replica."""
+    return _call(frame, op, [list(_inputs(op, lane).values()) for lane in frame.lanes])
+
+
+def _call(frame: Frame, op: Op, inputs: Sequence[Sequence[Value]]) -> list[Binding]:
+    """Call the module of a graph with the inputs of each replica."""
     key = op.called_graphs[0], op.modifies
-    inputs = [_inputs(op, lane) for lane in frame.lanes]
     callee = frame.callees.called.get(key)
     if callee is None:
         callee = frame.callees.called[key] = _callee(frame, op)
@@ -82,7 +88,7 @@ def called(frame: Frame, op: Op) -> list[Binding]:
     given = [_number(builder, frame.lanes[0].effects.row(s)) for s in uses.transfers]
     for lane, values in zip(frame.lanes, inputs, strict=True):
         given += [lane.effects.contents[p] for p in uses.places]
-        given += values.values()
+        given += values
     results = iter(builder.calling("call", given, callee.module) if callee.module.outputs else [])
     return [_bound(op, callee, lane, results) for lane in frame.lanes]
 
@@ -160,6 +166,8 @@ def _new_module(frame: Frame, graph: Graph) -> Module:
 
 def repeated(frame: Frame, op: Op) -> list[Binding]:
     """Run a graph so many times, its outputs becoming its first inputs; the results for each replica."""
+    if op.attributes["repeat_count"] <= frame.callees.unroll:
+        return _unrolled(frame, op)
     graph, count = op.called_graphs[0], op.attributes["repeat_count"]
     uses, builder = uses_of(graph), frame.builder
     starts = [_number(builder, frame.lanes[0].effects.row(s)) for s in uses.transfers]
@@ -180,6 +188,20 @@ def repeated(frame: Frame, op: Op) -> list[Binding]:
         values = [next(results) for _ in op.inputs]
         bindings.append(Binding(values[: len(op.outputs)], [values[k] for k in op.modifies]))
     return bindings
+
+
+def _unrolled(frame: Frame, op: Op) -> list[Binding]:
+    """Call a graph so many times."""
+    values = [list(_inputs(op, lane).values()) for lane in frame.lanes]
+    bindings: list[Binding] = []
+    for _ in range(op.attributes["repeat_count"]):
+        bindings = _call(frame, op, values)
+        for given, binding in zip(values, bindings, strict=True):
+            for k, value in zip(op.modifies, binding.modified, strict=True):
+                given[k] = value
+            given[: len(binding.outputs)] = binding.outputs
+    pairs = zip(values, bindings, strict=True)
+    return [Binding(b.outputs, [given[k] for k in op.modifies]) for given, b in pairs]
 
 
 def _body(frame: Frame, op: Op, uses: Uses) -> Module:

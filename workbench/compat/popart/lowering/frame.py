@@ -28,6 +28,7 @@ class Lane:
         effects: Effects,
         inputs: Mapping[Tensor, Value],
         variable: Callable[[Tensor], Value] | None = None,
+        names: dict[str, int] | None = None,
     ) -> None:
         """An execution that has not begun.
 
@@ -36,7 +37,9 @@ class Lane:
             effects: The state of streams and remote buffers, which changes.
             inputs: The values of the graph's inputs.
             variable: Gives the value of a variable that is read first; only the main graph has some.
+            names: Receives the id of the instruction that computes each tensor, by the tensor's id.
         """
+        self._names = names
         self.builder, self.effects, self._variable = builder, effects, variable
         self.memory = Memory(inputs, self._missing, builder.lines_of)
 
@@ -47,6 +50,12 @@ class Lane:
     def write(self, tensor: Tensor, value: Value) -> None:
         """Overwrite the memory of a tensor."""
         self.memory.write(tensor, value)
+        self.note(tensor, value)
+
+    def note(self, tensor: Tensor, value: Value) -> None:
+        """Note the first value of a tensor under its id."""
+        if self._names is not None:
+            self._names.setdefault(tensor.id, value.instruction.id)
 
     def inputs_of(self, op: Op) -> list[Value]:
         """The values of an operation's inputs now."""
@@ -115,6 +124,7 @@ def _computed(lane: Lane, op: Op) -> None:
     values = list(found) if isinstance(found, tuple) else [found]
     if op.view is not None:
         lane.write(op.inputs[op.aliases[0]], values[0])
+        lane.note(op.outputs[0], values[0])
     for k, output in enumerate(op.outputs):
         if k or op.view is None:
             lane.write(output, values[k])
@@ -123,7 +133,9 @@ def _computed(lane: Lane, op: Op) -> None:
 
 
 def _loaded(lane: Lane, op: Op) -> None:
-    lane.write(op.inputs[0], lane.effects.load(op.details))
+    value = lane.effects.load(op.details)
+    lane.write(op.inputs[0], value)
+    lane.note(op.outputs[0], value)
 
 
 def _stored(lane: Lane, op: Op) -> None:

@@ -19,20 +19,24 @@ from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.program import Program
 
 
-def lower(ir: Ir) -> Lowered:
+def lower(ir: Ir, unroll: int = 0) -> Lowered:
     """The program of an Ir.
+
+    Args:
+        ir: The Ir.
+        unroll: Loops of at most so many iterations become calls one after another.
 
     Raises:
         popart_exception: A stream is used more often than it has rows.
     """
-    return _Lowering(ir).lowered()
+    return _Lowering(ir, unroll).lowered()
 
 
 class _Lowering:
     """The lowering of one Ir; with several replicas state has an axis for them."""
 
-    def __init__(self, ir: Ir) -> None:
-        self.ir, self.graph = ir, ir.main_graph()
+    def __init__(self, ir: Ir, unroll: int) -> None:
+        self.ir, self.graph, self.unroll = ir, ir.main_graph(), unroll
         self.replicas = ir.replication_factor
         self.found = Lowered(Program("main"))
         self.builder = LineBuilder(self.found.program.main)
@@ -44,7 +48,7 @@ class _Lowering:
         self._check_rows(uses)
         contents = {place: self._contents(place) for place in uses.places}
         lanes = [self._lane(k, contents) for k in range(self.replicas)]
-        callees = Callees()
+        callees = Callees(unroll=self.unroll)
         Frame(self.graph, self.builder, lanes, callees).run()
         results: list[Value] = []
         for tensor in self.graph.get_variables():
@@ -59,13 +63,25 @@ class _Lowering:
             for title, value in lane.effects.printed:
                 self._return(Printed(title), value, results)
         self.builder.end(results or self._unused(lanes[0]))
+        self._name_results()
         self.found.modules[self.graph] = self.found.program.main
-        self.found.modules |= callees.first
+        self.found.modules.update(callees.first)
         return self.found
 
     def _lane(self, k: int, contents: dict[Place, list[Value]]) -> Lane:
         effects = Effects({place: values[k] for place, values in contents.items()})
-        return Lane(self.builder, effects, {}, lambda t: self._variable(t)[k])
+        names = self.found.program.tensors if k == 0 else None
+        return Lane(self.builder, effects, {}, lambda t: self._variable(t)[k], names)
+
+    def _name_results(self) -> None:
+        """Tell the program the names of its results, and which of them replace parameters."""
+        program, results = self.found.program, self.found.results
+        program.output_names = tuple(
+            f"print{k}:{b.title}" if isinstance(b, Printed) else parameter_name(b)
+            for k, b in enumerate(results)
+        )
+        state = {k: b for k, b in enumerate(results) if isinstance(b, Variable | RemoteBuffer)}
+        program.updates = {parameter_name(b): k for k, b in state.items()}
 
     def _return(self, bound: Bound | Printed, value: Value, results: list[Value]) -> None:
         self.found.results.append(bound)

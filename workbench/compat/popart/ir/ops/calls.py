@@ -20,7 +20,10 @@ Named: TypeAlias = Mapping[Tensor, Any] | None
 
 @api
 def call(
-    subgraph: Graph, *inputs: Given, subgraph_in_to_parent_in: Named = None
+    subgraph: Graph,
+    *inputs: Given,
+    subgraph_in_to_parent_in: Named = None,
+    inputs_dict: Named = None,
 ) -> tuple[Tensor, ...]:
     """Call a subgraph.
 
@@ -28,6 +31,7 @@ def call(
         subgraph: The graph.
         *inputs: Its inputs in order; lists are flattened, and numbers become constants.
         subgraph_in_to_parent_in: Other inputs, by the subgraph's tensor.
+        inputs_dict: The same, by its name in later versions.
 
     Returns:
         Its outputs.
@@ -36,7 +40,7 @@ def call(
         ValueError: There are too few or too many inputs, or one is of another graph.
         popart_exception: The shape or type of an input is not the subgraph's.
     """
-    return _called(subgraph, inputs, subgraph_in_to_parent_in, True).outputs
+    return _called(subgraph, inputs, _both(subgraph_in_to_parent_in, inputs_dict), True).outputs
 
 
 @api
@@ -45,6 +49,7 @@ def call_with_info(
     *inputs: Given,
     subgraph_in_to_parent_in: Named = None,
     check_inputs: bool = True,
+    inputs_dict: Named = None,
 ) -> SubgraphOpInfo:
     """Call a subgraph, and return the relations between its tensors and those of this graph.
 
@@ -52,18 +57,25 @@ def call_with_info(
         subgraph: The graph.
         *inputs: Its inputs in order; lists are flattened, and numbers become constants.
         subgraph_in_to_parent_in: Other inputs, by the subgraph's tensor.
+        inputs_dict: The same, by its name in later versions.
         check_inputs: Whether to refuse a call with too few inputs now, and not when it is run.
 
     Raises:
         ValueError: There are too few or too many inputs, or one is of another graph.
         popart_exception: The shape or type of an input is not the subgraph's.
     """
-    return SubgraphOpInfo(_called(subgraph, inputs, subgraph_in_to_parent_in, check_inputs))
+    return SubgraphOpInfo(
+        _called(subgraph, inputs, _both(subgraph_in_to_parent_in, inputs_dict), check_inputs)
+    )
 
 
 @api
 def repeat(
-    subgraph: Graph, repeat_count: int, *inputs: Given, subgraph_in_to_parent_in: Named = None
+    subgraph: Graph,
+    repeat_count: int,
+    *inputs: Given,
+    subgraph_in_to_parent_in: Named = None,
+    inputs_dict: Named = None,
 ) -> tuple[Tensor, ...]:
     """Call a subgraph several times; its outputs are its first inputs the next time.
 
@@ -72,6 +84,7 @@ def repeat(
         repeat_count: The number of times, at least 2.
         *inputs: Its inputs in order; lists are flattened, and numbers become constants.
         subgraph_in_to_parent_in: Other inputs, by the subgraph's tensor.
+        inputs_dict: The same, by its name in later versions.
 
     Returns:
         Its outputs of the last time.
@@ -80,7 +93,9 @@ def repeat(
         ValueError: The count is too small, the graph has more outputs than inputs, or as for `call`.
         popart_exception: As for `call`, or an output does not fit the input that it becomes.
     """
-    return _repeated(subgraph, repeat_count, inputs, subgraph_in_to_parent_in, True).outputs
+    return _repeated(
+        subgraph, repeat_count, inputs, _both(subgraph_in_to_parent_in, inputs_dict), True
+    ).outputs
 
 
 @api
@@ -90,10 +105,17 @@ def repeat_with_info(
     *inputs: Given,
     subgraph_in_to_parent_in: Named = None,
     check_inputs: bool = True,
+    inputs_dict: Named = None,
 ) -> SubgraphOpInfo:
     """`repeat`, with the relations between the subgraph's tensors and those of this graph."""
-    made = _repeated(subgraph, repeat_count, inputs, subgraph_in_to_parent_in, check_inputs)
+    made = _repeated(
+        subgraph, repeat_count, inputs, _both(subgraph_in_to_parent_in, inputs_dict), check_inputs
+    )
     return SubgraphOpInfo(made)
+
+
+def _both(first: Named, second: Named) -> Named:
+    return {**(first or {}), **(second or {})}
 
 
 def _called(

@@ -1,4 +1,4 @@
-"""What a gradient graph takes and returns, in terms of the graph that was differentiated."""
+"""The inputs and outputs of a gradient graph, in terms of the graph that was differentiated."""
 
 from __future__ import annotations
 
