@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from workbench.compiler.arrays.blas import shared
 from workbench.compiler.arrays.parallel import threads
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.inputs import completed_inputs
@@ -116,7 +117,10 @@ class Same(Side):
         if self._other is not None or threads() < 2 or not _is_large(self.source):
             yield self.capture(inputs, values, progress), values
             return
-        with arriving(values, lambda found: self.capture(inputs, found, False)) as found:
+        with (
+            shared(2),
+            arriving(values, lambda found: self.capture(inputs, found, False)) as found,
+        ):
             yield self._to_come(), found
 
 
@@ -143,7 +147,7 @@ class Same(Side):
         def work(found: Values) -> None:
             _run(None, self.source, inputs, self._float64, found, False, told)
 
-        with arriving(values, work, _AHEAD) as found:
+        with shared(2), arriving(values, work, _AHEAD) as found:
             yield self._to_come(), found
 
     def _to_come(self) -> dict[int, Counterpart]:
