@@ -37,8 +37,8 @@ class Arrivals(MutableMapping[Any, Value]):
         self._sizes: dict[Any, int] = {}
         self._size = 0
         self._runner = 0
-        self._readers = 0
-        """Number of threads that wait for a value."""
+        self._awaited: list[Any] = []
+        """The keys that are waited for; None for the end of the run."""
         self._changed = Condition()
         self._is_over = False
         self._stopped = False
@@ -70,14 +70,19 @@ class Arrivals(MutableMapping[Any, Value]):
 
     def _await(self, key: Any) -> None:
         while not (self._is_over or (key is not None and key in self._values)):
-            self._readers += 1
+            self._awaited.append(key)
             try:
                 self._changed.notify_all()
                 self._changed.wait(_CHECK_SECONDS)
             finally:
-                self._readers -= 1
+                self._awaited.remove(key)
         if self._failure is not None and not self._stopped:
             raise self._failure
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether somebody waits for what has not been added yet."""
+        return any(key is None or key not in self._values for key in self._awaited)
 
     # As a mapping
 
@@ -86,7 +91,7 @@ class Arrivals(MutableMapping[Any, Value]):
         size = _bytes(value)
         with self._changed:
             if self._ahead is not None and get_ident() == self._runner:
-                while self._size + size > self._ahead and not (self._readers or self._stopped):
+                while self._size + size > self._ahead and not (self._is_awaited or self._stopped):
                     self._changed.wait(_CHECK_SECONDS)
             if self._stopped:
                 raise _StoppedError
