@@ -18,8 +18,8 @@ _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads",
 def shared(runs: int) -> Generator[None]:
     """Let each of several runs at once have its share of BLAS's threads.
 
-    OpenBLAS computes one product at a time with all of its threads, and those that wait keep their cores busy.
-    Another BLAS than OpenBLAS is left as it is.
+    OpenBLAS computes one product at a time with all of its threads, and those that wait keep their cores
+    busy. Another BLAS than OpenBLAS is left as it is.
 
     Args:
         runs: The number of runs.

@@ -13,7 +13,6 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ops.slicing import Slice
 from workbench.compiler.record import alignment
 from workbench.compiler.record.alignment import Match
-from workbench.compiler.record.edits import Row
 from workbench.compiler.record.recording import Recording
 from workbench.numerics.precision.quantize import Quantized
 
@@ -36,19 +35,19 @@ def joined_from_source(build: Build, aligned: Mapping[int, object]) -> dict[int,
     """The source's values that a value of a build is made of, by the build's ids.
 
     Rewrites merge products of one operand into one product, and take its parts by slices, which are said to
-    equal the source's products. So the value of the merged one is known, although the source has no such value.
+    equal the source's products. So the merged value is known, although the source has no such value.
 
     Args:
         build: The build.
         aligned: The ids of the instructions that equal one of the source.
     """
     single = {i.id: i for i in build.program.main if i.id not in aligned and _has_lens(i)}
-    slices: dict[int, list[Row]] = {}
+    slices: dict[int, dict[int, Slice]] = {}
     edits = (e for step in build.recording for e in step.edits)
     for row in (row for e in edits for row in e.rows.values()):
         if row is not None and isinstance(row.op, Slice) and row.inputs[0] in single:
-            slices.setdefault(row.inputs[0], []).append(row)
-    found = ((id, _joined(build, single[id], rows)) for id, rows in slices.items())
+            slices.setdefault(row.inputs[0], {})[row.id] = row.op
+    found = ((id, _joined(build, single[id], parts)) for id, parts in slices.items())
     return {id: parts for id, parts in found if parts is not None}
 
 
@@ -56,27 +55,30 @@ def _has_lens(instruction: Instruction) -> bool:
     return instruction.shape.is_tensor and not instruction.shape.is_dynamic
 
 
-def _is_told(instruction: Instruction) -> bool:
-    """Whether a run tells the value, of known lens."""
-    return _has_lens(instruction) and not isinstance(instruction.op, Param | Literal)
-
-
-def _joined(build: Build, whole: Instruction, slices: list[Row]) -> Joined | None:
+def _joined(build: Build, whole: Instruction, slices: Mapping[int, Slice]) -> Joined | None:
     """The parts of a value that slices of it are, if they follow each other from its start to its end."""
-    main, axes = build.source.main, {row.op.axes for row in slices}
+    axes = {op.axes for op in slices.values()}
     if len(axes) != 1 or len(axis := axes.pop()) != 1:
         return None
     at, found = 0, list[int]()
-    for row in sorted(slices, key=lambda row: row.op.starts):
-        originals = map(build.source.instruction, build.recording.relations.originals(row.id))
-        equal = next((i for i in originals if i.module is main and _is_told(i)), None)
-        lens = list(whole.shape.lens)
-        lens[axis[0]] = row.op.ends[0] - at if row.op.ends else 0
-        if row.op.starts != (at,) or equal is None or list(equal.shape.lens) != lens:
+    for id, op in sorted(slices.items(), key=lambda pair: pair[1].starts):
+        if op.starts != (at,) or len(op.ends) != 1:
             return None
-        at = row.op.ends[0]
-        found.append(equal.id)
+        lens = list(whole.shape.lens)
+        lens[axis[0]] = op.ends[0] - at
+        if (part := _computed(build, id, lens)) is None:
+            return None
+        at = op.ends[0]
+        found.append(part)
     return Joined(axis[0], tuple(found)) if at == whole.shape.lens[axis[0]] else None
+
+
+def _computed(build: Build, id: int, lens: list[int]) -> int | None:
+    """The source's instruction, of these lens, that one of any step is said to equal."""
+    main = build.source.main
+    equal = map(build.source.instruction, build.recording.relations.originals(id))
+    told = (i for i in equal if i.module is main and not isinstance(i.op, Param | Literal))
+    return next((i.id for i in told if _has_lens(i) and list(i.shape.lens) == lens), None)
 
 
 def matched(a: Program, b: Program) -> dict[int, Match]:

@@ -123,7 +123,6 @@ class Same(Side):
         ):
             yield self._to_come(), found
 
-
     @property
     def is_streamed(self) -> bool:
         """Whether values may be read while the source runs, and deleted: it is large, its lens are known."""
