@@ -15,9 +15,10 @@ from workbench.compiler.passes.base import RewritePass
 from workbench.compiler.rewrite import op, var
 from workbench.compiler.run.reference import Interpreter
 from workbench.numerics.capture.store import ValueStore
-from workbench.numerics.compare import comparison, sides
+from workbench.numerics.compare import comparison, measure, sides
 from workbench.numerics.compare.alignment import from_source, joined_from_source
 from workbench.numerics.compare.arrivals import arriving
+from workbench.numerics.metrics.metrics import compare_arrays
 
 LINKS, BYTES = 24, 1 << 20
 """Values of a chain, and the bytes of each in float64."""
@@ -105,6 +106,23 @@ def test_an_error_is_diagnosed_with_values_of_a_second_run(monkeypatch: pytest.M
     assert first.edit is not None
     assert "tanh_is_erf" in str(first.edit)
     assert all(row.local is not None for row in report.rows)
+
+
+def test_a_stopped_comparison_keeps_its_rows(monkeypatch: pytest.MonkeyPatch):
+    left = iter(range(5))
+
+    def measured(*arrays: Any) -> Any:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return compare_arrays(*arrays)
+
+    monkeypatch.setattr(sides, "_LARGE", 0)
+    monkeypatch.setattr(measure, "compare_arrays", measured)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        wb.compare(wb.compile(chain(), "cpu"))
+    report = vars(caught.value)["result"]
+    assert (len(report.rows), len(report.not_compared)) == (5, LINKS - 5)
+    assert not report.is_complete
 
 
 # Merged products
