@@ -31,6 +31,8 @@ ENCODER = "encoder_12"
 SUBJECTS = (
     "resnet50", "bert_base", "light_resnet50", "light_densenet121", "pplcnet_orient", ENCODER,
 )  # fmt: skip
+BISECTED = (ENCODER, "bert_base")
+"""The encoders whose compilation is bisected."""
 RUN, COMPARE, WHOLE = "one ref run", "compare", "parse, compile, compare"
 DOUBLE = "one ref run in float64"
 """The run that a comparison makes for its reference."""
@@ -40,7 +42,7 @@ POLYGRAPHY, POLYGRAPHY_WHOLE = "Polygraphy", "Polygraphy with loading"
 GPU_RUN, GPU_COMPILE = "one OpenCL run", "compile for OpenCL"
 SOUND, FAULTY = "bisect beside compiling, nothing wrong", "bisect beside compiling, a wrong rewrite"
 OF_A_RUN, OF_POLYGRAPHY, OF_A_GPU_RUN = 3.0, 0.4, 15.0
-BISECTIONS = 6
+BISECTIONS = 4
 BUDGET = 512 * 2**20
 MIB = 2**20
 PEER = "WORKBENCH_POLYGRAPHY"
@@ -57,7 +59,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:
     if with_ours:
         found |= _own(subject, "times", seconds)
         facts = _own(subject, "memory", seconds)
-    if with_ours and subject == ENCODER:
+    if with_ours and subject in BISECTED:
         found |= _own(subject, "bisect", seconds)
     timings = tuple(
         Timing("compare", subject, name, tuple(s["processor"])) for name, s in found.items()

@@ -37,6 +37,9 @@ _TAIL = (
     (2.33520497626869185e-3, 6.05183413124413191e-2, 5.27905102951428412e-1,
      1.87295284992346725e00, 2.56852019228982242e00, 1.0),
 )  # fmt: skip
+_PART = 1 << 14
+"""Elements whose temporary arrays stay in the cache."""
+_END_OF_NEAR, _END_OF_MIDDLE = 0.46875, 4.0
 _ONE_OVER_ROOT_PI = 0.5641895835477562869
 
 
@@ -53,14 +56,24 @@ def _erf32(x: Array) -> Array:
 
 
 def _erf64(x: Array) -> Array:
+    """A part that stays in the cache at a time: many steps read and write each of its elements."""
+    result = np.empty(x.shape)
+    flat, out = x.reshape(-1), result.reshape(-1)
+    for at in range(0, flat.size, _PART):
+        out[at : at + _PART] = _erf64_part(flat[at : at + _PART])
+    return result
+
+
+def _erf64_part(x: Array) -> Array:
+    """Both usual formulas for every element: that is faster than selecting the elements of each."""
     size = np.abs(x)
-    result = np.ones_like(size)
-    result[np.isnan(x)] = np.nan
-    near, tail = size <= 0.46875, (size > 4.0) & (size < 6.0)
-    middle = (size > 0.46875) & (size <= 4.0)
-    result[near] = _near(size[near])
-    result[middle] = 1.0 - np.exp(-(size[middle] ** 2)) * _ratio(_MIDDLE, size[middle])
-    result[tail] = 1.0 - _tail(size[tail])
+    held = np.clip(size, _END_OF_NEAR, _END_OF_MIDDLE)
+    result = 1.0 - np.exp(-(held * held)) * _ratio(_MIDDLE, held)
+    np.copyto(result, _near(np.minimum(size, _END_OF_NEAR)), where=size <= _END_OF_NEAR)
+    if (far := size > _END_OF_MIDDLE).any():
+        result[far] = 1.0
+        tail = far & (size < 6.0)
+        result[tail] = 1.0 - _tail(size[tail])
     return np.copysign(result, x)
 
 

@@ -21,6 +21,7 @@ from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.operation import Value
 from workbench.compiler.ir.program import Program
+from workbench.compiler.ir.structure import Rearrangement
 from workbench.compiler.ir.sym.bindings import bindings, bound
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.run.failures import RAISED, failure
@@ -107,9 +108,11 @@ class Interpreter:
         if instruction.literal is not None:
             known[instruction.id] = instruction.literal.numpy()
             return
-        inputs = [self._read(i, known) for i in instruction.inputs]
+        selects = _selects(instruction)
+        inputs = [known[i.id] if selects else self._read(i, known) for i in instruction.inputs]
         started = perf_counter()
-        known[instruction.id] = value = self._value(instruction, inputs, known)
+        value = self._value(instruction, inputs, known)
+        known[instruction.id] = value = self.widened(value) if selects else value
         if times is not None:
             times[instruction.id] = perf_counter() - started
         if hook is not None:
@@ -145,6 +148,12 @@ class Interpreter:
         return (
             value.astype(np.float64) if self.float64 and DType.of(value.dtype).is_float else value
         )
+
+
+def _selects(instruction: Instruction) -> bool:
+    """Whether an instruction only selects elements of a literal, so that these alone need to be widened."""
+    selects = instruction.op.rearranges is Rearrangement.SELECTED
+    return selects and all(i.literal is not None for i in instruction.inputs[:1])
 
 
 def _dead_after(module: Module) -> dict[Instruction, list[int]]:

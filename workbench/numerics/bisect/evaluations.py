@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -22,8 +22,10 @@ from workbench.compiler.ir.program import Program
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ir.sym.bindings import bindings, bound
 from workbench.compiler.ops.buffers import Written
+from workbench.compiler.run.failures import RAISED, failure
 from workbench.compiler.run.inputs import check_inputs
 from workbench.compiler.run.planned import PlannedInterpreter
+from workbench.compiler.run.results import in_lens
 from workbench.compiler.run.steps import Plan, step_of, uses
 
 MOST_BYTES = 1 << 30
@@ -147,10 +149,16 @@ class _Once(PlannedInterpreter):
         return plan
 
     def step(self, instruction: Instruction, values: Mapping[int, Value]) -> Value:
-        """Run one instruction. Without modules it reads only its operands, so it needs no scope."""
-        if instruction.modules:
+        """Run one instruction. Without modules it reads only its operands, so it needs no scope or step."""
+        inputs = instruction.inputs
+        if instruction.modules or any(i.shape.dims is not None for i in (instruction, *inputs)):
             return super().step(instruction, values)
-        return self._step(step_of(instruction), dict(values))
+        read = [values[i.id] for i in inputs]
+        try:
+            value = self._operation(instruction).compute_as(instruction.shape, *read)
+        except RAISED as error:
+            raise failure(instruction, read, error) from error
+        return in_lens(value, instruction.shape)
 
 
 class _DroppedError(Exception):
@@ -408,13 +416,20 @@ def _kind(dtype: np.dtype[Any], lens: tuple[int, ...]) -> bytes:
     return f"{dtype}{lens}".encode()
 
 
-def _told(op: Operation) -> tuple[Hashable, str]:
+def _told(op: Operation) -> Hashable:
     """An operation as a key. Its text tells -0.0 from 0.0 and True from 1, which are equal in Python."""
+    if not _has_attributes(type(op)):
+        return type(op)
     try:
         hash(op)
     except TypeError:
         return id(op), repr(op)
     return op, repr(op)
+
+
+@cache
+def _has_attributes(type: type[Operation]) -> bool:
+    return bool(fields(type))
 
 
 def _is_given(i: Instruction) -> bool:

@@ -33,6 +33,7 @@ from workbench.numerics.compare.sides import (
     first_counterpart,
     keys_of,
 )
+from workbench.numerics.compare.streamed import Streamed
 from workbench.numerics.metrics.metrics import Metrics
 
 Counterparts = Mapping[int, Counterpart]
@@ -105,8 +106,10 @@ class Comparison:
 
     def _compared(self, stack: ExitStack, values: ValueStore) -> Report:
         if isinstance(self.side, Same):
+            if self.side.is_streamed and not self.local and self._is_sound(self.side, values):
+                return self._report()
             with self.side.capturing(self.inputs, values, self.progress) as (theirs, arriving):
-                return self._measured(theirs, arriving, theirs, arriving)
+                return self._measured(self.side, theirs, arriving, theirs, arriving)
         theirs = self.side.capture(self.inputs, values, self.progress)
         # At the lengths of the run, values of different lens are told apart.
         fixed = with_lengths(self.subject.source, self.inputs)
@@ -115,18 +118,44 @@ class Comparison:
         own = stack.enter_context(ValueStore(self.budget))
         source = Same(self.subject, None, float64=True)
         with source.capturing(self.inputs, own, self.progress) as (known, arriving):
-            return self._measured(known, arriving, theirs, values)
+            return self._measured(source, known, arriving, theirs, values)
+
+    def _is_sound(self, side: Same, values: ValueStore) -> bool:
+        """Measure the inherited errors; whether they need no diagnosis. No value is kept for one."""
+        at = {id: ids[0] for id, ids in self._source.items() if ids}
+        results = {o.id for o in self.subject.program.outputs}
+        main = {i.id: i for i in self.subject.program.main}
+        wanted = {at[id] for id in at if id in results or is_computed(main[id])}
+        wanted.update(key for parts in side.joined.values() for key in parts.keys)
+        with side.streaming(self.inputs, values, wanted) as (theirs, arriving):
+            keys = keys_of(self._source, theirs)
+            shapes = {id: side.source.instruction(id).shape for id in theirs}
+            self._theirs = theirs
+            self._expected = expected = Streamed(
+                self.subject.program, self.inputs, keys, arriving, shapes, side.joined
+            )
+            errors = self._as_ran(expected, theirs, arriving)
+            is_sound = not self._is_suspicious(expected, errors)
+        values.close()
+        return is_sound
 
     def _measured(
-        self, own: Counterparts, own_values: Values, theirs: Counterparts, values: Values
+        self,
+        source: Same,
+        own: Counterparts,
+        own_values: Values,
+        theirs: Counterparts,
+        values: Values,
     ) -> Report:
         pinned = keys_of(self._source, own)
         self._theirs = theirs
-        self._expected = expected = Expected(self.subject.program, self.inputs, pinned, own_values)
-        own_errors = self._as_ran(expected, theirs, values)
+        self._expected = expected = Expected(
+            self.subject.program, self.inputs, pinned, own_values, joined=source.joined
+        )
+        is_known = self.side.is_same_source and bool(self._ran)
+        own_errors = self._ran if is_known else self._as_ran(expected, theirs, values)
         main = self.subject.program.main
-        bounds = {i.id: expected.bound(i) for i in main if i.id in own_errors}
-        if self.local or self._is_suspicious(expected, own_errors, bounds):
+        if self.local or self._is_suspicious(expected, own_errors):
             local(self.subject, self.inputs, expected, self._alone, self.progress)
             every = [self._row(i, self._alone) for i in main if i.id in self._alone]
             self._culprits += self._diagnosis(expected).culprits(every)
@@ -148,9 +177,7 @@ class Comparison:
             is_complete=is_complete,
         )
 
-    def _is_suspicious(
-        self, expected: Expected, errors: Mapping[int, Metrics], bounds: Mapping[int, float]
-    ) -> bool:
+    def _is_suspicious(self, expected: Expected, errors: Mapping[int, Metrics]) -> bool:
         """Whether some error is larger than its kernel's rounding and the errors of what it reads explain.
 
         Then a diagnosis is due. An error may double on its way through a kernel; one that grows more is due
@@ -159,11 +186,11 @@ class Comparison:
         carried: dict[int, float] = {}
         for i in self.subject.program.main:
             read = max((carried.get(x.id, 0.0) for x in expected.reads(i)), default=0.0)
-            if i.id not in bounds:
+            if i.id not in errors:
                 carried[i.id] = read
                 continue
             carried[i.id] = errors[i.id].error
-            if errors[i.id].exceeds(bounds[i.id] + _GROWTH * read):
+            if errors[i.id].exceeds(expected.bound(i) + _GROWTH * read):
                 return True
         return bool(expected.misfits) or expected.wrong_results()
 

@@ -19,9 +19,10 @@ from workbench.compiler.ops.movement import Allocate
 from workbench.compiler.ops.recurrent import Recurrent
 from workbench.compiler.run.steps import uses
 from workbench.numerics.capture.evaluator import Evaluator, as_typed
+from workbench.numerics.compare.alignment import Joined
 from workbench.numerics.metrics.rounding import rounding_bound
 
-_Role: TypeAlias = OneOf["pinned", "view", "misfit"]
+Role: TypeAlias = OneOf["pinned", "view", "misfit"]
 
 
 class Expected:
@@ -29,8 +30,8 @@ class Expected:
 
     An instruction that computes a value of the reference is expected to have that value. Any other, such as
     a weight that a pass folded or a padding that it inserted, is expected to have what its operation gives
-    in float64 on the expected values of its inputs. So every instruction has an expected value, and none
-    has the rounding errors of the target.
+    in float64 on the expected values of its inputs; or, if it merges several of the reference's, their values
+    side by side. So every instruction has an expected value, and none has the rounding errors of the target.
 
     Args:
         program: The program, usually a compiled one.
@@ -38,6 +39,7 @@ class Expected:
         pinned: The key in ``values`` of each instruction that computes a value of the reference.
         values: The reference's values by key; values of other instructions are added under ``("own", id)``.
         pin_views: Expect the reference's values of views, too, not what they show of the expected values.
+        joined: The keys of the values that make up those of other instructions, by id.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Expected:
         pinned: Mapping[int, Any],
         values: MutableMapping[Any, Value],
         pin_views: bool = False,
+        joined: Mapping[int, Joined] | None = None,
     ) -> None:
         """Keep the reference's values that fit the instructions."""
         self.program = program
@@ -57,13 +60,15 @@ class Expected:
         self._main = {i.id: i for i in program.main}
         self._keys = {i: k for i, k in pinned.items() if _can_be_kept(self._main[i])}
         self._pin_views = pin_views
-        self._roles: dict[int, _Role | None] = {}
+        self._joined = joined or {}
+        self._roles: dict[int, Role | None] = {}
         self._own: set[int] = set()
         """The ids of the values that were computed here."""
         self._reads: dict[int, list[Instruction]] = {}
         self._since: dict[int, list[Instruction]] = {}
+        self._bounds: dict[int, float] = {}
 
-    def _role(self, id: int) -> _Role | None:
+    def _role(self, id: int) -> Role | None:
         """The use of the reference's value of an instruction; None if it has none.
 
         Asked for only when it matters, so that a reference that still runs is not waited for.
@@ -72,7 +77,7 @@ class Expected:
             self._roles[id] = self._role_of(id) if id in self._keys else None
         return self._roles[id]
 
-    def _role_of(self, id: int) -> _Role | None:
+    def _role_of(self, id: int) -> Role | None:
         instruction, key = self._main[id], self._keys[id]
         if key not in self._values:
             return None
@@ -80,7 +85,7 @@ class Expected:
             return "misfit"
         return "pinned" if self._pin_views or is_computed(instruction) else "view"
 
-    def _with_role(self, role: _Role) -> dict[int, Any]:
+    def _with_role(self, role: Role) -> dict[int, Any]:
         return {i: k for i, k in self._keys.items() if self._role(i) == role}
 
     @cached_property
@@ -138,14 +143,20 @@ class Expected:
             return self._values[self._keys[id]]
         if isinstance(instruction.op, Param):
             return self.exact.widened(self._inputs[instruction.parameter or ""])
+        if id in self._joined:
+            parts = self._joined[id]
+            value = np.concatenate([self._values[key] for key in parts.keys], parts.axis)
+            return self._added(instruction, value)
         return None
 
     def _computed(self, instruction: Instruction, known: Mapping[int, Value]) -> Value:
         """The value of an instruction in float64, kept for the next that asks for it."""
         value = self.exact.value(instruction, known)
-        if self._is_own(instruction):
-            self._values["own", instruction.id] = value
-            self._own.add(instruction.id)
+        return self._added(instruction, value) if self._is_own(instruction) else value
+
+    def _added(self, instruction: Instruction, value: Value) -> Value:
+        self._values["own", instruction.id] = value
+        self._own.add(instruction.id)
         return value
 
     def at(self, id: int) -> Instruction:
@@ -193,13 +204,12 @@ class Expected:
             self._reads[instruction.id] = found
         return found
 
-    @cached_property
-    def _bounds(self) -> dict[int, float]:
-        return {i.id: rounding_bound(i) for i in self._main.values()}
-
     def bound(self, instruction: Instruction) -> float:
         """The local error that rounding accounts for, since the last values of the reference."""
-        return max(self._bounds[i.id] for i in self.since(instruction))
+        if (known := self._bounds.get(instruction.id)) is None:
+            known = max(map(rounding_bound, self.since(instruction)))
+            self._bounds[instruction.id] = known
+        return known
 
     def since(self, instruction: Instruction) -> list[Instruction]:
         """The instructions that ran since the last values of the reference, up to this one, in order."""

@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from workbench.compiler.arrays.blas import shared
 from workbench.compiler.arrays.parallel import threads
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.inputs import completed_inputs
@@ -26,7 +28,7 @@ from workbench.compiler.run.reference import Interpreter
 from workbench.compiler.text.printing import names
 from workbench.numerics.capture.tensor_names import named_instructions, similar
 from workbench.numerics.compare import bodies
-from workbench.numerics.compare.alignment import from_source, matched
+from workbench.numerics.compare.alignment import from_source, joined_from_source, matched
 from workbench.numerics.compare.arrivals import arriving
 from workbench.numerics.compare.expected import is_computed
 from workbench.numerics.compare.references import ONNXRUNTIME, as_numbers, named_values
@@ -35,6 +37,8 @@ from workbench.numerics.compare.torch_modules import is_module, module_results
 Values = MutableMapping[Any, Value]
 _LARGE = 10**9
 """Floating-point operations of a large program: a run takes more than 10 ms."""
+_AHEAD = 1 << 25
+"""Bytes of values by which a reference may be ahead of the run that reads them once each."""
 _LAYOUTS = ((0, 3, 1, 2), (0, 2, 3, 1))
 """Permutations of four axes between channels last and channels first."""
 
@@ -87,8 +91,11 @@ class Same(Side):
         self.source: Program = subject.source
         self._other = other
         self._float64 = float64
-        several = from_source(subject).values()
-        self._wanted = {id for ids in several for id in (ids if other else ids[:1])}
+        aligned = from_source(subject)
+        self._wanted = {id for ids in aligned.values() for id in (ids if other else ids[:1])}
+        self.joined = {} if other else joined_from_source(subject, aligned)
+        """The source's values that others of the subject are made of, by the subject's ids."""
+        self._wanted.update(key for parts in self.joined.values() for key in parts.keys)
 
     def capture(
         self, inputs: Mapping[str, Any], values: Values, progress: bool | None
@@ -110,10 +117,43 @@ class Same(Side):
         if self._other is not None or threads() < 2 or not _is_large(self.source):
             yield self.capture(inputs, values, progress), values
             return
+        with (
+            shared(2),
+            arriving(values, lambda found: self.capture(inputs, found, False)) as found,
+        ):
+            yield self._to_come(), found
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether values may be read while the source runs, and deleted: it is large, its lens are known."""
+        shapes = (i.shape for i in self.source.main)
+        is_static = not any(s.is_dynamic or s.kind for s in shapes)
+        return self._other is None and is_static and _is_large(self.source)
+
+    @contextmanager
+    def streaming(
+        self, inputs: Mapping[str, Any], values: Values, wanted: Iterable[int]
+    ) -> Generator[tuple[dict[int, Counterpart], Values]]:
+        """Values of the source, which runs in a thread and waits while too many were not yet deleted.
+
+        Args:
+            inputs: The subject's inputs.
+            values: Receives the values by the counterparts' keys.
+            wanted: Ids of the instructions whose values are told.
+        """
+        told = self._wanted.intersection(wanted)
+
+        def work(found: Values) -> None:
+            _run(None, self.source, inputs, self._float64, found, False, told)
+
+        with shared(2), arriving(values, work, _AHEAD) as found:
+            yield self._to_come(), found
+
+    def _to_come(self) -> dict[int, Counterpart]:
+        """The counterparts that a run of the source will have values for."""
         named = names(self.source)
         ran = [i for i in self.source.main if i.id in self._wanted and _is_run(i)]
-        with arriving(values, lambda found: self.capture(inputs, found, False)) as found:
-            yield {i.id: Counterpart(i.id, named[i.id], "lineage") for i in ran}, found
+        return {i.id: Counterpart(i.id, named[i.id], "lineage") for i in ran}
 
 
 class Another(Side):
@@ -211,7 +251,7 @@ class Named(Side):
 
 def _is_large(program: Program) -> bool:
     """Whether runs take so long that two at once are faster than one after the other."""
-    return sum(work_of(i).flops for i in program.main) >= _LARGE
+    return any(total >= _LARGE for total in accumulate(work_of(i).flops for i in program.main))
 
 
 def _is_run(instruction: Instruction) -> bool:

@@ -117,6 +117,8 @@ def _note_rounded(new: Iterable[Row], rows: Mapping[int, Row], found: set[DType]
     """Add the types that instructions round to: floats, and integers that are made of floats."""
     for row in new:
         shape = row.shape
+        if shape.subs is None and shape.type in found:
+            continue
         for part in shape.subs or (shape,):
             if part.subs is None and part.type.is_float:
                 found.add(part.type)

@@ -12,8 +12,11 @@ from workbench.compiler.ir.dtypes import Array, DType
 
 _ROW = 1 << 13
 """Elements of an inner product: from 10,000 on, OpenBLAS starts threads, which cost more than its work."""
-_ROWS = 4
-"""Such rows in a block: four blocks of float64 just stay in a cache, and calls take little of the time."""
+_BLOCK = 4 * _ROW
+"""Elements of a block: three blocks of float64 just stay in a cache, and calls take little of the time."""
+_FAST = (np.dtype(np.float32), np.dtype(np.float64))
+_NEXT_TO_NOTHING = 1e-6
+"""The sum of squares beside that of the reference below which it is not computed from the difference."""
 _LEAST, _MOST = 1e-50, 1e300
 """Sums of squares between these: no square overflowed, and those that underflowed are negligible."""
 
@@ -80,65 +83,75 @@ def compare_arrays(value: Array, reference: Array) -> Metrics:
 def _in_blocks(a: Array, b: Array) -> Metrics | None:
     """The metrics from sums over blocks that stay in the cache; None if these sums would not do.
 
-    They do not if elements are not finite, or so large or small that their squares are not.
+    They do not if elements are not finite, or so large or small that their squares are not, or if the value
+    is next to nothing beside its reference.
     """
-    row = min(_ROW, a.size or 1)
-    room = np.empty((4, row * min(_ROWS, -(-a.size // row) or 1)))
+    room = np.empty((2, min(_BLOCK, a.size)))
     sums = _Sums()
     with np.errstate(all="ignore"):
-        for at in range(0, a.size, room.shape[1]):
-            size = min(room.shape[1], a.size - at)
-            x, y, d, relative = block = room[:, : -(-size // row) * row]
-            x[:size], y[:size] = a[at : at + size], b[at : at + size]
-            x[size:] = y[size:] = 0.0
-            np.subtract(x, y, out=d)
-            np.divide(d, y, out=relative)
-            sums.add(block, row)
+        for at in range(0, a.size, _BLOCK):
+            x, y = _usable(a[at : at + _BLOCK]), np.asarray(b[at : at + _BLOCK], np.float64)
+            sums.add(x, y, *room[:, : y.size])
     return sums.metrics(a.size)
 
 
+def _usable(x: Array) -> Array:
+    """An array in a type that NumPy is fast in."""
+    return x if x.dtype in _FAST else x.astype(np.float64)
+
+
 class _Sums:
-    """Sums and largest magnitudes over the blocks of a value x, its reference y, x − y and (x − y) / y."""
+    """Sums and largest magnitudes over the blocks of a value x, its reference y, and d = x − y."""
 
     def __init__(self) -> None:
-        self.xx = self.yy = self.xy = self.dd = 0.0
+        self.yy = self.dy = self.dd = 0.0
         self.largest = self.max_abs = self.max_rel = 0.0
 
-    def add(self, block: Array, row: int) -> None:
-        """Add a block: a row of each; its inner products are made of those of ``row`` elements."""
-        most = _magnitudes(block)
-        if most[3] == inf:  # where the reference is 0; masks for every block would take long
-            block[3][block[1] == 0] = 0.0
-            most = _magnitudes(block)
-        self.largest = max(self.largest, most[0], most[1])
-        self.max_abs, self.max_rel = max(self.max_abs, most[2]), max(self.max_rel, most[3])
-        x, y, d = (part.reshape(-1, row) for part in block[:3])
-        self.xx += float(np.vecdot(x, x).sum())
-        self.yy += float(np.vecdot(y, y).sum())
-        self.xy += float(np.vecdot(x, y).sum())
-        self.dd += float(np.vecdot(d, d).sum())
+    def add(self, x: Array, y: Array, d: Array, relative: Array) -> None:
+        """Add a block; the last two arrays are overwritten."""
+        np.subtract(x, y, out=d, dtype=np.float64)
+        np.divide(d, y, out=relative)
+        worst = _magnitude(relative)
+        if worst == inf:  # where the reference is 0; masks for every block would take long
+            relative[y == 0] = 0.0
+            worst = _magnitude(relative)
+        self.max_rel = max(self.max_rel, worst)
+        self.max_abs = max(self.max_abs, _magnitude(d))
+        self.largest = max(self.largest, _magnitude(x), _magnitude(y))
+        self.yy += _inner(y, y)
+        self.dy += _inner(d, y)
+        self.dd += _inner(d, d)
 
     def metrics(self, size: int) -> Metrics | None:
         """The metrics of so many elements; None if a sum of squares is not finite, or has lost small ones."""
-        xx, yy, dd = self.xx, self.yy, self.dd
-        if not all(total == 0.0 or _LEAST < total < _MOST for total in (dd, xx, yy)):
+        yy, dd = self.yy, self.dd
+        xx, xy = yy + 2.0 * self.dy + dd, yy + self.dy
+        if not all(total == 0.0 or _LEAST < total < _MOST for total in (dd, yy)):
             return None
-        if (self.max_abs > 0.0) > (dd > 0.0) or (self.largest > 0.0) > (xx + yy > 0.0):
+        if (self.max_abs > 0.0) > (dd > 0.0) or (self.largest > 0.0) > (yy + dd > 0.0):
             return None
-        if yy == 0.0 < xx:
+        if yy == 0.0 < dd or xx < _NEXT_TO_NOTHING * yy:
             return None
         relative = sqrt(dd) / sqrt(yy) if yy else 0.0
-        cosine = (
-            min(1.0, max(-1.0, self.xy / sqrt(xx) / sqrt(yy))) if xx and yy else float(xx == yy)
-        )
+        cosine = min(1.0, max(-1.0, xy / sqrt(xx) / sqrt(yy))) if yy else 1.0
         rms = sqrt(dd / size) / self.largest if self.largest else 0.0
         return Metrics(self.max_abs, self.max_rel, relative, rms, cosine, 0, 0, 0, 0)
 
 
-def _magnitudes(block: Array) -> list[float]:
-    """The largest magnitude of each row, NaN aside: two passes that read are faster than one that writes."""
-    high, low = np.fmax.reduce(block, axis=1), np.fmin.reduce(block, axis=1)
-    return np.fmax(np.fmax(high, -low), 0.0).tolist()
+def _magnitude(x: Array) -> float:
+    """The largest magnitude, NaN aside: two passes that read are faster than one that writes."""
+    return max(float(np.fmax.reduce(x)), -float(np.fmin.reduce(x)), 0.0)
+
+
+def _inner(x: Array, y: Array) -> float:
+    """The inner product, made of those of ``_ROW`` elements."""
+    rows = x.size // _ROW
+    size = rows * _ROW
+    total = float(np.dot(x[size:], y[size:]))
+    if rows:
+        parts = np.vecdot(x[:size].reshape(rows, _ROW), y[:size].reshape(rows, _ROW))
+        total += float(np.add.reduce(parts))
+    return total
 
 
 def _carefully(value: Array, reference: Array) -> Metrics:
