@@ -49,6 +49,7 @@ def _replaced(value: Instruction, name: str, type: DType) -> None:
     """Let a parameter take the place of a value; in float64 mode the conversion keeps its digits."""
     module = value.module
     new = module.add_parameter(name, value.shape.with_type(type).as_standard())
+    module.move(new, value)
     if type is not value.shape.type:
         new = module.insert(value.following, "convert", new, target_type=value.shape.type)
     for user in list(value.users):

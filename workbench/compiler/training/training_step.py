@@ -166,6 +166,7 @@ def _promote(constant: Instruction, name: str) -> str:
         unique += "_"
     program.initial[unique] = constant.literal.numpy()
     parameter = program.main.add_parameter(unique, constant.shape)
+    constant.module.move(parameter, constant)
     constant.module.replace(constant, parameter)
     return unique
 
