@@ -66,11 +66,13 @@ gradient.recording.explore()
 
 # %%
 random = np.random.default_rng(0)
-inputs = {name: random.standard_normal(shape.lens).astype(np.float32) for name, shape in program.parameters.items()}
+inputs = {
+    name: random.standard_normal(shape.lens).astype(np.float32)
+    for name, shape in program.parameters.items()
+}
 loss, of_w, of_v = wb.compile(gradient, target="cpu").run(inputs).outputs
 
 exact = wb.compile(program, target="ref")
-step = 1e-5
 
 
 def moved(by):
@@ -104,7 +106,7 @@ chain = b.program(y.mean())
 for recompute in (False, True):
     build = wb.compile(wb.gradient(chain, recompute=recompute), target="ref")
     memory = build.memory()
-    print(f"recompute={recompute}: {memory.arena / 1e6:.1f} MB")
+    print(f"recompute={recompute}: {memory.peak / 1e6:.1f} MB")
 
 # %% [markdown]
 # ## 5. The same in PopART's terms
@@ -116,12 +118,17 @@ from workbench.compat.popart import ir as pir
 from workbench.compat.popart.ir import ops
 from workbench.compat.popart.ir.transforms import autodiff
 
+
+def layer(x, w):
+    return ops.gelu(x @ w)
+
+
 ir = pir.Ir()
 with ir.main_graph():
     stream = pir.h2d_stream((8, 4), pir.float32, name="x")
     x = ops.host_load(stream)
     w = pir.variable(inputs["w"], name="w")
-    graph = ir.create_graph(lambda x, w: ops.gelu(x @ w), x, w)
+    graph = ir.create_graph(layer, x, w)
     call = ops.call_with_info(graph, x, w)
     backward = autodiff(graph)
     print(backward)
