@@ -192,7 +192,7 @@ def test_hits_of_both_sides_of_a_pass_and_loading_ends(show: Show):
     view = PassExplorer(recorded(residual(2)), step=0)
     hits = view.find("mark:removed or mark:added")
     detail = view.steps.detail(view.step)
-    view.steps.detail = lambda _k: {"index": -1}  # as if no step were stored
+    view.steps.detail = lambda _: {**detail, "index": -1}  # as if no step were stored
     shown = show(view, wait=".wb-loading")
     shown.page.evaluate("d => window.__wbModel.set('detail', d)", inlined({"title": "", **detail}))
     shown.page.locator(".wb-loading").wait_for(state="detached")
