@@ -189,7 +189,7 @@ def test_one_minimap_in_the_explorer_which_a_key_hides(show: Show):
 
 
 def test_hits_of_both_sides_of_a_pass_and_loading_ends(show: Show):
-    view = PassExplorer(recorded(residual(2)), step=0)
+    view = PassExplorer(recorded(residual(2)), step=1)
     hits = view.find("mark:removed or mark:added")
     detail = view.steps.detail(view.step)
     view.steps.detail = lambda _: {**detail, "index": -1}  # as if no step were stored
