@@ -8,7 +8,9 @@ import pytest
 from tests.browser.conftest import Shown
 from tests.widgets.networks import recorded, residual, transformer, unfolded
 from tests.widgets.views import found, made
+from workbench.compiler.expressions.builder import trace
 from workbench.compiler.ir.program import Program
+from workbench.compiler.passes.gradients.gradient import gradient
 from workbench.compiler.passes.pipelines import optimize
 from workbench.compiler.record.recording import Recording
 from workbench.widgets import GraphView, PassExplorer
@@ -200,6 +202,19 @@ def test_hits_of_both_sides_of_a_pass_and_loading_ends(show: Show):
     options = shown.page.get_by_role("option")
     assert [int(o.get_attribute("data-id") or -1) for o in options.all()] == hits
     assert options.first.inner_text().startswith("+ ")
+
+
+def test_a_value_leads_to_its_gradient_and_back(show: Show):
+    made = gradient(trace(lambda x: (x * x).tanh().sum(), x=(2, 3)))
+    shown = show(GraphView(made))
+    value = next(i for i in made.main if i.name == "tanh")
+    search(shown, "op:tanh")
+    shown.page.keyboard.press("Enter")
+    inspector = shown.page.locator(".wb-inspector")
+    for id, word in ((made.gradients[value.id], "gradient"), (value.id, "gradient of")):
+        row = inspector.locator("dt").get_by_text(word, exact=True).locator("+ dd")
+        row.get_by_role("button").click()
+        assert inspector.get_attribute("data-id") == str(id)
 
 
 def test_an_empty_program_is_said_in_words(show: Show):

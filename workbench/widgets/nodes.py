@@ -76,6 +76,8 @@ class Table:
     """The ids of those that take modules, in order."""
     modules: dict[int, str] = field(default_factory=dict[int, str])
     source_nodes: dict[str, Any] = field(default_factory=dict[str, Any])
+    gradients: dict[int, int] = field(default_factory=dict[int, int])
+    """The gradients of values, as ids of both."""
     fresh: set[int] = field(default_factory=set[int], compare=False)
     """The ids of which the nodes may not be those of the table that this one was made from."""
     mark: object = field(default_factory=object, compare=False)

@@ -91,6 +91,8 @@ class Payload:
             "sizes": {side: [getattr(s, side) for s in sizes] for side in SIDES},
             "sources": sources,
             "modules": {str(k): v for k, v in scene.modules.items()},
+            "gradient": {str(k): v for k, v in scene.gradients.items()},
+            "gradient of": {str(v): k for k, v in scene.gradients.items()},
             "strings": [*self.strings][since.strings :],
         }
 

@@ -18,7 +18,7 @@ class Redrawing:
     def __init__(self, old: Drawing, rows: Any) -> None:
         """Find the rows that differ."""
         self.old = old
-        table = Table(rows.name, source_nodes=rows.source_nodes)
+        table = Table(rows.name, source_nodes=rows.source_nodes, gradients=rows.gradients)
         table.nodes, table.hoisted = dict(old.table.nodes), dict(old.table.hoisted)
         table.modules = {key: module.name for key, module in rows.modules.items()}
         self.new = Drawing(

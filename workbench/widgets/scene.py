@@ -75,6 +75,8 @@ class Scene:
         self.union = union
         self.title = next((t.name for t in tables if t.name), "")
         self.source_nodes: dict[str, Any] = {}
+        self.gradients: dict[int, int] = {}
+        """The gradients of values, as ids of both."""
         self.modules: dict[int, str] = {}
         self._named: Any = None
         """The source nodes that were added last."""
@@ -92,6 +94,7 @@ class Scene:
         if table.source_nodes is not self._named:
             self.source_nodes |= table.source_nodes
             self._named = table.source_nodes
+        self.gradients |= table.gradients
         self.modules |= table.modules
 
     @cached_property

@@ -15,7 +15,7 @@ function inspector(live, id, select, follow, more = null) {
   const n = id === null ? undefined : live.node(id);
   if (!n || id === null)
     return h("div", { class: "wb-inspector", "data-id": id },
-      hint(id === null ? "Select an instruction to see its attributes, shape and origin." : `Instruction ${id} is not in this program.`));
+      hint(id === null ? "Select an instruction to see its attributes and origin." : `Instruction ${id} is not in this program.`));
   /** @type {(k: number) => Child} */
   const link = (k) => h("div", {}, h("button", { class: "wb-link", onclick: () => select(k) },
     [...new Set([live.name(k), live.node(k)?.title ?? ""])].join(" ")));
@@ -27,7 +27,8 @@ function inspector(live, id, select, follow, more = null) {
     if (items.length > limit) rows.push(["", `and ${items.length - limit} more`]);
   };
   for (const [key, value] of attributes(n.text)) rows.push([key, h("code", {}, value)]);
-  some("from", n.sources.map((s) => h("div", { class: "wb-source" }, h("button", { class: "wb-link", title: "Go to the next instruction from this node", onclick: () => follow(s.name) }, h("code", {}, s.name)), s.op ? soft(" " + s.op) : null)), 12);
+  some("from", n.sources.map((s) => h("div", { class: "wb-source" }, h("button", { class: "wb-link", title: "The next instruction from it", onclick: () => follow(s.name) }, h("code", {}, s.name)), s.op ? soft(" " + s.op) : null)), 12);
+  for (const what of /** @type {const} */ (["gradient", "gradient of"])) some(what, [live.scene.data[what][id]].filter((k) => live.node(k)).map(link), 1);
   some("inputs", n.arguments.map(link), 16);
   some("users", (live.users.get(id) ?? []).map(link), 16);
   return h("div", { class: "wb-inspector", "data-id": id },

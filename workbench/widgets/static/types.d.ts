@@ -39,6 +39,7 @@ interface Looks { title: string[]; fact: string[]; family: number[]; width: numb
 interface SceneData {
   title: string; slots: { parent: Int32Array; position: Int32Array }; groups: Groups; edges: Int32Array; firm: number;
   nodes: Nodes; looks: Looks; sizes: Sizes; strings: string[]; sources: Sources; modules: Record<number, string>;
+  gradient: Record<number, number>; "gradient of": Record<number, number>;
 }
 interface GraphData extends SceneData { steps: Int32Array[]; open: string[] }
 /** Sentences, and numbers by name, of an instruction of a report. */
