@@ -9,6 +9,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.conftest import Shown
 from tests.widgets.networks import fused, hostile, residual, transformer, unfolded
+from workbench.compiler.expressions.builder import trace
 from workbench.widgets import GraphView
 from workbench.widgets.picture import Layout
 
@@ -273,3 +274,18 @@ def test_a_page_without_data_says_so_in_words(chromium: Browser, tmp_path: Path)
     page.goto(path.as_uri())
     assert "could not be drawn" in page.locator(".wb-failure").inner_text()
     page.close()
+
+
+HEARD = """window.texts = [];
+const canvas = CanvasRenderingContext2D.prototype, draw = canvas.fillText;
+canvas.fillText = function (text, ...at) { window.texts.push(text); draw.call(this, text, ...at); };"""
+
+
+def test_edges_say_what_flows_along_them_when_near(show: Show):
+    view = GraphView(trace(lambda x: abs(x).tanh(), x=(3, 5)))
+    shown = show(view, before=HEARD)
+    assert "float 3×5" not in shown.page.evaluate("window.texts")
+    shown.page.locator(".wb-canvas").first.focus()
+    for _ in range(6):
+        shown.page.keyboard.press("+")
+    shown.page.wait_for_function("window.texts.includes('float 3×5')")

@@ -439,7 +439,7 @@ function drawChips(ctx, b, theme) {
 }
 
 /**
- * A value's shape beside its edge; drawn on hover.
+ * A value's shape beside its edge; drawn on hover, and on all edges when near.
  * @param {Context} ctx
  * @param {Edge} e
  * @param {string} text

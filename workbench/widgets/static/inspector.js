@@ -15,7 +15,7 @@ function inspector(live, id, select, follow, more = null) {
   const n = id === null ? undefined : live.node(id);
   if (!n || id === null)
     return h("div", { class: "wb-inspector", "data-id": id },
-      hint(id === null ? "Select an instruction to see its attributes and origin." : `Instruction ${id} is not in this program.`));
+      hint(id === null ? "Select an instruction for its attributes and origin." : `Instruction ${id} is not in this program.`));
   /** @type {(k: number) => Child} */
   const link = (k) => h("div", {}, h("button", { class: "wb-link", onclick: () => select(k) },
     [...new Set([live.name(k), live.node(k)?.title ?? ""])].join(" ")));
