@@ -280,3 +280,14 @@ def test_the_program_knows_the_lines_that_made_it(session: Any) -> None:
     rows = {"source": np.ones((2, 3), np.float32), "w": np.float32(4)}
     values = made.build.values(rows, ["source", "add_out"])
     np.testing.assert_array_equal(values["add_out"], [5, 5, 5])
+
+
+def test_placement_is_seen_beside_the_line_that_made_an_instruction():
+    ir = pir.Ir()
+    with ir.main_graph(), pir.ipu(1), pir.pipeline_stage(2):
+        x = pir.variable(np.ones(3, np.float32))
+        with pir.io_tiles():
+            y = ops.negate(x)
+        ops.io_tile_copy(y)
+    found = {i.name: i.sources for i in ir.workbench.main if i.sources}
+    assert any("[ipu 1, stage 2, io tiles]" in name for name in found["neg"])

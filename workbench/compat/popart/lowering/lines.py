@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from workbench.compat.popart.ir.op import Op
@@ -20,7 +21,7 @@ class LineBuilder(ModuleBuilder):
     @contextmanager
     def lines_of(self, op: Op) -> Generator[None]:
         """Instructions made inside come from the line that made an operation."""
-        before, self._line = self._line, op.location.node if op.location is not None else None
+        before, self._line = self._line, _node(op)
         try:
             yield
         finally:
@@ -53,3 +54,17 @@ class LineBuilder(ModuleBuilder):
             names = (self._line.name,)
         with program.source(*names):
             return super()._made(name, operands, attributes)
+
+
+def _node(op: Op) -> SourceNode | None:
+    """The line that made an operation, with its placement where that is not the usual one."""
+    if op.location is None:
+        return None
+    parts = [
+        f"ipu {op.ipu}" if op.ipu else "",
+        f"stage {op.pipeline_stage}" if op.pipeline_stage is not None else "",
+        "io tiles" if op.tile_set == "io" else "",
+    ]
+    placed = ", ".join(filter(None, parts))
+    node = op.location.node
+    return replace(node, name=f"{node.name} [{placed}]") if placed else node
