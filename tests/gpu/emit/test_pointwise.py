@@ -7,6 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+import workbench as wb
 from tests.compiler.ops.test_operations import SAMPLED
 from tests.compiler.variants import TYPES, Operand, expect_close
 from tests.gpu.emit.bodies import Made, Use, bits, edges, together
@@ -116,3 +117,14 @@ def test_kernels_dequantize_as_the_reference_does(
         scale = Operand(scales(target, factors), target)
         uses += [Use(Dequantizelinear(), [x, scale]), Use(Dequantizelinear(), [x, scale, zero])]
     expect_all_close(uses, device)
+
+
+def test_an_optimized_kernel_keeps_the_sign_of_an_infinity():
+    zeros = np.full(16, -0.0, np.float32)
+    for name in ("fp8e5m2", "fp8e4m3fn"):
+        type = DType.of(name)
+        b = wb.Builder()
+        program = b.program(b.input("x", (16,), type).apply("rsqrt"))
+        given = {"x": zeros.astype(type.numpy)}
+        found, wanted = (wb.compile(program, target=t).run(given)[0] for t in ("gpu", "ref"))
+        np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))

@@ -148,7 +148,8 @@ def _narrowed(w: Writer, text: str, type: DType) -> Scalar:
     """A float rounded to a narrower type; 8-bit floats saturate instead of becoming infinite."""
     if type in FP8 and type.format.infinity:
         limit = _float_text(type.format.largest, "f32")
-        text = w.let("f32", f"isinf({text}) ? ({text} < 0 ? -{limit} : {limit}) : {text}")
+        # Not by a comparison with 0: LLVM 14 takes rsqrt(-0), which is -inf, for a number of at least 0.
+        text = w.let("f32", f"isinf({text}) ? copysign({limit}, {text}) : {text}")
     return loaded(w, _encoded(w, Scalar(text, type)), type)
 
 
