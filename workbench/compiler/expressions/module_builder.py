@@ -13,7 +13,7 @@ from workbench.compiler.ir.argument import Argument
 from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.module import Instruction, Module
 from workbench.compiler.ir.operation import find
-from workbench.compiler.ir.shape import Dim, Shape, broadcast_lens
+from workbench.compiler.ir.shape import Dim, Shape
 from workbench.compiler.macros import MACROS, expand
 from workbench.compiler.macros.emit import Emit, common_type
 from workbench.compiler.ops.elementwise import Pointwise
@@ -235,8 +235,7 @@ def _where(emit: Emit, condition: Instruction, x: Instruction, y: Instruction) -
     """A choice: all three are broadcast, and only the last two brought to a common type."""
     type = common_type([x.shape.type, y.shape.type])
     x, y = emit.convert(x, type), emit.convert(y, type)
-    lens = broadcast_lens(*(i.shape.lens for i in (condition, x, y)))
-    return emit.add("where", *[emit.fit(i, lens) for i in (condition, x, y)])
+    return emit.add("where", *emit.broadcast(condition, x, y))
 
 
 def shape_of(lens: Sequence[int | Dim] | Shape, dtype: str | DType) -> Shape:

@@ -110,12 +110,19 @@ class Emit:
         the others against the first.
         """
         type = common_type([i.shape.type for i in inputs])
-        if not any(i.shape.is_dynamic for i in inputs):
+        if any(i.shape.is_dynamic for i in inputs):
+            fitted = [self.convert(i, type) for i in self.broadcast(*inputs)]
+        else:
             lens = broadcast_lens(*[i.shape.lens for i in inputs])
             fitted = [self.convert(self.fit(i, lens), type) for i in inputs]
-            return self.add(op, *fitted, **attributes)
-        spread = self._ranges(inputs) if len(inputs) > 1 else inputs
-        return self.add(op, *[self.convert(i, type) for i in spread], **attributes)
+        return self.add(op, *fitted, **attributes)
+
+    def broadcast(self, *inputs: Instruction) -> list[Instruction]:
+        """Values with common lens; if some length is known only at run time, all are broadcast."""
+        if not any(i.shape.is_dynamic for i in inputs):
+            lens = broadcast_lens(*[i.shape.lens for i in inputs])
+            return [self.fit(i, lens) for i in inputs]
+        return self._ranges(inputs) if len(inputs) > 1 else list(inputs)
 
     def _ranges(self, inputs: Sequence[Instruction]) -> list[Instruction]:
         dims = reduce(self._broadcast, [dims_of(i.shape) for i in inputs])
