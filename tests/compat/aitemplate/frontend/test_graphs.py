@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from tests.compat.aitemplate.frontend.graphs import given, output, run
 from workbench.compat.aitemplate.frontend import (
     REFERENCE,
+    AITDebugSettings,
     IntImm,
     IntVar,
     Tensor,
@@ -239,6 +241,8 @@ def test_a_range_from_zero_runs_without_elements():
         same, squared = run([t, output(ops.elementwise(MUL)(t, t))], {"t": data})
         assert same.shape == squared.shape == lens
     assert bounds(ops.concatenate()([t, t])) == [(0, 4), (0, 3)]
+    one = Tensor([IntVar([0, 1])], is_input=True)
+    assert bounds(ops.concatenate()([one, one])) == [(0, 2)]
 
 
 def test_a_graph_can_be_lowered_again_with_its_outputs_in_another_order():
@@ -305,6 +309,47 @@ def test_compile_model_checks_the_runtimes_and_the_target_first():
         compile_model(y, 3, "", "test")
     with REFERENCE() as target:
         assert target.workbench == "ref"
+
+
+class Recorded:
+    """A model that keeps what it is made of."""
+
+    allocator_kind: Any = None
+    debug_sorted_graph: Any = None
+
+    def __init__(self, program: Any, **given: Any) -> None:
+        self.program, self.given = program, given
+
+    of = classmethod(lambda cls, program, **given: cls(program, **given))
+
+
+def test_compile_model_hands_the_program_and_its_constants_to_a_model(monkeypatch: Any):
+    module = ModuleType("workbench.compat.aitemplate.model")
+    monkeypatch.setattr(module, "Model", Recorded, raising=False)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    b, c = Tensor([2, 3], "b"), Tensor([3], "c")
+    y = output(ops.elementwise(ADD)(ops.elementwise(MUL)(x(), b), c))
+    model = compile_model(
+        y, detect_target(), "", "a,b", num_runtimes=3, constants={"b": X}, allocator_kind="kind"
+    )
+    assert list(model.program.parameters) == ["x", "b", "c"]
+    assert (model.program.name, model.program.output_names) == ("a_b", ("y",))
+    np.testing.assert_array_equal(model.given.pop("bound").pop("b"), X)
+    assert model.given == {"outputs": ["y"], "unbound": ["c"], "num_runtimes": 3, "target": "gpu"}
+    assert model.allocator_kind == "kind"
+    assert model.debug_sorted_graph[-1] is y
+    assert [t.name for t in model.debug_sorted_graph if t._attrs["is_param"]] == ["b", "c"]
+
+
+def test_checks_during_runs_are_refused_by_name():
+    y = output(ops.elementwise(ADD)(x(check_outputs=True), 1.0))
+    with pytest.raises(
+        NotImplementedError, match="check_outputs of tensor x: not in this front end"
+    ):
+        compile_model(y, "ref", "", "test")
+    settings = AITDebugSettings(check_all_nan_and_inf=True)
+    with pytest.raises(NotImplementedError, match=r"debug_settings\.check_all_nan_and_inf, check"):
+        compile_model(y, "ref", "", "test", debug_settings=settings)
 
 
 def test_each_instruction_comes_from_the_line_that_wrote_its_operation():

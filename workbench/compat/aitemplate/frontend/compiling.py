@@ -32,13 +32,33 @@ class DynamicProfileStrategy(Enum):
 
 @dataclass
 class AITDebugSettings:
-    """AITemplate's settings for debugging, kept as they are given."""
+    """AITemplate's settings for debugging; none of them can be on here."""
 
     check_all_nan_and_inf: bool = False
     check_all_outputs: bool = False
     gen_profiler_annotation: bool = False
     dump_ait_to_py: str | None = None
     gen_standalone: bool = False
+
+
+def _expect_no_checks(graph: Sequence[Tensor], settings: AITDebugSettings | None) -> None:
+    """Refuse what AITemplate would print during runs.
+
+    Raises:
+        NotImplementedError: A setting or a tensor asks for it.
+    """
+    asked = [f"debug_settings.{k}" for k, v in vars(settings or AITDebugSettings()).items() if v]
+    asked += [
+        f"{flag} of tensor {t.name}"
+        for t in graph
+        for flag in ("check_nan_and_inf", "check_outputs")
+        if t._attrs[flag]  # pyright: ignore[reportPrivateUsage]
+    ]
+    if asked:
+        raise NotImplementedError(
+            f"{', '.join(asked)}: not in this front end; mark tensors as outputs, or inspect the values of "
+            "model.build.program with the workbench"
+        )
 
 
 @dataclass
@@ -102,8 +122,8 @@ def compile_model(
     num_runtimes: int = 1,
     profile_dir: str | None = None,  # noqa: ARG001 - see below
     constants: Mapping[str, Any] | None = None,
-    allocator_kind: Any = None,  # noqa: ARG001 - see below
-    debug_settings: AITDebugSettings | None = None,  # noqa: ARG001 - see below
+    allocator_kind: Any = None,
+    debug_settings: AITDebugSettings | None = None,
     do_optimize_graph: bool = True,  # noqa: ARG001 - see below
     profile_timeout: int = 500,  # noqa: ARG001 - see below
 ) -> Any:
@@ -123,8 +143,8 @@ def compile_model(
         num_runtimes: The number of runs that can go on at a time.
         profile_dir: Accepted for AITemplate's signature.
         constants: Data of constants, by name; others are set before the first run.
-        allocator_kind: Accepted for AITemplate's signature.
-        debug_settings: Accepted for AITemplate's signature.
+        allocator_kind: The model's kind of allocator.
+        debug_settings: None, or settings that are all off.
         do_optimize_graph: Accepted for AITemplate's signature.
         profile_timeout: Accepted for AITemplate's signature.
 
@@ -134,14 +154,18 @@ def compile_model(
     Raises:
         ValueError: ``num_runtimes`` is not positive, or `lower` refuses the graph.
         TypeError: The target is none.
+        NotImplementedError: Values are to be checked or printed during runs.
     """
     if num_runtimes <= 0:
         raise ValueError(f"num_runtimes must be positive, but got {num_runtimes}")
     device = workbench_name(target)
     made = lower(tensor, constants, test_name.replace(",", "_"))
+    _expect_no_checks(made.graph, debug_settings)
     model = import_module("workbench.compat.aitemplate.model").Model.of(
         made.program, outputs=made.outputs, bound=made.bound, unbound=made.unbound,
         num_runtimes=num_runtimes, target=device,
     )  # fmt: skip
     model.debug_sorted_graph = made.graph
+    if allocator_kind is not None:
+        model.allocator_kind = allocator_kind
     return model

@@ -146,9 +146,9 @@ class Operator:
         for known in (*free.values(), *self.lengths(), *given):
             if not known.is_fixed and lens == tuple(known.at(p) for p in samples):
                 return known
-        bounds = {k: (v.lower_bound(), v.upper_bound()) for k, v in free.items()}
-        empty = any(low == 0 for low, _ in bounds.values())
-        made = IntVar([0 if empty else min(lens), max(lens)])
+        most = self.lens_at({k: v.upper_bound() for k, v in free.items()})[tensor.output][axis]
+        empty = any(v.lower_bound() == 0 for v in free.values())
+        made = IntVar([0, most] if empty else [min(lens), max(lens)])
         made.origin = tensor, axis
         return made
 

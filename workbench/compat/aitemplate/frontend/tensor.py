@@ -53,8 +53,8 @@ class Tensor:
             is_view_of: Kept as an attribute.
             is_internal_constant: Not one of the user's constants; it is always bound.
             skip_constant_folding: Kept as an attribute.
-            check_nan_and_inf: Kept as an attribute.
-            check_outputs: Kept as an attribute.
+            check_nan_and_inf: Kept as an attribute; `compile_model` refuses it.
+            check_outputs: Kept as an attribute; `compile_model` refuses it.
             original_name: Kept as an attribute; by default the name.
 
         Raises:
