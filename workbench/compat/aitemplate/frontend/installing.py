@@ -20,7 +20,8 @@ from workbench.compat.aitemplate.frontend import (
 from workbench.compat.aitemplate.frontend.operator import Operator
 from workbench.compat.aitemplate.frontend.ops.func_enum import FuncEnum
 
-_MODEL = "workbench.compat.aitemplate.model"
+_RUNTIME = "workbench.compat.aitemplate"
+_MODEL = f"{_RUNTIME}.model"
 
 
 def _contents() -> dict[str, dict[str, Any]]:
@@ -68,6 +69,22 @@ def _contents() -> dict[str, dict[str, Any]]:
     }
 
 
+def _model_module() -> ModuleType:
+    """``aitemplate.compiler.model``: the model, and what describes the arrays of a run."""
+    parts = [importlib.import_module(f"{_RUNTIME}.{n}") for n in ("data", "model")]
+    module = ModuleType("aitemplate.compiler.model", "The model and its arrays.")
+    for part in parts:
+        module.__dict__.update({k: v for k, v in vars(part).items() if not k.startswith("__")})
+
+    def torch_to_ait_data(tensor: Any) -> Any:
+        """The pointer, the lengths and the type of a tensor."""
+        name = str(tensor.dtype).rpartition(".")[2]
+        return parts[0].AITData(tensor.data_ptr(), list(tensor.size()), name)
+
+    module.__dict__.update(torch_to_ait_data=torch_to_ait_data, AIT_DEFAULT_NUM_RUNTIMES=1)
+    return module
+
+
 def install() -> None:
     """Make ``import aitemplate`` and the modules below it import this front end."""
     found = _contents()
@@ -77,7 +94,7 @@ def install() -> None:
         sys.modules[name] = module
     sys.modules["aitemplate.compiler.ops"] = ops
     if importlib.util.find_spec(_MODEL) is not None:
-        sys.modules["aitemplate.compiler.model"] = importlib.import_module(_MODEL)
+        sys.modules["aitemplate.compiler.model"] = _model_module()
     for name in [n for n in sys.modules if n.startswith("aitemplate.")]:
         parent, _, child = name.rpartition(".")
         if not hasattr(sys.modules[parent], child):
