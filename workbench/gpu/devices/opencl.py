@@ -470,8 +470,9 @@ class OpenCLDevice(Device):
     def record(self, stream: Stream = None) -> Event:
         """The event of the last kernel, which is free, or else a marker."""
         one = self._queue_of(stream)
-        if one.kernel is not None:
-            return one.kernel
+        last = one.kernel  # another thread may set it meanwhile
+        if last is not None:
+            return last
         with self._doing("record an event"):
             return _pyopencl().enqueue_marker(one.queue)
 
@@ -482,6 +483,21 @@ class OpenCLDevice(Device):
             last.wait()
             first.wait()
             return 1e-9 * (last.get_profiling_info(end) - first.get_profiling_info(end))
+
+    def wait(self, event: Event) -> None:
+        """Wait for a kernel or a marker."""
+        with self._doing("wait for an event"):
+            event.wait()
+
+    def is_done(self, event: Event) -> bool:
+        """Whether a kernel or a marker is done; its queue is flushed, so that it will be."""
+        cl = _pyopencl()
+        with self._doing("ask for an event"):
+            event.get_info(cl.event_info.COMMAND_QUEUE).flush()
+            status = event.get_info(cl.event_info.COMMAND_EXECUTION_STATUS)
+        if status < 0:
+            raise DeviceError(f"{self._name}: the work before an event failed: error {status}")
+        return bool(status == cl.command_execution_status.COMPLETE)
 
 
 def _nothing(stream: Stream = None) -> None:
