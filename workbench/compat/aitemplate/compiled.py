@@ -12,13 +12,14 @@ import numpy as np
 
 from workbench.compiler.builds.build import Build, compile
 from workbench.compiler.builds.constant_part import split
-from workbench.compiler.builds.precompiled import build_of, compiled_part
+from workbench.compiler.builds.precompiled import build_of, compiled_part, target_of
 from workbench.compiler.builds.targets import target_named
 from workbench.compiler.errors import ModelError, OperationError
 from workbench.compiler.files.mxr.files import SUFFIXES, read_compiled
 from workbench.compiler.files.mxr.files import save as save_mxr
 from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.program import Program
+from workbench.compiler.run.lengths import is_dynamic
 
 FORMAT, VERSION = "graph-workbench aitemplate", 1
 _FACTS, _REST, _FOLDING, _BOUND = "model.json", "model.mxr", "folding.mxr", "bound.npz"
@@ -112,12 +113,12 @@ def save(model: Compiled, folder: Path) -> None:
     if folder.suffix in SUFFIXES:
         _expect_plain(model)
         format = SUFFIXES[folder.suffix]
-        save_mxr(model.rest.program, folder, format, compiled_part(model.rest))
+        _save(model.rest, folder, format)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    save_mxr(model.rest.program, folder / _REST, compiled=compiled_part(model.rest))
+    _save(model.rest, folder / _REST)
     if model.folding is not None:
-        save_mxr(model.folding.program, folder / _FOLDING, compiled=compiled_part(model.folding))
+        _save(model.folding, folder / _FOLDING)
     flat: dict[str, Any] = {
         str(k): v.reshape(-1).view(np.uint8) for k, v in enumerate(model.bound.values())
     }
@@ -129,6 +130,16 @@ def save(model: Compiled, folder: Path) -> None:
         "folding": model.folding is not None,
     }  # fmt: skip
     (folder / _FACTS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _save(build: Build, path: Path, format: str = "msgpack") -> None:
+    """Write a build; if its lengths are ranges, the program that each set of lengths is compiled from."""
+    if not is_dynamic(build.source):
+        save_mxr(build.program, path, format, compiled_part(build))
+        return
+    source = build.source.clone()
+    source.targets = (build.target.name,)
+    save_mxr(source, path, format)
 
 
 def _expect_plain(model: Compiled) -> None:
@@ -170,6 +181,8 @@ def load(path: Path) -> Compiled:
 
 def _build(path: Path) -> Build:
     program, found = read_compiled(path, SUFFIXES.get(path.suffix, "msgpack"))
+    if is_dynamic(program):
+        return compile(program, target_of(program).name, record=False)
     return build_of(program, found.kernels)
 
 

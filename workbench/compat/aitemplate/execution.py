@@ -70,16 +70,28 @@ class DeviceExecution:
     ) -> Started:
         """Start a run; results go to the first elements of ``outputs``."""
         build, runtime = self.prepared(constants, inputs)
-        lens = [o.shape.lens for o in build.program.main.outputs]
+        shapes = [o.shape for o in build.program.main.outputs]
         into: dict[int, DeviceArray] = {}
-        for k, (array, wanted) in enumerate(zip(outputs, lens, strict=True)):
+        for k, (array, shape) in enumerate(zip(outputs, shapes, strict=True)):
+            if shape.is_dynamic:  # known when the run is done
+                continue
+            wanted = shape.lens
             _expect_room(
                 k, array.shape.lens if isinstance(array, DeviceArray) else array.shape, wanted
             )
             part = resized(array, wanted)
             if isinstance(part, DeviceArray) and part.shape.elements:
                 into[k] = part
-        return Started(runtime.start(inputs, into, stream, graph=graph), lens)
+        event = runtime.start(inputs, into, stream, graph=graph)
+        lens = [s.lens for s in shapes]
+        for k in (k for k, s in enumerate(shapes) if s.is_dynamic):
+            value, array = np.ascontiguousarray(runtime.download(k, stream)), outputs[k]
+            assert isinstance(array, DeviceArray)
+            _expect_room(k, array.shape.lens, value.shape)
+            if value.size:
+                array.device.upload(array.pointer, value, stream)
+            lens[k] = value.shape
+        return Started(event, lens)
 
     def close(self) -> None:
         """Wait for runs, and free the memory."""

@@ -56,8 +56,7 @@ def cut(tensor: Any, lens: Sequence[int]) -> Any:
         shape = Shape(tensor.shape.type, lens)
         return DeviceArray(tensor.device, shape, tensor.pointer, keeps=tensor)
     if isinstance(tensor, np.ndarray):
-        flat: Any = tensor.reshape(-1)
-        return flat[: prod(lens)].reshape(tuple(lens))
+        return cast("Any", tensor).reshape(-1)[: prod(lens)].reshape(tuple(lens))
     return tensor.flatten()[: prod(lens)].reshape(tuple(lens))
 
 
