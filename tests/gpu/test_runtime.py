@@ -84,7 +84,7 @@ def test_closing_waits_for_a_run_and_returns_the_memory(device: Device):
 def test_what_is_not_bound_or_does_not_fit_is_refused(device: Device):
     runner = runner_of(scaled(), device)
     runtime = runner.runtime(["w"])
-    with pytest.raises(DeviceError, match="'w'.*found none"):
+    with pytest.raises(DeviceError, match=r"'w'.*found none"):
         runtime.bind({})
     with pytest.raises(DeviceError, match="'w'"):
         runtime.bind({"w": DeviceArray.of(runner.here(), np.ones((2, 2), np.float32))})
