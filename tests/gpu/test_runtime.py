@@ -1,5 +1,7 @@
 """Several executions of one compiled program at once: what they share, what they do not, and their end."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ def test_runtimes_share_kernels_and_weights_and_overlap_in_streams(device: Devic
     runtimes = [runner.runtime(["w"]) for _ in range(3)]
     assert len({id(r.loaded) for r in runtimes}) == 1
     results = [DeviceArray(runner.here(), Shape("float", (8, 8))) for _ in runtimes]
-    events = []
+    events: list[Any] = []
     for k, (runtime, result) in enumerate(zip(runtimes, results, strict=True)):
         runtime.bind({"w": weight})
         events.append(runtime.start({"x": x * (k + 1)}, {0: result}, runner.here().stream()))

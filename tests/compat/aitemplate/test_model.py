@@ -1,5 +1,7 @@
 """AITemplate's Model by its meaning: runs, shapes, constants, memory, files."""
 
+# pyright: reportPrivateUsage=false
+
 import json
 import os
 import pickle

@@ -73,6 +73,8 @@ class Constants:
         self.folding = folding
         self.unread = tuple(unread)
         self._lock = RLock()
+        self._folds = RLock()
+        """Held while the folding part runs: it has memory for one run."""
         self._active = Values({n: memory.copy_of(v) for n, v in bound.items()})
         self._next: Values | None = None
         """The second buffer: what ``swap`` makes active. None while nothing was written to it."""
@@ -156,11 +158,18 @@ class Constants:
         Raises:
             AITemplateError: A constant is not set.
         """
-        with self._lock:
-            if later:
-                self._next = self._folded(self._next or self._active, FOLD, stream)
-            else:
+        if not later:
+            with self._lock:
                 self._active = self._folded(self._active, FOLD, stream)
+            return
+        while True:  # runs read the active values meanwhile, so the lock is not held
+            with self._lock:
+                before, base = self._next, self._next or self._active
+            made = self._folded(base, FOLD, stream)
+            with self._lock:
+                if self._next is before:
+                    self._next = made
+                    return
 
     def swap(self) -> None:
         """Make the second buffer active, if it is folded."""
@@ -180,13 +189,15 @@ class Constants:
             return Values(values.given, {}, values.keeps)
         made = {n: self.memory.new(s.type, s.lens) for n, s in self.folding.outputs.items()}
         given = {n: values.given[n] for n in self.folding.inputs}
-        self.folding.execution.start({}, given, list(made.values()), stream)
-        self.memory.synchronize(stream)
+        with self._folds:
+            started = self.folding.execution.start({}, given, list(made.values()), stream)
+            if started.event is not None and self.memory.device is not None:
+                self.memory.device.wait(started.event)
         return Values(values.given, made, values.keeps)
 
     def close(self) -> None:
         """Let the values go."""
-        with self._lock:
+        with self._lock, self._folds:
             self._active, self._next = Values(), None
             if self.folding is not None:
                 self.folding.execution.close()
