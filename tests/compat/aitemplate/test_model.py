@@ -284,5 +284,5 @@ def test_a_model_without_constants_is_one_file(tmp_path: Path):
         model.save(tmp_path / "double.mxr")
     with Model(tmp_path / "double.mxr") as model:
         (name,) = model.get_output_name_to_index_map()
-        x, y = np.float32([1, 2, 3]), np.zeros(3, np.float32)
+        x, y = np.array([1, 2, 3], np.float32), np.zeros(3, np.float32)
         np.testing.assert_array_equal(model.run_with_tensors([x], [y])[name], 2 * x)

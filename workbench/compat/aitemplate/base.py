@@ -30,7 +30,7 @@ LOG = logging.getLogger("aitemplate")
 
 
 class Base:
-    """What all methods of a model share."""
+    """The state that all methods of a model share."""
 
     _pool: Pool | None = None
     lib_path: str | None = None

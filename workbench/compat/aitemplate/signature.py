@@ -39,7 +39,7 @@ class Param(NamedTuple):
 
 
 def in_order(given: Any, params: Sequence[Param], kind: str) -> list[Any]:
-    """What a run is given for each parameter, in their order.
+    """The values for each parameter, in their order.
 
     Args:
         given: A list in that order, or a mapping by name.

@@ -470,8 +470,7 @@ class OpenCLDevice(Device):
     def record(self, stream: Stream = None) -> Event:
         """The event of the last kernel, which is free, or else a marker."""
         one = self._queue_of(stream)
-        last = one.kernel  # another thread may set it meanwhile
-        if last is not None:
+        if (last := one.kernel) is not None:  # read once, since other threads set it
             return last
         with self._doing("record an event"):
             return _pyopencl().enqueue_marker(one.queue)
@@ -491,10 +490,10 @@ class OpenCLDevice(Device):
 
     def is_done(self, event: Event) -> bool:
         """Whether a kernel or a marker is done; its queue is flushed, so that it will be."""
-        cl = _pyopencl()
+        info = _pyopencl().event_info
         with self._doing("ask for an event"):
-            event.get_info(cl.event_info.COMMAND_QUEUE).flush()
-            return event.get_info(cl.event_info.COMMAND_EXECUTION_STATUS) <= 0  # done, or failed
+            event.get_info(info.COMMAND_QUEUE).flush()
+            return event.get_info(info.COMMAND_EXECUTION_STATUS) <= 0  # done, or failed
 
 
 def _nothing(stream: Stream = None) -> None:
