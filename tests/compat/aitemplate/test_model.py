@@ -100,6 +100,32 @@ def test_outputs_at_maximum_shape_get_the_inferred_one(target: str):
         assert found.data_ptr == data.data_ptr
 
 
+@pytest.mark.parametrize("target", ["gpu", "cpu"])
+def test_inputs_and_constants_are_outputs_too_and_may_be_empty(target: str):
+    program = Program("several")
+    main = program.main
+    x = main.add_parameter("x", Shape.dynamic("half", [Dim(0, 4), Dim(3, 3)]))
+    c = main.add_parameter("c", Shape("half", (3,)))
+    main.add_return(x, main.add("relu", x), c)
+    with Model.of(program, ["a", "b", "c"], unbound=["c"], target=target) as model:
+        constant = np.arange(3, dtype=np.float16)
+        model.set_constant_with_tensor("c", constant)
+        given = [
+            np.empty((4, 3), np.float16),
+            np.empty((4, 3), np.float16),
+            np.empty(3, np.float16),
+        ]
+        for batch in (0, 2):
+            ones = -np.ones((batch, 3), np.float16)
+            found = model.run_with_tensors([ones], given)
+            np.testing.assert_array_equal(found["a"], ones)
+            np.testing.assert_array_equal(found["b"], np.zeros((batch, 3)))
+            np.testing.assert_array_equal(found["c"], constant)
+        pointers = [model.numpy_to_ait_data(g) for g in given]
+        null = model.run([AITData(0, [0, 3], "float16")], pointers)
+        assert null["a"].shape == null["b"].shape == [0, 3]
+
+
 # Constants
 
 
@@ -230,6 +256,11 @@ def test_graph_mode_is_reported_where_there_are_no_graphs(caplog: pytest.LogCapt
         found = model.run_with_tensors([X], [out()], graph_mode=True)["y"]
         near(found, meaning(X, W, V))
     assert "graph_mode" in caplog.text
+
+
+def test_what_has_no_counterpart_says_so(model: Model):
+    with pytest.raises(NotImplementedError, match="standalone"):
+        model.write_standalone_testcase_data("file", [], [])
 
 
 # Files

@@ -202,6 +202,17 @@ class Measuring(Base):
             into = [self._target(a) for a in found]
             self._profile(given, into, num_iters, filename, stream_ptr)
 
+    def write_standalone_testcase_data(self, *_: Any, **__: Any) -> None:
+        """Refuse: there is no standalone executable that would read it.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "write_standalone_testcase_data: there is no standalone executable; save() the model, and keep "
+            "inputs and expected outputs with numpy.savez"
+        )
+
     def _profile(
         self,
         inputs: Sequence[Held],
