@@ -18,6 +18,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 @pytest.mark.parametrize(
     "page",
     [
+        "aitemplate.md",
         "compare.md",
         "extending.md",
         "from_onnxruntime.md",

@@ -252,6 +252,14 @@ class Device(ABC):
     def elapsed(self, first: Event, last: Event) -> float:
         """Seconds between two recorded events, on the device's clock; waits for the last one."""
 
+    @abstractmethod
+    def wait(self, event: Event) -> None:
+        """Wait for a recorded event."""
+
+    @abstractmethod
+    def is_done(self, event: Event) -> bool:
+        """Whether the work before a recorded event is done; does not wait."""
+
     @contextmanager
     def capture(self, stream: Stream) -> Generator[list[Any]]:
         """Capture launches on the stream inside the block as a graph, the list's one element."""

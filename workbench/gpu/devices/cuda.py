@@ -402,6 +402,19 @@ class CudaDevice(Device):
         milliseconds = driver.cuEventElapsedTime(first.number, last.number)
         return 1e-3 * float(self._must(milliseconds, "time two events"))
 
+    def wait(self, event: Event) -> None:
+        """Wait for a recorded event."""
+        self._must(self._enter().cuEventSynchronize(event.number), "wait for an event")
+
+    def is_done(self, event: Event) -> bool:
+        """Whether the work before a recorded event is done."""
+        driver = self._enter()
+        found = driver.cuEventQuery(event.number)
+        if found[0] == driver.CUresult.CUDA_ERROR_NOT_READY:
+            return False
+        self._must(found, "ask for an event")
+        return True
+
     @contextmanager
     def capture(self, stream: Stream) -> Generator[list[Any]]:
         """Capture launches on the stream inside the block as a graph, the list's one element."""

@@ -26,6 +26,7 @@ from workbench.gpu.devices.pool import Buffer, Pool, size_text
 from workbench.gpu.devices.rocm import hip_library, hip_python
 
 _NO_MEMORY = 2
+_NOT_READY = 600
 _LOST = {
     "hipErrorIllegalAddress": "a kernel accessed memory outside its buffers",
     "hipErrorLaunchFailure": "a kernel failed",
@@ -252,6 +253,20 @@ class HipDevice(Device):
         self._do("wait for an event", self._hip.hipEventSynchronize, last.number)
         call = self._hip.hipEventElapsedTime
         return 1e-3 * float(self._do("time two events", call, first.number, last.number))
+
+    def wait(self, event: Handle) -> None:
+        """Wait for a recorded event."""
+        self._do("wait for an event", self._hip.hipEventSynchronize, event.number)
+
+    def is_done(self, event: Handle) -> bool:
+        """Whether the work before a recorded event is done."""
+        self._enter()
+        status = self._hip.hipEventQuery(event.number)[0]
+        if int(status) == _NOT_READY:
+            return False
+        if status:
+            self._check(status, "ask for an event")
+        return True
 
     @contextmanager
     def capture(self, stream: Stream) -> Generator[list[Any]]:

@@ -470,8 +470,8 @@ class OpenCLDevice(Device):
     def record(self, stream: Stream = None) -> Event:
         """The event of the last kernel, which is free, or else a marker."""
         one = self._queue_of(stream)
-        if one.kernel is not None:
-            return one.kernel
+        if (last := one.kernel) is not None:  # read once, since other threads set it
+            return last
         with self._doing("record an event"):
             return _pyopencl().enqueue_marker(one.queue)
 
@@ -482,6 +482,18 @@ class OpenCLDevice(Device):
             last.wait()
             first.wait()
             return 1e-9 * (last.get_profiling_info(end) - first.get_profiling_info(end))
+
+    def wait(self, event: Event) -> None:
+        """Wait for a kernel or a marker."""
+        with self._doing("wait for an event"):
+            event.wait()
+
+    def is_done(self, event: Event) -> bool:
+        """Whether a kernel or a marker is done; its queue is flushed, so that it will be."""
+        info = _pyopencl().event_info
+        with self._doing("ask for an event"):
+            event.get_info(info.COMMAND_QUEUE).flush()
+            return event.get_info(info.COMMAND_EXECUTION_STATUS) <= 0  # done, or failed
 
 
 def _nothing(stream: Stream = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any
@@ -68,7 +68,9 @@ class Executable:
         self._used: object = _IDLE
         """The stream of the last run."""
         self._buffers: list[Any] = []
-        self._finalizer = weakref.finalize(self, _free, device, self._buffers)
+        self._in_flight: list[bool] = []
+        """Holds True while a run may not be done whose end nothing waited for."""
+        self._finalizer = weakref.finalize(self, _free, device, self._buffers, self._in_flight)
         self._interpreter = PlannedInterpreter(plan.program)
         self.stream: Stream = device.stream() if self.replays else None
         """The default stream of runs."""
@@ -92,7 +94,7 @@ class Executable:
             raise
 
     def close(self) -> None:
-        """Free the memory; the executable cannot run any more."""
+        """Wait for what runs, and free the memory; the executable cannot run any more."""
         self._finalizer()
 
     # Setting up
@@ -262,6 +264,7 @@ class Executable:
         """
         stream = stream or self.stream
         with self._turn(stream):
+            self._in_flight[:] = [True]
             if self.replays:
                 self._replay(stream)
             else:
@@ -290,6 +293,7 @@ class Executable:
         """
         given = dict(inputs or {})
         with self._turn(stream):
+            self._in_flight[:] = [True]
             lent = self._borrowed(given, stream)
             bound = self._lent = {root: array.pointer for root, array in lent.items()}
             try:
@@ -478,6 +482,9 @@ class Executable:
         return as_result(value, instruction.shape)
 
 
-def _free(device: Device, buffers: list[Any]) -> None:
+def _free(device: Device, buffers: list[Any], in_flight: list[bool]) -> None:
+    if in_flight and buffers:
+        with suppress(DeviceError):  # a device that is lost runs nothing
+            device.synchronize()
     while buffers:
         device.free(buffers.pop())

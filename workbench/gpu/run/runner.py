@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from threading import RLock
 from typing import Any
 
@@ -27,7 +27,9 @@ from workbench.gpu.report.lowered import lowered_of
 from workbench.gpu.report.run_plan import listed
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.kept import KeptOnDevice
+from workbench.gpu.run.loaded import Loaded
 from workbench.gpu.run.profile import profiled
+from workbench.gpu.run.runtime import Runtime
 from workbench.knobs import knobs
 
 
@@ -53,6 +55,7 @@ class DeviceRunner(Runner):
         self._codes: tuple[Plan, Mapping[str, Code]] | None = None
         self._trusted: tuple[SavedKernel, ...] = ()
         self._executable: Executable | None = None
+        self._loaded: Loaded | None = None
 
     @property
     def name(self) -> str:
@@ -132,6 +135,22 @@ class DeviceRunner(Runner):
             if self._executable is None or self._executable.plan is not plan:
                 self._executable = Executable(plan, here, self.codes(progress))
             return self._executable
+
+    def runtime(self, outside: Collection[str] = ()) -> Runtime:
+        """One more execution of the program, with memory of its own; kernels and constants are shared.
+
+        Args:
+            outside: Parameters whose memory ``Runtime.bind`` gives, such as weights that runtimes share.
+
+        Raises:
+            DeviceError: There is no such device, or it has too little memory.
+        """
+        here = self.here()
+        with self._lock:
+            plan = self.plan()
+            if self._loaded is None or self._loaded.plan is not plan:
+                self._loaded = Loaded(plan, here, self.codes())
+            return Runtime(self._loaded, outside)
 
     def run(
         self,

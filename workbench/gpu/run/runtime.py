@@ -1,0 +1,213 @@
+"""Runtimes: several executions of one loaded program at once, each with its own memory and stream."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from workbench.compiler.errors import DeviceError
+from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.run.inputs import check_inputs
+from workbench.gpu.devices.base import Event, Launch, Pointer, Stream
+from workbench.gpu.kernels.kernel import Place, Root
+from workbench.gpu.lowering.layout import laid_out
+from workbench.gpu.lowering.plan import KernelStep
+from workbench.gpu.run.device_array import DeviceArray
+from workbench.gpu.run.executable import Executable
+from workbench.gpu.run.loaded import Loaded
+
+
+class Runtime(Executable):
+    """One of several executions of a loaded program.
+
+    It shares kernels and constants with the others and has its own memory for inputs, values and results.
+    Its runs are one after another; runs of several runtimes overlap if they are in several streams.
+
+    Args:
+        loaded: The program on the device.
+        outside: Parameters that have no memory here: ``bind`` gives it.
+
+    Raises:
+        DeviceError: The device has too little memory.
+    """
+
+    def __init__(self, loaded: Loaded, outside: Collection[str] = ()) -> None:
+        """Allocate memory for what is not shared."""
+        self.loaded = loaded
+        self.outside = {loaded.plan.parameters[n].root: n for n in outside}
+        self._bound: dict[str, DeviceArray] = {}
+        self._launches: list[Launch] | None = None
+        self._captured: Any = None
+        self._done: tuple[Stream, Event] | None = None
+        """The stream of the last run, and the event after it."""
+        super().__init__(loaded.plan, loaded.device, loaded.codes)
+        self.stream = self.stream or self.device.stream()
+
+    def bind(self, arrays: Mapping[str, DeviceArray]) -> None:
+        """Let runs from now on read parameters in this memory, which must stay as it is during a run.
+
+        Args:
+            arrays: An array for each parameter of ``outside``, in the layout of its shape.
+
+        Raises:
+            DeviceError: An array is missing, or has another shape.
+        """
+        with self._lock:
+            for root, name in self.outside.items():
+                array, place = arrays.get(name), self.plan.parameters[name]
+                if array is None or array.shape != place.shape:
+                    found = "none" if array is None else str(array.shape)
+                    raise DeviceError(f"parameter {name!r}: expected {place.shape}, found {found}")
+                if self._bound.get(name) is not array:
+                    if self._done is not None:  # kernels may still read the memory of before
+                        self.device.wait(self._done[1])
+                    self._bound[name], self._pointers[root] = array, array.pointer
+                    self._launches = self._captured = None
+            if self._launches is None:
+                self._ready = [self._prepare(s) for s in self.plan.steps]
+
+    def start(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[int, DeviceArray] | None = None,
+        stream: Stream = None,
+        *,
+        graph: bool = False,
+    ) -> Event:
+        """Start a run without waiting for it; inputs and results are copied on the device.
+
+        Args:
+            inputs: An array for each parameter that is not outside: on the device, or of NumPy.
+            outputs: Memory for results, by position; only these results are copied.
+            stream: The stream to run in, the default one if None.
+            graph: Launch all kernels as one graph, if the device has graphs and no step is on the host.
+
+        Returns:
+            The event after the run.
+
+        Raises:
+            InputError: An input is missing, unknown, or has the wrong type or shape.
+            DeviceError: A kernel failed.
+        """
+        checked = self._checked(inputs)
+        with self._turn(stream):
+            self._hosted = self._kept(checked)
+            for name, value in checked.items():
+                if name in self.plan.parameters and name not in self._bound:
+                    self._put(self.plan.parameters[name], inputs[name], value, stream)
+            self._launch(stream, graph and self.replays)
+            for position, array in (outputs or {}).items():
+                self._give(position, array, stream)
+            event = self.device.record(stream)
+            self._done = stream, event
+            return event
+
+    def launch(self, stream: Stream = None, *, graph: bool = False) -> Event:
+        """Start a run on the inputs of the last one; returns the event after it."""
+        with self._turn(stream):
+            self._launch(stream, graph and self.replays)
+            event = self.device.record(stream)
+            self._done = stream, event
+            return event
+
+    @contextmanager
+    def _turn(self, stream: Stream) -> Generator[None]:
+        """Hold the memory for one run, after waiting for this runtime's last run in another stream."""
+        with self._lock:
+            if not self._finalizer.alive:
+                raise DeviceError("the runtime was closed and its memory freed; make a new one")
+            if self._done is not None and self._done[0] != stream:
+                self.device.wait(self._done[1])
+            self._in_flight[:] = [True]
+            yield
+
+    def close(self) -> None:
+        """Wait for a run in progress, and free the memory; kernels and constants stay."""
+        with self._lock:
+            super().close()
+
+    # Memory
+
+    def _allocate(self) -> dict[Root, Pointer]:
+        plan, device = self.plan, self.device
+        pointers: dict[Root, Pointer] = dict(self.loaded.literals)
+        if plan.arena:
+            arena = self._buffer(plan.arena)
+            for root, offset in plan.offsets.items():
+                pointers[root] = device.pointer(arena, offset, root.bytes)
+        parameters = [p.root for p in plan.parameters.values()]
+        for root in dict.fromkeys([*parameters, *plan.own]):
+            if root not in self.outside:
+                pointers[root] = device.pointer(self._buffer(root.bytes), 0, root.bytes)
+            else:
+                pointers[root] = None
+        return pointers
+
+    def _function(self, name: str) -> Any:
+        return self.loaded.function(name)
+
+    # Runs
+
+    def _checked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs checked; those on the device by their shapes only."""
+        shapes = self.plan.program.parameters
+        given: dict[str, Any] = {
+            n: _like(shapes[n].type.numpy, shapes[n].lens) for n in self._bound
+        }
+        for name, value in inputs.items():
+            if isinstance(value, DeviceArray) and value.shape.standard:
+                given[name] = _like(value.shape.type.numpy, value.shape.lens)
+            else:
+                given[name] = value
+        return check_inputs(self.plan.program, given)
+
+    def _put(self, place: Place, given: Any, value: Any, stream: Stream) -> None:
+        to = self._pointers[place.root]
+        if isinstance(given, DeviceArray) and given.shape.standard and place.shape.standard:
+            self.device.copy(to, given.pointer, place.shape.bytes, stream)
+            return
+        host = given.numpy(stream) if isinstance(given, DeviceArray) else np.asarray(value)
+        if host.size:
+            self.device.upload(to, laid_out(host, place.shape), stream)
+
+    def _give(self, position: int, to: DeviceArray, stream: Stream) -> None:
+        """Copy a result into row-major memory; by way of the host if its layout differs."""
+        places = self.plan.outputs[position]
+        if len(places) == 1 and places[0].shape.standard and not places[0].offset:
+            (place,) = places
+            self.device.copy(to.pointer, self._at(place.root), place.shape.bytes, stream)
+            return
+        value = np.ascontiguousarray(self.download(position, stream))
+        if value.size:
+            self.device.upload(to.pointer, value, stream)
+
+    def _launch(self, stream: Stream, graph: bool) -> None:
+        if not self.plan.is_fixed:
+            self._steps(self._ready, stream)
+            return
+        if self._launches is None:
+            self._launches = [self._packed(r) for r in self._ready]
+        if not graph:
+            for launch in self._launches:
+                launch(stream)
+            return
+        if self._captured is None:
+            with self.device.capture(self.stream) as captured:
+                for launch in self._launches:
+                    launch(self.stream)
+            self._captured = captured[0]
+        self.device.replay(self._captured, stream)
+
+    def _packed(self, ready: Any) -> Launch:
+        assert isinstance(ready.step, KernelStep)
+        kernel = ready.step.launch.kernel
+        sizes = kernel.grid, kernel.block, kernel.shared
+        return self.device.prepare(ready.function, *sizes, ready.arguments)
+
+
+def _like(type: Any, lens: Sequence[int]) -> Array:
+    """An array of a type and shape that takes no memory."""
+    return np.broadcast_to(np.zeros((), type), lens)
