@@ -87,7 +87,10 @@ def _rest(
     made = program.clone()
     for name, id in zip(folded, border, strict=True):
         old = made.instruction(id)
-        made.main.replace(old, made.main.add_parameter(name, old.shape))
+        shape = old.shape if old.shape.is_dynamic else old.shape.as_standard()
+        parameter = made.main.add_parameter(name, shape)
+        made.main.move(parameter, old)
+        made.main.replace(old, parameter)
     for one in reversed(made.main):
         if one.parameter is None and one.name != "@return" and one not in made.main.outputs:
             _drop(made.main, one)

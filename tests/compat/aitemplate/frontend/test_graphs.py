@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from workbench.compat.aitemplate.frontend import (
     IntVar,
     Tensor,
     compile_model,
+    compiling,
     detect_target,
     lower,
     ops,
@@ -324,9 +324,7 @@ class Recorded:
 
 
 def test_compile_model_hands_the_program_and_its_constants_to_a_model(monkeypatch: Any):
-    module = ModuleType("workbench.compat.aitemplate.model")
-    monkeypatch.setattr(module, "Model", Recorded, raising=False)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(compiling, "Model", Recorded)
     b, c = Tensor([2, 3], "b"), Tensor([3], "c")
     y = output(ops.elementwise(ADD)(ops.elementwise(MUL)(x(), b), c))
     model = compile_model(
@@ -339,6 +337,22 @@ def test_compile_model_hands_the_program_and_its_constants_to_a_model(monkeypatc
     assert model.allocator_kind == "kind"
     assert model.debug_sorted_graph[-1] is y
     assert [t.name for t in model.debug_sorted_graph if t._attrs["is_param"]] == ["b", "c"]
+
+
+@pytest.mark.parametrize("target", ["ref", "gpu"])
+def test_a_compiled_model_runs_on_lengths_of_its_range(target: str):
+    random = np.random.default_rng(0)
+    w, b = (random.standard_normal(s).astype(np.float32) for s in ((3, 4), (3,)))
+    rows = Tensor([IntVar([1, 8], "rows"), 4], "x", dtype="float32", is_input=True)
+    given_w, given_b = (Tensor(list(v.shape), n, dtype="float32") for n, v in (("w", w), ("b", b)))
+    y = ops.gemm_rcr_bias_relu()(rows, given_w, given_b)
+    y._attrs.update(name="y", is_output=True)
+    with compile_model(y, target, "", "test", constants={"w": w, "b": b}) as model:
+        for n in (1, 5, 8):
+            given = random.standard_normal((n, 4)).astype(np.float32)
+            out = np.empty((8, 3), np.float32)
+            found = model.run_with_tensors({"x": given}, {"y": out})["y"]
+            np.testing.assert_allclose(found, np.maximum(given @ w.T + b, 0), rtol=1e-5)
 
 
 def test_checks_during_runs_are_refused_by_name():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from importlib import import_module
 from typing import Any
 
 from workbench.compat.aitemplate.frontend.graph import (
@@ -18,6 +17,7 @@ from workbench.compat.aitemplate.frontend.graph import (
 from workbench.compat.aitemplate.frontend.lowering import Lowering
 from workbench.compat.aitemplate.frontend.targets import workbench_name
 from workbench.compat.aitemplate.frontend.tensor import Tensor
+from workbench.compat.aitemplate.model import Model
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.program import Program
 
@@ -161,7 +161,7 @@ def compile_model(
     device = workbench_name(target)
     made = lower(tensor, constants, test_name.replace(",", "_"))
     _expect_no_checks(made.graph, debug_settings)
-    model = import_module("workbench.compat.aitemplate.model").Model.of(
+    model = Model.of(
         made.program, outputs=made.outputs, bound=made.bound, unbound=made.unbound,
         num_runtimes=num_runtimes, target=device,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 from types import ModuleType
 from typing import Any
@@ -21,7 +21,6 @@ from workbench.compat.aitemplate.frontend.operator import Operator
 from workbench.compat.aitemplate.frontend.ops.func_enum import FuncEnum
 
 _RUNTIME = "workbench.compat.aitemplate"
-_MODEL = f"{_RUNTIME}.model"
 
 
 def _contents() -> dict[str, dict[str, Any]]:
@@ -93,8 +92,7 @@ def install() -> None:
         module.__dict__.update(contents, __path__=[])
         sys.modules[name] = module
     sys.modules["aitemplate.compiler.ops"] = ops
-    if importlib.util.find_spec(_MODEL) is not None:
-        sys.modules["aitemplate.compiler.model"] = _model_module()
+    sys.modules["aitemplate.compiler.model"] = _model_module()
     for name in [n for n in sys.modules if n.startswith("aitemplate.")]:
         parent, _, child = name.rpartition(".")
         if not hasattr(sys.modules[parent], child):
