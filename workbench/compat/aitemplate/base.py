@@ -34,6 +34,8 @@ class Base:
 
     _pool: Pool | None = None
     lib_path: str | None = None
+    debug_sorted_graph: Sequence[Any] = ()
+    """The tensors of the graph that it was compiled from, in order; empty if it was loaded."""
     compiled: Compiled
 
     def _load(self, compiled: Compiled, num_runtimes: int) -> None:
