@@ -21,6 +21,16 @@ nb_merge_streams = True
 myst_heading_anchors = 3
 # Names such as `bytes` and `Check` in docstrings are those of the class at hand.
 suppress_warnings = ["ref.python"]
+# Wide enough for code of 100 columns; tables and code that are wider scroll by themselves, not with the page.
+STYLE = """.main, .content { min-width: 0; }
+.content { width: min(55em, 100%); }
+body div.cell > div.cell_input { border-color: var(--color-background-border); }
+table.dataframe { display: block; max-width: 100%; overflow-x: auto; border: 0; font-size: 87.5%; }
+table.dataframe { border-collapse: collapse; }
+table.dataframe :is(th, td) { padding: .2em .7em; border: 0; text-align: right; }
+table.dataframe tr { border-bottom: 1px solid var(--color-table-border); }
+"""
+WIDE = ".content { width: min(64em, 100%); }\n"
 
 
 def edit(_: Any, page: str, source: list[str]) -> None:
@@ -32,12 +42,12 @@ def edit(_: Any, page: str, source: list[str]) -> None:
 
 
 def add_views(app: Any) -> None:
-    """Write the script and the style of live views."""
+    """Write the style of all pages, and the script and the style of live views."""
     folder = Path(app.outdir) / "_static"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "views.js").write_text(lesson_page.script(), encoding="utf-8")
-    wide = ".content { width: min(64em, 100%); }\n"
-    (folder / "views.css").write_text(assets.style() + wide, encoding="utf-8")
+    (folder / "site.css").write_text(STYLE, encoding="utf-8")
+    (folder / "views.css").write_text(assets.style() + WIDE, encoding="utf-8")
 
 
 def show_views(app: Any, page: str, *_: Any) -> None:
@@ -49,6 +59,7 @@ def show_views(app: Any, page: str, *_: Any) -> None:
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    app.add_css_file("site.css")
     app.connect("source-read", edit)
     app.connect("builder-inited", add_views)
     app.connect("html-page-context", show_views)

@@ -273,7 +273,7 @@ def _culprit(culprit: "Culprit") -> dict[str, Any]:
 class _Named(Mapping[str, Any]):
     """Values by the names that a user asked for, or all that were computed, by those of the model's tensors.
 
-    A value that is no tensor of the model, such as a constant that is broadcast, has the name `#id`.
+    A value that is not a tensor of the model, such as a constant that is broadcast, has the name `#id`.
 
     Args:
         values: The values.

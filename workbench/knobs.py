@@ -120,7 +120,7 @@ class Knobs:
         "WORKBENCH_THREADS",
         default=0,
         parse=count,
-        help="Threads that share work on a large array in the reference; 0 is one a core.",
+        help="Threads that share work on a large array in the reference; 0 is one for each core.",
     )
     device = Knob(
         "WORKBENCH_DEVICE",

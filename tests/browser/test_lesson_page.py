@@ -42,7 +42,7 @@ def lesson(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Gener
     found = Lesson(context.new_page(), text)
     found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
     found.page.goto(path.as_uri())
-    for one in found.page.locator(".wb-place").all():  # each is drawn when it comes into view
+    for one in found.page.locator(".wb-saved").all():  # each is drawn when it comes into view
         one.scroll_into_view_if_needed()
         one.locator(".wb-root").first.wait_for()
     yield found
@@ -86,7 +86,7 @@ def test_a_choice_is_made(lesson: Lesson):
 def test_a_node_is_clicked(lesson: Lesson):
     form, status = lesson.exercise("cannot run before")
     assert lesson.page.get_by_text("cannot run before").count() == 1
-    canvas = lesson.page.locator(".wb-place", has=form).locator(".wb-canvas").first
+    canvas = lesson.page.locator(".wb-saved", has=form).locator(".wb-canvas").first
     nodes = {n["title"]: n for n in canvas.evaluate("c => c.__wb.nodes()")}
     for title, says in (("add", "does not need all three"), ("mul", "✓ Right.")):
         n = nodes[title]

@@ -84,8 +84,8 @@ def test_the_text_is_migraphx_s():
         ({"direction": "sideways"}, "direction='sideways'"),
         ({"hidden_size": 6}, "hidden_size=6"),
         ({"activations": ["Cosine"] * 3}, "expected"),
-        ({"activation_alpha": [0.5]}, "1 values in activation_alpha; 0 activations take one"),
-        ({"activation_beta": [0.5]}, "1 values in activation_beta; 0 activations take one"),
+        ({"activation_alpha": [0.5]}, "1 values in activation_alpha; expected at most 0"),
+        ({"activation_beta": [0.5]}, "1 values in activation_beta; expected at most 0"),
         ({"clip": -1.0}, "clip=-1"),
     ],
 )

@@ -1,5 +1,6 @@
 """The course as pages of the documentation: ``python -m tests.pages.lessons`` runs it into docs/course."""
 
+import os
 import re
 import shutil
 import sys
@@ -52,6 +53,7 @@ def executed(path: Path) -> nbformat.NotebookNode:
 
 def main() -> int:
     """Write every page of the course, and the gallery."""
+    os.environ["TQDM_DISABLE"] = "1"  # a page has no use for how far a progress bar came
     shutil.rmtree(COURSE, ignore_errors=True)
     COURSE.mkdir()
     paths = sorted(NOTEBOOKS.glob("*.ipynb"))

@@ -97,7 +97,7 @@ def test_inputs_that_do_not_exist() -> None:
     refused(graph, "'made' .Relu. reads 'nobody', which is not a node")
     graph = small()
     graph.node("more", "Relu", "made:1")
-    refused(graph, "no such output of node 'made'")
+    refused(graph, "an output of node 'made' .Relu. that is not supported")
 
 
 def test_cycles_and_depth() -> None:

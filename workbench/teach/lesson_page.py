@@ -38,7 +38,7 @@ def script() -> str:
 def place(form: dict[str, Any], still: str) -> str:
     """HTML with the saved form of views, and what is shown in their place until they are drawn."""
     text = f'<script type="application/json">{json_text(form)}</script>'
-    return f'<div class="wb-place">{text}<div>{still}</div></div>'
+    return f'<div class="wb-saved">{text}<div>{still}</div></div>'
 
 
 def live_outputs(notebook: Any) -> list[Any]:

@@ -63,7 +63,7 @@ class Number(Exercise):
 
     def on_page(self) -> Asked:
         """A field; the feedback to whole numbers near the truth, or to all right ones, is stored."""
-        truth, otherwise = float(known(self.truth)), "That is no number, or far away."
+        truth, otherwise = float(known(self.truth)), "That is not a number, or far away."
         if self.within and truth and math.isfinite(truth):
             digits = max(0, math.ceil(math.log10(2 / self.within)))
             return Asked(_within(truth, self.within, digits), otherwise, digits=digits)

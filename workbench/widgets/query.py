@@ -251,7 +251,7 @@ def parse_query(text: str) -> Term | None:
     """A query as a tree, or None if it is blank.
 
     Raises:
-        QueryError: The text is no query.
+        QueryError: The text is not a query.
     """
     return _Reader(text).any() if text.strip() else None
 
@@ -260,7 +260,7 @@ def find_ids(text: str, facts: Iterable[Facts], known: Known) -> list[int]:
     """The ids of the instructions that a query finds, in their order.
 
     Raises:
-        QueryError: The text is no query, or asks for something that the view does not know.
+        QueryError: The text is not a query, or asks for something that the view does not know.
     """
     term = parse_query(text)
     if term is None:

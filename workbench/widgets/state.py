@@ -113,5 +113,5 @@ def _ids(text: str, state: str) -> list[int]:
     ends = [(run.partition("-")[0], run.rpartition("-")[2]) for run in text.split(",") if run]
     spans = [range(int(a), int(b) + 1) for a, b in ends]
     if sum(map(len, spans)) > _MOST_IDS:
-        raise ValueError(f"state {state!r}: more than {_MOST_IDS:,} ids")
+        raise ValueError(f"state {state!r}: too many ids; expected at most {_MOST_IDS:,}")
     return [id for span in spans for id in span]

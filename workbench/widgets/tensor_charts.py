@@ -16,7 +16,7 @@ Ends = tuple[float, float]
 
 
 def charts(overview: Mapping[str, Any]) -> list[Chart]:
-    """The distribution, errors by magnitude, and errors by index along each axis, of those there are."""
+    """The distribution, errors by magnitude, and errors by index along each axis, where there are any."""
     axes = range(len(overview["lens"])) if overview["comparable"] else ()
     found = [_histogram(overview["histogram"]), _magnitude(overview.get("magnitude", {}))]
     return [c for c in (*found, *(_by_index(overview, k) for k in axes)) if c]

@@ -164,7 +164,7 @@ def test_calls_that_do_not_fit_are_refused() -> None:
                 ValueError, match=r"^An incorrect number of inputs have been provided"
             ):
                 ops.call(graph, *inputs)
-        with pytest.raises(ValueError, match=r"is no input of the subgraph"):
+        with pytest.raises(ValueError, match=r"is not an input of the subgraph"):
             ops.call(graph, x, subgraph_in_to_parent_in={x: x})
         for other in (pir.variable(X[0]), pir.variable(X.astype(np.int32))):
             with pytest.raises(popart_exception, match=r"does not fit"):

@@ -92,7 +92,9 @@ def test_anchors_are_streams_to_the_host() -> None:
     """Others are refused, and so are parts of the batches."""
     ir = pir.Ir()
     ir._pb_ir.setDataFlow(popart.DataFlow(1, {"y": popart.AnchorReturnType("All")}))
-    with pytest.raises(popart.popart_exception, match=r"anchor 'y' is no stream"):
+    with pytest.raises(
+        popart.popart_exception, match=r"anchor 'y': no operation stores to a stream"
+    ):
         popart.InferenceSession.fromIr(ir._pb_ir, popart.DeviceManager().createCpuDevice())
     with pytest.raises(ValueError, match=r"expected 'All'"):
         popart.AnchorReturnType("Final")

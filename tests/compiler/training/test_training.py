@@ -128,7 +128,7 @@ def test_each_step_is_recorded():
     ("weights", "loss", "message"),
     [
         ({"y": np.zeros(2)}, 0, "'y'.*parameters"),
-        ({"w": np.zeros((2, 2))}, 0, r"'w' is float_type.*\(2, 2\)"),
+        ({"w": np.zeros((2, 2))}, 0, r"'w': .* \[2, 2\]; expected float_type, \{3, 2\}"),
         (["w"], 0, "no floating-point constant"),
         (None, 0, "depends on no floating-point constant"),
         (None, 3, "loss=3; the program has 1 outputs"),

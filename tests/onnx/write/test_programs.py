@@ -316,10 +316,10 @@ def test_a_refusal_names_the_instruction_its_node_and_a_way_out(tmp_path: Path):
     for words in (
         f"@{made.id} random_uniform",
         "'/sampler'",
-        "other for the same seed",
+        "other random numbers",
         "workbench.save",
     ):
-        assert words.replace("other ", "") in str(refusal.value)
+        assert words in str(refusal.value)
     assert not any(tmp_path.iterdir())
 
 

@@ -73,7 +73,8 @@ class InferenceSession:
             if id not in streams:
                 known = ", ".join(sorted(streams)) or "none"
                 raise popart_exception(
-                    f"anchor {id!r} is no stream that is stored to; there are {known}"
+                    f"anchor {id!r}: no operation stores to a stream of this id; streams to the host: "
+                    f"{known}"
                 )
         self._anchors = {id: streams[id] for id in flow.anchorTensors or {}}
         self._session: Session | None = None
@@ -83,7 +84,7 @@ class InferenceSession:
         """A session of an Ir, ``ir._pb_ir``.
 
         Raises:
-            popart_exception: An anchor is no stream to the host.
+            popart_exception: An anchor is not a stream to the host.
         """
         return cls(ir.ir, ir.flow, deviceInfo)
 

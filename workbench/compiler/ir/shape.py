@@ -174,13 +174,15 @@ class Shape:
         if len(symbolic) == len(shape.dims):
             shape.dyn_strides = symbolic_strides(symbolic, strides)
         elif strides is not None:
-            raise ShapeError(f"strides {listed(strides)} of {shape}, which is not symbolic")
+            raise ShapeError(
+                f"strides {listed(strides)} of {shape}, which is not symbolic; expected none"
+            )
         shape._hash = hash((shape.type, shape.dims, shape.dyn_strides))
         return shape
 
     @classmethod
     def settled(cls, type: DType, dims: Sequence[Dim]) -> Shape:
-        """The static shape if every range has one length; it remembers that these were ranges."""
+        """The static shape if every range has one length; its ``ranges`` keep that these were ranges."""
         shape = cls(type, [d.min for d in dims])
         shape.ranges = tuple(dims)
         return shape

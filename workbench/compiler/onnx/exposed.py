@@ -51,7 +51,7 @@ def exposed(model: str | Path | bytes | onnx.ModelProto) -> Exposed:
         model: A path, the bytes of a model, or a ModelProto.
 
     Raises:
-        ModelError: The file is missing, or is no ONNX model.
+        ModelError: The file is missing, or is not an ONNX model.
     """
     if isinstance(model, onnx.ModelProto):
         return Exposed(model, None)

@@ -100,8 +100,8 @@ def expand(
         raise ModelError(f"{described(node)}: function {function.name!r} calls itself")
     if len(inputs) > len(function.input):
         raise ModelError(
-            f"{described(node)}: {len(inputs)} inputs; "
-            f"function {function.name!r} takes {len(function.input)}"
+            f"{described(node)}: {len(inputs)} inputs; expected at most {len(function.input)}, "
+            f"as function {function.name!r} takes"
         )
     opsets = {o.domain: o.version for o in function.opset_import} or dict(scope.opsets)
     path = (*scope.path, *scope_of(node), node.name or function.name)
@@ -118,7 +118,7 @@ def expand(
     for given, name in zip(node.output, function.output, strict=False):
         found = inner.find(name)
         if found is None and given:
-            raise ModelError(f"{where}: output {name!r} is not computed")
+            raise ModelError(f"{where}: no node of its body computes output {name!r}")
         results.append(_undefined(inner, module) if found is None else found)
     return results
 

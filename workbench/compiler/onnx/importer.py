@@ -337,7 +337,10 @@ class Importer:
             return functions.expand(self, node, body, source, inputs, module, scope)
         if self.options.skip_unknown_operators:
             return self._unknown(node, inputs, module)
-        raise ModelError(f"unknown operator {node.op_type} of operator set {node.domain!r}")
+        raise ModelError(
+            f"unknown operator {node.op_type} of operator set {node.domain!r}; add a handler with "
+            "onnx_op"
+        )
 
     def _unknown(
         self, node: onnx.NodeProto, inputs: list[Instruction], module: Module

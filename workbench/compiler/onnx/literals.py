@@ -70,6 +70,9 @@ def sparse(tensor: onnx.SparseTensorProto, where: str, folder: Path | None) -> A
     dense = np.zeros(prod(lens), values.dtype)
     flat = indices if indices.ndim == 1 else indices @ np.array(Shape(lens=lens).strides)
     if flat.size != values.size or (flat.size and not 0 <= flat.min() <= flat.max() < dense.size):
-        raise ModelError(f"{where}: the indices do not fit {values.size} values in {list(lens)}")
+        raise ModelError(
+            f"{where}: the indices do not fit {values.size} values in {list(lens)}; expected one "
+            "for each value, in range"
+        )
     dense[flat] = values
     return dense.reshape(lens)

@@ -30,7 +30,9 @@ def _spread(
     axis = node.axis(axis, len(lens))
     if len(scale) == 1 and (len(lens) > 1 or agree(scale, [dim_of(n) for n in lens])):
         if broadcast_dim(scale[0], dim_of(lens[axis])) is None:
-            raise node.fail(f"{scale[0]} scales for axis {axis} of length {dim_of(lens[axis])}")
+            raise node.fail(
+                f"{scale[0]} scales; expected {dim_of(lens[axis])}, one along axis {axis}"
+            )
         axes = [i for i in range(len(lens)) if i != axis]
         return [node.multibroadcast(node.unsqueeze(v, *axes), lens) for v in given]
     return [_blocked(node, x, v, axis, block_size) for v in given]
@@ -54,7 +56,10 @@ def _blocked(
         raise node.fail(f"scales {list(own)}; expected more than one along axis {axis}")
     size = block or (length + count - 1) // count
     if (length + size - 1) // size != count:
-        raise node.fail(f"block_size={size} with {count} scales for a length of {length}")
+        raise node.fail(
+            f"block_size={size} with {count} scales for a length of {length}; expected "
+            f"{(length + size - 1) // size} scales"
+        )
     if size == 1:
         return value
     wide = (*own[: axis + 1], size, *own[axis + 1 :])

@@ -60,7 +60,7 @@ def existing(path: str | Path) -> Path:
     """The path of a file.
 
     Raises:
-        ModelError: It is no path, or not that of a file.
+        ModelError: It is not a path, or not that of a file.
     """
     try:
         path = Path(path)

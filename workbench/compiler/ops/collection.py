@@ -218,7 +218,8 @@ def split_sizes(op: Operation, length: int, given: Sequence[int], one_for_all: b
         sizes = [sizes[0]] * full + [rest] * (rest > 0)
     if sum(sizes) != length or any(n < 0 for n in sizes):
         raise EvaluationError(
-            f"{op.name}: slices of {list(given)} for an axis of length {length}; expected that sum"
+            f"{op.name}: slices of lengths {list(given)} along an axis of length {length}; "
+            f"expected lengths that add up to {length}"
         )
     return sizes
 

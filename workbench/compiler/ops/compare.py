@@ -272,7 +272,7 @@ class Clip(Pointwise):
         return inputs[0] if dims is None else ranged(inputs[0].type, dims)
 
     def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
-        """g to the operand that is the result: the bounds where x is beyond them, else x."""
+        """g for the operand whose value is the result: a bound where x is beyond it, else x."""
         x, low, high = operands
         above = x.maximum(low) > high
         below = (x < low) & ~above

@@ -194,8 +194,8 @@ class Loop(Operation):
                 break
             if slots and i == self.max_iterations:
                 raise EvaluationError(
-                    f"loop: more than {i} iterations, the room of its scans; import the model "
-                    "with a larger max_loop_iterations"
+                    f"loop: more than {i} iterations, for which its scans have no room; import the "
+                    "model with a larger max_loop_iterations"
                 )
             iteration = np.full(first.lens, i, first.type.numpy)
             condition, *results = evaluate(body, [iteration, condition, *carried])
@@ -331,7 +331,7 @@ class SelectModule(Operation):
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape given as attribute; strict rules let the modules be missing."""
+        """The shape given by the attribute; by strict rules there may be no modules."""
         if rules.strict:
             return self.output_dyn_shapes
         return super().shape_by(rules, inputs, modules)

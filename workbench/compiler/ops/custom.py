@@ -384,7 +384,10 @@ def _alias_of(cls: type[Custom], inputs: Sequence[Shape]) -> int | None:
     if len(found) > 1:
         raise ShapeError(f"{cls.name}: output_alias returned {found}; expected at most one index")
     if found and not 0 <= found[0] < len(inputs):
-        raise ShapeError(f"{cls.name}: output_alias returned {found} for {len(inputs)} inputs")
+        raise ShapeError(
+            f"{cls.name}: output_alias returned {found} for {len(inputs)} inputs; "
+            f"expected an index from 0 to {len(inputs) - 1}"
+        )
     return found[0] if found else None
 
 

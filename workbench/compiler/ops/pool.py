@@ -285,7 +285,7 @@ def _combined_along(
 
 @operation
 class Lrn(Operation):
-    """Each element divided by a power of the squares of its ``size`` neighbours among the channels."""
+    """Each element divided by a power of the sum of squares of its ``size`` neighbours among the channels."""
 
     name = "lrn"
     family = Family.REDUCE

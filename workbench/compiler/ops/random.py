@@ -88,7 +88,7 @@ class RandomUniform(Operation):
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape of the second input; strict rules leave it to a run whether there is a seed."""
+        """The shape of the second input; strict rules check only in a run that there is a seed."""
         if not rules.strict:
             return super().shape_by(rules, inputs, modules)
         expect_count(self, inputs, 2)
@@ -205,7 +205,8 @@ class DynamicRange(Operation):
         count = (float(limit) - float(start)) / step if step else np.nan
         if not isfinite(count):
             raise EvaluationError(
-                f"dynamic_range: from {start} to {limit} by {delta} never ends; expected another delta"
+                f"dynamic_range: from {start} to {limit} by {delta} never ends; expected a delta "
+                "that leads from the start to the limit"
             )
         n = min(max(0, ceil(count)), self.max_output)
         kind = inputs[0].dtype

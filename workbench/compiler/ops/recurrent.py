@@ -82,7 +82,7 @@ class Recurrent(Operation):
     """Base of rnn, gru and lstm: the hidden states ``[S, D, B, H]`` of a sequence ``[S, B, I]``.
 
     Operands are the sequence, W ``[D, G · H, I]``, R ``[D, G · H, H]``, then optionally the bias
-    ``[D, 2 · G · H]`` (Wb, Rb), the lens ``[B]`` of the sequences, the initial hidden state
+    ``[D, 2 · G · H]`` (Wb, Rb), the lengths ``[B]`` of the sequences, the initial hidden state
     ``[D, B, H]``; of an lstm also the initial cell state and the peepholes ``[D, 3 · H]``.
 
     States beyond the end of a sequence are 0; in reverse, a sequence is read from its own end. As in
@@ -178,7 +178,8 @@ class Recurrent(Operation):
         lens = lengths(self, inputs[_LENS], len(x)) if _given(inputs, _LENS) else None
         if lens is not None and lens.shape != x.shape[1:2]:
             raise EvaluationError(
-                f"{self.name}: lens {list(lens.shape)}; expected one per sequence"
+                f"{self.name}: lengths of shape {list(lens.shape)}; expected one for each of the "
+                f"{x.shape[1]} sequences"
             )
         every: list[Array] = []
         last: list[State] = []
@@ -256,7 +257,7 @@ class Recurrent(Operation):
 
     @classmethod
     def samples(cls) -> Iterable[Sample]:
-        """Few and all operands, the directions, sequences of several lens, bounds, activations."""
+        """Few and all operands, the directions, sequences of several lengths, bounds, activations."""
         two, back = Direction.BIDIRECTIONAL, Direction.REVERSE
         lens = np.array([3, 0, 5, 1], np.int32)
         yield cls(hidden_size=3), cls._operands(1)[:3]

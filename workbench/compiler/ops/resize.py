@@ -222,7 +222,7 @@ def _weighted(x: Array, axis: int, taps: Sequence[Array], weights: Sequence[Arra
 
 
 MOST_SAMPLES = 1 << 16
-"""Samples of a cell along an axis at most: what is no number must not keep anything busy for ever."""
+"""The most samples of a cell along an axis, so that a region with NaN does not take for ever."""
 
 
 @operation

@@ -116,7 +116,7 @@ class TopK(Operation):
         """g of the values, each at the place that the indices give."""
         if len(operands) == 2:
             raise DifferentiationError(
-                "topk: its indices come from an operand and are no positions; expected one operand"
+                "topk: a second operand gives the indices, so positions are unknown; expected one operand"
             )
         values, x = given[0], operands[0]
         if values is None:
@@ -328,7 +328,7 @@ class NonMaxSuppression(Operation):
     def shape_by(
         self, rules: ShapeRules, inputs: Sequence[Shape], modules: Sequence[Module] = ()
     ) -> Shape:
-        """The shape; strict rules leave it to a run whether boxes and scores of any number agree."""
+        """The shape; strict rules check only in a run that there are as many boxes as scores."""
         if not (rules.strict and self.use_dyn_output):
             return super().shape_by(rules, inputs, modules)
         expect_count(self, inputs, 2, 3, 4, 5)
@@ -354,7 +354,9 @@ class NonMaxSuppression(Operation):
         dims = [[Dim(n, n) for n in x.shape] for x in (boxes, scores)]
         if not _belong_together(*dims):
             lens = f"boxes {list(boxes.shape)} and scores {list(scores.shape)}"
-            raise EvaluationError(f"nonmaxsuppression: {lens} do not belong together")
+            raise EvaluationError(
+                f"nonmaxsuppression: {lens}; expected [B, N, 4] and [B, C, N] with equal B and N"
+            )
         most, overlap, least = self._limits(inputs[2:])
         rows: list[tuple[int, int, int]] = []
         for batch, label in np.ndindex(*scores.shape[:2]):

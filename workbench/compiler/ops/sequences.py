@@ -43,13 +43,13 @@ class Direction(StrEnum):
 
 
 def lengths(op: Operation, lens: Array, most: int) -> Array:
-    """The lens of the sequences of a batch.
+    """The lengths of the sequences of a batch.
 
     Raises:
         EvaluationError: They are not integers, or one is negative or greater than the number of steps.
     """
     if lens.dtype.kind not in "iu":
-        raise EvaluationError(f"{op.name}: lens of {lens.dtype}; expected integers")
+        raise EvaluationError(f"{op.name}: the lengths are of type {lens.dtype}; expected integers")
     wrong = (lens < 0) | (lens > most)
     if wrong.any():
         found = lens[wrong].flat[0]

@@ -156,7 +156,7 @@ class Slice(Operation):
         x, *bounds = operands
         if bounds:
             raise DifferentiationError(
-                "slice: bounds that are inputs; expected bounds that are attributes"
+                "slice: bounds are inputs; expected starts, ends and axes that are attributes"
             )
         begins, ends = [0] * x.ndim, [0] * x.ndim
         for axis, start, end in zip(

@@ -122,7 +122,7 @@ class Dft(Operation):
         yield cls(axis=1, length=5, inverse=True, onesided=True), [noise(2, 4, 2)]
 
     def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
-        """The transform of g in the other direction, as a linear map has its transpose."""
+        """The transpose of the transform, applied to g: a transform in the other direction."""
         (x,) = operands
         axis = self.axis % x.ndim
         length = self._length(x.shape[axis])

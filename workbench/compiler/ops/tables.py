@@ -76,7 +76,10 @@ class Lookup(Operation):
         if default:
             return np.where(found, values, default[0].reshape(()))
         if not found.all():
-            raise EvaluationError(f"lookup: {x[~found].reshape(-1)[0]} is not among the keys")
+            raise EvaluationError(
+                f"lookup: {x[~found].reshape(-1)[0]} is not among the keys; expected one of them, "
+                "or a default as fourth input"
+            )
         return values
 
     @classmethod
@@ -140,7 +143,8 @@ class CountNgrams(Operation):
             grams = pool[first:last][: max(0, (last - first) // n * n)].reshape(-1, n)
             if passed + len(grams) > len(columns):
                 raise EvaluationError(
-                    f"{self.name}: {len(columns)} columns; expected one for each n-gram"
+                    f"{self.name}: {len(columns)} columns for {passed + len(grams)} n-grams or more; "
+                    "expected one for each"
                 )
             if self.shortest <= n <= self.longest and len(grams):
                 self._count(counts, rows, grams, columns[passed : passed + len(grams)])

@@ -214,8 +214,7 @@ class Importer:
             maker = self.graph.nodes[source_of(name)[0]]
             self._expect_value(maker)
             raise ModelError(
-                f"{described(node)} reads {name!r}, but no such output of {described(maker)} "
-                "is supported"
+                f"{described(node)} reads {name!r}, an output of {described(maker)} that is not supported"
             )
         type = self.types.get(found)
         if type is not None:

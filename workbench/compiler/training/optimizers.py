@@ -36,7 +36,7 @@ class Optimizer(ABC):
             weight: The weight.
             gradient: The gradient of the loss with respect to it, of the same shape.
             kept: What the last step kept, by name, of the same shape.
-            step: The number of this step, of rank 0, if the rule counts.
+            step: The number of this step, of rank 0, if the rule counts steps.
         """
 
 
@@ -47,7 +47,7 @@ class SGD(Optimizer):
     Args:
         learning_rate: r.
         momentum: m; 0 keeps no state.
-        weight_decay: Times the weight, added to the gradient.
+        weight_decay: The share of the weight that is added to the gradient.
     """
 
     learning_rate: float = 0.01

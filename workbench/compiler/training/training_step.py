@@ -84,11 +84,15 @@ def _loss(program: Program, loss: int | str) -> int:
     """The position of the loss among the outputs."""
     names = list(program.output_names)
     if isinstance(loss, str) and loss not in names:
-        listed = ", ".join(names) or "no names"
-        raise DifferentiationError(f"loss {loss!r}; the program's outputs have {listed}")
+        listed = ", ".join(names) or "unnamed"
+        raise DifferentiationError(
+            f"loss {loss!r}: no output has this name; the outputs are {listed}"
+        )
     position = names.index(loss) if isinstance(loss, str) else loss
     if not -len(program.outputs) <= position < len(program.outputs):
-        raise DifferentiationError(f"loss={loss}; the program has {len(program.outputs)} outputs")
+        raise DifferentiationError(
+            f"loss={loss}; the program has {len(program.outputs)} outputs, counted from 0"
+        )
     shape = program.outputs[position].shape
     if shape.is_dynamic or not shape.is_tensor or prod(shape.lens) != 1:
         raise DifferentiationError(f"the loss is {shape}; expected one element, such as a mean")
@@ -107,7 +111,8 @@ def _weights(
     chosen = _constants(program, loss) if given is None else [_constant(program, n) for n in given]
     if not chosen:
         raise DifferentiationError(
-            "the loss depends on no floating-point constant; name the weights"
+            "the loss depends on no floating-point constant with more than one element; give weights, "
+            "by name with their first values"
         )
     names = {id: name for name, id in reversed(program.tensors.items())}
     return tuple(_promote(c, names.get(c.id, f"weight{k}")) for k, c in enumerate(chosen))
@@ -117,11 +122,15 @@ def _start(program: TrainingStep, name: str, value: Any) -> None:
     """Give a parameter that is a weight its first value."""
     shape = program.parameters.get(name)
     if shape is None:
-        listed = ", ".join(program.parameters)
-        raise DifferentiationError(f"weight {name!r}: the program has the parameters {listed}")
+        listed = ", ".join(program.parameters) or "none"
+        raise DifferentiationError(
+            f"weight {name!r}: no parameter has this name; the parameters are {listed}"
+        )
     array = np.asarray(value, shape.type.numpy)
     if array.shape != shape.lens:
-        raise DifferentiationError(f"weight {name!r} is {shape}; found a value of {array.shape}")
+        raise DifferentiationError(
+            f"weight {name!r}: its first value has lens {list(array.shape)}; expected {shape}"
+        )
     program.initial[name] = array
 
 

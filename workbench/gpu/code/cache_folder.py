@@ -109,7 +109,7 @@ def trim(folder: Path, pattern: str = "*", idle: float = 0) -> None:
     Args:
         folder: Where to look.
         pattern: Its files and folders that are removed, each whole.
-        idle: Seconds for which something must not have been used to be removed.
+        idle: Seconds since its last use, before which nothing is removed.
     """
     if not knobs.cache_bytes:
         return

@@ -46,7 +46,7 @@ class UnusableError(DeviceError):
 
 
 def settle() -> None:
-    """Give PoCL a folder that it can write, for without one it has no device, and spare it work.
+    """Give PoCL a folder that it can write, without which it has no device, and save it work.
 
     Left alone it compiles a kernel again for the sizes of its first launch, 0.1 s each.
 

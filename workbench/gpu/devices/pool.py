@@ -145,7 +145,7 @@ class Pool:
         """Check that a part of a buffer is aligned and within the buffer's bounds.
 
         Raises:
-            DeviceError: It does not.
+            DeviceError: It is not.
         """
         self.check(buffer)
         if offset % ALIGNMENT:

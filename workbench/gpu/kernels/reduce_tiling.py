@@ -122,7 +122,7 @@ class Tiling:
 
     @property
     def each(self) -> int:
-        """Most vectors of columns of a work item."""
+        """The most vectors of columns that a work item has."""
         return -(-self.chunks // (self.lanes * self.parts))
 
     @property

@@ -98,7 +98,10 @@ def borrowed(value: Any, device: Device, name: str) -> DeviceArray | None:
     """
     if isinstance(value, DeviceArray):
         if value.device is not device:
-            raise DeviceError(f"input {name!r} is on {value.device.facts.name}, not on this device")
+            raise DeviceError(
+                f"input {name!r} is on {value.device.facts.name}; expected {device.facts.name}, or "
+                "the host: pass array.numpy()"
+            )
         return value
     interface = cast("dict[str, Any] | None", getattr(value, "__cuda_array_interface__", None))
     if interface is None or device.kind not in ("cuda", "hip"):
@@ -114,5 +117,8 @@ def borrowed(value: Any, device: Device, name: str) -> DeviceArray | None:
             "start of an allocation: pass a copy"
         )
     if shape.elements and not device.knows(int(address)):
-        raise DeviceError(f"input {name!r} is not in the memory of {device.facts.name}")
+        raise DeviceError(
+            f"input {name!r} is not in the memory of {device.facts.name}; copy it there, or pass an "
+            "array on the host"
+        )
     return DeviceArray(device, shape, int(address), keeps=value)

@@ -21,7 +21,7 @@ class Check:
     step: int
     """The step after which the program stands; -1 is the source."""
     name: str
-    """The step's pass; ``source`` and ``run on cpu`` are no passes."""
+    """The step's pass; ``source`` and ``run on cpu`` are not passes."""
     edit: int | None
     """The edit of the step after which the program stands; None after all of them."""
     distance: Distance

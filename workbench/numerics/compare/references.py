@@ -61,7 +61,7 @@ def named_values(
     Raises:
         InputError: An array has an unknown name, the wrong lens or no numbers; a file is missing or damaged.
         OperationError: There is no such reference, or onnxruntime is not installed.
-        ModelError: The model is missing, or is no ONNX model.
+        ModelError: The model is missing, or is not an ONNX model.
         EvaluationError: onnxruntime cannot run the model.
     """
     places = named_instructions(source)
@@ -251,8 +251,8 @@ def _run(
         needed = [given.name for given in peer.get_inputs()]
         if missing := [name for name in needed if name not in inputs]:
             raise InputError(
-                f"onnxruntime needs the model's input {missing[0]!r}, which is no parameter of the program; "
-                "give it in inputs"
+                f"onnxruntime needs the model's input {missing[0]!r}, which is not one of "
+                "the program's parameters; give it in inputs"
             )
         found: list[Any] = peer.run(list(names), {name: _fed(inputs[name]) for name in needed})
     except WorkbenchError:

@@ -23,7 +23,7 @@ def module_results(module: Any, inputs: Mapping[str, Array]) -> dict[str, Array]
     """The result of every submodule in one call, by the submodule's qualified name.
 
     The module is called as it is, so put it into ``eval()`` first. A submodule that is called several times
-    is left out, and so is one whose result is no tensor.
+    is left out, and so is one whose result is not a tensor.
 
     Args:
         module: The module, on the CPU.

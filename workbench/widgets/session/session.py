@@ -188,7 +188,7 @@ class Session:
         return f"{len(self.program.main):,} instructions; nothing is compiled yet"
 
     def lint(self) -> Any:
-        """The findings of lint in the build, with the times of the last profile; ids stand for names."""
+        """The findings of lint, with the times of the last profile; their texts name instructions by id."""
         assert self._build is not None
         result = self.result if self.profiled else None
         if result is not None and result.program is not self._build.program:

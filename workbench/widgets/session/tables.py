@@ -161,7 +161,7 @@ def lint(report: LintReport, named: Mapping[int, str]) -> Table:
     """Lint: a row per finding with its cost, its remedy and its reason, the most expensive first.
 
     Args:
-        report: The findings; ids stand for names in their texts.
+        report: The findings, whose texts name instructions by id.
         named: The printed names.
     """
     rows = [

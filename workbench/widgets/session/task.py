@@ -24,7 +24,7 @@ class Task:
 
     Args:
         work: The function.
-        heard: Called with the name of the work, the number of items done and that of all.
+        heard: Called with the name of the work, the number of items done, and the number of all items.
         done: Called at the end with the result and None, or with None and the error.
     """
 
@@ -76,7 +76,7 @@ class Task:
 
 
 def in_kernel() -> Callable[..., Any]:
-    """A function that calls another one in the loop of the notebook's kernel; at once outside of one.
+    """A function that calls another one in the event loop of the kernel, or at once without a kernel.
 
     Traits are changed in one thread only: messages of the browser change them in the kernel's own.
     """

@@ -98,10 +98,10 @@ class SubgraphOpInfo:
         return self.called_graph.get_output_tensors()[self._op.outputs.index(op_tensor)]
 
     def set_op_input_modified(self, op_tensor: Tensor) -> None:
-        """Let the subgraph's changes of an input be seen here.
+        """Let the subgraph change an input in place, so that the change is seen here.
 
         Raises:
-            ValueError: The tensor is no input.
+            ValueError: The tensor is not an input.
         """
         self._index(op_tensor)
         found = {k for k, t in enumerate(self._op.inputs) if t == op_tensor}

@@ -160,7 +160,7 @@ def _set(stack: list[R], value: R) -> Generator[R]:
 
 @contextmanager
 def ipu(ipu: int | None) -> Generator[int | None]:
-    """Operations made inside are on this IPU; on none for None."""
+    """Operations made inside are on this IPU; with None, on none."""
     with _set(_CURRENT.ipus, ipu):
         yield ipu
 

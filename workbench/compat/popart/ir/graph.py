@@ -210,7 +210,7 @@ class Graph:
             hook(op)
 
     def add_call_outputs(self, tensors: Sequence[Tensor]) -> None:
-        """Add outputs to this graph, and to every call of it that there is."""
+        """Add outputs to this graph, and to every call of it."""
         for tensor in tensors:
             self.add_output(tensor)
             for op in [op for g in self._ir.graphs for op in g.ops() if self in op.called_graphs]:
@@ -234,7 +234,7 @@ class Graph:
         self._ir.changed()
 
     def replace_ops(self, gone: set[Op], merged: Op) -> None:
-        """Put one operation in the place of several, after all that those need."""
+        """Put one operation in the place of several, after all operations that those need."""
         for op in self._ops:
             if gone & set(op.in_sequence):
                 kept = [o for o in op.in_sequence if o not in gone]
@@ -261,7 +261,7 @@ class Graph:
         """Whether a tensor is of this graph.
 
         Raises:
-            TypeError: It is no tensor.
+            TypeError: It is not a tensor.
         """
         if not isinstance(tensor, Tensor):
             raise TypeError(f"Value must be of type popart.ir.Tensor. Type: {type(tensor)}.")
@@ -271,7 +271,7 @@ class Graph:
         """Whether it is the same graph of the same Ir.
 
         Raises:
-            TypeError: The other is no graph.
+            TypeError: The other is not a graph.
         """
         if not isinstance(other, Graph):
             raise TypeError(f"Value must be of type popart.ir.Graph. Type: {type(other)}.")
@@ -297,7 +297,7 @@ def made_graph(ir: Ir, id: str) -> Graph:
 
 
 def in_order(ops: list[Op]) -> list[Op]:
-    """Operations, each once, in their order as far as what each needs comes before it."""
+    """Operations, each once: in their order, but after those that each needs."""
     done: dict[Op, None] = {}
     known = set(ops)
     for op in ops:

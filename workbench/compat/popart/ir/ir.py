@@ -56,7 +56,7 @@ class Ir:
         return graph
 
     def add_graph(self, graph: Graph) -> Graph:
-        """Add a graph under its id, which no other has; the graph."""
+        """Add a graph, whose id is new, and return it."""
         self._graph_cache[graph.id] = graph
         return graph
 
@@ -101,7 +101,7 @@ class Ir:
         return tuple(self._buffers.values())
 
     def add_buffer(self, buffer: RemoteBuffer) -> int:
-        """Add a remote buffer; its id."""
+        """Add a remote buffer; returns its id."""
         self._buffers[len(self._buffers) + 1] = buffer
         return len(self._buffers)
 
@@ -109,7 +109,7 @@ class Ir:
 
     @property
     def num_host_transfers(self) -> int:
-        """The number of rows of each stream's buffer: batches of a step times accumulated ones."""
+        """The number of rows of each stream's buffer: batches per step times accumulated batches."""
         return self._num_host_transfers
 
     @num_host_transfers.setter

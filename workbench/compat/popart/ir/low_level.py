@@ -46,10 +46,10 @@ class LowLevelIr:
         logging.getLogger("popart.ir").debug(self.ir.log_ir())
 
     def updateVertices(self) -> None:
-        """Nothing: records are always up to date."""
+        """Do nothing: records are always up to date."""
 
     def setIsPrepared(self) -> None:
-        """Nothing: a session prepares the Ir."""
+        """Do nothing: a session prepares the Ir."""
 
     def setPatterns(self, patterns: Any) -> None:
-        """Nothing: the target's passes are the patterns."""
+        """Do nothing: the target's passes take the place of patterns."""

@@ -32,11 +32,11 @@ class Device:
     """The device of a session; the workbench's target runs the program."""
 
     def __init__(self, description: str, ipus: int, target: str) -> None:
-        """A device of so many IPUs."""
+        """A device of this many IPUs."""
         self.description, self.ipus, self.target = description, ipus, target
 
     def detach(self) -> None:
-        """Nothing: a target of the workbench is not held."""
+        """Do nothing: a target of the workbench is not held."""
 
     def __repr__(self) -> str:
         """The description, the number of IPUs and the target."""
@@ -62,7 +62,7 @@ class Session:
             device_desc: ``cpu``, ``ipu_model`` or ``ipu_hw``; recorded. ``cpu`` has one IPU.
             target: The workbench's target that runs the program: ``ref``, ``cpu``, ``gpu`` or ``auto``.
             record: Whether to record the passes, for ``session.build.explore()``.
-            unroll: Loops of at most so many iterations become calls one after another, which devices run as
+            unroll: Loops of at most this many iterations become calls one after another, which devices run as
                 kernels; loops run on the host. By default 32 for targets with devices, and 0 for others.
 
         Raises:
@@ -175,7 +175,7 @@ class Session:
         return sorted(self._ir.get_all_h2d_streams(), key=lambda s: s.tensor_id())
 
     def buffer_shape(self, stream: Stream) -> tuple[int, ...]:
-        """The shape of a stream's array: transfers and replicas if there are several, then its own."""
+        """The shape of a stream's array: axes of transfers and of replicas, if several, before its own."""
         several = (self._ir.num_host_transfers, self._ir.replication_factor)
         return (*(n for n in several if n > 1), *stream.shape)
 
@@ -241,7 +241,7 @@ class Session:
         """Change the value of a variable, on the host and on the device.
 
         Raises:
-            TypeError: The tensor is no variable, or the array has another element type.
+            TypeError: The tensor is not a variable, or the array has another element type.
             ValueError: The array has another shape, or the tensor is of another Ir.
         """
         self._check_held(tensor, Variable, "Variable")
@@ -263,7 +263,7 @@ class Session:
             self.write_variable_data(tensor, array)
 
     def weights_to_host(self) -> None:
-        """Copy the values of variables from the device to the host; of replicas that of the first one."""
+        """Copy the values of variables from the device to the host; with replicas, those of the first."""
         for variable in self._ir.main_graph().get_variables():
             self._fetch(variable)
 

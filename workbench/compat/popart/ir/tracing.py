@@ -95,7 +95,7 @@ def _argument(parameter: inspect.Parameter, value: Any, by_ref: bool) -> Any:
 
 
 def _value(name: str, value: Any, by_ref: bool, parameter: inspect.Parameter | None = None) -> Any:
-    """An element of a list or of the arguments by name; in a list a specification is no tensor."""
+    """An element of a list or of the arguments by name; in a list, a specification is not a tensor."""
     listed = parameter is not None and parameter.kind is not parameter.VAR_POSITIONAL
     kinds = Tensor if listed else Tensor | TensorSpec
     return _input(name, value, by_ref) if isinstance(value, kinds) else value

@@ -108,9 +108,9 @@ def _accesses(op: Op) -> Iterator[_Access]:
 
 
 def elements(tensor: Tensor, memory: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The numbers of the elements of a memory that a tensor uses.
+    """The indices of the elements of a memory that a tensor uses.
 
-    They are computed as the tensor is, from the memory's numbers in order; other memory has negative ones.
+    The tensor is computed from the memory's indices, in order; other memory has negative ones.
     """
     builder = ModuleBuilder(Program().main)
     given: dict[str, Any] = {}

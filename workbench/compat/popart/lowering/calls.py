@@ -56,7 +56,7 @@ class Callees:
     first: dict[Graph, Module] = field(default_factory=dict[Graph, Module])
     """The first module of each graph, of a call or a loop."""
     unroll: int = 0
-    """Loops of at most so many iterations become calls one after another."""
+    """Loops of at most this many iterations become calls one after another."""
 
 
 def _inputs(op: Op, lane: Lane) -> dict[Tensor, Value]:
@@ -165,7 +165,7 @@ def _new_module(frame: Frame, graph: Graph) -> Module:
 
 
 def repeated(frame: Frame, op: Op) -> list[Binding]:
-    """Run a graph so many times, its outputs becoming its first inputs; the results for each replica."""
+    """Run a graph a number of times, its outputs becoming its first inputs; the results for each replica."""
     if op.attributes["repeat_count"] <= frame.callees.unroll:
         return _unrolled(frame, op)
     graph, count = op.called_graphs[0], op.attributes["repeat_count"]
@@ -191,7 +191,7 @@ def repeated(frame: Frame, op: Op) -> list[Binding]:
 
 
 def _unrolled(frame: Frame, op: Op) -> list[Binding]:
-    """Call a graph so many times."""
+    """Call a graph a number of times."""
     values = [list(_inputs(op, lane).values()) for lane in frame.lanes]
     bindings: list[Binding] = []
     for _ in range(op.attributes["repeat_count"]):

@@ -36,9 +36,9 @@ class Collective:
 
 
 def combined(values: Sequence[Value], op: str) -> Value:
-    """Values combined by an operator; of one value itself, or its square.
+    """Values combined by an operator; a single value stays as it is, or is squared.
 
-    ``local`` has no meaning across replicas: the first value.
+    ``local`` combines nothing, and gives the first value.
     """
     if op == "square_add":
         return reduce(_OPERATORS["add"], [v * v for v in values])

@@ -37,7 +37,7 @@ class Uses:
         return (*streams, *(b for b, stored in self.buffers.items() if stored))
 
     def add(self, other: Uses, times: int) -> None:
-        """Add the effects of a graph that is executed so many times."""
+        """Add the effects of a graph that is executed a number of times."""
         for stream, count in other.transfers.items():
             self.transfers[stream] += count * times
         for buffer, stored in other.buffers.items():
@@ -77,7 +77,7 @@ class Effects:
     """Titles and values to print."""
 
     def next_row(self, stream: Stream) -> int | Value:
-        """The number of the next row of a stream, which is used by that."""
+        """Take the number of the next row of a stream."""
         row = self.row(stream)
         self.done[stream] += 1
         return row

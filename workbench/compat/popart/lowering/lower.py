@@ -24,7 +24,7 @@ def lower(ir: Ir, unroll: int = 0) -> Lowered:
 
     Args:
         ir: The Ir.
-        unroll: Loops of at most so many iterations become calls one after another.
+        unroll: Loops of at most this many iterations become calls one after another.
 
     Raises:
         popart_exception: A stream is used more often than it has rows.

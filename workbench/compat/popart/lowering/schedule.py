@@ -10,7 +10,7 @@ from workbench.compat.popart.ir.tensors import Tensor
 
 
 def scheduled(graph: Graph) -> tuple[Op, ...]:
-    """The operations: of those that are ready, next comes the one after which least memory is alive.
+    """The operations: of those that are ready, the one that leaves the least memory alive is next.
 
     Equal ones keep the order in which they were made.
     """

@@ -279,7 +279,9 @@ def _expect_lens(
 def _heads_apart(node: NodeContext, value: Instruction, count: int) -> Instruction:
     batch, length, width = node.lens(value)
     if count < 1 or width % count:
-        raise node.fail(f"{value.shape} does not split into {count} heads")
+        raise node.fail(
+            f"{value.shape} does not split into {count} heads; expected a width that num_heads divides"
+        )
     return node.reshape(value, batch, length, count, width // count)
 
 

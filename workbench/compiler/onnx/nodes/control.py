@@ -51,7 +51,9 @@ def _match(node: NodeContext, modules: list[Module]) -> None:
     """Make both branches' outputs of equal shapes, where strides differ, or the rank of one element."""
     outputs = [m.outputs for m in modules]
     if len(outputs[0]) != len(outputs[1]):
-        raise node.fail(f"branches with {len(outputs[0])} and {len(outputs[1])} outputs")
+        raise node.fail(
+            f"branches with {len(outputs[0])} and {len(outputs[1])} outputs; expected equal numbers"
+        )
     for module, others in zip(modules, reversed(outputs), strict=True):
         _raise_ranks(module, others)
     outputs = [m.outputs for m in modules]
@@ -154,14 +156,20 @@ def _settled(node: NodeContext, name: str, states: list[Instruction]) -> Module:
         _wrap_optionals(module, states)
         after = [o.shape for o in module.outputs[1 : len(states) + 1]]
         if len(after) < len(states):
-            raise node.fail(f"a body with {len(module.outputs)} outputs for {len(states)} states")
+            raise node.fail(
+                f"a body with {len(module.outputs)} outputs for {len(states)} states; expected a "
+                "condition, and an output for each state"
+            )
         wider = [_wider(node, a, b, attempt) for a, b in zip(shapes, after, strict=True)]
         if wider == shapes:
             return module
         shapes = wider
         discard(module)
         node.importer.provenance.restore(known)
-    raise node.fail("states whose shapes change in every iteration")
+    raise node.fail(
+        "states whose shapes change in every iteration; expected shapes that settle after "
+        f"{MAX_ATTEMPTS} iterations"
+    )
 
 
 def _wrap_optionals(module: Module, states: list[Instruction]) -> None:
@@ -246,7 +254,10 @@ def _scanned(node: NodeContext, inputs: list[Instruction]) -> int:
     """The number of inputs that are scanned."""
     body, count = node.graph("body"), node.integer("num_scan_inputs")
     if not 1 <= count <= len(inputs) or len(body.input) != len(inputs):
-        raise node.fail(f"{count} scanned of {len(inputs)} inputs, a body with {len(body.input)}")
+        raise node.fail(
+            f"num_scan_inputs={count}, {len(inputs)} inputs and a body with {len(body.input)}; "
+            f"expected 1 to {len(inputs)} scanned, and a body with as many inputs"
+        )
     return count
 
 

@@ -69,7 +69,10 @@ def _parsed(node: NodeContext, inputs: list[Instruction]) -> tuple[list[list[str
     left, arrow, right = equation.partition("->")
     parts = left.split(",")
     if "->" in right or "," in right or len(parts) != len(inputs):
-        raise node.fail(f"equation {equation!r} for {len(inputs)} inputs")
+        raise node.fail(
+            f"equation {equation!r} for {len(inputs)} inputs; expected a term for each, separated "
+            "by commas, and at most one result"
+        )
     spare = [node.rank(i) - len(p.replace("...", "")) for p, i in zip(parts, inputs, strict=True)]
     hidden = max((s for p, s in zip(parts, spare, strict=True) if "..." in p), default=0)
     terms = [
@@ -91,7 +94,10 @@ def _parsed(node: NodeContext, inputs: list[Instruction]) -> tuple[list[list[str
 def _labels(node: NodeContext, part: str, extra: int, hidden: int) -> list[str]:
     before, dots, after = part.partition("...")
     if (not (before + after).isalpha() and before + after) or extra < 0 or (extra and not dots):
-        raise node.fail(f"term {part!r} of the equation does not fit its input")
+        raise node.fail(
+            f"term {part!r} of the equation does not fit its input; expected a letter for each "
+            "axis, or ... for those without one"
+        )
     middle = [f"...{i:02}" for i in range(hidden - extra, hidden)] if dots else []
     return [*before, *middle, *after]
 

@@ -128,7 +128,9 @@ def embedded(
     words, places, segments = rows
     word_table, place_table, segment_table = tables
     if words is None or word_table is None or place_table is None:
-        raise node.fail("the words, their table or that of positions is omitted")
+        raise node.fail(
+            "the words, their table or that of positions is omitted; the operator requires all three"
+        )
     batch, length = node.lens(words)
     total = node.add("gather", word_table, words, axis=0)
     places = node.counted(DType.INT64, length) if places is None else places

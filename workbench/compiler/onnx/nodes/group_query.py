@@ -44,14 +44,19 @@ def _split(node: NodeContext, inputs: list[Instruction]) -> tuple[Instruction, .
     """Queries, keys and values with heads first, from three inputs or a packed one."""
     count, groups = node.integer("num_heads"), node.integer("kv_num_heads")
     if groups < 1 or count % groups:
-        raise node.fail(f"num_heads={count}, kv_num_heads={groups}; expected a divisor")
+        raise node.fail(
+            f"num_heads={count}, kv_num_heads={groups}; expected kv_num_heads to divide num_heads"
+        )
     packed, key, value = inputs[0], node.optional(inputs, 1), node.optional(inputs, 2)
     if key is not None and value is not None:
         packed = node.add("concat", packed, key, value, axis=2)
     batch, length, width = node.lens(packed)
     every = count + 2 * groups
     if width % every:
-        raise node.fail(f"a width of {width} does not split into {every} heads")
+        raise node.fail(
+            f"a width of {width} does not split into {every} heads, those of queries, keys and "
+            "values; expected a multiple"
+        )
     split = heads_first(node, node.reshape(packed, batch, length, every, width // every))
     ends = (count, count + groups, every)
     starts = (0, *ends[:2])

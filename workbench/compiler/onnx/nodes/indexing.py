@@ -88,7 +88,7 @@ def top_k(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
     length = node.lens(inputs[0])[place]
     k = node.integer("k") if given is None else _k(node, given)
     if not dim_of(k).min <= dim_of(length).max or (isinstance(k, int) and k < 0):
-        raise node.fail(f"k={k} of {length} elements")
+        raise node.fail(f"k={k}; expected 0 to {dim_of(length).max}, the length of the axis")
     most = k if isinstance(k, int) else dim_of(length).max
     made = node.elements(node.add("topk", inputs[0], k=most, axis=axis, largest=largest), 2)
     if isinstance(k, int) and isinstance(length, int):

@@ -135,7 +135,9 @@ def feature_vectorizer(node: NodeContext, inputs: list[Instruction]) -> Instruct
     node.expect(inputs, 1, len(inputs))
     widths = node.integers("inputdimensions", [width(node, i) for i in inputs])
     if len(widths) != len(inputs):
-        raise node.fail(f"{len(widths)} inputdimensions for {len(inputs)} inputs")
+        raise node.fail(
+            f"{len(widths)} inputdimensions; expected one for each of {len(inputs)} inputs"
+        )
     parts: list[Instruction] = []
     for given, wanted in zip(inputs, widths, strict=True):
         x = rows(node, node.convert(given, DType.FLOAT))

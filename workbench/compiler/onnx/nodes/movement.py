@@ -43,7 +43,9 @@ def reshape(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     if not x.shape.elements:
         return _empty(node, x.shape, dims)
     if node.flag("allowzero") and 0 in dims:
-        raise node.fail(f"shape {list(dims)} for {x.shape}, which has elements")
+        raise node.fail(
+            f"shape {list(dims)} with allowzero for {x.shape}, which has elements; expected no 0"
+        )
     return node.reshape(x, *dims)
 
 
@@ -77,7 +79,9 @@ def _empty(node: NodeContext, x: Shape, dims: tuple[int, ...]) -> Instruction:
     if -1 in dims and rest:
         dims = tuple(0 if d == -1 else d for d in dims)
     if 0 not in dims or -1 in dims:
-        raise node.fail(f"shape {list(dims)} for a value without elements")
+        raise node.fail(
+            f"shape {list(dims)} for a value without elements; expected one without elements"
+        )
     return node.literal(Argument(Shape(x.type, dims), np.zeros(0, x.type.numpy)))
 
 

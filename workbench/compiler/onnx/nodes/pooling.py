@@ -62,7 +62,10 @@ def max_unpool(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     own = node.lens(x)
     same = agree(dims_of(index.shape), dims_of(x.shape))
     if len(lengths) != x.shape.ndim - 2 or not same:
-        raise node.fail(f"kernel_shape {list(lengths)}, indices {index.shape} for {x.shape}")
+        raise node.fail(
+            f"kernel_shape {list(lengths)}, indices {index.shape} for {x.shape}; expected "
+            f"{x.shape.ndim - 2} lengths, and indices with the lens of the input"
+        )
     made = window(node, x, lengths)
     sides = zip(own[2:], lengths, made.stride, made.begins, made.ends, strict=True)
     lens = (*own[:2], *[(n - 1) * s - b - e + k for n, k, s, b, e in sides])

@@ -40,7 +40,9 @@ def quantize_linear(node: NodeContext, inputs: list[Instruction]) -> Instruction
     code = node.code(zero) if zero is not None else given or _T.UINT8
     if given not in {0, code}:
         names = " and ".join(_T.DataType.Name(c) for c in (given, code))
-        raise node.fail(f"output_dtype and the type of the zero point differ: {names}")
+        raise node.fail(
+            f"output_dtype and the type of the zero point differ: {names}; expected one type"
+        )
     type = element_type(code, "output_dtype")
     if node.integer("precision", 0):
         x, scale = (node.convert(v, node.element_type("precision")) for v in (x, scale))

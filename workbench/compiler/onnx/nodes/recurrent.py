@@ -66,7 +66,9 @@ def _hidden_size(node: NodeContext, weights: Instruction) -> int:
     if isinstance(hidden, Size):
         return node.integer("hidden_size")
     if node.integer("hidden_size", hidden) != hidden:
-        raise node.fail(f"hidden_size={node.integer('hidden_size')}; the weights have {hidden}")
+        raise node.fail(
+            f"hidden_size={node.integer('hidden_size')}; expected {hidden}, as the weights have"
+        )
     return hidden
 
 
@@ -108,7 +110,8 @@ def _scales(node: NodeContext, names: Sequence[str], scale: str) -> list[dict[st
     takers = [scale in attribute_names(find(ACTIVATIONS[name])) for name in names]
     if len(values) > sum(takers):
         raise node.fail(
-            f"{len(values)} values in activation_{scale}; {sum(takers)} activations take one"
+            f"{len(values)} values in activation_{scale}; expected at most {sum(takers)}, one for "
+            "each activation that takes one"
         )
     left = iter(values)
     found = [next(left, None) if takes else None for takes in takers]

@@ -45,7 +45,9 @@ def _check(node: NodeContext, inputs: list[Instruction]) -> None:
     whole = x[1] * x[3] if len(x) == 4 else x[2]
     size = whole // (x[1] if len(x) == 4 else heads) if len(x) == 4 or heads else cosines[-1] * 2
     if width > size:
-        raise node.fail(f"rotary_embedding_dim={width}; a head has {size} elements")
+        raise node.fail(
+            f"rotary_embedding_dim={width}; expected at most {size}, the size of a head"
+        )
     if cosines != sines or (width or size) // 2 != cosines[-1]:
         shapes = f"{inputs[2].shape} and {inputs[3].shape}"
         raise node.fail(f"tables {shapes}; expected equal ones of {(width or size) // 2} columns")

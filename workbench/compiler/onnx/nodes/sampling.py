@@ -86,7 +86,10 @@ def affine_grid(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     theta, lens = inputs[0], node.constant_ints(inputs[1], "the images' lens")
     rank, batch = len(lens) - 2, lens[0] if lens else 0
     if rank < 1 or theta.shape.lens != (batch, rank, rank + 1):
-        raise node.fail(f"matrices {theta.shape} for images of {list(lens)}")
+        raise node.fail(
+            f"matrices {theta.shape} for images of {list(lens)}; expected "
+            f"{[batch, rank, rank + 1]}, and spatial axes"
+        )
     axes = [_centres(n, align=node.flag("align_corners")) for n in lens[2:]]
     grids = reversed(np.meshgrid(*axes, indexing="ij"))
     places = np.stack([*grids, np.ones(lens[2:])], axis=-1)

@@ -28,7 +28,9 @@ def _position(node: NodeContext, inputs: list[Instruction], index: int, default:
 
 def _place(node: NodeContext, position: int, count: int, end: int) -> int:
     if not -count <= position < end:
-        raise node.fail(f"position {position} in a sequence of {count}")
+        raise node.fail(
+            f"position {position} in a sequence of {count}; expected {-count} to {end - 1}"
+        )
     return position + count if position < 0 else position
 
 

@@ -61,7 +61,10 @@ def stft(node: NodeContext, inputs: list[Instruction]) -> Instruction:
             f"signal {signal.shape}; expected fixed lengths of the signal and the window"
         )
     if step < 1 or not 1 <= length <= total:
-        raise node.fail(f"frames of {length} at a step of {step} in a signal of {total}")
+        raise node.fail(
+            f"frames of {length} at a step of {step} in a signal of {total}; expected a step of 1 "
+            f"or more, and frames of 1 to {total}"
+        )
     if window is not None and node.lens(window) != (length,):
         raise node.fail(f"window {window.shape}; expected {length} elements")
     starts = node.counting(range(0, total - length + 1, step))
@@ -85,7 +88,10 @@ def mel_weight_matrix(node: NodeContext, inputs: list[Instruction]) -> Instructi
         for v, what in zip(inputs[3:], ("lower_edge_hertz", "upper_edge_hertz"), strict=True)
     )
     if bins < 1 or length < 1 or rate < 1 or not 0 <= low <= high:
-        raise node.fail(f"{bins} bins of {low} to {high} Hz for {length} samples at {rate} Hz")
+        raise node.fail(
+            f"{bins} bins of {low} to {high} Hz for {length} samples at {rate} Hz; expected "
+            "positive numbers, and edges in ascending order"
+        )
     type = node.element_type("output_datatype", DType.FLOAT)
     check_size(Shape(DType.DOUBLE, (length // 2 + 1, bins)), node.op_type)
     edges = _MEL * np.log1p(np.array([low, high]) / 700)

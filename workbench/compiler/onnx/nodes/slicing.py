@@ -108,7 +108,7 @@ def _read(node: NodeContext, inputs: list[Instruction]) -> tuple[_Cut, dict[str,
 def _check(node: NodeContext, cut: _Cut) -> None:
     counts = {len(v) for v in (cut.starts, cut.ends, cut.axes, cut.steps or None) if v is not None}
     if len(counts) > 1:
-        raise node.fail("starts, ends, axes and steps have different lengths")
+        raise node.fail("starts, ends, axes and steps have different lengths; expected one length")
     if 0 in cut.steps:
         raise node.fail("a step of 0; expected a nonzero step")
 

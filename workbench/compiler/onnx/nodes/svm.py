@@ -45,7 +45,7 @@ def _matrix(node: NodeContext, name: str, count: int) -> Array:
     """A list of floats as a matrix with ``count`` rows."""
     values = np.array(node.numbers(name), np.float32)
     if count < 1 or values.size % count:
-        raise node.fail(f"{values.size} {name} in {count} rows; expected a multiple")
+        raise node.fail(f"{values.size} {name} in {count} rows; expected a multiple of {count}")
     return values.reshape(count, -1)
 
 
@@ -97,7 +97,10 @@ def svm_classifier(node: NodeContext, inputs: list[Instruction]) -> list[Instruc
         found = _weighted(node, x, _matrix(node, "coefficients", len(labels)).T.copy())
         return [scores.chosen(node, found, labels), scores.transformed(node, found, kind)]
     if len(sizes) != len(labels) or len(labels) < 2 or min(sizes) < 0:
-        raise node.fail(f"{len(sizes)} vectors_per_class for {len(labels)} labels")
+        raise node.fail(
+            f"vectors_per_class {list(sizes)} for {len(labels)} labels; expected a count for each "
+            "of two labels or more"
+        )
     vectors = _matrix(node, "support_vectors", sum(sizes))
     _expect_width(node, x, vectors)
     weights = _of_pairs(node, sizes)
@@ -115,7 +118,9 @@ def _of_pairs(node: NodeContext, sizes: tuple[int, ...]) -> Array:
     """The weight of each vector in the score of each pair of classes."""
     given = _matrix(node, "coefficients", len(sizes) - 1)
     if given.shape[1] != sum(sizes):
-        raise node.fail(f"{given.shape[1]} coefficients a class for {sum(sizes)} vectors")
+        raise node.fail(
+            f"{given.shape[1]} coefficients a class for {sum(sizes)} vectors; expected as many"
+        )
     ends = np.cumsum(sizes)
     starts = ends - sizes
     pairs = list(combinations(range(len(sizes)), 2))
@@ -139,7 +144,10 @@ def _chances(node: NodeContext, found: Instruction) -> Instruction:
     """The probability of the first of each pair, from its score."""
     slope, offset = node.numbers("prob_a"), node.numbers("prob_b")
     if not len(slope) == len(offset) == width(node, found):
-        raise node.fail(f"{len(slope)} prob_a and {len(offset)} prob_b for {found.shape}")
+        raise node.fail(
+            f"{len(slope)} prob_a and {len(offset)} prob_b for scores {found.shape}; expected one "
+            "of each for each pair of classes"
+        )
     scaled = node.common("mul", found, node.vector(DType.FLOAT, slope))
     raised = node.common("add", scaled, node.vector(DType.FLOAT, offset))
     chance = node.add("sigmoid", node.add("neg", raised))

@@ -221,7 +221,9 @@ def _with_base(node: NodeContext, found: Instruction) -> Instruction:
     if not base:
         return found
     if len(base) != width(node, found):
-        raise node.fail(f"{len(base)} base_values for {width(node, found)} scores")
+        raise node.fail(
+            f"{len(base)} base_values; expected one for each of {width(node, found)} scores"
+        )
     return node.common("add", found, node.vector(found.shape.type, base))
 
 

@@ -99,7 +99,10 @@ def col_to_im(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     stride = node.integers("strides", (1,) * rank)
     pads = node.integers("pads", (0,) * (2 * rank))
     if {len(block), len(dilation), len(stride), len(pads) // 2} != {rank}:
-        raise node.fail(f"image {list(image)} with a block, strides or pads of another rank")
+        raise node.fail(
+            f"block {list(block)}, strides {list(stride)}, dilations {list(dilation)} and pads "
+            f"{list(pads)} for an image {list(image)}; expected {rank} of each, and twice as many pads"
+        )
     begins, ends = pads[:rank], pads[rank:]
     lens = [n + b + e for n, b, e in zip(image, begins, ends, strict=True)]
     places = _block_places(node, lens, block, stride, dilation)

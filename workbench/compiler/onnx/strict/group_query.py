@@ -23,7 +23,9 @@ def group_query_attention(node: NodeContext, inputs: list[Instruction]) -> list[
         raise node.fail("softcap is not supported by strict import; omit it")
     count, groups = node.integer("num_heads"), node.integer("kv_num_heads")
     if groups < 1 or count < 1 or count % groups:
-        raise node.fail(f"num_heads={count}, kv_num_heads={groups}; expected a divisor")
+        raise node.fail(
+            f"num_heads={count}, kv_num_heads={groups}; expected kv_num_heads to divide num_heads"
+        )
     lengths = inputs[5]
     query, key, value = _split(node, inputs, count, groups)
     keys, values = (

@@ -91,7 +91,10 @@ def _with_past(
                 f"{what} {past.shape}; expected the lens of {new.shape}, but for axis 2"
             )
     if node.lens(pasts[0])[2] != node.lens(pasts[1])[2]:
-        raise node.fail(f"past_key {pasts[0].shape}, past_value {pasts[1].shape} differ in length")
+        raise node.fail(
+            f"past_key {pasts[0].shape} and past_value {pasts[1].shape} differ in length; "
+            "expected one length"
+        )
     batch, count = node.fixed(node.lens(key)[:2], "a batch and heads")
     lengths = node.optional(inputs, 8)
     if lengths is None:

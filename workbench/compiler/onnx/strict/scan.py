@@ -19,7 +19,10 @@ def scan(node: NodeContext, inputs: list[Instruction]) -> list[Instruction]:
         raise node.fail("Scan of operator set 8 is not supported; convert the model to opset 9")
     body, count = node.graph("body"), node.integer("num_scan_inputs")
     if not 1 <= count <= len(inputs) or len(body.input) != len(inputs):
-        raise node.fail(f"{count} scanned of {len(inputs)} inputs, a body with {len(body.input)}")
+        raise node.fail(
+            f"num_scan_inputs={count}, {len(inputs)} inputs and a body with {len(body.input)}; "
+            f"expected 1 to {len(inputs)} scanned, and a body with as many inputs"
+        )
     states, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     axes = _axes(node, "scan_input_axes", scanned)
     turned = _directions(node, "scan_input_directions", count)

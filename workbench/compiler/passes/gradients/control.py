@@ -174,7 +174,10 @@ class _LoopGradient:
         module, gradients = self.loop.module, self.reverse.gradients
         for user in list(self.loop.users):
             if not isinstance(user.op, GetTupleElem):
-                raise DifferentiationError(f"{described(self.loop)}: its tuple is used as a whole")
+                raise DifferentiationError(
+                    f"{described(self.loop)}: {user.name} uses its tuple of results as a whole; "
+                    "expected get_tuple_elem only"
+                )
             index = user.op.index
             index += index >= len(self.carried)
             new = module.insert(whole.following, "get_tuple_elem", whole, index=index)

@@ -107,7 +107,9 @@ class Differentiate(Pass):
             return builder.constant(np.ones(shape.lens, shape.type.numpy))
         name = f"grad_{_names(program)[output]}"
         if name in program.parameters:
-            raise DifferentiationError(f"the program has a parameter {name!r} already")
+            raise DifferentiationError(
+                f"the program has a parameter {name!r} already; rename it, or the output"
+            )
         return builder.of(program.main.add_parameter(name, shape.as_standard()))
 
 

@@ -190,7 +190,10 @@ def batches(node: NodeContext, inputs: list[Instruction]) -> Instruction:
         or min(*block, 1) < 1
         or min(rest) < 0
     ):
-        raise node.fail(f"blocks {list(block)} and padding {list(rest)} for rank {len(lens)}")
+        raise node.fail(
+            f"blocks {list(block)} and padding {list(rest)} for rank {len(lens)}; expected fewer "
+            "blocks than axes, each 1 or more, and two nonnegative numbers for each"
+        )
     work = _to_batches if node.op_type == "SpaceToBatchND" else _from_batches
     return work(node, inputs[0], block, (rest[::2], rest[1::2]))
 

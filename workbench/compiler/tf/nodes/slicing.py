@@ -91,7 +91,10 @@ def strided_slice(node: NodeContext, inputs: list[Instruction]) -> Instruction:
     )
     steps = node.constant_ints(inputs[3], "strides") if len(inputs) == 4 else (1,) * len(begin)
     if not len(begin) == len(end) == len(steps) or 0 in steps:
-        raise node.fail(f"begin {list(begin)}, end {list(end)} and strides {list(steps)}")
+        raise node.fail(
+            f"begin {list(begin)}, end {list(end)} and strides {list(steps)}; "
+            "expected as many of each, and no stride of 0"
+        )
     lens = node.lens(inputs[0])
     cut = _read(node, begin, end, steps, lens)
     made = _apply(node, inputs[0], cut)
@@ -133,7 +136,7 @@ def _read(
     }
     own = sum(1 for i in range(len(begin)) if not (masks["new_axis"] | masks["ellipsis"]) >> i & 1)
     if own > len(lens):
-        raise node.fail(f"{own} entries for rank {len(lens)}; expected at most as many")
+        raise node.fail(f"{own} entries for rank {len(lens)}; expected at most {len(lens)}")
     cut, axis, out = _Cut(), 0, 0
     for i in range(len(begin)):
         is_set = {name: bool(mask >> i & 1) for name, mask in masks.items()}

@@ -29,7 +29,7 @@ function start(modules) {
       draw(script, modules);
     }
   }, { rootMargin: "400px" });
-  for (const place of document.querySelectorAll(".wb-place")) seen.observe(place);
+  for (const place of document.querySelectorAll(".wb-saved")) seen.observe(place);
 }
 
 export { start };

@@ -121,7 +121,7 @@ def _both(first: Named, second: Named) -> Named:
 def _called(
     graph: Graph, given: Iterable[Given], named: Named, check_inputs: bool, count: int | None = None
 ) -> Op:
-    """Record a call, or a loop of so many iterations."""
+    """Record a call, or a loop of this many iterations."""
     inputs = _bound(graph, given, named, check_inputs)
     by_ref = graph._by_ref_inputs  # pyright: ignore[reportPrivateUsage]
     outputs = graph.get_output_tensors()
@@ -158,7 +158,7 @@ def _bound(graph: Graph, given: Iterable[Given], named: Named, check_inputs: boo
     by_tensor = dict(named or {})
     for t in by_tensor:
         if t not in wanted:
-            raise ValueError(f"{t!r} is no input of the subgraph {graph.name}.")
+            raise ValueError(f"{t!r} is not an input of the subgraph {graph.name}.")
     rest = [t for t in wanted if t not in by_tensor]
     flat = list(_flat(given))
     if len(flat) > len(rest) or (check_inputs and len(flat) < len(rest)):

@@ -15,7 +15,7 @@ def check(**tensors: Tensor) -> None:
     """Check that operands are of the current graph and in one place.
 
     Raises:
-        TypeError: One is no tensor.
+        TypeError: One is not a tensor.
         ValueError: One is of another graph, or two are on different IPUs or tile sets.
     """
     check_in_graph(**tensors)
@@ -26,7 +26,7 @@ def check_in_graph(**tensors: Any) -> None:
     """Check that operands are tensors of the current graph.
 
     Raises:
-        TypeError: One is no tensor.
+        TypeError: One is not a tensor.
         ValueError: One is of another graph.
     """
     graph = get_current_graph()
@@ -69,7 +69,7 @@ def check_same_type(op: str, *tensors: Tensor) -> None:
     """Check that operands have one element type.
 
     Raises:
-        popart_exception: They have not.
+        popart_exception: They do not.
     """
     types = {t.dtype for t in tensors}
     if len(types) > 1:

@@ -50,7 +50,7 @@ def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
     """The elements, each set to 0 with probability ``p``; the others are divided by ``1 - p``.
 
     Raises:
-        ValueError: The seed is not of two uint32, or ``p`` is no probability below 1.
+        ValueError: The seed is not of two uint32, or ``p`` is not a probability below 1.
     """
     check(t=t, seed_tensor=seed_tensor)
     _check_seed(seed_tensor)

@@ -59,7 +59,7 @@ def autodiff(
         The gradient graph with its connections; or all of them, by forward graph.
 
     Raises:
-        TypeError: ``graph`` is no graph.
+        TypeError: ``graph`` is not a graph.
         ValueError: A tensor is not of the graph.
         popart_exception: An operation is not differentiable, or a required gradient does not exist.
     """

@@ -129,7 +129,10 @@ class GradGraphInfo:
             TypeError: One is a call of another graph.
         """
         if fwd_info.called_graph is not self.forward_graph:
-            raise TypeError(f"{fwd_info.called_graph.id} is not {self.forward_graph.id}.")
+            raise TypeError(
+                f"The called graph {fwd_info.called_graph.id} is not the graph that was "
+                f"differentiated, {self.forward_graph.id}."
+            )
         inner = self.get_fwd_subgraph_to_grad_tensor_map(grad_info)
         return {fwd_info.subgraph_to_op_tensor(t): g for t, g in inner.items()}
 

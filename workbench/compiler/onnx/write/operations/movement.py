@@ -202,7 +202,7 @@ def allocate(call: Call) -> str:
     if call.inputs:
         return zeros(call, call.whole(0), shape.type)
     if not shape.is_tensor or shape.type not in CODES or shape.is_dynamic:
-        raise call.refuse(f"a buffer of {shape} is no tensor of known lengths")
+        raise call.refuse(f"a buffer of {shape} is not a tensor of known lengths")
     return zeros(call, call.constant(list(shape.array_lens)), shape.type)
 
 

@@ -13,7 +13,7 @@ refuses(
         "pack_fp4": "ONNX has no bytes of two 4-bit floats",
         "unpack_fp4": "ONNX has no bytes of two 4-bit floats",
         "im2col": "ONNX has no operator that lays the taps of windows out",
-        "random_uniform": "ONNX's random numbers are others for the same seed",
+        "random_uniform": "ONNX draws other random numbers from the same seed",
         "multinomial": "ONNX's Multinomial draws numbers of its own",
         "select_module": "ONNX has no choice of a graph by the lengths of its inputs",
         "gqa_rotary_embedding": "standard ONNX has no rotary embedding of packed queries and keys",

@@ -34,7 +34,7 @@ def all_reduce(
 def all_reduce_identical_inputs(
     ts: Iterable[Tensor], ipus: list[int] | None = None, op: str = "add"
 ) -> list[Tensor]:
-    """Equal tensors of several IPUs, each as it is; their gradients are combined.
+    """Equal tensors of several IPUs, unchanged; their gradients are combined.
 
     Args:
         ts: A tensor for each IPU.
@@ -51,7 +51,7 @@ def all_reduce_identical_inputs(
 def all_reduce_identical_grad_inputs(
     ts: Iterable[Tensor], ipus: list[int] | None = None, op: str = "add"
 ) -> list[Tensor]:
-    """The tensors of several IPUs combined; their gradients are equal, and pass as they are.
+    """The tensors of several IPUs combined; their gradients are equal, and pass unchanged.
 
     Args:
         ts: A tensor for each IPU.

@@ -88,7 +88,7 @@ def check_fits(op_type: str, t: Tensor, x: Tensor) -> None:
     """Check that an update has the shape of the tensor.
 
     Raises:
-        popart_exception: It has not.
+        popart_exception: It does not.
     """
     check(t=t, X=x)
     if t.shape != x.shape:
