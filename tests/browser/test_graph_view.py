@@ -288,4 +288,8 @@ def test_edges_say_what_flows_along_them_when_near(show: Show):
     shown.page.locator(".wb-canvas").first.focus()
     for _ in range(6):
         shown.page.keyboard.press("+")
-    shown.page.wait_for_function("window.texts.includes('float 3×5')")
+    for _ in range(100):
+        if "float 3×5" in shown.page.evaluate("window.texts"):
+            return
+        shown.page.wait_for_timeout(50)
+    pytest.fail("no edge said what flows along it")

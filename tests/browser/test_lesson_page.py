@@ -67,7 +67,7 @@ def test_a_number_is_predicted_by_keys(lesson: Lesson):
     expect(status).to_contain_text("✓ Right. The product")
     form.locator("input").fill("four")
     press("Enter")
-    expect(status).to_contain_text("Not yet. That is no number")
+    expect(status).to_contain_text("Not yet. That is not a number")
 
 
 def test_a_choice_is_made(lesson: Lesson):

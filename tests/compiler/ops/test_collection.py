@@ -157,7 +157,11 @@ def test_other_kinds_of_values_are_refused(case: tuple):
         (make("sequence_erase"), [()], "position -1 in a sequence of 0"),
         (make("concat_from_sequence"), [()], "an empty sequence"),
         (make("optional_get_element"), [()], "no value"),
-        (make("split_to_sequence"), [MATRIX, np.array([1, 1])], "slices of [1, 1] for an axis"),
+        (
+            make("split_to_sequence"),
+            [MATRIX, np.array([1, 1])],
+            "slices of lengths [1, 1] along an axis",
+        ),
     ],
 )
 def test_what_cannot_be_had_says_so(op: Operation, values: list, message: str):
