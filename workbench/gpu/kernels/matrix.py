@@ -310,8 +310,9 @@ class Matrix:
             first = ((i * self.wide + j * tiles) * 4).text()
             w.line(f"  t[{place}] = r[{first} + e];")
             w.line("__syncwarp();")
-            with w.loop(ROWS * wide // WARP) as step:
-                line = step * (WARP // wide) + turn
+            count = ROWS * wide // WARP
+            with w.loop(count // QUAD) as four, w.loop(QUAD, unroll=True) as step:
+                line = (four * QUAD + step) * (WARP // wide) + turn
                 row = self.row + self.down + i * self.apart + line
                 column = self.column + self.along + j * wide + own
                 inside = t.inside([row, column], [self.product.m, self.product.n])
