@@ -118,11 +118,11 @@ def _moved(step: Step) -> int:
 
 def _arithmetic(step: Step) -> str:
     """The units or the type of a step's arithmetic; narrower floats are computed in f32 elsewhere."""
-    if isinstance(step, KernelStep) and step.launch.kernel.matrix:
-        return "matrix"
     instruction = step.instruction
     shapes = [i.shape for i in instruction.inputs] + [instruction.shape]
     types = {s.type.name for shape in shapes for s in parts_of(shape) if s.is_tensor}
+    if isinstance(step, KernelStep) and step.launch.kernel.matrix:
+        return "matrix" if types & {"half", "bf16"} else "matrix f32"
     return "f64" if types & {"double", "float64"} else "f32"
 
 
