@@ -117,6 +117,13 @@ def test_parts_of_a_build_are_tables_and_json(model, capsys):
     assert "bytes" in printed(capsys, "memory", model, "--target", "gpu")
 
 
+def test_kernels_are_tuned_on_the_command_line(model, capsys):
+    rows = json.loads(printed(capsys, "tune", model, "--most", "2", "--json"))
+    assert [row["chosen"] for row in rows].count(True) == 1
+    assert {row["problem"].split(",")[0] for row in rows} == {"dot float 2x3x4"}
+    assert "dot float 2x3x4" in printed(capsys, "tune", model, "--most", "2")
+
+
 def test_why_not_is_answered_on_the_command_line(model, capsys):
     nodes = [node.name for node in onnx.load(model).graph.node]
     answer = json.loads(printed(capsys, "why-not", model, *nodes[:2], "--json"))["answer"]

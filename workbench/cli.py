@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from workbench.cli_builds import kernels, memory, why_not
+from workbench.cli_builds import kernels, memory, tune, why_not
 from workbench.cli_faults import bisect, minimise
 from workbench.cli_models import diff, export, lint, report
 from workbench.cli_options import (
@@ -226,6 +226,7 @@ app.command()(minimise)
 app.command()(export)
 app.command()(lint)
 app.command()(kernels)
+app.command()(tune)
 app.command()(memory)
 app.command("why-not")(why_not)
 

@@ -183,7 +183,7 @@ def _build(path: Path) -> Build:
     program, found = read_compiled(path, SUFFIXES.get(path.suffix, "msgpack"))
     if is_dynamic(program):
         return compile(program, target_of(program).name, record=False)
-    return build_of(program, found.kernels)
+    return build_of(program, found)
 
 
 def _arrays(path: Path, rows: list[Any]) -> dict[str, Array]:
