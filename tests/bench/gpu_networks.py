@@ -1,4 +1,4 @@
-"""Whole models on a GPU, as estimated and tuned, beside torch.compile in the same run (needs torch and CUDA)."""
+"""Whole models on a GPU, estimated and tuned, beside torch.compile in the same run (needs torch and CUDA)."""
 
 import gc
 import tempfile
@@ -49,7 +49,7 @@ def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: 
     work, theirs = _compiled(module, arguments, field, half)
     torch = Timing("networks", subject, TORCH, tuple(on_device.torch_seconds(work)))
     facts = [
-        (f"{t.who} / {TORCH}, {subject}", f"{t.median / torch.median:.2f}") for t in (ours, tuned)
+        (f"{t.name} / {TORCH}, {subject}", f"{t.median / torch.median:.2f}") for t in (ours, tuned)
     ]
     if batch == "1":
         wanted = _exact(module, arguments, field)
