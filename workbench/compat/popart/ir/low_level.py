@@ -53,3 +53,9 @@ class LowLevelIr:
 
     def setPatterns(self, patterns: Any) -> None:
         """Do nothing: the target's passes take the place of patterns."""
+
+    def applyPreAliasPatterns(self, graph: Graph) -> None:
+        """Do nothing: the target's passes take the place of patterns."""
+
+    def applyInplacePattern(self, graph: Graph) -> None:
+        """Do nothing: the target's plan of memory reuses buffers."""

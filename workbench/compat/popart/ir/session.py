@@ -38,6 +38,14 @@ class Device:
     def detach(self) -> None:
         """Do nothing: a target of the workbench is not held."""
 
+    def __enter__(self) -> Device:
+        """The device itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Detach."""
+        self.detach()
+
     def __repr__(self) -> str:
         """The description, the number of IPUs and the target."""
         return f"Device[{self.description}, {self.ipus} IPUs, runs on {self.target}]"
