@@ -50,7 +50,10 @@ class LineBuilder(ModuleBuilder):
 
 
 def _node(op: Op) -> SourceNode | None:
-    """The line that made an operation, with its placement where that is not the usual one."""
+    """The line that made an operation, with its placement where that is not the usual one.
+
+    The placement is the scope, so that views draw a block for it, and queries find it.
+    """
     if op.location is None:
         return None
     parts = [
@@ -58,6 +61,7 @@ def _node(op: Op) -> SourceNode | None:
         f"stage {op.pipeline_stage}" if op.pipeline_stage is not None else "",
         "io tiles" if op.tile_set == "io" else "",
     ]
-    placed = ", ".join(filter(None, parts))
-    node = op.location.node
-    return replace(node, name=f"{node.name} [{placed}]") if placed else node
+    placed, node = tuple(filter(None, parts)), op.location.node
+    if not placed:
+        return node
+    return replace(node, name=f"{node.name} [{', '.join(placed)}]", scope=placed)
