@@ -12,6 +12,7 @@ from tests.compat.popart.programs import types
 from workbench.compat.popart import ir as pir
 from workbench.compat.popart import popart_exception
 from workbench.compat.popart.ir import ops, testing
+from workbench.compat.popart.ir.ops.checks import check_all
 from workbench.compat.popart.ir.random_seed import (
     MAX_UINT64,
     two_uint32_to_uint64,
@@ -205,6 +206,11 @@ def test_operations_are_stamped_with_their_context(ir: pir.Ir) -> None:
     assert "y = x + 1" in op.location.node.name
     with main, pytest.raises(ValueError, match=r"different IPUs: 3 != 0"):
         ops.add(y, ops.relu(x))
+    with main:
+        with pir.ipu(None):
+            nowhere = ops.relu(x)
+        with pytest.raises(ValueError, match=r"`t\[0\]` and `t\[2\]` .* IPUs: 0 != 3"):
+            check_all("t", [ops.relu(x), nowhere, y])
     with main, pytest.raises(ValueError, match=r"different tile sets: io != compute"):
         ops.add(z, ops.relu(x))
     with (

@@ -110,6 +110,8 @@ def test_a_session_writes_its_last_checkpoint_when_it_is_made(tmp_path: Path) ->
     for graph in low.getAllGraphs():
         low.applyPreAliasPatterns(graph)
         low.applyInplacePattern(graph)
+    low.removeIsolatedGraphs()
+    low.removeIsolatedTensors(True)
     popart.InferenceSession.fromIr(low, popart.DeviceManager().createCpuDevice())
     assert [p.name for p in tmp_path.iterdir()] == ["final_r.dot"]
 

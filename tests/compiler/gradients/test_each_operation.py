@@ -83,8 +83,8 @@ def test_the_gradient_is_that_of_finite_differences(name: str):
         except AssertionError as error:
             raise AssertionError(f"{said(*case)}: {error}") from error
         except DifferentiationError as error:
-            assert name in REFUSED, f"{said(*case)}: {error}"
-            assert REFUSED[name] in str(error), said(*case)
+            if REFUSED.get(name, "not refused") not in str(error):
+                raise AssertionError(f"{said(*case)}: {error}") from error
             tried -= 1
     assert tried, f"{name} has no sample with floats and fixed lengths"
 

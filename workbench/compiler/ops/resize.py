@@ -335,7 +335,7 @@ class RoiAlign(Operation):
             yield cls(old, mode, 2, 3, 2), [x, beyond, np.array([1, -2, 0], np.int32)]
 
     def gradient(self, given: Any, result: Any, *operands: Any) -> Sequence[Any]:
-        """g spread over the elements around each sample, or around the largest, and moved with the regions."""
+        """g spread over the elements around each sample, or the largest of them; regions move the samples."""
         x, regions, batch = operands
         if not self.sampling_ratio:
             raise DifferentiationError(
