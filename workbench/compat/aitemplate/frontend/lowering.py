@@ -10,6 +10,7 @@ from workbench.compat.aitemplate.frontend.lengths import IntVar
 from workbench.compat.aitemplate.frontend.operator import Lengths, Operator, results
 from workbench.compat.aitemplate.frontend.tensor import Tensor
 from workbench.compiler.errors import WorkbenchError
+from workbench.compiler.expressions.location import sourced
 from workbench.compiler.expressions.module_builder import ModuleBuilder
 from workbench.compiler.expressions.value import Value
 from workbench.compiler.ir.dtypes import DType
@@ -52,13 +53,9 @@ class Lowering:
 
     def _append(self, op: Operator) -> None:
         at = Lengths(self.builder, lambda n: n.lower_bound() if n.is_fixed else None, self._length)
-        names = ()
-        if op.location is not None:
-            node = op.location.node
-            self.program.source_nodes.setdefault(node.name, node)
-            names = (node.name,)
+        node = None if op.location is None else op.location.node
         values = [self._values[id(t)] for t in op.inputs]
-        with self.program.source(*names):
+        with sourced(self.program, node):
             try:
                 found = results(op.meaning(at, *values))
             except WorkbenchError as error:
