@@ -33,6 +33,8 @@ class Base:
     """The state that all methods of a model share."""
 
     _pool: Pool | None = None
+    _reads: tuple[Values, dict[str, Held]] | None = None
+    """The state of the constants that the last run read, and what it read of it."""
     lib_path: str | None = None
     debug_sorted_graph: Sequence[Any] = ()
     """The tensors of the graph that it was compiled from, in order; empty if it was loaded."""
@@ -80,6 +82,7 @@ class Base:
         pool, self._pool = self._pool, None
         pool.close()
         self._constants.close()
+        self._reads = None
         for pointer in list(self._allocated):
             with suppress(Exception):  # freed by hand
                 self._memory.free(pointer)
@@ -104,7 +107,7 @@ class Base:
     ) -> list[tuple[int, ...]]:
         """Start a run in an execution of the pool; the shapes of its results."""
         pool = self._open()
-        slot = pool.take()
+        slot = pool.take(self._memory.stream_of(stream_ptr))
         pending = False
         try:
             started = self.start_in(slot, inputs, outputs, stream_ptr, graph_mode)
@@ -135,6 +138,7 @@ class Base:
         values = self._constants.active(stream)
         read = self._read(values)
         slot.keeps.append(values)
+        slot.stream = stream
         given = {p.name: a for p, a in zip(self._inputs, inputs, strict=True)}
         return slot.execution.start(read, given, outputs, stream, graph_mode)
 
@@ -145,9 +149,13 @@ class Base:
         return device is not None and device.has_graphs
 
     def _read(self, values: Values | None = None) -> dict[str, Held]:
-        """The constants that the main part reads, by its own names."""
+        """The constants that the main part reads, by its own names: one object for one state of them."""
         values = values or self._constants.active()
-        return {n: values.given[n] for n in self._direct} | dict(values.folded or {})
+        known = self._reads
+        if known is None or known[0] is not values:
+            made = {n: values.given[n] for n in self._direct} | dict(values.folded or {})
+            self._reads = known = values, made
+        return known[1]
 
     def new_stream(self) -> Any:
         """A stream of the device, for ``stream_ptr``; None on a target without devices."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from workbench.compat.aitemplate import compiled as files
-from workbench.compat.aitemplate.compiled import compiled_model
+from workbench.compat.aitemplate.compiled import Compiled, compiled_model, output_names
 from workbench.compat.aitemplate.constant_methods import ConstantMethods
 from workbench.compat.aitemplate.data import AITData, AITemplateAllocatorKind, enum_of
 from workbench.compat.aitemplate.errors import RUN, named
@@ -18,7 +18,8 @@ from workbench.compat.aitemplate.memory import on_host
 from workbench.compat.aitemplate.memory_methods import MemoryMethods
 from workbench.compat.aitemplate.signature import expect_type, facts_of, in_order
 from workbench.compat.aitemplate.tensors import cut, seen
-from workbench.compiler.ir.dtypes import Array
+from workbench.compiler.builds.build import Build
+from workbench.compiler.ir.dtypes import Array, DType
 from workbench.compiler.ir.program import Program
 
 Given = Sequence[Any] | Mapping[str, Any]
@@ -76,9 +77,45 @@ class Model(ConstantMethods, MemoryMethods, Measuring):
             ValueError: A name is unknown or given twice, or a value does not fit its constant.
         """
         _expect_runtimes(num_runtimes)
+        compiled = compiled_model(program, outputs, bound or {}, unbound, target, **options)
+        return cls._made(compiled, num_runtimes)
+
+    @classmethod
+    def of_build(cls, build: Build, num_runtimes: int = 1) -> Self:
+        """A model of a build, whose parameters are its inputs; kernels are compiled once for all such models.
+
+        Args:
+            build: The build.
+            num_runtimes: Runs that may be in progress at once.
+
+        Raises:
+            ValueError: ``num_runtimes`` is not positive.
+        """
+        _expect_runtimes(num_runtimes)
+        names = output_names(build.program)
+        return cls._made(Compiled(build, tuple(build.program.parameters), names), num_runtimes)
+
+    def beside(self, num_runtimes: int) -> Self:
+        """Another model with the same kernels, the present values of constants and a pool of its own.
+
+        Args:
+            num_runtimes: Runs that may be in progress at once in that model.
+
+        Raises:
+            ValueError: ``num_runtimes`` is not positive.
+            RuntimeError: This model is closed.
+        """
+        _expect_runtimes(num_runtimes)
+        self._open()
+        made = self._made(self.compiled, num_runtimes)
+        made._constants.take(self._constants)
+        made.lib_path = self.lib_path
+        return made
+
+    @classmethod
+    def _made(cls, compiled: Compiled, num_runtimes: int) -> Self:
         made = cls.__new__(cls)
         made.allocator_kind = AITemplateAllocatorKind.DEFAULT
-        compiled = compiled_model(program, outputs, bound or {}, unbound, target, **options)
         made._load(compiled, num_runtimes)
         return made
 
@@ -246,7 +283,11 @@ class Model(ConstantMethods, MemoryMethods, Measuring):
 
     def get_output_dtype(self, index: int) -> int:
         """The runtime's number of an output's type: 1 is half, 2 float, 3 int, 4 long, 5 bool, 6 bfloat16."""
-        return enum_of(self._outputs[self._position(index)].shape.type)
+        return enum_of(self.output_type(index))
+
+    def output_type(self, output_idx_or_name: int | str) -> DType:
+        """The workbench's type of an output."""
+        return self._outputs[self._position(output_idx_or_name)].shape.type
 
 
 def _expect_runtimes(count: int) -> None:
