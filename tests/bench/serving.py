@@ -27,17 +27,18 @@ from workbench.gpu.run.runner import DeviceRunner
 
 KERNELS, WIDTH, BURST = 200, 16, 20
 RUNS, THREADS = 10_000, 8
-GRAPHS, STREAMS = "graphs of 200 kernels", "streams of bert"
+GRAPHS, PRODUCTS = "graphs of 200 kernels", "graphs of 200 products"
+STREAMS = "streams of bert"
 SWAPS, SWAPS_AS_GRAPHS = "swaps", "swaps with graphs"
-SUBJECTS = (GRAPHS, STREAMS, SWAPS, SWAPS_AS_GRAPHS)
+SUBJECTS = (GRAPHS, PRODUCTS, STREAMS, SWAPS, SWAPS_AS_GRAPHS)
 MOST_GROWTH = 8.0
 """MiB that 4,500 runs may add on the host and the device: allocators keep what they once had."""
 
 
 def measure(subject: str, with_ours: bool, seconds: float) -> Outcome:  # noqa: ARG001
     """Wall time of runs as a caller sees them."""
-    if subject == GRAPHS:
-        return _graphs(seconds)
+    if subject in (GRAPHS, PRODUCTS):
+        return _graphs(subject, seconds)
     if subject == STREAMS:
         if not on_device.has_cuda_torch():
             raise RuntimeError("this measure needs torch with CUDA, and a GPU")
@@ -55,48 +56,73 @@ def device_of(model: Model) -> Device:
 # Graphs
 
 
+def sines(kernels: int = KERNELS) -> Program:
+    """A chain of functions of a few elements, each of them one kernel where nothing is fused."""
+    program = Program("sines")
+    x = program.main.add_parameter("x", Shape("float", (1, WIDTH)))
+    for k in range(kernels):
+        x = program.main.add(("sin", "cos")[k % 2], x)
+    program.main.add_return(x)
+    return program
+
+
 def layers(kernels: int = KERNELS) -> Program:
     """A chain of small products, each of them one kernel."""
     program = Program("layers")
     main = program.main
     x = main.add_parameter("x", Shape("float", (1, WIDTH)))
-    for k in range(kernels):
-        weight = 0.35 * on_device.noise((WIDTH, WIDTH), np.float32, k)
-        x = main.add("relu", main.add("dot", x, main.add_literal(weight.astype(np.float32))))
+    for weight in _weights(kernels):
+        x = main.add("relu", main.add("dot", x, main.add_literal(weight)))
     main.add_return(x)
     return program
 
 
-def _graphs(seconds: float) -> Outcome:
-    with Model.of(layers(), ["y"], target="gpu", record=False) as model:
-        launches = len(model.build.kernels())
-        if launches != KERNELS:
+def _weights(kernels: int) -> list[np.ndarray]:
+    return [
+        (0.35 * on_device.noise((WIDTH, WIDTH), np.float32, k)).astype(np.float32)
+        for k in range(kernels)
+    ]
+
+
+def _graphs(subject: str, seconds: float) -> Outcome:
+    program = layers() if subject == PRODUCTS else sines()
+    options = {
+        "target": "gpu",
+        "record": False,
+        "disable": ["fuse_pointwise"] * (subject == GRAPHS),
+    }
+    with Model.of(program, ["y"], num_runtimes=2, **options) as model:
+        if (launches := len(model.build.kernels())) != KERNELS:
             raise RuntimeError(f"the model has {launches} kernels; expected {KERNELS}")
         device = device_of(model)
         inputs = {"x": on_device.noise((1, WIDTH), np.float32)}
-        one, all = (Client(model, inputs, graph_mode=g) for g in (False, True))
+        single, whole = (Client(model, inputs, graph_mode=g) for g in (False, True))
         works = {
-            "kernel by kernel": _burst(one.start, device.synchronize),
-            "as a graph": _burst(all.start, device.synchronize),
-            "kernel by kernel, each awaited": _burst(one.run),
-            "as a graph, each awaited": _burst(all.run),
-            **_torch_graphs(),
+            "kernel by kernel": _burst(single.start, device.synchronize),
+            "as a graph": _burst(whole.start, device.synchronize),
+            "kernel by kernel, each awaited": _burst(single.run),
+            "as a graph, each awaited": _burst(whole.run),
+            **_torch_graphs(subject),
         }
-        found = race(
-            "serving", GRAPHS, {n: Contender(lambda _, w=w: w()) for n, w in works.items()},
-            seconds=seconds,
-        )  # fmt: skip
-    per_run = {
-        n: Timing("serving", GRAPHS, n, tuple(s / BURST for s in t.seconds))
-        for n, t in found.items()
-    }
-    median = {n: t.median for n, t in per_run.items()}
+        contenders = {n: Contender(lambda _, w=w: w()) for n, w in works.items()}
+        found = race("serving", subject, contenders, seconds=seconds)
+        if any((a != b).any() for a, b in zip(single.results(), whole.results(), strict=True)):
+            raise RuntimeError("a graph's results differ from those of its kernels")
+    return _faster(subject, found)
+
+
+def _faster(subject: str, found: dict[str, Timing]) -> Outcome:
+    per_run = [
+        Timing("serving", subject, n, tuple(s / BURST for s in t.seconds)) for n, t in found.items()
+    ]
+    median = {t.name: t.median for t in per_run}
     ratio = median["kernel by kernel"] / median["as a graph"]
     awaited = median["kernel by kernel, each awaited"] / median["as a graph, each awaited"]
-    facts = [(f"microseconds a run, {n}", f"{1e6 * s:.1f}") for n, s in median.items()]
-    facts.append(("kernel by kernel / as a graph, each awaited", f"{awaited:.2f}"))
-    claim = Claim("serving", GRAPHS, "kernel by kernel / as a graph", ratio, 3.0, True)
-    return Outcome(tuple(per_run.values()), (claim,), tuple(facts))
+    facts = [(f"{subject}: microseconds a run, {n}", f"{1e6 * s:.1f}") for n, s in median.items()]
+    facts.append((f"{subject}: kernel by kernel / as a graph", f"{ratio:.2f}"))
+    facts.append((f"{subject}: the same, each awaited", f"{awaited:.2f}"))
+    claim = Claim("serving", subject, "kernel by kernel / as a graph", ratio, 3.0, True)
+    return Outcome(tuple(per_run), (claim,) if subject == GRAPHS else (), tuple(facts))
 
 
 def _burst(run: Callable[[], Any], end: Callable[[], Any] = lambda: None) -> Callable[[], None]:
@@ -108,22 +134,24 @@ def _burst(run: Callable[[], Any], end: Callable[[], Any] = lambda: None) -> Cal
     return work
 
 
-def _torch_graphs() -> dict[str, Callable[[], None]]:
-    """PyTorch's eager mode and its graphs, on the same layers; nothing without PyTorch."""
+def _torch_graphs(subject: str) -> dict[str, Callable[[], None]]:
+    """PyTorch's eager mode and its graphs, on the same model; nothing without PyTorch."""
     if not on_device.has_cuda_torch():
         return {}
     import torch
 
-    weights = [
-        torch.from_numpy(0.35 * on_device.noise((WIDTH, WIDTH), np.float32, k)).cuda()
-        for k in range(KERNELS)
-    ]
+    weights = [torch.from_numpy(w).cuda() for w in _weights(KERNELS)]
     x = torch.from_numpy(on_device.noise((1, WIDTH), np.float32)).cuda()
+
+    def step(k: int, y: Any) -> Any:
+        if subject == PRODUCTS:
+            return torch.relu(y @ weights[k])
+        return torch.cos(y) if k % 2 else torch.sin(y)
 
     def forward() -> Any:
         y = x
-        for weight in weights:
-            y = torch.relu(y @ weight)
+        for k in range(KERNELS):
+            y = step(k, y)
         return y
 
     graph = _torch_graph(forward, torch.cuda.Stream())

@@ -89,6 +89,11 @@ class Client:
         """Start a run without waiting for it; results of two such runs share their memory."""
         self._run(self._given, self._into, self._stream, False, self.graph_mode)
 
+    def results(self) -> list[Array]:
+        """The results of the last run, after it was waited for."""
+        there = self.model.ait_data_to_numpy
+        return [there(v) if isinstance(v, AITData) else v for v in self._into.values()]
+
     def free(self) -> None:
         """Free what was allocated."""
         for data in (*self._given.values(), *self._into.values()):
