@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,8 @@ from workbench.gpu.lowering.plan import KernelStep
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.loaded import Loaded
+
+Mark = Callable[[int, Event, Event], None]
 
 
 class Runtime(Executable):
@@ -84,6 +86,7 @@ class Runtime(Executable):
         stream: Stream = None,
         *,
         graph: bool = False,
+        mark: Mark | None = None,
     ) -> Event:
         """Start a run without waiting for it; inputs and results are copied on the device.
 
@@ -92,6 +95,7 @@ class Runtime(Executable):
             outputs: Memory for results, by position; only these results are copied.
             stream: The stream to run in, the default one if None.
             graph: Launch all kernels as one graph, if the device has graphs and no step is on the host.
+            mark: Called with the position of each step and the events before and after it; no graph is used.
 
         Returns:
             The event after the run.
@@ -106,7 +110,10 @@ class Runtime(Executable):
             for name, value in checked.items():
                 if name in self.plan.parameters and name not in self._bound:
                     self._put(self.plan.parameters[name], inputs[name], value, stream)
-            self._launch(stream, graph and self.replays)
+            if mark is None:
+                self._launch(stream, graph and self.replays)
+            else:
+                self._marked(stream, mark)
             for position, array in (outputs or {}).items():
                 self._give(position, array, stream)
             event = self.device.record(stream)
@@ -220,6 +227,12 @@ class Runtime(Executable):
                     launch(stream_of_captures)
             self._captured = captured[0]
         self.device.replay(self._captured, stream)
+
+    def _marked(self, stream: Stream, mark: Mark) -> None:
+        for k, ready in enumerate(self._ready):
+            before = self.device.record(stream)
+            self._do(ready, stream)
+            mark(k, before, self.device.record(stream))
 
     def _packed(self, ready: Any) -> Launch:
         assert isinstance(ready.step, KernelStep)
