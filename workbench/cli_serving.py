@@ -46,7 +46,7 @@ def serve_bench(
     """Measures throughput and latency of a model that several streams run at once."""
     import workbench as wb
 
-    given = _model(
+    given = load_or_compile(
         model, target=target, precision=precision, keep=keep or (), disable=names_of(disable)
     )
     found = wb.serve_bench(
@@ -72,7 +72,7 @@ def serve_bench(
         typer.echo(found.summary)
 
 
-def _model(path: Path, target: str, **options: Any) -> "Model | Any":
+def load_or_compile(path: Path, target: str, **options: Any) -> "Model | Any":
     """A model that was saved to a folder with its constants, or a build of any other file."""
     import workbench as wb
     from workbench.compat.aitemplate.model import Model

@@ -75,6 +75,16 @@ class Base:
         unbound = [n for n in compiled.unbound if n in shapes]
         return Constants(shapes, unbound, bound, self._memory, folding, unread)
 
+    @property
+    def inputs(self) -> Sequence[Param]:
+        """Name and shape of each input, in order."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> Sequence[Param]:
+        """Name and shape of each output, in order."""
+        return tuple(self._outputs)
+
     def close(self) -> None:
         """Wait for runs in progress, and free all memory, also what ``allocate_gpu_memory`` gave."""
         if self._pool is None:
