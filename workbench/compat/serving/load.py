@@ -94,7 +94,7 @@ class ServeBench:
         rows = [load.row() for load in self.loads]
         best = max(rows, key=lambda r: r["samples/s"])
         said = (
-            f"{self.about}: most are {best['samples/s']:,.4g} samples/s with {best['streams']} streams, "
+            f"{self.about}: most are {_rounded(best['samples/s'])} samples/s with {best['streams']} streams, "
             f"{best['runtimes']} runtimes and a batch of {best['batch']} (p50 {best['p50 ms']:.3g} ms, "
             f"p99 {best['p99 ms']:.3g} ms)"
         )
@@ -190,6 +190,10 @@ def _load(
         passed = together(clients, seconds)
         latencies = tuple(t for c in clients for t in c.seconds)
     return Load(runtimes, streams, subject.batch, passed, latencies)
+
+
+def _rounded(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _expect_positive(counts: Mapping[str, Sequence[Any]], seconds: float) -> None:
