@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.compat.aitemplate.frontend.element_types import type_of
+from workbench.compat.aitemplate.element_types import type_of
 from workbench.compat.aitemplate.frontend.graph import operators
 from workbench.compat.aitemplate.frontend.lengths import IntVar
 from workbench.compat.aitemplate.frontend.operator import Lengths, Operator, results

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from workbench.compat.aitemplate.element_types import normalized, type_of
 from workbench.compat.aitemplate.frontend.data import ConstantData, HostConstantTensorData
-from workbench.compat.aitemplate.frontend.element_types import normalized, type_of
 from workbench.compat.aitemplate.frontend.lengths import IntVar, Point, as_length
 from workbench.compat.aitemplate.frontend.location import Location, caller
 
