@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from time import perf_counter
 from typing import Any, Self
 
@@ -108,17 +108,15 @@ class Swapping:
         return samples
 
     def _phase(self, runs: int) -> None:
-        over = Event()
-        other = Thread(target=self._swap, args=(over,))
-        other.start()
-        threads = len(self.inputs)
+        over, threads = Event(), len(self.inputs)
         counts = [len(range(k, runs, threads)) for k in range(threads)]
-        try:
-            with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(threads + 1) as pool:
+            swapping = pool.submit(self._swap, over)
+            try:
                 self.wrong += sum(pool.map(self._runs, range(threads), counts))
-        finally:
-            over.set()
-            other.join()
+            finally:
+                over.set()
+            swapping.result()
         self.done += runs
 
     def _runs(self, k: int, count: int) -> int:

@@ -183,10 +183,19 @@ class Base:
         return [self._memory.at(d.data_ptr, type_given(d), d.shape) for d in data]
 
     def _outputs_at(self, data: Sequence[AITData]) -> list[Held]:
-        for k, (param, one) in enumerate(zip(self._outputs, data, strict=True)):
+        pairs = list(zip(self._outputs, data, strict=True))
+        for k, (param, one) in enumerate(pairs):
             expect_type(k, param, type_given(one))
-            expect_pointer(param, one)
-        return [self._memory.at(d.data_ptr, type_given(d), d.shape) for d in data]
+        return [self._output_at(param, one) for param, one in pairs]
+
+    def _output_at(self, param: Param, data: AITData) -> Held:
+        """The memory of an output; null has room for no element, which may do if a range begins at 0."""
+        lens = data.shape
+        if not data.data_ptr and any(low == 0 for low, _ in param.ranges):
+            lens = [0]
+        else:
+            expect_pointer(param, data)
+        return self._memory.at(data.data_ptr, type_given(data), lens)
 
     def _seen(self, tensors: Sequence[Any], label: str) -> list[Held]:
         return [seen(t, self._memory, f"{label}[{k}]") for k, t in enumerate(tensors)]
