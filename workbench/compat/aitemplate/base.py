@@ -22,6 +22,7 @@ from workbench.compat.aitemplate.signature import (
     type_given,
 )
 from workbench.compat.aitemplate.tensors import seen
+from workbench.compiler.errors import DeviceError
 from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.runner import DeviceRunner
@@ -116,8 +117,8 @@ class Base:
         keeps: Iterable[Any],
     ) -> list[tuple[int, ...]]:
         """Start a run in an execution of the pool; the shapes of its results."""
-        pool = self._open()
-        slot = pool.take(self._memory.stream_of(stream_ptr))
+        pool, stream = self._open(), self._memory.stream_of(stream_ptr)
+        slot = pool.take(stream)
         pending = False
         try:
             started = self.start_in(slot, inputs, outputs, stream_ptr, graph_mode)
@@ -128,6 +129,11 @@ class Base:
                 self._memory.device.wait(started.event)
                 slot.event, pending = None, False
                 slot.keeps.clear()
+        except BaseException:
+            if not pending:  # what was started before it failed may still use the caller's memory
+                with suppress(DeviceError):
+                    self._memory.synchronize(stream)
+            raise
         finally:
             pool.give(slot, pending)
         return started.lens
