@@ -59,12 +59,19 @@ def test_the_plot_marks_what_is_selected(timeline):
         timeline.plot(selected="none")
 
 
+def test_the_graph_has_the_time_of_each_kernel(timeline):
+    overlay = timeline.view().overlay
+    totals = timeline.table().groupby("id")["ms"].sum()
+    assert overlay["name"] == "ms"
+    assert overlay["values"] == pytest.approx({str(id): ms for id, ms in totals.items()})
+
+
 def test_overlap_counts_streams_at_work():
     spans = (
         Span("stream 0", "a", 0.0, 2.0), Span("stream 1", "a", 1.0, 2.0), Span("stream 0", "b", 5.0, 1.0),
     )  # fmt: skip
-    assert StreamTimeline(Measured((), spans), "").overlap == pytest.approx(5 / 4)
-    assert StreamTimeline(Measured(), "").overlap == 0
+    assert StreamTimeline(Measured((), spans), "", scaled()).overlap == pytest.approx(5 / 4)
+    assert StreamTimeline(Measured(), "", scaled()).overlap == 0
 
 
 def test_a_model_of_the_host_has_no_streams():

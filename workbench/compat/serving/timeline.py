@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from workbench.compat.aitemplate.model import Model
 from workbench.compat.serving.plots import plot_streams
 from workbench.compat.serving.subjects import Subject, inputs_of, subjects_of
+from workbench.compiler import showing
 from workbench.compiler.errors import InputError, OperationError
+from workbench.compiler.ir.program import Program
 from workbench.compiler.progress import progress_bar
 from workbench.compiler.report.timings import Measured, Span
 from workbench.compiler.report.trace_events import save, trace
@@ -43,12 +45,14 @@ class StreamTimeline:
         measured: A row for each step of the program, and a span for each time that it ran; a span's row is
             its stream.
         device: The device's name.
+        program: The program that ran.
     """
 
-    def __init__(self, measured: Measured, device: str) -> None:
+    def __init__(self, measured: Measured, device: str, program: Program) -> None:
         """Keep the measurements."""
         self.measured = measured
         self.device = device
+        self.program = program
 
     def table(self) -> DataFrame:
         """A row per kernel of a run, in the order of time.
@@ -94,6 +98,21 @@ class StreamTimeline:
         if selected is not None and not chosen:
             raise InputError(f"selected: no kernel computes {selected!r}")
         return plot_streams(self.measured, self.summary, ax, chosen)
+
+    def view(self, **options: Any) -> Any:
+        """The program's graph, coloured by the time of each instruction in all streams; needs widgets.
+
+        Its ``selected`` is the id of the selected instruction, for ``plot``.
+
+        Args:
+            **options: Those of the graph's view, such as ``height``.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        times: dict[int, float] = {}
+        for row in self.measured.rows:
+            times[row.id] = times.get(row.id, 0.0) + 1e3 * sum(row.seconds)
+        return showing.view("graph")(self.program, overlay=pd.Series(times, name="ms"), **options)
 
     def trace(self) -> dict[str, Any]:
         """The runs in Chrome's trace format, for Perfetto and ``chrome://tracing``; a stream is a thread."""
@@ -162,7 +181,8 @@ def serve_timeline(
         part = stack.enter_context(subject.model.beside(runtimes or streams))
         there = {n: part.on_device(a) for n, a in given.items()}
         base, marks, runtime = _watched(part, device, there, streams, runs, progress)
-        return StreamTimeline(_measured(runtime, base, marks), device.facts.name)
+        made = _measured(runtime, base, marks)
+        return StreamTimeline(made, device.facts.name, runtime.plan.program)
 
 
 def _device(subject: Subject) -> Device:
