@@ -2,6 +2,7 @@
 
 # pyright: reportPrivateUsage=false
 
+import gc
 from threading import Event, RLock, Thread
 from time import sleep
 from typing import Any
@@ -93,6 +94,32 @@ def test_who_waits_for_the_whole_device_waits_for_captures_first(kind: type[Any]
         thread.join(10)
     assert driver.count("Synchronize") == 1
     assert not driver.refused
+
+
+@pytest.mark.parametrize("kind", [CudaDevice, HipDevice])
+def test_no_finalizer_runs_in_a_capture(kind: type[Any]):
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            made.synchronize()
+
+    made, driver = device(kind)
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(1)
+    try:
+        with made.capture(7):
+            Cycle()
+            kept = [[] for _ in range(1000)]
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert kept
+    assert driver.count("Synchronize") == 1
+    assert not driver.refused
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("kind", [CudaDevice, HipDevice])

@@ -23,7 +23,7 @@ from workbench.gpu.devices.base import (
     Stream,
     raw,
 )
-from workbench.gpu.devices.handles import Handle, number_of
+from workbench.gpu.devices.handles import Handle, number_of, uncollected
 from workbench.gpu.devices.nvrtc import NvrtcCompiler, nvrtc
 from workbench.gpu.devices.pool import Buffer, Pool, size_text
 
@@ -430,7 +430,7 @@ class CudaDevice(Device):
         driver, number = self._enter(), number_of(stream)
         self._drop_graphs()  # constants that are replaced again and again leave one each time
         captured: list[Any] = []
-        with self._captures:
+        with self._captures, uncollected():
             self._begin(number)
             try:
                 yield captured

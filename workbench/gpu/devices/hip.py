@@ -21,7 +21,7 @@ from workbench.gpu.devices.base import (
     Stream,
     raw,
 )
-from workbench.gpu.devices.handles import Handle, again, number_of
+from workbench.gpu.devices.handles import Handle, again, number_of, uncollected
 from workbench.gpu.devices.hiprtc import HiprtcCompiler, runtime_version
 from workbench.gpu.devices.pool import Buffer, Pool, size_text
 from workbench.gpu.devices.rocm import hip_library, hip_python
@@ -285,7 +285,7 @@ class HipDevice(Device):
             self.synchronize()
             self._drop_graphs()
         mode = hip.hipStreamCaptureMode.hipStreamCaptureModeThreadLocal
-        with self._captures:
+        with self._captures, uncollected():
             self._do("capture a stream", hip.hipStreamBeginCapture, number, mode)
             try:
                 yield captured
