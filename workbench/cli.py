@@ -25,6 +25,7 @@ from workbench.cli_options import (
     names_of,
 )
 from workbench.cli_output import plain, print_json, print_table, rows_of, write, write_arrays
+from workbench.cli_serving import serve_bench
 from workbench.cli_values import compare, inspect
 from workbench.knobs import OptionError, knobs
 
@@ -229,6 +230,7 @@ app.command()(kernels)
 app.command()(tune)
 app.command()(memory)
 app.command("why-not")(why_not)
+app.command("serve-bench")(serve_bench)
 
 
 @app.command(

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import RLock
 from typing import Any
 
@@ -72,8 +73,6 @@ class Executable:
         """Holds True while a run may not be done whose end nothing waited for."""
         self._finalizer = weakref.finalize(self, _free, device, self._buffers, self._in_flight)
         self._interpreter = PlannedInterpreter(plan.program)
-        self.stream: Stream = device.stream() if self.replays else None
-        """The default stream of runs."""
         self._graph: Any = None
         self._runs = 0
         self._written = {r for s in plan.kernels for r in s.launch.writes}
@@ -96,6 +95,11 @@ class Executable:
     def close(self) -> None:
         """Wait for what runs, and free the memory; the executable cannot run any more."""
         self._finalizer()
+
+    @cached_property
+    def stream(self) -> Stream:
+        """The default stream of runs, made when it is first used."""
+        return self.device.stream() if self.replays else None
 
     # Setting up
 

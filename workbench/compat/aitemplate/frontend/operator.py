@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.compat.aitemplate.frontend.element_types import name_of, type_of
+from workbench.compat.aitemplate.element_types import name_of, type_of
 from workbench.compat.aitemplate.frontend.lengths import IntImm, IntVar, Point, points
 from workbench.compat.aitemplate.frontend.tensor import OWN, Tensor
 from workbench.compiler.errors import WorkbenchError

@@ -7,8 +7,8 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.compat.aitemplate.element_types import normalized, type_of
 from workbench.compat.aitemplate.frontend.data import ConstantData, HostConstantTensorData
-from workbench.compat.aitemplate.frontend.element_types import normalized, type_of
 from workbench.compat.aitemplate.frontend.lengths import IntVar, Point, as_length
 from workbench.compiler.expressions.location import Location, location_outside
 
