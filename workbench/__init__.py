@@ -21,6 +21,7 @@ declare("gpu", "workbench.gpu.target:GPU")
 _tracing.provide(_traces.pass_listeners, _traces.run)
 
 if TYPE_CHECKING:
+    from workbench.compat.onnxruntime.session import Session as Session
     from workbench.compiler.builds.build import Build as Build
     from workbench.compiler.builds.build import compile as compile
     from workbench.compiler.builds.differences import differences as differences
@@ -92,6 +93,7 @@ _HOME = {
     "Report": "numerics.compare.report",
     "Result": "compiler.report.result",
     "SGD": "compiler.training.optimizers",
+    "Session": "compat.onnxruntime.session",
     "Shape": "compiler.ir.shape",
     "WorkbenchError": "compiler.errors",
     "bisect": "numerics.bisect.bisect",
