@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from workbench.compiler.passes.base import Pipeline as Pipeline
     from workbench.compiler.passes.gradients.gradient import gradient as gradient
     from workbench.compiler.record.recording import Recording as Recording
+    from workbench.compiler.report.foreign.trace import load_trace as load_trace
     from workbench.compiler.report.result import Result as Result
     from workbench.compiler.report.run_comparison import compare_runs as compare_runs
     from workbench.compiler.report.timing_comparison import compare_timings as compare_timings
@@ -109,6 +110,7 @@ _HOME = {
     "inspect": "numerics.metrics.tensor_difference",
     "lint": "compiler.lint.lint",
     "load": "compiler.files.archive",
+    "load_trace": "compiler.report.foreign.trace",
     "minimise": "numerics.minimise.minimise",
     "open": "front",
     "operation": "compiler.ops.custom",
