@@ -19,6 +19,7 @@ KINDS = {
     "rocm": (1, OrtDeviceVendorId.AMD),
     "dml": (1, OrtDeviceVendorId.MICROSOFT),
     "gpu": (1, OrtDeviceVendorId.NONE),
+    "opencl": (1, OrtDeviceVendorId.NONE),
     "webgpu": (1, OrtDeviceVendorId.NONE),
     "npu": (3, OrtDeviceVendorId.NONE),
     "cann": (3, OrtDeviceVendorId.HUAWEI),

@@ -107,7 +107,9 @@ class Programs(PreparedModel):
             if not isinstance(runner, DeviceRunner):
                 return None
             given = {n: v for n, v in inputs.items() if n in build.program.parameters}
-            return runner.executable().run_async(given)
+            found = runner.executable().run_async(given)
+            runner.here().synchronize(None)
+            return found
 
     def _own(self, value: Any, position: int, inputs: Mapping[str, Any]) -> Any:
         """A result in its declared type; copied if it shares memory with an input or a constant."""

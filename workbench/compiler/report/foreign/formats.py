@@ -19,7 +19,7 @@ _LAYER = re.compile(r"\[ONNX Layer: ([^\]]*)\]")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a profile names: a node, a layer, an operation."""
+    """A name in a profile, with its times: a node, a layer, an operation."""
 
     name: str
     """As the profile says it."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from workbench.compiler.ir.program import Program
 
 EXACT, TENSOR, PREFIX = "node", "tensor", "prefix"
-"""How a name was recognised: as a node's, as that of a tensor that a node computes, or by its beginning."""
+"""The ways to recognise a name: as a node's, as a tensor's that a node computes, by its beginning."""
 _SUFFIX = re.compile(r"(_nchwc|_nhwc|_token_\d+)+$")
 _LAST = re.compile(r"[/_ .:][^/_ .:]*$")
 

@@ -159,7 +159,7 @@ class LaidOver:
         return {"nodes": ", ".join(match.nodes), **_row(match.item), "matched by": match.how}
 
     def __repr__(self) -> str:
-        """How much was recognised."""
+        """The share that was recognised."""
         matched = [m for m in self._matches if m.nodes]
         share = sum(_ms(m.item) for m in matched) / (sum(_ms(m.item) for m in self._matches) or 1)
         return (
