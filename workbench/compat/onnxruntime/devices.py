@@ -38,10 +38,12 @@ class OrtDevice:
         vendor_id: int = 0,
     ) -> None:
         """Name a device by numbers, or as another object does."""
+        self._kind = ""
         if isinstance(device_type, OrtDevice):
             other = device_type
             device_type, mem_type = other.device_type(), other.device_mem_type()
             device_id, vendor_id = other.device_id(), other.device_vendor_id()
+            self._kind = other._kind
         self._numbers = (device_type, mem_type, device_id, int(vendor_id))
 
     @staticmethod
@@ -54,7 +56,9 @@ class OrtDevice:
         found = KINDS.get(ort_device_name.lower())
         if found is None:
             raise Exception(f"Unsupported device type: {ort_device_name}")
-        return OrtDevice(found[0], 0, device_id, found[1] if vendor_id < 0 else vendor_id)
+        made = OrtDevice(found[0], 0, device_id, found[1] if vendor_id < 0 else vendor_id)
+        made._kind = ort_device_name.lower()
+        return made
 
     def device_type(self) -> int:
         """The number of its kind: 0 is the CPU, 1 a GPU, 3 an NPU."""
@@ -80,10 +84,11 @@ class OrtDevice:
 
     @property
     def kind(self) -> str:
-        """The name of its kind."""
+        """The name of its kind; of a GPU that is named by numbers alone, its vendor's, or CUDA."""
         type, _, _, vendor = self._numbers
         near = [name for name, (number, _) in KINDS.items() if number == type]
-        return next((n for n in near if KINDS[n][1] == vendor), near[0] if near else "cpu")
+        named = (n for n in near if vendor and KINDS[n][1] == vendor)
+        return self._kind or next(named, near[0] if near else "cpu")
 
     @staticmethod
     def cpu() -> int:
