@@ -138,6 +138,11 @@ def test_what_is_not_supported_says_so():
     assert session.run(None, {"x": np.array(["A", "b"])})[0].tolist() == ["a", "b"]
     with pytest.raises(wb.WorkbenchError, match="strings has no build"):
         _ = session.build
+    open_ = model(
+        [node("StringSplit", "x", "y")], [value("x", T.FLOAT, ["n"])], [value("y", T.FLOAT, None)]
+    )
+    with pytest.raises((state.NotImplemented, state.InvalidGraph)):
+        wb.Session(open_)  # at once, not at the first run
     with pytest.raises(state.Fail, match="need onnxruntime"):
         ours.SessionOptions().register_custom_ops_library("a.so")
     with pytest.raises(AttributeError, match="adapters"):
@@ -265,3 +270,44 @@ def test_a_script_runs_unchanged(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == (
         "[[2. 3.]] Build\n[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Invalid output name:q\n"
     )
+
+
+def test_lengths_and_values_that_import_needs_are_those_of_the_run():
+    data = model(
+        [node("Reshape", "x lens", "y")],
+        [value("x", T.FLOAT, ["n", "m"]), value("lens", T.INT64, [2])],
+        [value("y", T.FLOAT, None)],
+    )
+    mine, other = sessions(data)
+    for lens in ([2, 3], [6, 1], [2, 3]):
+        feed = {"x": X, "lens": np.array(lens)}
+        assert np.array_equal(mine.run(None, feed)[0], other.run(None, feed)[0])
+    assert mine.build.is_recorded
+    row = model(
+        [node("Relu", "x", "y")], [value("x", T.FLOAT, ["n"])], [value("y", T.FLOAT, ["n"])]
+    )
+    session = wb.Session(row)
+    for count in (0, 1, 5000):  # a range of lengths ends at 4096
+        assert session.run(None, {"x": np.ones(count, np.float32)})[0].shape == (count,)
+
+
+def test_sequences_and_optionals_are_lists_and_none():
+    tensor = helper.make_tensor_type_proto(T.FLOAT, None)
+    given = helper.make_value_info("x", helper.make_sequence_type_proto(tensor))
+    data = model(
+        [node("ConcatFromSequence", "x", "y", axis=0)], [given], [value("y", T.FLOAT, None)]
+    )
+    mine, other = sessions(data)
+    for feed in ({"x": [X, X[:1]]}, {"x": [X]}):
+        assert np.array_equal(mine.run(None, feed)[0], other.run(None, feed)[0])
+    assert mine.get_inputs()[0].type == other.get_inputs()[0].type == "seq(tensor(float))"
+    with pytest.raises(RuntimeError, match="list of numpy arrays"):
+        mine.run(None, {"x": X})
+    maybe = helper.make_value_info("x", helper.make_optional_type_proto(tensor))
+    data = model([node("OptionalHasElement", "x", "y")], [maybe], [value("y", T.BOOL, [])])
+    session = wb.Session(data)
+    assert [bool(session.run(None, feed)[0]) for feed in ({"x": X}, {"x": None}, {})] == [
+        True,
+        False,
+        False,
+    ]

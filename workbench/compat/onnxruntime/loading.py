@@ -25,6 +25,8 @@ from workbench.compat.onnxruntime.values import OrtValue
 from workbench.knobs import knobs
 
 T = onnx.TensorProto
+MAX_BYTES = (1 << 31) - 1
+"""The largest protobuf; a model's tensors may be in other files."""
 
 
 def load(source: Any) -> tuple[onnx.ModelProto, Path | None]:
@@ -56,7 +58,7 @@ def load(source: Any) -> tuple[onnx.ModelProto, Path | None]:
             f"Load model from {path} failed:Load model {path} failed. File doesn't exist",
         )
     wrong = f"Load model from {path} failed:Protobuf parsing failed."
-    if not path.is_file():
+    if not path.is_file() or path.stat().st_size > MAX_BYTES:
         fail(InvalidProtobuf, wrong)
     return _parsed(path.read_bytes(), wrong), path.parent
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import RLock
 from typing import Any, cast
@@ -13,7 +14,7 @@ import onnx
 from workbench.compat.onnx_backend import PreparedModel
 from workbench.compat.onnxruntime.profiling import Profile
 from workbench.compiler.builds.build import Build, compile
-from workbench.compiler.errors import ModelError, WorkbenchError
+from workbench.compiler.errors import ModelError, RuntimeValueError, WorkbenchError
 from workbench.compiler.ir.dtypes import Array
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.onnx import parse_onnx
@@ -58,8 +59,18 @@ class Programs(PreparedModel):
             program = parse_onnx(self.source, **self.options)
             self._open_build = compile(program, self.target, device=self.device, **self.compiling)
             self.last_build = self._open_build
+        except RuntimeValueError as error:
+            self._reason = error
         except WorkbenchError as error:
-            self._reason = error if isinstance(error, ModelError) else ModelError(str(error))
+            self._reason = ModelError(str(error))
+            self._expect_supported()
+
+    def _expect_supported(self) -> None:
+        """Refuse a model of tensors that cannot be imported whatever their lengths are."""
+        if not all(v.type.HasField("tensor_type") for v in self.inputs):
+            return
+        with suppress(RuntimeValueError):
+            parse_onnx(self.source, **{**self.options, "default_dim_value": 1})
 
     @property
     def build(self) -> Build:
@@ -132,7 +143,8 @@ def _fits(build: Build, inputs: Mapping[str, Any]) -> bool:
     for name, shape in build.program.parameters.items():
         value = inputs.get(name)
         if shape.kind or shape.subs is not None:
-            if value and not _is_known(shape):
+            is_empty = value is None or (isinstance(value, list | tuple) and not value)
+            if not is_empty and not _is_known(shape):
                 return False
             continue
         is_here = not isinstance(value, DeviceArray)
