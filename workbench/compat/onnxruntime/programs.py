@@ -69,8 +69,9 @@ class Programs(PreparedModel):
         """Refuse a model of tensors that cannot be imported whatever their lengths are."""
         if not all(v.type.HasField("tensor_type") for v in self.inputs):
             return
+        options: dict[str, Any] = {**self.options, "default_dim_value": 1}
         with suppress(RuntimeValueError):
-            parse_onnx(self.source, **{**self.options, "default_dim_value": 1})
+            parse_onnx(self.source, **options)
 
     @property
     def build(self) -> Build:
