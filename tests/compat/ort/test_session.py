@@ -233,6 +233,30 @@ def test_sparse_tensors_are_kept_and_made_dense():
         ours.SparseTensor.sparse_coo_from_numpy([2, 3], [1.0], [6], cpu)
 
 
+def sparse(name, lens):
+    made = onnx.ValueInfoProto(name=name)
+    made.type.sparse_tensor_type.elem_type = T.FLOAT
+    for length in lens:
+        made.type.sparse_tensor_type.shape.dim.add().dim_value = length
+    return made
+
+
+def test_sparse_inputs_and_outputs_are_computed_as_dense_ones():
+    product = helper.make_node("SparseToDenseMatMul", ["a", "b"], ["y"], domain="com.microsoft")
+    nodes = [product, node("Identity", "a", "same")]
+    ends = [value("y", T.FLOAT, [2, 2]), sparse("same", [2, 3])]
+    graph = helper.make_graph(nodes, "g", [sparse("a", [2, 3]), value("b", T.FLOAT, [3, 2])], ends)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    session = wb.Session(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    assert session.get_inputs()[0].type == "sparse_tensor(float)"
+    cpu, values = ours.OrtDevice.make("cpu", 0), np.array([2, 3], np.float32)
+    given = ours.SparseTensor.sparse_coo_from_numpy([2, 3], values, [1, 5], cpu)
+    y, same = session.run(None, {"a": ours.OrtValue.ort_value_from_sparse_tensor(given), "b": X})
+    assert np.array_equal(y, given.dense() @ X)
+    assert same.as_coo_view().indices().tolist() == [1, 5]
+    assert same.values().tolist() == [2, 3]
+
+
 def test_messages_go_to_a_function(monkeypatch):
     monkeypatch.setattr(DEFAULT, "receiver", None)
     monkeypatch.setattr(DEFAULT, "severity", 2)

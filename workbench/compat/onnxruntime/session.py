@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any, NoReturn
@@ -36,6 +37,7 @@ from workbench.compat.onnxruntime.providers import (
     get_available_providers,
     place_of,
 )
+from workbench.compat.onnxruntime.sparse_models import densify, sparse_of
 from workbench.compat.onnxruntime.text_models import TextModel, has_text
 from workbench.compat.onnxruntime.types import ModelMetadata, NodeArg
 from workbench.compat.onnxruntime.validity import check, check_attributes
@@ -95,6 +97,7 @@ class Session:
         if self._options.enable_profiling:
             self._profile = Profile(self._options.profile_file_prefix, place.providers[0])
         change(self._model, self._options)
+        self._sparse = densify(self._model)
         self._light = check(self._model)
         check_attributes(self._light)
         self._describe()
@@ -124,13 +127,18 @@ class Session:
         tensors = {t.name for t in graph.initializer} | {
             t.values.name for t in graph.sparse_initializer
         }
-        values = [NodeArg.of(v) for v in graph.input]
+        values = [self._argument(v) for v in graph.input]
         self._inputs = [v for v in values if v.name not in tensors]
-        self._outputs = [NodeArg.of(v) for v in graph.output]
+        self._outputs = [self._argument(v) for v in graph.output]
         replaceable = [v for v in values if v.name in tensors]
         self._initializers = replaceable if self._light.ir_version >= 4 else []
         self.arguments = {v.name: v for v in [*self._inputs, *self._initializers]}
         """The inputs, and the initializers that a run may replace, by name."""
+
+    def _argument(self, value: onnx.ValueInfoProto) -> NodeArg:
+        """A value as the model declares it: sparse if it was."""
+        found = NodeArg.of(value)
+        return replace(found, type=f"sparse_{found.type}") if value.name in self._sparse else found
 
     def _start(self, place: Place) -> None:
         """Compile for a place."""
@@ -340,7 +348,9 @@ class Session:
         ):
             if on_device and (found := programs.on_device(feed)) is not None:
                 return [found[k] for k in wanted]
-            return programs.outputs_of(feed, wanted, self._profile)
+            made = programs.outputs_of(feed, wanted, self._profile)
+        pairs = zip(wanted, made, strict=True)
+        return [sparse_of(v) if names[k] in self._sparse else v for k, v in pairs]
 
     def _checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         given = list(feed.keys())
