@@ -21,6 +21,7 @@ declare("gpu", "workbench.gpu.target:GPU")
 _tracing.provide(_traces.pass_listeners, _traces.run)
 
 if TYPE_CHECKING:
+    from workbench.compat.onnxruntime.session import Session as Session
     from workbench.compat.serving.load import serve_bench as serve_bench
     from workbench.compat.serving.timeline import serve_timeline as serve_timeline
     from workbench.compiler.builds.build import Build as Build
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from workbench.compiler.passes.base import Pipeline as Pipeline
     from workbench.compiler.passes.gradients.gradient import gradient as gradient
     from workbench.compiler.record.recording import Recording as Recording
+    from workbench.compiler.report.foreign.trace import load_trace as load_trace
     from workbench.compiler.report.result import Result as Result
     from workbench.compiler.report.run_comparison import compare_runs as compare_runs
     from workbench.compiler.report.timing_comparison import compare_timings as compare_timings
@@ -94,6 +96,7 @@ _HOME = {
     "Report": "numerics.compare.report",
     "Result": "compiler.report.result",
     "SGD": "compiler.training.optimizers",
+    "Session": "compat.onnxruntime.session",
     "Shape": "compiler.ir.shape",
     "WorkbenchError": "compiler.errors",
     "bisect": "numerics.bisect.bisect",
@@ -109,6 +112,7 @@ _HOME = {
     "inspect": "numerics.metrics.tensor_difference",
     "lint": "compiler.lint.lint",
     "load": "compiler.files.archive",
+    "load_trace": "compiler.report.foreign.trace",
     "minimise": "numerics.minimise.minimise",
     "open": "front",
     "operation": "compiler.ops.custom",

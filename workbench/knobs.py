@@ -258,6 +258,14 @@ class Knobs:
         help="PopART's folder of compiled models; recorded in `ir.options`, without effect.",
     )
 
+    # onnxruntime's own variable, for scripts that use it
+    ort_load_config_from_model = Knob(
+        "ORT_LOAD_CONFIG_FROM_MODEL",
+        default="",
+        parse=str,
+        help="`1` lets sessions without options take those that the model brings in its metadata.",
+    )
+
     def __init__(self) -> None:
         self.assigned: dict[str, Any] = {}
         """Options set for the whole process."""

@@ -88,6 +88,7 @@ class PreparedModel(BackendRep):
         options: Mapping[str, Any],
         source: str | Path | bytes | None = None,
         device: str | None = None,
+        compiling: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.source = model if source is None else source
@@ -96,6 +97,8 @@ class PreparedModel(BackendRep):
         self.device = device
         """The device, if the target uses one; by default the best."""
         self.options = dict(options)
+        self.compiling: dict[str, Any] = {"record": False, **(compiling or {})}
+        """Further options of ``compile``."""
         given = {t.name for t in model.graph.initializer}
         self.inputs = [v for v in model.graph.input if v.name not in given]
         self.fixed: set[str] = set()
@@ -180,7 +183,7 @@ class PreparedModel(BackendRep):
             options["map_dyn_input_dims"] = known | dict(options.get("map_dyn_input_dims") or {})
         fixed = {name: inputs[name] for name in self.fixed if name in inputs}
         program = parse_onnx(self.source, constant_inputs=fixed, **options)
-        self.last_build = compile(program, self.target, record=False, device=self.device)
+        self.last_build = compile(program, self.target, device=self.device, **self.compiling)
         return self.last_build
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from math import comb, erfc, isnan, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from workbench.compiler.errors import OperationError
 from workbench.compiler.ir.dtypes import Array
-from workbench.compiler.report.result import Result
-from workbench.compiler.report.timings import COPY, Spread, Timing
+from workbench.compiler.report.timings import COPY, Measured, Spread, Timing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +39,15 @@ class Group:
         return COPY if all(t.where == COPY for t in (*self.a, *self.b)) else "kernels"
 
 
+class Timed(Protocol):
+    """A result of a profiled run, or a profile of another runtime laid over the model."""
+
+    @property
+    def measured(self) -> Measured:
+        """The rows."""
+        ...
+
+
 class TimingComparison:
     """The comparison of two runs of one model by time.
 
@@ -51,7 +59,7 @@ class TimingComparison:
     profiles counts as a real difference, so measure both within minutes, and then a second time.
     """
 
-    def __init__(self, a: Result, b: Result, names: tuple[str, str] = ("a", "b")) -> None:
+    def __init__(self, a: Timed, b: Timed, names: tuple[str, str] = ("a", "b")) -> None:
         """Compare two results."""
         self.a = a
         self.b = b
@@ -130,11 +138,12 @@ class TimingComparison:
         return {"text/plain": repr(self), "text/html": f"<p>{escape(str(self))}</p>{html}"}
 
 
-def compare_timings(a: Result, b: Result, names: tuple[str, str] = ("a", "b")) -> TimingComparison:
+def compare_timings(a: Timed, b: Timed, names: tuple[str, str] = ("a", "b")) -> TimingComparison:
     """Compare the timings of two profiled runs: fused and unfused, two devices, two builds.
 
     Args:
-        a: A result of ``build.run(inputs, profile=True)``.
+        a: A result of ``build.run(inputs, profile=True)``, or a profile of another runtime:
+            ``wb.load_trace(path).over(build)``.
         b: Another one, of the same model.
         names: Names of the two results in tables and plots.
 
@@ -146,7 +155,7 @@ def compare_timings(a: Result, b: Result, names: tuple[str, str] = ("a", "b")) -
         OperationError: One of them ran on a device without a profile.
     """
     for result, name in ((a, names[0]), (b, names[1])):
-        if not isinstance(result, Result):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not hasattr(type(result), "measured"):
             raise OperationError(
                 f"compare_timings: {name} is a {type(result).__name__}; expected a result of "
                 "build.run(inputs, profile=True)"

@@ -134,12 +134,19 @@ def pooling(call: Call) -> str:
     power = {"p": op.lp_order} if op_type == "LpPool" else {}
     type = call.taken(op_type, own, DType.FLOAT if own.is_float else DType.DOUBLE)
     x = call.cast(call.inputs[0], own, type)
-    if op.dyn_global:
+    if op.dyn_global or _covers_all(call):
         return call.cast(call.add(f"Global{op_type}", x, **power), type, own)
     counts = {"count_include_pad": int(op.count_include_pad)} if op_type == "AveragePool" else {}
     made = call.add(op_type, x, kernel_shape=op.lengths, ceil_mode=int(op.ceil_mode),
                     **power, **counts, **_window(call, "dilations"))  # fmt: skip
     return call.cast(made, type, own)
+
+
+def _covers_all(call: Call) -> bool:
+    """Whether the one window of a pool is its whole input: runtimes add it up in another order."""
+    op, shape = call.op, call.shapes[0]
+    lens = () if shape.dims is not None else shape.lens[2:]
+    return bool(lens) and tuple(op.lengths) == tuple(lens) and not any(op.padding)
 
 
 @writes("max_pool_indices")

@@ -15,6 +15,7 @@ from workbench.compiler.onnx.write.block import DOMAIN, Block, write_call
 from workbench.compiler.onnx.write.call import Call, narrowed
 from workbench.compiler.onnx.write.registry import Named, writes
 from workbench.compiler.onnx.write.writer import ancestors, function, subgraph
+from workbench.compiler.ops.control import OUTPUT_PREFIX
 
 _ELEMENTWISE = {"pointwise", "fused_concat"}
 
@@ -124,6 +125,58 @@ def _shaped(call: Call, module: Module, results: Sequence[Named]) -> list[tuple[
     if len(found) < len(results):
         raise call.refuse("a result of its module is a tuple or has no value")
     return found
+
+
+@writes("select_module")
+def select_module(call: Call) -> Named:
+    """If in If: the first module whose parameters have the lengths of the inputs; the last is not asked."""
+    if any(n.startswith(OUTPUT_PREFIX) for m in call.modules for n in m.parameters):
+        raise call.refuse("its modules write into buffers, which ONNX does not have")
+    possible = [m for m in call.modules if _may_fit(call, m)]
+    if not possible:
+        raise call.refuse("none of its modules takes inputs of these lengths")
+    made = _first_that_fits(call, call.block, possible)
+    return made if call.shape.is_tuple else made[0]
+
+
+def _may_fit(call: Call, module: Module) -> bool:
+    """Whether a module takes the lengths that are known."""
+    pairs = zip(call.shapes, sorted(module.parameters), strict=True)
+    return all(s.dims is not None or s.lens == module.parameters[n].shape.lens for s, n in pairs)
+
+
+def _first_that_fits(call: Call, block: Block, modules: Sequence[Module]) -> tuple[str, ...]:
+    first, *rest = modules
+    if all(s.dims is None for s in call.shapes):
+        rest = []
+    bound = dict(zip(sorted(first.parameters), call.values, strict=True))
+    if not rest:
+        for name, parameter in first.parameters.items():
+            block.bind(parameter, bound[name])
+        return tuple(name for name, _ in _shaped(call, first, block.write(first)))
+    shapes = call.shape.subs or (call.shape,)
+    inner = block.inner()
+    others = list(zip(_first_that_fits(call, inner, rest), shapes, strict=True))
+    graphs = {
+        "then_branch": _branch(Call(block, call.instruction, call.op, call.operands), first, bound),
+        "else_branch": subgraph(inner, {}, others, "branch"),
+    }
+    return block.node("If", "", [_fits(call, block, first)], len(shapes), graphs)
+
+
+def _fits(call: Call, block: Block, module: Module) -> str:
+    """Whether the inputs have the lengths of a module's parameters: no length is off."""
+
+    def add(op_type: str, *inputs: str, **attributes: int) -> str:
+        return block.node(op_type, "", list(inputs), 1, attributes)[0]
+
+    total = block.constant(np.array(0, np.int64))
+    for name, value, shape in zip(sorted(module.parameters), call.inputs, call.shapes, strict=True):
+        lens = module.parameters[name].shape.lens
+        if shape.dims is not None and lens:
+            off = add("Abs", add("Sub", add("Shape", value), block.constant(np.array(lens))))
+            total = add("Add", total, add("ReduceSum", off, keepdims=0))
+    return add("Equal", total, block.constant(np.array(0, np.int64)))
 
 
 @writes("loop")

@@ -1,0 +1,1 @@
+"""onnxruntime's inner modules, for scripts that import from them."""
