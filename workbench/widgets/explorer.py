@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from workbench.compiler.builds.garbage import lasting
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.text.naming import ids_kept
 from workbench.widgets import assets
+from workbench.widgets.ahead import Ahead
 from workbench.widgets.base_view import Answer, BaseView, embedded
 from workbench.widgets.edit_states import StatesWithin
 from workbench.widgets.facts import facts_of, told
@@ -91,7 +93,10 @@ class PassExplorer(View):
             self.steps = Steps(recording, step)
             self.scene = self.steps.scene
             self._payload = Payload(self.scene)
-            self._sent: dict[int, bytes] = {}
+            self._made: dict[int, bytes] = {}
+            """The details of the steps that were shown, or made ahead."""
+            self._parts: list[bytes] = []
+            """What the scene has grown by ahead; the browser gets it when it needs it."""
             self.build = build
             self._within = StatesWithin(self.steps)
             self.title = title or self.scene.title
@@ -105,6 +110,7 @@ class PassExplorer(View):
             theme=theme,
             state=state,
         )
+        self._ahead = Ahead(self._make_ahead)
         self._send_step(None)
         self._send_edit(None)
         self.observe(self._send_step, names=["step"])
@@ -139,20 +145,42 @@ class PassExplorer(View):
         if self.steps.steps:
             with self.hold_sync():
                 self.detail = self._packed(self.step)
+            self._ahead.soon()
 
     def _packed(self, step: int) -> bytes:
         """The details of a step; the scene is sent, too, if it has grown since it was."""
-        if step not in self._sent:
+        self._make(step)
+        self._send_more()
+        return self._made[step]
+
+    def _make(self, step: int) -> None:
+        if step not in self._made:
             with lasting():
-                self._sent[step] = packed(self.steps.detail(step))
-                self._send_more()
-        return self._sent[step]
+                self._made[step] = packed(self.steps.detail(step))
+                self._grow()
+
+    def _grow(self) -> None:
+        """Make what the scene has grown by since it was sent."""
+        if len(self.scene.versions) > self._extent.versions:
+            self._parts.append(packed(self._payload.data(self._extent)))
+            self._extent = self._payload.extent
 
     def _send_more(self) -> None:
         """Send what the scene has grown by since it was sent."""
-        if len(self.scene.versions) > self._extent.versions:
-            self.more = [*self.more, packed(self._payload.data(self._extent))]
-            self._extent = self._payload.extent
+        self._grow()
+        if self._parts:
+            self.more = [*self.more, *self._parts]
+            self._parts.clear()
+
+    def _make_ahead(self) -> bool:
+        """Make the details of the next or the previous step that changed something; False if there are."""
+        k, steps = self.step, self.steps.steps
+        later = (i for i in range(k + 1, len(steps)) if steps[i].edits)
+        earlier = (i for i in reversed(range(k)) if steps[i].edits)
+        near = [i for side in (later, earlier) for i in islice(side, 1) if i not in self._made]
+        if near:
+            self._make(near[0])
+        return len(near) > 1
 
     def _instructions(self) -> Iterable[Any]:
         """Those of all states, of those that are not laid out yet, too."""
@@ -184,6 +212,7 @@ class PassExplorer(View):
 
     def retire(self) -> None:
         """Close the view and let go of the build and of the states within passes."""
+        self._ahead.stop()
         super().retire()
         self.build = None
         vars(self).pop("_within", None)
