@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -220,6 +220,9 @@ class PassExplorer(View):
     def _versions(self) -> list[int]:
         """Those after the current step."""
         return self.scene.steps[self.steps.shown(self.step)[1]]
+
+    def _rows(self) -> Mapping[int, Any]:
+        return self.steps.rows[self.steps.at(self.step)[1]].instructions
 
     def find(self, query: str) -> list[int]:
         """Find instructions after the current pass, then among those that it removed."""
