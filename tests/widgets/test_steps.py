@@ -1,6 +1,7 @@
 """The steps of a recording on one scene: what did not change keeps its place; marks and diff go by id."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.widgets.views import unpacked
 from workbench.compiler.ir.program import Program
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.text.printing import lines, printed_ids, row_names, row_text
-from workbench.widgets import ahead
+from workbench.widgets import ahead, text_diff
 from workbench.widgets import steps as steps_module
 from workbench.widgets.drawing import Drawing
 from workbench.widgets.explorer import PassExplorer
@@ -192,6 +193,15 @@ def test_a_state_drawn_from_another_is_as_if_drawn_from_nothing(program: Program
         assert drawing.table == Drawing.of(state).table
 
 
+def test_a_long_diff_is_cut_and_says_so(steps: Steps, monkeypatch: pytest.MonkeyPatch):
+    k = max(range(len(steps.steps)), key=lambda k: len(steps.diff(k)))
+    whole = steps.diff(k)
+    monkeypatch.setattr(text_diff, "DIFF_LIMIT", len(whole) - 1)
+    assert steps.diff(k) == [*whole[:-1], ["…", None, "more rows differ"]]
+    monkeypatch.setattr(text_diff, "DIFF_LIMIT", len(whole))
+    assert steps.diff(k) == whole
+
+
 @pytest.mark.parametrize("program", [residual(2), transformer(2), fused()], ids=lambda p: p.name)
 def test_the_edits_between_two_states_tell_what_differs(program: Program):
     steps = Steps(recorded(program))
@@ -321,7 +331,8 @@ def test_the_next_and_the_previous_step_are_made_while_the_kernel_waits(
         assert unpacked(view.detail)["index"] == changed[3]
         assert versions_sent(view) == len(view.scene.versions)
 
-    asyncio.run(look())
+    with ThreadPoolExecutor(1) as apart:  # a browser's driver may run a loop in this thread
+        apart.submit(asyncio.run, look()).result()
 
 
 def test_an_overlay_names_instructions_of_states_that_are_not_laid_out(large: PassExplorer):

@@ -14,7 +14,8 @@ from workbench.widgets.drawing import Drawing
 ADDED, REMOVED, CHANGED = range(3)
 Marks = tuple[dict[int, int], dict[int, int]]
 Marked = Mapping[int, int]
-DIFF_LIMIT = 4000
+DIFF_LIMIT = 2000
+"""The most rows of a text diff: each is an element of the page."""
 FOLD = "…"
 """The kind of what stands for unchanged rows."""
 
@@ -54,7 +55,10 @@ def diff_of(before: Texts, after: Texts, marks: Marks) -> list[list[Any]]:
     """The rows of the text diff between two states."""
     if not any(marks):
         return []
-    return list(islice(_rows(before, after, marks), DIFF_LIMIT))
+    rows = list(islice(_rows(before, after, marks), DIFF_LIMIT + 1))
+    if len(rows) > DIFF_LIMIT:
+        rows[DIFF_LIMIT:] = [[FOLD, None, "more rows differ"]]
+    return rows
 
 
 def _rows(before: Texts, after: Texts, marks: Marks) -> Iterator[list[Any]]:

@@ -243,6 +243,8 @@ function stripe(ctx, b, theme) {
   const { x, y, w, h, strip = [] } = b;
   ctx.save();
   ctx.clip();
+  ctx.fillStyle = theme.frame;
+  if (strip.length) ctx.fillRect(x, y + h - 7, w, 1);
   strip.forEach((color, i) => {
     ctx.fillStyle = color;
     ctx.fillRect(x + i * w / strip.length, y + h - 6, w / strip.length, 6);
