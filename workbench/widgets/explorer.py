@@ -281,6 +281,29 @@ class PassExplorer(View):
         captions = self.sides[self.step : self.step + 2] or ("before", "after")
         return beside(pictures, captions, lines, self.theme)
 
+    def row_svg(self) -> str:
+        """All programs in one row: that before the first step and that after each, with differences marked.
+
+        A program has the marks of what it adds to its left neighbour, and of what its right one removes.
+        """
+        from workbench.widgets.beside import beside  # noqa: PLC0415
+        from workbench.widgets.svg import svg  # noqa: PLC0415
+
+        last = len(self.steps.steps)
+        found = [self.steps.marks(k) for k in range(last)]
+        marked = [
+            {**(found[k][0] if k < last else {}), **(found[k - 1][1] if k else {})}
+            for k in range(last + 1)
+        ]
+        states = [self.steps.shown(min(k, last - 1))[k == last] for k in range(last + 1)]
+        pictures = [
+            svg(self.scene, self.open_groups(), step=state, theme=self.theme, overlay=self.overlay,
+                marks={id: MARK_WORDS[m] for id, m in marks.items()}, selected=self.selected)
+            for state, marks in zip(states, marked, strict=True)
+        ]  # fmt: skip
+        names = self.sides or ["start", *self._passes()]
+        return beside(pictures, [clipped(name) for name in names], [self.title], self.theme)
+
     def _surroundings(self) -> set[int] | None:
         """The slots around the chosen edit and those after it while they fit; None for all."""
         states = [self.scene.steps[state] for state in self.steps.shown(self.step)]

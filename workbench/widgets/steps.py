@@ -12,7 +12,6 @@ from typing import Any
 from workbench.compiler.ir.rows import patched
 from workbench.compiler.record.lowered import PART
 from workbench.compiler.record.rule_source import rule_source
-from workbench.compiler.record.sentences import Sentences
 from workbench.widgets import label
 from workbench.widgets.drawing import Drawing
 from workbench.widgets.packing import Ints
@@ -48,7 +47,7 @@ class Steps:
         """The states that were drawn last, by number, or by step and edit."""
         self._marks: dict[int, Marks] = {}
         """Those of the step that was asked for last."""
-        self._said: dict[int, Sentences] = {}
+        self._said: dict[int, Sequence[str]] = {}
         """The sentences of the step that was asked for last."""
         self.replaced: list[list[tuple[int, int]]] = []
         for one in self.steps:
@@ -183,7 +182,7 @@ class Steps:
     def said(self, k: int, edit: int) -> str:
         """The effect of an edit of step ``k`` in words."""
         if k not in self._said:
-            self._said = {k: Sentences(self.steps[k], lambda: self._begun(k))}
+            self._said = {k: self.steps[k].sentences_from(lambda: self._begun(k))}
         return label.clipped(self._said[k][edit], 300)
 
     def _begun(self, k: int) -> tuple[Any, dict[int, list[int]]]:
