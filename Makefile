@@ -24,7 +24,7 @@ install = $(BIN)/uv pip install --quiet --python $(BIN)/python --index-strategy 
   $$($(PIP_INDEXES)) -c requirements.lock $(1) || $(PIP) install --quiet -c requirements.lock $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test lint lint-python lint-js check conformance format newest docs models tensorflow nnsmith hosts polygraphy gpu bench golden nightly lock clean
+.PHONY: help lab test lint lint-python lint-js check conformance format newest docs models tensorflow nnsmith hosts polygraphy viewers gpu bench golden nightly lock clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,12 @@ polygraphy: $(VENV)/.models ## measure comparisons beside Polygraphy, which is i
 	build/polygraphy/bin/python -m pip --disable-pip-version-check install --quiet \
 	  'polygraphy>=0.49,<0.60' 'onnxruntime>=1.21,<2' onnx
 	WORKBENCH_POLYGRAPHY=build/polygraphy/bin/python $(BIN)/python -m tests.bench --only compare $(ARGS)
+
+viewers: $(VENV)/.models ## measure the graph view beside Netron and Model Explorer, which are installed apart into build/viewers
+	$(PYTHON) -m venv build/viewers
+	build/viewers/bin/python -m pip --disable-pip-version-check install --quiet \
+	  'netron>=9,<10' 'ai-edge-model-explorer==0.1.34' 'model-explorer-onnx>=0.4,<0.5'
+	WORKBENCH_VIEWERS=build/viewers/bin $(BIN)/python -m tests.bench --only beside $(ARGS)
 
 gpu: $(VENV)/.dev ## test on a GPU: as it is, then HIP over CUDA
 	WORKBENCH_DEVICE=cuda $(PYTEST) -n $(WORKERS) tests/gpu $(ARGS)

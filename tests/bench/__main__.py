@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.bench import (
+    beside,
     compare_cost,
     compile_time,
     counts,
@@ -52,6 +53,7 @@ MEASURES: dict[str, ModuleType] = {
     "import": import_time,
     "view": view,
     "views": views,
+    "beside": beside,
 }
 
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 FLAGS = ["--disable-gpu", "--no-sandbox", "--disable-background-networking", "--no-first-run"]
+WITH_WEBGL = ["--enable-unsafe-swiftshader", "--use-angle=swiftshader"]
+"""For pages that draw with WebGL, on a machine without a GPU."""
 SIZE = {"width": 1280, "height": 800}
 # Netron replaces eval, which the driver itself needs.
 KEEP_EVAL = "const e = window.eval; Object.defineProperty(window, 'eval', {get: () => e, set() {}})"
@@ -32,12 +34,12 @@ FRAMES = "() => { const frames = window.__frames; window.__frames = null; return
 
 
 @contextmanager
-def chromium(executable: str | None) -> Generator[Any]:
+def chromium(executable: str | None, more: Iterable[str] = ()) -> Generator[Any]:
     """A headless browser; `executable` is where Chromium is, or None for Playwright's own."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=executable, args=[*FLAGS, *more])
         try:
             yield browser
         finally:

@@ -202,6 +202,26 @@ def test_an_overlay_colours_and_says_its_unit(show: Show):
     assert "time" in shown.page.locator(".wb-legend").inner_text()
 
 
+STRIPS = """window.cells = [];
+const canvas = CanvasRenderingContext2D.prototype, draw = canvas.fillRect;
+canvas.fillRect = function (...at) {
+  if (at[3] === 6) window.cells.push(this.fillStyle);
+  draw.call(this, ...at);
+};"""
+
+
+def test_an_overlay_is_spread_over_the_blocks_of_a_closed_group(show: Show, pictures: Path):
+    view = GraphView(transformer(4))
+    softmax = [i.id for i in view.program.main if i.name == "reduce_max"]
+    values = dict(zip(softmax, (0.1, 0.2, 0.4), strict=False))
+    view.overlay = {"name": "time", "unit": "ms", "values": values, "total": True}
+    shown = show(view, before=STRIPS)
+    (fold,) = [n for n in shown.nodes() if "× 4" in n["title"]]
+    assert fold["fact"] == "0.7 ms, 0.1 to 0.4 each"
+    assert len(set(shown.page.evaluate("window.cells.slice(-4)"))) == 4, "one has no value"
+    shown.page.screenshot(path=pictures / "graph-blocks-light.png")
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_errors_have_a_log_scale_with_the_tolerance_and_say_what_is_not_finite(
     show: Show, pictures: Path, dark: bool

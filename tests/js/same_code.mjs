@@ -34,7 +34,7 @@ function meaning(script) {
     if (plain(node)) return plain(node);
     const isNamed = (key) => node[key].type === "Identifier" && ((key === "key" && !node.computed) || key === "exported" || key === "imported");
     const parts = Object.keys(node).filter((key) => !PLACES.includes(key)).map((key) => [key, node[key] && isNamed(key) ? node[key].name : seen(node[key])]);
-    return { ...Object.fromEntries(parts), ...(number.has(node) ? { name: number.get(node) } : {}) };
+    return { ...Object.fromEntries(parts), ...(node.kind === "const" ? { kind: "let" } : {}), ...(number.has(node) ? { name: number.get(node) } : {}) };
   };
   return JSON.stringify([seen(tree), [...new Set(scopes[0].through.map((r) => r.identifier.name))].filter((name) => !/^(undefined|Infinity)$/.test(name)).toSorted()]);
 }

@@ -94,8 +94,8 @@ const wanted = "// b  c = {}", other = `, ${ wanted } "`, third = ' : '; // c
     return { wanted, value: { other } } + / , [/] */.source + a
 ++$kept;
 // j"""
-    left = """const e="// b  c = {}",g=`, ${e} "`,c=' : ';class h{kept=1;get wanted(){return this.kept/2}}
-const f=(d,{wanted:e,third:g})=>d??[c],$kept="/* i */";for(const[k,b]of m)if(k in b)return- -k+ +b;\
+    left = """let e="// b  c = {}",g=`, ${e} "`,c=' : ';class h{kept=1;get wanted(){return this.kept/2}}
+let f=(d,{wanted:e,third:g})=>d??[c],$kept="/* i */";for(let[k,b]of m)if(k in b)return- -k+ +b;\
 return{wanted:e,value:{other:g}}+/ , [/] */.source+a
 ++$kept;"""
     assert compacted(script) == left
@@ -109,9 +109,9 @@ for (let i = 0; i < 2; i++) { const d = i; const e = d; third ||= e; }
 if (third.true) { const f = 1; } else { const g = 2; }
 const end = 3;"""
     left = (
-        "const k=(()=>{const a=[void 0,!0];return a})(),"
-        "j={true:void 0,of:`${(()=>{let b=1,c=2;return b+c})()}`};let h=!1;"
-        "for(let i=0;i<2;i++){const d=i,e=d;h||=e}if(h.true){const f=1}else{const g=2}const end=3;"
+        "let k=(()=>{let a=[void 0,!0];return a})(),"
+        "j={true:void 0,of:`${(()=>{let b=1,c=2;return b+c})()}`},h=!1;"
+        "for(let i=0;i<2;i++){let d=i,e=d;h||=e}if(h.true){let f=1}else{let g=2}let end=3;"
     )
     assert compacted(script) == left
 

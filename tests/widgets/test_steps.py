@@ -1,5 +1,7 @@
 """The steps of a recording on one scene: what did not change keeps its place; marks and diff go by id."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +12,7 @@ from tests.widgets.views import unpacked
 from workbench.compiler.ir.program import Program
 from workbench.compiler.record.recording import Recording
 from workbench.compiler.text.printing import lines, printed_ids, row_names, row_text
+from workbench.widgets import ahead, text_diff
 from workbench.widgets import steps as steps_module
 from workbench.widgets.drawing import Drawing
 from workbench.widgets.explorer import PassExplorer
@@ -190,6 +193,28 @@ def test_a_state_drawn_from_another_is_as_if_drawn_from_nothing(program: Program
         assert drawing.table == Drawing.of(state).table
 
 
+def test_a_long_diff_is_cut_and_says_so(steps: Steps, monkeypatch: pytest.MonkeyPatch):
+    k = max(range(len(steps.steps)), key=lambda k: len(steps.diff(k)))
+    whole = steps.diff(k)
+    monkeypatch.setattr(text_diff, "DIFF_LIMIT", len(whole) - 1)
+    assert steps.diff(k) == [*whole[:-1], ["…", None, "more rows differ"]]
+    monkeypatch.setattr(text_diff, "DIFF_LIMIT", len(whole))
+    assert steps.diff(k) == whole
+
+
+@pytest.mark.parametrize("program", [residual(2), transformer(2), fused()], ids=lambda p: p.name)
+def test_the_edits_between_two_states_tell_what_differs(program: Program):
+    steps = Steps(recorded(program))
+    last = len(steps.steps) - 1
+    edits = [(k, e) for k, step in enumerate(steps.steps) for e in range(-1, len(step.edits))]
+    for k in [0, last, *range(last), last, 0]:
+        for texts in map(steps.texts, steps.at(k)):
+            assert texts.drawing.table == Drawing.of(texts.rows).table
+    for k, edit in [*edits[::7], *edits[::-11]]:
+        texts = steps.texts_within(k, edit)
+        assert texts.drawing.table == Drawing.of(texts.rows).table
+
+
 @pytest.mark.parametrize("program", [residual(2), transformer(2), fused()], ids=lambda p: p.name)
 def test_rows_are_printed_as_their_program_is(program: Program):
     recording = recorded(program)
@@ -280,6 +305,34 @@ def joined(old: Any, more: Any) -> Any:
     if isinstance(old, dict):
         return old | {key: joined(old.get(key), part) for key, part in more.items()}
     return [*old, *more] if isinstance(old, list) else more
+
+
+def test_the_next_and_the_previous_step_are_made_while_the_kernel_waits(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(steps_module, "AT_ONCE", 0)
+    monkeypatch.setattr(ahead, "WAIT", 0.001)
+    changed = [k for k, step in enumerate(recording) if step.changed]
+    drawn: list[int] = []
+
+    async def look() -> None:
+        view = PassExplorer(recording, step=changed[2])
+
+        def noted(k: int) -> dict[str, Any]:
+            drawn.append(k)
+            return Steps.detail(view.steps, k)
+
+        monkeypatch.setattr(view.steps, "detail", noted)
+        await asyncio.sleep(0.5)
+        assert drawn == [changed[3], changed[1]]
+        assert view.more == [], "the browser draws nothing anew until the step is shown"
+        view.step = changed[3]
+        assert drawn == [changed[3], changed[1]]
+        assert unpacked(view.detail)["index"] == changed[3]
+        assert versions_sent(view) == len(view.scene.versions)
+
+    with ThreadPoolExecutor(1) as apart:  # a browser's driver may run a loop in this thread
+        apart.submit(asyncio.run, look()).result()
 
 
 def test_an_overlay_names_instructions_of_states_that_are_not_laid_out(large: PassExplorer):

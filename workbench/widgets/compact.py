@@ -2,7 +2,8 @@
 
 It knows tokens, brackets and what a brace opens, and no more of the grammar. ``tests/js/same_code.mjs``
 checks with a parser that each file stays the same but for the names of its variables, declarations that
-follow each other, and how ``undefined``, ``true``, ``false`` and ``Infinity`` are written.
+follow each other, ``let`` for ``const``, and how ``undefined``, ``true``, ``false`` and ``Infinity`` are
+written.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BEFORE_VALUE = {
     "throw", "default",
 }  # fmt: skip
 _CONDITION = {"if", "while", "for", "switch"}
-_SHORTER = {"undefined": "void 0", "true": "!0", "false": "!1", "Infinity": "1/0"}
+_SHORTER = {"undefined": "void 0", "true": "!0", "false": "!1", "Infinity": "1/0", "const": "let"}
 _CLAUSES = {"else", "try", "finally", "do", "catch"}
 _KEYWORDS = _BEFORE_VALUE | _CONDITION | {
     "const", "let", "var", "function", "class", "extends", "try", "catch", "finally", "break", "continue",
@@ -131,14 +132,14 @@ def compacted(script: str) -> str:
 
 
 def _joined_declarations(read: list[Token]) -> set[int]:
-    """The semicolons that a comma replaces, with the word behind it: between two ``const`` or two ``let``."""
+    """The semicolons that a comma replaces, with the word behind it: between two declarations."""
     found: set[int] = set()
     begins = [""]
     for k, (text, kind, _, inside) in enumerate(read):
         begins[-1] = begins[-1] or text
         if text == ";":
             after = read[k + 1].text if k + 1 < len(read) else ""
-            if begins[-1] in ("const", "let") and after == begins[-1]:
+            if begins[-1] in ("const", "let") and after in ("const", "let"):
                 found.add(k)
             else:
                 begins[-1] = ""

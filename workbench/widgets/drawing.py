@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import chain
@@ -84,15 +84,25 @@ class Drawing:
     """Those of them that are drawn as chips."""
     parts: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     """The operations of each body."""
+    wide: set[int] = field(default_factory=set[int])
+    """The values with more users than `FAN_OUT`."""
     _firsts: dict[int, int] = field(default_factory=dict[int, int])
     """The first user of each value that has too many for edges, as far as it was asked for."""
 
     @classmethod
-    def of(cls, rows: Any, other: Drawing | None = None) -> Drawing:
-        """The drawing of a program's rows; of another state's drawing it redoes what differs."""
+    def of(
+        cls, rows: Any, other: Drawing | None = None, touched: Iterable[int] | None = None
+    ) -> Drawing:
+        """The drawing of a program's rows; of another state's drawing it redoes what differs.
+
+        Args:
+            rows: The program's rows.
+            other: The drawing of another state.
+            touched: The ids among which all rows are that differ from the other state's.
+        """
         from workbench.widgets.redrawing import Redrawing  # noqa: PLC0415
 
-        return Redrawing(other or cls(), rows).made()
+        return Redrawing(other or cls(), rows, touched if other else None).made()
 
     def ids(self) -> Iterator[int]:
         """The drawn ids in order."""
@@ -121,11 +131,10 @@ class Drawing:
 
     def first_user(self, id: int) -> int:
         """The first of the users of a value that has too many to draw an edge to each; -1 for any other."""
-        users = self.users.get(id, ())
-        if len(users) <= FAN_OUT:
+        if id not in self.wide:
             return -1
         if id not in self._firsts:
-            self._firsts[id] = min(users, key=self.place)
+            self._firsts[id] = min(self.users[id], key=self.place)
         return self._firsts[id]
 
     def cone_of(self, row: Any) -> int:
@@ -178,24 +187,23 @@ class Drawing:
         ids, rows = row.inputs, self.rows
         inputs: list[int] = []
         chips: list[Chip] = []
+        constants, wide, module = self.constants, self.wide, row.module
         for id in dict.fromkeys(ids) if len(ids) > 1 else ids:
             source = rows.get(id)
             if source is None:
                 continue
-            if id in self.constants:
+            if id in constants:
                 chips.append(self._constant(source))
-            elif self._is_port(source, row):
+            elif (
+                source.module != module
+                or (module and source.op.name == "@param")
+                or (id in wide and self.first_user(id) != row.id)
+            ):  # one edge of many, or from another module
                 chips.append(Chip(label.clipped(label.title(source.op), 16), id, True))
             else:
                 inputs.append(id)
         edges = ids if len(inputs) == len(ids) else tuple(inputs)
         return edges, tuple(chips) if chips else ()
-
-    def _is_port(self, source: Any, row: Any) -> bool:
-        """Whether the edge is one of many of its source, or comes from another module."""
-        if source.module != row.module or (row.module and source.op.name == "@param"):
-            return True
-        return self.first_user(source.id) not in (-1, row.id)
 
     def _constant(self, row: Any) -> Chip:
         """The chip of a constant."""

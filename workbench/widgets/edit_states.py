@@ -155,11 +155,12 @@ class EditStates:
         """The slot of each node of a state within step ``k``."""
         first, last = map(self._homes, self.steps.shown(k))
         others = [self._homes(n) for (step, _), n in self.steps.admitted.items() if step == k]
-        found = {n.id: s for n in table.nodes.values() if (s := first.get(_key(n))) is not None}
+        nodes = [node for id in table.order if (node := table.nodes.get(id))]
+        found = {n.id: s for n in nodes if (s := first.get(_key(n))) is not None}
         taken = set(found.values())
         pairs = [pair for edit in self.steps.steps[k].edits for pair in edit.replaced]
         old_of, new_of = {b: a for a, b in pairs}, dict(pairs)
-        for node in (n for n in table.nodes.values() if n.id not in found):
+        for node in (n for n in nodes if n.id not in found):
             wanted = [self._between.get((k, *_key(node)))]
             wanted += [there.get(_key(node)) for there in (last, *others)]
             if not node.module:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from workbench.compiler.builds.garbage import lasting
 from workbench.compiler.errors import WorkbenchError
 from workbench.compiler.text.naming import ids_kept
 from workbench.widgets import assets
+from workbench.widgets.ahead import Ahead
 from workbench.widgets.base_view import Answer, BaseView, embedded
 from workbench.widgets.edit_states import StatesWithin
 from workbench.widgets.facts import facts_of, told
@@ -91,7 +93,10 @@ class PassExplorer(View):
             self.steps = Steps(recording, step)
             self.scene = self.steps.scene
             self._payload = Payload(self.scene)
-            self._sent: dict[int, bytes] = {}
+            self._made: dict[int, bytes] = {}
+            """The details of the steps that were shown, or made ahead."""
+            self._parts: list[bytes] = []
+            """What the scene has grown by ahead; the browser gets it when it needs it."""
             self.build = build
             self._within = StatesWithin(self.steps)
             self.title = title or self.scene.title
@@ -105,6 +110,7 @@ class PassExplorer(View):
             theme=theme,
             state=state,
         )
+        self._ahead = Ahead(self._make_ahead)
         self._send_step(None)
         self._send_edit(None)
         self.observe(self._send_step, names=["step"])
@@ -139,20 +145,42 @@ class PassExplorer(View):
         if self.steps.steps:
             with self.hold_sync():
                 self.detail = self._packed(self.step)
+            self._ahead.soon()
 
     def _packed(self, step: int) -> bytes:
         """The details of a step; the scene is sent, too, if it has grown since it was."""
-        if step not in self._sent:
+        self._make(step)
+        self._send_more()
+        return self._made[step]
+
+    def _make(self, step: int) -> None:
+        if step not in self._made:
             with lasting():
-                self._sent[step] = packed(self.steps.detail(step))
-                self._send_more()
-        return self._sent[step]
+                self._made[step] = packed(self.steps.detail(step))
+                self._grow()
+
+    def _grow(self) -> None:
+        """Make what the scene has grown by since it was sent."""
+        if len(self.scene.versions) > self._extent.versions:
+            self._parts.append(packed(self._payload.data(self._extent)))
+            self._extent = self._payload.extent
 
     def _send_more(self) -> None:
         """Send what the scene has grown by since it was sent."""
-        if len(self.scene.versions) > self._extent.versions:
-            self.more = [*self.more, packed(self._payload.data(self._extent))]
-            self._extent = self._payload.extent
+        self._grow()
+        if self._parts:
+            self.more = [*self.more, *self._parts]
+            self._parts.clear()
+
+    def _make_ahead(self) -> bool:
+        """Make the details of the next or the previous step that changed something; False if there are."""
+        k, steps = self.step, self.steps.steps
+        later = (i for i in range(k + 1, len(steps)) if steps[i].edits)
+        earlier = (i for i in reversed(range(k)) if steps[i].edits)
+        near = [i for side in (later, earlier) for i in islice(side, 1) if i not in self._made]
+        if near:
+            self._make(near[0])
+        return len(near) > 1
 
     def _instructions(self) -> Iterable[Any]:
         """Those of all states, of those that are not laid out yet, too."""
@@ -184,6 +212,7 @@ class PassExplorer(View):
 
     def retire(self) -> None:
         """Close the view and let go of the build and of the states within passes."""
+        self._ahead.stop()
         super().retire()
         self.build = None
         vars(self).pop("_within", None)
@@ -191,6 +220,9 @@ class PassExplorer(View):
     def _versions(self) -> list[int]:
         """Those after the current step."""
         return self.scene.steps[self.steps.shown(self.step)[1]]
+
+    def _rows(self) -> Mapping[int, Any]:
+        return self.steps.rows[self.steps.at(self.step)[1]].instructions
 
     def find(self, query: str) -> list[int]:
         """Find instructions after the current pass, then among those that it removed."""
@@ -248,6 +280,29 @@ class PassExplorer(View):
         lines = [self.summary(), *self._law_lines()]
         captions = self.sides[self.step : self.step + 2] or ("before", "after")
         return beside(pictures, captions, lines, self.theme)
+
+    def row_svg(self) -> str:
+        """All programs in one row: that before the first step and that after each, with differences marked.
+
+        A program has the marks of what it adds to its left neighbour, and of what its right one removes.
+        """
+        from workbench.widgets.beside import beside  # noqa: PLC0415
+        from workbench.widgets.svg import svg  # noqa: PLC0415
+
+        last = len(self.steps.steps)
+        found = [self.steps.marks(k) for k in range(last)]
+        marked = [
+            {**(found[k][0] if k < last else {}), **(found[k - 1][1] if k else {})}
+            for k in range(last + 1)
+        ]
+        states = [self.steps.shown(min(k, last - 1))[k == last] for k in range(last + 1)]
+        pictures = [
+            svg(self.scene, self.open_groups(), step=state, theme=self.theme, overlay=self.overlay,
+                marks={id: MARK_WORDS[m] for id, m in marks.items()}, selected=self.selected)
+            for state, marks in zip(states, marked, strict=True)
+        ]  # fmt: skip
+        names = self.sides or ["start", *self._passes()]
+        return beside(pictures, [clipped(name) for name in names], [self.title], self.theme)
 
     def _surroundings(self) -> set[int] | None:
         """The slots around the chosen edit and those after it while they fit; None for all."""

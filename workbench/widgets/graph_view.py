@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import traitlets
 
 from workbench.compiler.builds.garbage import lasting
-from workbench.widgets import assets
+from workbench.widgets import assets, blocks
 from workbench.widgets.base_view import BaseView
 from workbench.widgets.bookmarks import Bookmark, checked, frame
 from workbench.widgets.facts import facts_of
@@ -18,7 +18,7 @@ from workbench.widgets.overlay import overlay_of
 from workbench.widgets.packing import Ints, inlined, packed
 from workbench.widgets.payload import payload
 from workbench.widgets.query import Known, find_ids
-from workbench.widgets.rows import table_of
+from workbench.widgets.rows import rows_shown, table_of
 from workbench.widgets.scene import OPEN_BUDGET, Scene, scene_of
 
 if TYPE_CHECKING:
@@ -179,6 +179,54 @@ class View(BaseView):
         facts = {fact.id: fact for fact in facts_of(self.scene, self._versions())}
         return frame(self.bookmarks, facts, self._passes())
 
+    def blocks(self, key: str | None = None) -> DataFrame:
+        """The blocks of a fold, such as the layers of ``layer.0 … layer.11 × 12``, a row each.
+
+        Args:
+            key: The key of the fold, as in `expanded`; not needed if the program has one fold.
+
+        Returns:
+            The name and the number of instructions of each block, by its number from 0; and of the overlay's
+            numbers the least, the largest and the sum, in columns with the overlay's name and unit.
+
+        Raises:
+            ValueError: There is no such fold, or without a key there are several; the message lists them.
+        """
+        return blocks.frame(self._blocks(key), self.overlay)
+
+    def compare_blocks(self, a: int, b: int, key: str | None = None) -> DataFrame:
+        """The instructions in which two blocks of a fold differ by more than names, a row each.
+
+        Args:
+            a: The number of a block, from 0; negative ones count from the end.
+            b: The number of another block.
+            key: The key of the fold; not needed if the program has one fold.
+
+        Returns:
+            The operation, the printed names and the nodes of the model of both, in what they differ, the
+            largest difference between the elements of their constants, and the overlay's numbers of both.
+            Steps of a recording may have changed one block otherwise than another: then an instruction may
+            have no counterpart.
+
+        Raises:
+            ValueError: There is no such fold.
+            IndexError: There is no such block.
+        """
+        listed = self._blocks(key)
+        known = blocks.Known(self.scene, self._versions(), self._rows(), self.overlay)
+        for k in (a, b):
+            if not -len(listed) <= k < len(listed):
+                raise IndexError(f"no block {k}; there are {len(listed)}, from 0")
+        return blocks.compared(known, listed[a], listed[b])
+
+    def _blocks(self, key: str | None) -> list[blocks.Block]:
+        fold = blocks.fold_of(self.scene, key)
+        return blocks.blocks_of(self.scene, self._versions(), fold)
+
+    def _rows(self) -> Mapping[int, Any]:
+        """The rows of the program that is shown, by id."""
+        raise NotImplementedError(f"{type(self).__name__} has no rows to compare")
+
     def _passes(self) -> list[str]:
         """The names of the passes that bookmarks can name."""
         return []
@@ -236,6 +284,9 @@ class GraphView(View):
             theme=theme,
             state=state,
         )
+
+    def _rows(self) -> Mapping[int, Any]:
+        return rows_shown(self.program).instructions
 
     def columns(self) -> dict[str, Any]:
         """The columns for the browser: the scene, its only step, and the initially open groups."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-LARGE = 1 << 20
+LARGE = 1 << 18
 """Bytes from which on speed matters more than size."""
 
 

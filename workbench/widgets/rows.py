@@ -10,13 +10,18 @@ from workbench.widgets.nodes import Table
 
 def table_of(program_or_module: Any) -> Table:
     """The drawn rows of a program, or of one of its modules and the modules that it calls."""
+    return Drawing.of(rows_shown(program_or_module)).table
+
+
+def rows_shown(program_or_module: Any) -> Any:
+    """The rows of a program, or of one of its modules as if it were the main one."""
     from workbench.compiler.ir.rows import rows_of  # noqa: PLC0415
 
     program = getattr(program_or_module, "program", program_or_module)
     rows = rows_of(program)
     if program is not program_or_module:
         rows = _only(rows, program_or_module.name)
-    return Drawing.of(rows).table
+    return rows
 
 
 def _only(rows: Any, name: str) -> Any:

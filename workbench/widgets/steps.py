@@ -41,14 +41,19 @@ class Steps:
         self.steps = list(recording.steps)
         self.rows = [recording.start]
         self.after: list[int] = []
+        self._deltas: list[Sequence[Any]] = []
+        """The edits behind each state but the last."""
         self._texts: dict[Any, Texts] = {}
         """The states that were drawn last, by number, or by step and edit."""
         self._marks: dict[int, Marks] = {}
         """Those of the step that was asked for last."""
+        self._said: dict[int, Sequence[str]] = {}
+        """The sentences of the step that was asked for last."""
         self.replaced: list[list[tuple[int, int]]] = []
         for one in self.steps:
             if one.edits:
                 self.rows.append(_replayed(self.rows[-1], one.edits))
+                self._deltas.append(one.edits)
                 self.replaced.append([pair for e in one.edits for pair in e.replaced])
             self.after.append(len(self.rows) - 1)
         states = list(range(len(self.rows)))
@@ -75,11 +80,27 @@ class Steps:
         """A state; those that were drawn last are kept, for the next step begins where one ends."""
         found = self._texts.pop(key, None)
         if found is None:
-            last = next(reversed(self._texts.values()), None)
             made = rows()
-            found = Texts(made, Drawing.of(made, last and last.drawing))
+            other = next(reversed(self._texts), None)
+            last = None if other is None else self._texts[other].drawing
+            touched = None if other is None else self._touched(self._point(other), self._point(key))
+            found = Texts(made, Drawing.of(made, last, touched))
         self._texts = dict([*self._texts.items()][-1:]) | {key: found}
         return found
+
+    def _point(self, key: Any) -> tuple[int, int]:
+        """A state as another one, and the number of edits behind it."""
+        if isinstance(key, int):
+            return key, 0
+        k, edit = key
+        return self.at(k)[0], edit + 1
+
+    def _touched(self, *points: tuple[int, int]) -> set[int]:
+        """The ids that edits between two states touched."""
+        (first, _), (last, _) = ends = sorted(points)
+        edits = [self._deltas[state] for state in range(first, last)]
+        edits += [self._deltas[state][:count] for state, count in ends if count]
+        return set[int]().union(*(edit.rows for some in edits for edit in some))
 
     def shown(self, k: int) -> tuple[int, int]:
         """The numbers in the scene of the states before and after step ``k``; it grows if they are new."""
@@ -160,7 +181,14 @@ class Steps:
 
     def said(self, k: int, edit: int) -> str:
         """The effect of an edit of step ``k`` in words."""
-        return label.clipped(self.steps[k].sentences[edit], 300)
+        if k not in self._said:
+            self._said = {k: self.steps[k].sentences_from(lambda: self._begun(k))}
+        return label.clipped(self._said[k][edit], 300)
+
+    def _begun(self, k: int) -> tuple[Any, dict[int, list[int]]]:
+        """The rows before step ``k``, and the ids of each module."""
+        texts = self.texts(self.at(k)[0])
+        return texts.rows, texts.drawing.order
 
     def detail(self, k: int) -> dict[str, Any]:
         """Everything that the view shows of one step."""

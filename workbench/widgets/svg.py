@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from workbench.widgets import assets, label, palette
+from workbench.widgets.blocks import blocks_of, value_of
 from workbench.widgets.color_key import color_key
 from workbench.widgets.nodes import Node
 from workbench.widgets.overlay import share
@@ -224,7 +225,24 @@ class _Writer:
         found = self.layout.graph.groups[group]
         self.parts.append(_rect("g", box.x + 3, box.y + 3, box.width, box.height))
         self.parts.append(_rect("g", box.x, box.y, box.width, box.height))
+        if found.times and self.values:
+            self._strip(box, group)
         self._words(box.x, box, f"▸ {found.label}", count_text(self._count(group)), "")
+
+    def _strip(self, box: Box, fold: int) -> None:
+        """The overlay's colour of each block of a fold, side by side at the bottom of its box."""
+        blocks = blocks_of(self.scene, self.scene.steps[self.step], fold)
+        width = (box.width - 4) / max(1, len(blocks))
+        for k, block in enumerate(blocks):
+            value = value_of(self.overlay, block.ids)
+            if value is not None:
+                color, said = self._colored(None if math.isnan(value) else value)
+                x, y = box.x + 2 + k * width, box.y + box.height - 6
+                title = f"<title>{escape(f'{block.name}: {said}')}</title>"
+                self.parts.append(
+                    f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="5" '
+                    f'style="fill:{color}">{title}</rect>'
+                )
 
     def _node(self, box: Box, node: Node, opens: bool) -> None:
         width = min(node_width(node), box.width)
@@ -298,9 +316,10 @@ class _Writer:
 
     def _overlaid(self, id: int) -> tuple[str, str]:
         """The colour and the text of the overlay for one node."""
-        if str(id) not in self.values:
-            return "", ""
-        value = self.values[str(id)]
+        return self._colored(self.values[str(id)]) if str(id) in self.values else ("", "")
+
+    def _colored(self, value: float | None) -> tuple[str, str]:
+        """The colour and the text of a number of the overlay; None is not finite."""
         if value is None:
             return palette.SCALES[self.overlay["scale"]][-1], "not finite"
         tolerance = self.overlay["tolerance"]

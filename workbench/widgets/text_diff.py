@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -13,7 +13,9 @@ from workbench.widgets.drawing import Drawing
 
 ADDED, REMOVED, CHANGED = range(3)
 Marks = tuple[dict[int, int], dict[int, int]]
-DIFF_LIMIT = 4000
+Marked = Mapping[int, int]
+DIFF_LIMIT = 2000
+"""The most rows of a text diff: each is an element of the page."""
 FOLD = "…"
 """The kind of what stands for unchanged rows."""
 
@@ -53,7 +55,10 @@ def diff_of(before: Texts, after: Texts, marks: Marks) -> list[list[Any]]:
     """The rows of the text diff between two states."""
     if not any(marks):
         return []
-    return list(islice(_rows(before, after, marks), DIFF_LIMIT))
+    rows = list(islice(_rows(before, after, marks), DIFF_LIMIT + 1))
+    if len(rows) > DIFF_LIMIT:
+        rows[DIFF_LIMIT:] = [[FOLD, None, "more rows differ"]]
+    return rows
 
 
 def _rows(before: Texts, after: Texts, marks: Marks) -> Iterator[list[Any]]:
@@ -67,31 +72,42 @@ def _rows(before: Texts, after: Texts, marks: Marks) -> Iterator[list[Any]]:
 
 
 def merged(
-    before: Sequence[int], after: Sequence[int], gone: Mapping[int, int], come: Mapping[int, int]
+    before: Sequence[int], after: Sequence[int], gone: Marked, come: Marked
 ) -> Iterator[tuple[str, int]]:
     """One list of two: the order after the step, with removed rows behind their former predecessors.
 
     Of the unchanged rows it has the neighbours of others, and the numbers of those between.
     """
     behind = _behind(before, gone)
-    kinds = {id: "+" if mark == ADDED else "~" for id, mark in come.items()}
-    kinds |= {id: "+" for id, mark in gone.items() if mark == REMOVED}
-    asked = kinds.keys() | behind.keys()
-    near: set[int] = set()
-    for k in [k for k, id in enumerate(after) if id in asked]:
-        near |= {k - 1, k, k + 1} if after[k] in kinds else {k, k + 1}
     yield from (("-", id) for id in behind.get(None, ()))
-    near |= {0} if None in behind else set[int]()
     last = -1
-    for k in sorted(k for k in near if 0 <= k < len(after)):
+    for k in _near(after, behind, gone, come):
+        if not last < k < len(after):
+            continue
         if k > last + 1:
             yield FOLD, k - last - 1
         id = after[k]
-        yield kinds.get(id, "="), id
+        is_new = come.get(id) == ADDED or gone.get(id) == REMOVED
+        yield "+" if is_new else "~" if id in come else "=", id
         yield from (("-", other) for other in behind.get(id, ()))
         last = k
     if last + 1 < len(after):
         yield FOLD, len(after) - last - 1
+
+
+def _near(
+    after: Sequence[int], behind: Collection[int | None], gone: Marked, come: Marked
+) -> Iterator[int]:
+    """The places of rows that differ and of their neighbours, some more than once."""
+    if None in behind:
+        yield 0
+    for k, id in enumerate(after):
+        differs = id in come or id in gone
+        if differs:
+            yield k - 1
+        if differs or id in behind:
+            yield k
+            yield k + 1
 
 
 def _behind(before: Iterable[int], gone: Mapping[int, int]) -> dict[int | None, list[int]]:

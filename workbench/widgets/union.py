@@ -20,8 +20,10 @@ class Union:
     """Collects slots, versions and edges, looking only at what differs from one state to the next."""
 
     def __init__(self) -> None:
-        self.slot: dict[tuple[int, int], int] = {}
-        """The slot of an id in the body of the instruction in another slot, or on the page."""
+        self.page: dict[int, int] = {}
+        """The slot of an id on the page."""
+        self.inside: dict[tuple[int, int], int] = {}
+        """The slot of an id in the body of the instruction in another slot."""
         self.paths: list[Path] = []
         self.home: list[int] = []
         """The slot of the owner of each slot's body, or -1."""
@@ -64,7 +66,8 @@ class Union:
     def renumber(self, new: list[int]) -> None:
         """Give each slot another number."""
         old = sorted(range(len(new)), key=new.__getitem__)
-        self.slot = {(i, _at(new, at)): new[s] for (i, at), s in self.slot.items()}
+        self.page = {i: new[s] for i, s in self.page.items()}
+        self.inside = {(i, new[at]): new[s] for (i, at), s in self.inside.items()}
         self.paths = [self.paths[s] for s in old]
         self.home = [_at(new, self.home[s]) for s in old]
         self.behind = [_at(new, self.behind[s]) for s in old]
@@ -99,25 +102,25 @@ class Union:
 
     def _inherit(self, table: Table, changed: dict[int, Node], origins: Origins) -> None:
         """Give new nodes the slots of those that they replace, or free slots that used the same input."""
-        slot, last = self.slot, self.last or Table()
+        slot, last = self.page, self.last or Table()
         drawn = [n for n in changed.values() if n.module == 0 and n.id in table.nodes]
-        back = [n.id for n in drawn if n.id not in last.nodes and (n.id, PAGE) in slot]
-        if not back and all((n.id, PAGE) in slot for n in drawn):
+        back = [n.id for n in drawn if n.id not in last.nodes and n.id in slot]
+        if not back and all(n.id in slot for n in drawn):
             return
         stayed = (i for i, n in table.nodes.items() if n.module == 0 and i in last.nodes)
-        taken = {slot[i, PAGE] for i in stayed if (i, PAGE) in slot}
+        taken = {s for i in stayed if (s := slot.get(i)) is not None}
         for id in back:
-            if slot[id, PAGE] in taken:
-                del slot[id, PAGE]
+            if slot[id] in taken:
+                del slot[id]
             else:
-                taken.add(slot[id, PAGE])
-        fresh = [n for n in drawn if (n.id, PAGE) not in slot]
+                taken.add(slot[id])
+        fresh = [n for n in drawn if n.id not in slot]
         for node in fresh:
             self._take_over(node.id, origins, taken)
         moved = {id for id, node in changed.items() if node.module and id in last.nodes}
         free = self._free((last.nodes.keys() - table.nodes.keys()) | moved, taken)
         for node in fresh:
-            if (node.id, PAGE) not in slot:
+            if node.id not in slot:
                 self._join(node, free, taken)
 
     def _take_over(self, id: int, origins: Origins, taken: set[int]) -> None:
@@ -128,9 +131,9 @@ class Union:
             if old in seen:
                 continue
             seen.add(old)
-            slot = self.slot.get((old, PAGE))
+            slot = self.page.get(old)
             if slot is not None and slot not in taken:
-                self.slot[id, PAGE] = slot
+                self.page[id] = slot
                 taken.add(slot)
                 return
             waiting = [*origins.get(old, ()), *waiting]
@@ -140,30 +143,30 @@ class Union:
         free: dict[int, list[tuple[str, int]]] = {}
         last = self.last or Table()
         for node in (last.nodes[id] for id in last.order if id in gone):
-            slot = self.slot.get((node.id, PAGE), -1) if node.module == 0 else -1
+            slot = self.page.get(node.id, -1) if node.module == 0 else -1
             if slot >= 0 and slot not in taken:
                 for source in node.inputs:
-                    above = self.slot.get((source, PAGE), -1)
+                    above = self.page.get(source, -1)
                     free.setdefault(above, []).append((node.title, slot))
         return free
 
     def _join(self, node: Node, free: dict[int, list[tuple[str, int]]], taken: set[int]) -> None:
         """Put a new node in a free slot with the same input, preferably one of the same operation."""
-        above = self.slot.get((node.inputs[0], PAGE), -1) if node.inputs else -1
+        above = self.page.get(node.inputs[0], -1) if node.inputs else -1
         found = [(title, slot) for title, slot in free.get(above, ()) if slot not in taken]
         if above >= 0 and found:
             same = [slot for title, slot in found if title == node.title]
-            self.slot[node.id, PAGE] = slot = same[0] if same else found[0][1]
+            self.page[node.id] = slot = same[0] if same else found[0][1]
             taken.add(slot)
 
     def _settle(self, table: Table, changed: dict[int, Node]) -> None:
         """Give each changed node a slot and a version."""
         here, version, previous = self._here, self._version, -1
-        known = (not n.module and (id not in table.nodes or (id, PAGE) in self.slot)
+        known = (not n.module and (id not in table.nodes or id in self.page)
                  for id, n in changed.items())  # fmt: skip
         if all(known):  # nothing needs the slot before it
             for id, node in changed.items():
-                here[id] = self.slot[id, PAGE] if id in table.nodes else -1
+                here[id] = self.page[id] if id in table.nodes else -1
                 version[id] = self._add_version(node, here[id])
             return
         for id in table.order:
@@ -178,18 +181,25 @@ class Union:
         """The slot whose body a node is in, or -1."""
         return self._here[self._owners[node.module]] if node.module in self._owners else PAGE
 
+    def _slot(self, id: int, at: int) -> int | None:
+        return self.page.get(id) if at == PAGE else self.inside.get((id, at))
+
     def _place(self, node: Node, table: Table, previous: int) -> int:
         """The slot of a node, a new one if it has none."""
         at = self._at(node)
-        slot = self.slot.get((node.id, at))
+        slot = self._slot(node.id, at)
         if slot is None:
-            slot = self.slot[node.id, at] = len(self.paths)
-            self.paths.append(self._path(node, table))
+            slot = len(self.paths)
+            if at == PAGE:
+                self.page[node.id] = slot
+            else:
+                self.inside[node.id, at] = slot
+            self.paths.append(self._path(node, table, at))
             self.home.append(at)
             self.behind.append(previous)
         return slot
 
-    def _path(self, node: Node, table: Table) -> Path:
+    def _path(self, node: Node, table: Table, at: int) -> Path:
         """The scope of a node; one that a pass made of several scopes gets its first input's."""
         own = self._scopes.get(node.sources)
         if own is None:
@@ -197,7 +207,7 @@ class Union:
         if self.last is None:
             return own
         for source in node.inputs:
-            slot = self.slot.get((source, self._at(node)))
+            slot = self._slot(source, at)
             if slot is not None and self.paths[slot][: len(own)] == own:
                 return self.paths[slot]
         return own

@@ -122,12 +122,19 @@ def test_several_programs_are_steps_in_a_row():
     assert str(found.recording.last) == str(residual(3))
     view = found.view()
     assert view.sides == ["one", "two", "three"]
+    picture = view.row_svg()
+    assert picture.count("<svg") == 1 + 3
+    first, *others = picture.split("<svg")[2:]
+    assert 'class="added"' not in first
+    assert all('class="added"' in other for other in others)
+    assert [picture.count(f">{name}</text>") for name in view.sides] == [1, 1, 1]
 
 
 def test_a_difference_is_selected_by_its_edit():
     found = wb.differences(residual(1), residual(2))
     view = found.view()
     edit = found.recording[0].edits[0]
+    assert view.steps.said(0, 0) == edit.law
     assert edit.index == 0
     assert view.steps.detail(0)["edits"]["rules"][0][0] == edit.rule
 

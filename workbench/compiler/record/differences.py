@@ -130,8 +130,7 @@ class Differences:
 class _Between(Step):
     """The step from one program to the next; no pass made its edits, so they say what differs."""
 
-    @cached_property
-    def sentences(self) -> list[str]:
+    def sentences_from(self, begun: Any = None) -> list[str]:
         """The difference of each edit."""
         return [edit.law or edit.rule for edit in self.edits]
 

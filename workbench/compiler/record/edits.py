@@ -15,6 +15,7 @@ from workbench.compiler.text.naming import ids_in, resolved
 if TYPE_CHECKING:
     from workbench.compiler.record.lowered import Lowered
     from workbench.compiler.record.recording import Recording
+    from workbench.compiler.record.sentences import Begun
 
 
 @dataclass(slots=True)
@@ -121,9 +122,17 @@ class Step:
     @cached_property
     def sentences(self) -> Sequence[str]:
         """A sentence for each edit, by index: ``add and relu fused into pointwise``."""
+        return self.sentences_from()
+
+    def sentences_from(self, begun: Begun | None = None) -> Sequence[str]:
+        """The same, for a caller that has the program before the step.
+
+        Args:
+            begun: Makes the rows before the step, and the ids of each module; by default they are replayed.
+        """
         from workbench.compiler.record.sentences import Sentences  # noqa: PLC0415
 
-        return Sentences(self)
+        return Sentences(self, begun)
 
     def named(self, text: str) -> str:
         """A recorded text with printed names in place of ids: those before the pass, or else after it."""

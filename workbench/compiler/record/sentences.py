@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from typing import TYPE_CHECKING, overload
 
 from workbench.compiler.ir.builtin import Identity, Literal, Param, Return
@@ -14,6 +22,7 @@ from workbench.compiler.ops.fused import Group
 if TYPE_CHECKING:
     from workbench.compiler.record.edits import Edit, Step
 
+Begun = Callable[[], tuple[Rows, Mapping[int, Iterable[int]]]]
 _LISTED = 5
 _NO_WORK = (Literal, Param, Return)
 _NUMBERS = {2: "two", 3: "three"}
@@ -22,9 +31,15 @@ _NUMBERS = {2: "two", 3: "three"}
 class Sentences(Sequence[str]):
     """A sentence for each edit of a step, its effect on the program; composed when it is asked for."""
 
-    def __init__(self, step: Step) -> None:
-        """Compose none yet."""
-        self._step, self._edits = step, step.edits
+    def __init__(self, step: Step, begun: Begun | None = None) -> None:
+        """Compose none yet.
+
+        Args:
+            step: The step.
+            begun: Makes the rows before the step, and the ids of each module; by default they are replayed.
+        """
+        self._edits = step.edits
+        self._begun = begun or (lambda: _members(step.recording.rows_after(step.index - 1)))
         self._said: dict[int, str] = {}
         self._next = 0
         """The edit before which the state is."""
@@ -55,12 +70,30 @@ class Sentences(Sequence[str]):
     def _before(self, k: int) -> _State:
         """The state before edit ``k``; it goes through the edits, from the first if need be."""
         if self._state is None or k < self._next:
-            step = self._step
-            self._state, self._next = _State.of(step.recording.rows_after(step.index - 1)), 0
+            self._state, self._next = _State.of(*self._begun()), 0
         for edit in self._edits[self._next : k]:
             self._state.change(edit)
         self._next = k
         return self._state
+
+
+class _Members(dict[int, set[int]]):
+    """The ids of each module that was looked at; those of others are read from a table."""
+
+    def __init__(self, table: Mapping[int, Iterable[int]]) -> None:
+        self._table = table
+
+    def __missing__(self, module: int) -> set[int]:
+        self[module] = ids = set(self._table.get(module, ()))
+        return ids
+
+
+def _members(rows: Rows) -> tuple[Rows, dict[int, list[int]]]:
+    """Some rows, and the ids of each module."""
+    members: dict[int, list[int]] = {}
+    for row in rows.instructions.values():
+        members.setdefault(row.module, []).append(row.id)
+    return rows, members
 
 
 class _State:
@@ -75,20 +108,16 @@ class _State:
         self.rows, self.modules, self.members = rows, modules, members
 
     @classmethod
-    def of(cls, rows: Rows) -> _State:
-        """The state that some rows are."""
-        members: dict[int, set[int]] = {}
-        for row in rows.instructions.values():
-            if row.module:
-                members.setdefault(row.module, set()).add(row.id)
-        return cls(rows.instructions, rows.modules, members)
+    def of(cls, rows: Rows, members: Mapping[int, Iterable[int]]) -> _State:
+        """The state that some rows are; the ids of a module are copied when it is looked at."""
+        return cls(dict(rows.instructions), dict(rows.modules), _Members(members))
 
     def changed_by(self, edit: Edit) -> _State:
         """This state as it is seen after an edit is made in it: it holds only the difference."""
         rows = {id: old for id in edit.rows if (old := self.rows.get(id)) is not None}
         touched = {r.module for r in (*rows.values(), *edit.rows.values()) if r is not None}
         modules = {k: self.modules[k] for k in edit.modules if k in self.modules}
-        members = {key: {*self.members.get(key, ())} for key in touched if self.is_body(key)}
+        members = {key: {*self.members[key]} for key in touched if self.is_body(key)}
         return _State(
             ChainMap(rows, self.rows),
             ChainMap(modules, self.modules),
@@ -103,7 +132,7 @@ class _State:
             if row is not None:
                 self.rows[id] = row
                 if row.module:
-                    self.members.setdefault(row.module, set()).add(id)
+                    self.members[row.module].add(id)
         for key, module in edit.modules.items():
             if module is None:
                 self.modules.pop(key, None)
@@ -124,7 +153,7 @@ class _State:
         if not bodies:
             return [] if isinstance(row.op, _NO_WORK) else [row.op.name]
         rows = self.rows
-        inside = [rows[id] for key in bodies for id in self.members.get(key, ())]
+        inside = [rows[id] for key in bodies for id in self.members[key]]
         inside = [r for r in inside if r.modules or not isinstance(r.op, _NO_WORK)]
         found: list[str] = []
         for r in sorted(inside, key=_order):
@@ -188,7 +217,7 @@ class _Sentence:
 
     def _inside(self, kernel: Row) -> Iterator[int]:
         for key in self.after.bodies(kernel):
-            for id in self.after.members.get(key, ()):
+            for id in self.after.members[key]:
                 yield id
                 yield from self._inside(self.after.rows[id])
 

@@ -71,7 +71,7 @@ class RowNames:
         """
         self._rows, self._order = rows, order
         self._places: dict[int, dict[int, int]] = {}
-        parameters = (r.op.parameter for r in rows.instructions.values() if type(r.op) is Param)
+        parameters = [r.op.parameter for r in rows.instructions.values() if type(r.op) is Param]
         # With a colon, parameters of two modules may print the same name, and one is changed.
         self._all = row_names(rows) if any(":" in name for name in parameters) else None
 

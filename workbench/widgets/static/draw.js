@@ -240,11 +240,17 @@ function drawNode(ctx, b, theme, k) {
  * @param {Theme} theme
  */
 function stripe(ctx, b, theme) {
-  if (b.group) return;
+  const { x, y, w, h, strip = [] } = b;
   ctx.save();
   ctx.clip();
+  ctx.fillStyle = theme.frame;
+  if (strip.length) ctx.fillRect(x, y + h - 7, w, 1);
+  strip.forEach((color, i) => {
+    ctx.fillStyle = color;
+    ctx.fillRect(x + i * w / strip.length, y + h - 6, w / strip.length, 6);
+  });
   ctx.fillStyle = theme.families[b.family];
-  ctx.fillRect(b.x, b.y, 4, b.h);
+  if (!b.group) ctx.fillRect(x, y, 4, h);
   ctx.restore();
 }
 

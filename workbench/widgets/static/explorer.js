@@ -295,7 +295,7 @@ class ExplorerShell extends SceneShell {
     if (!pane.w || !first) return;
     const k = Math.min(1, Math.max(0.8, pane.w / (pane.layout.width + 80)));
     this.before.placed = true;
-    pane.move({ k, x: first.x + first.w / 2 - (pane.w - 56) / 2 / k, y: first.y - 90 / k });
+    pane.move({ k, x: first.x + first.w / 2 - (pane.w - 56) / 2 / k, y: Math.max(-14 / k, Math.min(first.y - 90 / k, pane.layout.height + (44 - pane.h) / k)) });
   }
 
   /** Copy a pane's camera to the other side. @param {Pane} pane */

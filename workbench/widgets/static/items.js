@@ -5,7 +5,8 @@ import { count } from "./format.js";
 /** @type {Mark[]} */
 const MARKS = ["added", "removed", "changed"];
 
-/** @typedef {{ box: Box, total: number, ids: number[] } & Record<Mark, number>} Closed */
+/** A closed group; of repeated blocks, also the instructions of each.
+ * @typedef {{ box: Box, total: number, ids: number[], blocks: Record<number, number[]> } & Record<Mark, number>} Closed */
 
 /**
  * The boxes to draw, from top to bottom: nodes, and closed groups with the changes inside them.
@@ -52,10 +53,16 @@ function opensHere(live, slot) {
 function enclose(closed, live, v, box) {
   if (box.i < live.scene.slots) return;
   const { id, module } = live.scene.data.nodes, mark = live.marks.get(v);
-  const group = closed.get(box.i) ?? { box, total: 0, added: 0, removed: 0, changed: 0, ids: [] };
+  const group = closed.get(box.i) ?? { box, total: 0, added: 0, removed: 0, changed: 0, ids: [], blocks: {} };
   if (module[v] === 0) group.total++;
   group.ids.push(id[v]);
   if (mark) group[mark]++;
+  const { parent, key } = live.scene.data.groups, fold = box.i - live.scene.slots;
+  if (/×\d+(#\d+)?$/.test(key[fold])) {
+    let block = live.scene.data.nodes.slot[v];
+    for (let g = live.scene.data.slots.parent[block]; g !== fold; g = parent[g]) block = g + live.scene.slots;
+    (group.blocks[block] ??= []).push(id[v]);
+  }
   closed.set(box.i, group);
 }
 
@@ -68,7 +75,7 @@ function groupItem(scene, group) {
   const { key, label } = scene.data.groups, { box, ids, total } = group, k = box.i - scene.slots;
   const marks = MARKS.filter((m) => group[m]).map((m) => PALETTE.glyphs[m] + group[m]);
   const own = marks.length ? `${marks.join(" ")} of ${total.toLocaleString("en")}` : count(total, "instruction");
-  return { i: box.i, key: key[k], group: true, opens: true, title: label[k], fact: own, own, ids, family: -1, chips: [], ...place(box, box.w) };
+  return { i: box.i, key: key[k], group: true, opens: true, title: label[k], fact: own, own, ids, blocks: Object.values(group.blocks), family: -1, chips: [], ...place(box, box.w) };
 }
 
 /**

@@ -318,6 +318,7 @@ class Pane {
     for (const b of this.items) {
       const overlay = owner.colorOf(b);
       b.color = overlay?.color;
+      b.strip = overlay?.strip;
       b.blank = !overlay && owner.overlay !== null;
       b.fact = overlay?.text || b.own;
     }

@@ -348,8 +348,11 @@ class SceneShell extends Shell {
   colorOf(item) {
     const o = this.overlay, value = o ? valueOf(o, item.ids) : undefined;
     if (!o || value === undefined) return null;
-    const text = Number.isFinite(value) ? `${number(value)}${o.unit ? " " + o.unit : ""}${isOver(o, value) ? " ▲" : ""}` : NOT_FINITE;
-    return { color: sample(o.scale, share(o, value)), text };
+    /** @type {(v: number | undefined) => string} */
+    const color = (v) => v === undefined ? this.theme.chip : sample(o.scale, share(o, v));
+    const blocks = (item.blocks ?? []).map((ids) => valueOf(o, ids)), sizes = blocks.filter((v) => v !== undefined), over = isOver(o, value) ? " ▲" : "";
+    const text = !Number.isFinite(value) ? NOT_FINITE : `${number(value)}${o.unit ? " " + o.unit : ""}${over}` + (sizes.length ? `, ${number(Math.min(...sizes))} to ${number(Math.max(...sizes))} each` : "");
+    return { color: color(value), text, strip: blocks.map(color) };
   }
 
   /** Draw the legend, and in it what the filter shows. */

@@ -70,11 +70,13 @@ interface Place { x: number; y: number; w: number; h: number }
 interface Drawn extends Place {
   title: string; fact: string; family: number; group: boolean; opens: boolean; chips: Chip[]; mark?: Mark;
   selected?: boolean; selectedChip?: number | null; hovered?: boolean; color?: string;
+  /** The colours of the blocks of which a closed group consists. */
+  strip?: string[];
   /** Whether it is a hit, the number of hits inside it, and whether the overlay has no value for it. */
   found?: boolean; hits?: number; blank?: boolean; starred?: boolean;
 }
 /** A box that is picked and walked: `own` is its fact without an overlay, `ids` its instructions. */
-interface Item extends Drawn { i: number; v?: number; id?: number; ids: number[]; key?: string; own: string }
+interface Item extends Drawn { i: number; v?: number; id?: number; ids: number[]; key?: string; own: string; blocks?: number[][] }
 interface Theme {
   dark: boolean; page: string; ink: string; soft: string; line: string; frame: string; panel: string; panelLine: string; accent: string;
   chip: string; selected: string; found: string; added: string; removed: string; changed: string; base: string; share: number; families: string[]; fills: string[];
@@ -185,7 +187,7 @@ interface Owner {
   key(event: KeyboardEvent): boolean;
   say(text: string): void;
   empty(): string;
-  colorOf(item: Item): { color: string; text: string } | null;
+  colorOf(item: Item): { color: string; text: string; strip: string[] } | null;
 }
 /** The view around a search. */
 interface Searched {

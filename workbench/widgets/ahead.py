@@ -1,0 +1,46 @@
+"""Work that a view does ahead, while the kernel has nothing else to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from weakref import WeakMethod
+
+WAIT = 0.3
+"""Seconds after the last question of the browser: one that comes soon goes first."""
+
+
+class Ahead:
+    """Does some work soon, in the kernel's event loop, and more while there is any.
+
+    Without a running loop, in a script, nothing is done ahead.
+
+    Args:
+        work: A method that does one part, and returns whether there is more. It does not keep its object.
+    """
+
+    def __init__(self, work: Callable[[], bool]) -> None:
+        """Plan nothing yet."""
+        self._work = WeakMethod(work)
+        self._planned: asyncio.TimerHandle | None = None
+
+    def soon(self) -> None:
+        """Begin in a while, counted from now."""
+        self.stop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._planned = loop.call_later(WAIT, self._go_on)
+
+    def stop(self) -> None:
+        """Do no more."""
+        if self._planned is not None:
+            self._planned.cancel()
+            self._planned = None
+
+    def _go_on(self) -> None:
+        self._planned = None
+        work = self._work()
+        if work is not None and work():
+            self.soon()
