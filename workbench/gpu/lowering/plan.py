@@ -1,4 +1,4 @@
-"""Plans: the steps of a run on a device: kernels, copies and host steps."""
+"""Plans: the steps of a run on a device: kernels, branches, loops, copies and host steps."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from workbench.gpu.kernels.kernel import Launch, Place, Root
 
 ALIGNMENT = 256
 """The alignment of kernel arguments' offsets, in bytes."""
+MOST_LAUNCHES = 1 << 15
+"""The most launches that are captured as a graph; a graph takes about a kilobyte for each."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,38 @@ class BranchStep:
     """The steps for a condition that is not zero, and for one that is."""
 
 
-Step: TypeAlias = "KernelStep | HostStep | BranchStep"
+@dataclass(frozen=True)
+class LoopStep:
+    """A ``loop``: the steps of its module, launched again for each iteration.
+
+    What an iteration reads of the one before it and what it leaves to the next are two sets of memory;
+    odd iterations swap them.
+    """
+
+    instruction: Instruction
+    body: tuple[Step, ...]
+    swapped: Mapping[Root, Root]
+    """For odd iterations, the memory that they use instead, both ways."""
+    count: int | Place
+    """The most iterations; if it is not known, where the host reads it."""
+    condition: Place | None
+    """Where even iterations find whether they run at all; None if all do."""
+    settled: bool
+    """Whether the condition is the same for all iterations, so that the host reads it once."""
+    room: int | None
+    """Rows of the stacked results; None if there are none."""
+    after: tuple[Step, ...] = ()
+    """Copies of what is left to the results, where it lies in either memory."""
+
+    @property
+    def iterations(self) -> int | None:
+        """The number of iterations; None if only a run knows it, or if the results have no room."""
+        known = isinstance(self.count, int) and self.condition is None
+        fits = known and (self.room is None or self.count <= self.room)
+        return self.count if fits else None
+
+
+Step: TypeAlias = "KernelStep | HostStep | BranchStep | LoopStep"
 
 
 @dataclass(frozen=True)
@@ -74,7 +107,7 @@ class Plan:
 
     @property
     def kernels(self) -> list[KernelStep]:
-        """The steps that are kernels, those of branches included."""
+        """The steps that are kernels, those of branches and loops included, once each."""
         return [s for s in flat(self.steps) if isinstance(s, KernelStep)]
 
     @property
@@ -84,17 +117,34 @@ class Plan:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every run makes the same launches: there are no host steps and branches."""
-        return not any(isinstance(s, HostStep | BranchStep) for s in self.steps)
+        """Whether every run makes the same launches, and not too many for a graph."""
+        counts = [launches_of(s) for s in self.steps]
+        return None not in counts and sum(filter(None, counts)) <= MOST_LAUNCHES
 
 
 def flat(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps, each branch followed by the steps of both of its modules."""
+    """The steps, each branch followed by the steps of both of its modules, a loop by those of its body."""
     for step in steps:
         yield step
-        if isinstance(step, BranchStep):
-            for branch in step.branches:
-                yield from flat(branch)
+        for inner in inner_steps(step):
+            yield from flat(inner)
+
+
+def inner_steps(step: Step) -> tuple[tuple[Step, ...], ...]:
+    """The steps of each module that a branch or a loop runs, and those after a loop."""
+    if isinstance(step, BranchStep):
+        return step.branches
+    return (step.body, step.after) if isinstance(step, LoopStep) else ()
+
+
+def launches_of(step: Step) -> int | None:
+    """The number of kernels that a step launches; None if the host takes part in it."""
+    if isinstance(step, KernelStep):
+        return 1
+    if not isinstance(step, LoopStep) or step.iterations is None:
+        return None
+    inner = [launches_of(s) for s in step.body]
+    return None if None in inner else step.iterations * sum(filter(None, inner)) + len(step.after)
 
 
 def padded(bytes: int) -> int:

@@ -18,6 +18,7 @@ from workbench.gpu.lowering.plan import KernelStep
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.loaded import Loaded
+from workbench.gpu.run.ready import Ready, launches
 
 
 class Runtime(Executable):
@@ -189,7 +190,7 @@ class Runtime(Executable):
             self._steps(self._ready, stream)
             return
         if self._launches is None:
-            self._launches = [self._packed(r) for r in self._ready]
+            self._launches = [self._packed(r) for one in self._ready for r in launches(one)]
         if not graph:
             for launch in self._launches:
                 launch(stream)
@@ -201,7 +202,9 @@ class Runtime(Executable):
             self._captured = captured[0]
         self.device.replay(self._captured, stream)
 
-    def _packed(self, ready: Any) -> Launch:
+    def _packed(self, ready: Ready) -> Launch:
+        if ready.launch is not None:
+            return ready.launch
         assert isinstance(ready.step, KernelStep)
         kernel = ready.step.launch.kernel
         sizes = kernel.grid, kernel.block, kernel.shared
