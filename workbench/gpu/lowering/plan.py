@@ -75,9 +75,9 @@ class LoopStep:
     @property
     def iterations(self) -> int | None:
         """The number of iterations; None if only a run knows it, or if the results have no room."""
-        known = isinstance(self.count, int) and self.condition is None
-        fits = known and (self.room is None or self.count <= self.room)
-        return self.count if fits else None
+        if not isinstance(self.count, int) or self.condition is not None:
+            return None
+        return self.count if self.room is None or self.count <= self.room else None
 
 
 Step: TypeAlias = "KernelStep | HostStep | BranchStep | LoopStep"
@@ -116,6 +116,11 @@ class Plan:
         return [s.instruction for s in flat(self.steps) if isinstance(s, HostStep)]
 
     @property
+    def timed(self) -> list[tuple[Step, int]]:
+        """The steps that a profile times, and how often a run takes each."""
+        return [one for s in self.steps for one in apart(s)]
+
+    @property
     def is_fixed(self) -> bool:
         """Whether every run makes the same launches, and not too many for a graph."""
         counts = [launches_of(s) for s in self.steps]
@@ -135,6 +140,38 @@ def inner_steps(step: Step) -> tuple[tuple[Step, ...], ...]:
     if isinstance(step, BranchStep):
         return step.branches
     return (step.body, step.after) if isinstance(step, LoopStep) else ()
+
+
+def with_runs(steps: Iterable[Step], runs: int | None = 1) -> Iterator[tuple[Step, int | None]]:
+    """The steps as ``flat`` gives them, each with how often a run takes it; None if only the run knows."""
+    for step in steps:
+        yield step, runs
+        if isinstance(step, BranchStep):
+            for branch in step.branches:
+                yield from with_runs(branch, None)
+        elif isinstance(step, LoopStep):
+            count = step.iterations
+            yield from with_runs(step.body, None if None in (runs, count) else _times(runs, count))
+            yield from with_runs(step.after, runs)
+
+
+def _times(one: int | None, other: int | None) -> int:
+    return (one or 0) * (other or 0)
+
+
+def apart(step: Step, runs: int = 1) -> Iterator[tuple[Step, int]]:
+    """The steps that are timed by themselves, and how often a run takes each.
+
+    These are a loop's kernels, if its launches are known and few enough; else each step as a whole.
+    """
+    count = launches_of(step)
+    if not isinstance(step, LoopStep) or count is None or count > MOST_LAUNCHES:
+        yield step, runs
+        return
+    for inner in step.body:
+        yield from apart(inner, runs * (step.iterations or 0))
+    for inner in step.after:
+        yield from apart(inner, runs)
 
 
 def launches_of(step: Step) -> int | None:

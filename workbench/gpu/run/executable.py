@@ -28,10 +28,12 @@ from workbench.gpu.lowering.plan import (
     LoopStep,
     Plan,
     Step,
+    apart,
     padded,
 )
 from workbench.gpu.run.device_array import DeviceArray, borrowed
-from workbench.gpu.run.ready import Preparation, Ready, iterations, swapped, uses
+from workbench.gpu.run.memory import allocated
+from workbench.gpu.run.ready import Preparation, Ready, iterations, launches, swapped, uses
 
 Hook = Callable[[Instruction, Any], Any]
 """A function called after each instruction that computes something, with its value.
@@ -100,19 +102,7 @@ class Executable:
     # Setting up
 
     def _allocate(self) -> dict[Root, Pointer]:
-        plan, device = self.plan, self.device
-        pointers: dict[Root, Pointer] = {}
-        if plan.arena:
-            arena = self._buffer(plan.arena)
-            for root, offset in plan.offsets.items():
-                pointers[root] = device.pointer(arena, offset, root.bytes)
-        parameters = [p.root for p in plan.parameters.values()]
-        for root in dict.fromkeys([*plan.literals, *parameters, *plan.own]):
-            pointers[root] = device.pointer(self._buffer(root.bytes), 0, root.bytes)
-        for root, array in plan.literals.items():
-            if array.size:
-                device.upload(pointers[root], array)
-        return pointers
+        return allocated(self.plan, self.device, self._buffer)
 
     def _buffer(self, bytes: int) -> Any:
         made = self.device.allocate(padded(bytes))
@@ -120,9 +110,8 @@ class Executable:
         return made
 
     def _prepare(self, step: Step, pointers: Mapping[Root, Pointer] | None = None) -> Ready:
-        known = self._pointers
-        at = known.__getitem__ if pointers is None else lambda r: pointers.get(r, known[r])
-        return Preparation(self.device, self._function, at).of(step)
+        known = {**self._pointers, **(pointers or {})}
+        return Preparation(self.device, self._function, known.__getitem__).of(step)
 
     def _function(self, name: str) -> Any:
         if name not in self._functions:
@@ -469,6 +458,14 @@ class Executable:
         """Each step, with the function that runs it."""
         for ready in self._ready:
             yield ready.step, lambda stream, ready=ready: self._do(ready, stream)
+
+    def each(self) -> Iterator[tuple[int, Step, Callable[[Stream], None]]]:
+        """Each launch: its position among the plan's ``timed`` steps, the step, and what starts it."""
+        row = 0
+        for ready in self._ready:
+            for at, one in launches(ready, row):
+                yield at, one.step, lambda stream, one=one: self._do(one, stream)
+            row += sum(1 for _ in apart(ready.step))
 
     @contextmanager
     def alone(self) -> Generator[None]:

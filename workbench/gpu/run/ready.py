@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,7 +11,16 @@ from workbench.compiler.ops.control import no_room
 from workbench.gpu.devices.base import Device, Launch, Pointer
 from workbench.gpu.kernels.kernel import Place, Root
 from workbench.gpu.lowering.arena import roots_of
-from workbench.gpu.lowering.plan import KernelStep, LoopStep, Step, flat, inner_steps
+from workbench.gpu.lowering.plan import (
+    MOST_LAUNCHES,
+    KernelStep,
+    LoopStep,
+    Step,
+    apart,
+    flat,
+    inner_steps,
+    launches_of,
+)
 
 Rename: TypeAlias = Mapping[Root, Root]
 """The memory that odd iterations of the loops around a step use instead."""
@@ -105,14 +114,26 @@ def uses(step: Step, roots: Mapping[Root, Any]) -> bool:
     return any(r in roots for one in flat([step]) for r in roots_of(one))
 
 
-def launches(ready: Ready) -> Iterator[Ready]:
-    """The kernels of a step whose number of launches is known, in order, each iteration's by itself."""
+def launches(ready: Ready, row: int = 0) -> Iterator[tuple[int, Ready]]:
+    """All launches of a step in order, each with the position of its step among those of ``apart``.
+
+    Args:
+        ready: The step.
+        row: The position of the first one.
+    """
     step = ready.step
-    if isinstance(step, KernelStep):
-        yield ready
-    elif isinstance(step, LoopStep) and step.iterations is not None:
-        for number in range(step.iterations):
-            for inner in ready.branches[number % 2]:
-                yield from launches(inner)
-        for inner in ready.branches[2 + step.iterations % 2]:
-            yield from launches(inner)
+    count = launches_of(step)
+    if not isinstance(step, LoopStep) or count is None or count > MOST_LAUNCHES:
+        yield row, ready
+        return
+    number = step.iterations or 0
+    for k in range(number):
+        yield from _together(ready.branches[k % 2], row)
+    rows = sum(1 for s in step.body for _ in apart(s))
+    yield from _together(ready.branches[2 + number % 2], row + rows)
+
+
+def _together(several: Sequence[Ready], row: int) -> Iterator[tuple[int, Ready]]:
+    for one in several:
+        yield from launches(one, row)
+        row += sum(1 for _ in apart(one.step))

@@ -18,6 +18,7 @@ from workbench.gpu.lowering.plan import KernelStep
 from workbench.gpu.run.device_array import DeviceArray
 from workbench.gpu.run.executable import Executable
 from workbench.gpu.run.loaded import Loaded
+from workbench.gpu.run.memory import allocated
 from workbench.gpu.run.ready import Ready, launches
 
 
@@ -133,19 +134,8 @@ class Runtime(Executable):
     # Memory
 
     def _allocate(self) -> dict[Root, Pointer]:
-        plan, device = self.plan, self.device
-        pointers: dict[Root, Pointer] = dict(self.loaded.literals)
-        if plan.arena:
-            arena = self._buffer(plan.arena)
-            for root, offset in plan.offsets.items():
-                pointers[root] = device.pointer(arena, offset, root.bytes)
-        parameters = [p.root for p in plan.parameters.values()]
-        for root in dict.fromkeys([*parameters, *plan.own]):
-            if root not in self.outside:
-                pointers[root] = device.pointer(self._buffer(root.bytes), 0, root.bytes)
-            else:
-                pointers[root] = None
-        return pointers
+        known = self.loaded.literals
+        return allocated(self.plan, self.device, self._buffer, known, self.outside)
 
     def _function(self, name: str) -> Any:
         return self.loaded.function(name)
@@ -190,7 +180,7 @@ class Runtime(Executable):
             self._steps(self._ready, stream)
             return
         if self._launches is None:
-            self._launches = [self._packed(r) for one in self._ready for r in launches(one)]
+            self._launches = [self._packed(r) for one in self._ready for _, r in launches(one)]
         if not graph:
             for launch in self._launches:
                 launch(stream)

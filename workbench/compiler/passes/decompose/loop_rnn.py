@@ -96,7 +96,7 @@ class _Looped:
     # Before the loop
 
     def _fed(self) -> Instruction:
-        """The sequence times its weights, plus the biases that can be added beforehand, ``[S, B, D · G · H]``."""
+        """The sequence times its weights, plus biases that can be added before, ``[S, B, D · G · H]``."""
         b, (steps, count, batch, _) = self.b, self._lens
         x, w = self.b.root.inputs[_SEQUENCE], self.b.root.inputs[_W]
         width, columns = x.shape.lens[2], count * self._wide
@@ -143,8 +143,7 @@ class _Looped:
         if given is not None:
             return given if given.shape.standard else self.b("contiguous", given)
         zero = self.b.scalar(0, self.b.root.shape.type)
-        wide = self.b("multibroadcast", zero, out_lens=self._lens[1:])
-        return self.b("contiguous", wide)
+        return self.b("multibroadcast", zero, out_lens=self._lens[1:])
 
     def _running(self) -> Instruction | None:
         """Whether each sequence has each step, in the order of the directions' steps, ``[S, D, B, 1]``."""
@@ -156,9 +155,7 @@ class _Looped:
         numbers = np.stack([order[::-1] if back else order for back in turned], 1)
         at = self.b.literal(numbers.reshape(steps, count, 1, 1).astype(self.lens.shape.type.numpy))
         lens = self.b.reshape(self.lens, (1, 1, batch, 1))
-        pair = (
-            self.b("multibroadcast", v, out_lens=(steps, count, batch, 1)) for v in (at, lens)
-        )
+        pair = (self.b("multibroadcast", v, out_lens=(steps, count, batch, 1)) for v in (at, lens))
         return self.b("convert", self.b("less", *pair), target_type=DType.BOOL)
 
     # The loop
