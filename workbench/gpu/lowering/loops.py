@@ -16,6 +16,7 @@ import numpy as np
 from workbench.compiler.ir.instruction import Instruction, captured
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.buffers import Copy, Write
 from workbench.compiler.ops.control import Loop
 from workbench.compiler.run.constants import evaluate_constant, is_large
 from workbench.gpu.kernels.carry import Carried, carry
@@ -51,13 +52,13 @@ def loops(lowering: Lowering, instruction: Instruction) -> str:
     why = _refusal(lowering, instruction)
     if why:
         return why
-    steps, places, values = [*lowering.steps], dict(lowering.places), dict(lowering.values)
+    count, places, values = len(lowering.steps), dict(lowering.places), dict(lowering.values)
     made = _Lowered(lowering, instruction)
     made.build()
-    inner = [s for s in flat(lowering.steps[len(steps) :]) if isinstance(s, HostStep)]
+    inner = [s for s in flat(made.body_steps) if isinstance(s, HostStep)]
     if not inner and made.is_placed:
         return ""
-    lowering.steps = steps
+    del lowering.steps[count:]
     lowering.places, lowering.values = places, values
     if not inner:
         return "what its module returns stays on the host"
@@ -73,8 +74,8 @@ def _refusal(lowering: Lowering, instruction: Instruction) -> str:
         return f"values of its module {body.name} have lengths that only a run knows"
     if any(not s.standard for s in shapes):
         return f"parameters of its module {body.name} are not row-major"
-    pairs = zip(body.parameters.values(), body.outputs[1:], strict=False)
-    for parameter, result in list(pairs)[2:]:
+    carried = list(body.parameters.values())[2:]
+    for parameter, result in zip(carried, body.outputs[1:], strict=False):
         if parameter.shape.lens != result.shape.lens:
             return f"{parameter.parameter} changes its lengths from iteration to iteration"
     read = [*instruction.inputs, *captured(body)]
@@ -100,6 +101,9 @@ class _Lowered:
         assert isinstance(instruction.op, Loop)
         self.op = instruction.op
         self.is_placed = True
+        self.body_steps: tuple[Step, ...] = ()
+        self.varying: set[Instruction] = {*self.given}
+        """What may differ from iteration to iteration."""
         self.count = _known_count(instruction)
         self.runs_on = _runs_on(instruction, self.results[0], self.given[1])
         if self.runs_on is False:
@@ -120,7 +124,7 @@ class _Lowered:
         handed = self._handed()
         stacked = self._stacked()
         self._begin(number, handed, stacked)
-        body = self._body(handed, stacked, number)
+        body = self.body_steps = self._body(handed, stacked, number)
         if not self.is_placed:
             return
         condition = lower.place(self.given[1]) if self.has_condition else None
@@ -206,13 +210,13 @@ class _Lowered:
         outer, lower.steps = lower.steps, []
         try:
             for one in self.body:
-                if one.parameter is None:
-                    lower.walk(one)
-                else:
+                if one.parameter is not None:
                     lower.values[one.id] = tuple(lower.outputs(one))
+                else:
+                    self._walk(one, outer)
             if any((o.id, 0) not in lower.places for o in self.results):
                 self.is_placed = False
-                return ()
+                return tuple(lower.steps)
             copies = [*self._handed_on(handed), *self._rows(stacked)]
             counter = number if number is not None and self._counts else None
             if copies or counter is not None:
@@ -220,6 +224,24 @@ class _Lowered:
             return tuple(lower.steps)
         finally:
             lower.steps = outer
+
+    def _walk(self, one: Instruction, before: list[Step]) -> None:
+        """Lower an instruction of the module; before the loop if it is the same in all iterations."""
+        lower = self.lowering
+        if not self._varies(one):
+            inner, lower.steps = lower.steps, before
+            try:
+                lower.walk(one)
+            finally:
+                lower.steps = inner
+            return
+        self.varying.add(one)
+        lower.walk(one)
+
+    def _varies(self, one: Instruction) -> bool:
+        read = [*one.inputs, *(i for m in one.modules for i in captured(m))]
+        changes = isinstance(one.op, Write | Copy)
+        return changes or any(i in self.varying for i in read)
 
     @property
     def _counts(self) -> bool:

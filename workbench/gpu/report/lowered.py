@@ -41,11 +41,8 @@ class _Record:
             places = tuple(map(self._place, self.plan.values.get(one.id, ())))
             yield LoweredRow(one.id, self.names[one.id], kind, what, places)
             for inner in one.modules:
-                yield from (
-                    self._module(inner)
-                    if kind in (kinds.BRANCH, kinds.LOOP)
-                    else self._parts(inner, one)
-                )
+                lowered = kind in (kinds.BRANCH, kinds.LOOP)
+                yield from self._module(inner) if lowered else self._parts(inner, one)
 
     def _parts(self, module: Module, owner: Instruction) -> Iterator[LoweredRow]:
         """The instructions of a module that are computed along with its owner."""

@@ -20,7 +20,7 @@ from workbench.compiler.ops.recurrent import (
 )
 from workbench.compiler.passes.base import RewritePass, register
 from workbench.compiler.passes.decompose.recurrent_steps import States, Step
-from workbench.compiler.rewrite import Decline, Rewriter, op, rule
+from workbench.compiler.rewrite import Decline, Rewriter, Rule, op, rule
 from workbench.compiler.rewrite.bodies import unused_name
 from workbench.compiler.run.constants import evaluate_constant, is_large
 
@@ -31,7 +31,7 @@ _FEW = 4
 
 
 @rule(op("rnn|gru|lstm"))
-def find_recurrent(b: Rewriter) -> Instruction | Decline:
+def find_many_steps(b: Rewriter) -> Instruction | Decline:
     """rnn(x, w, r, …) → loop of steps on x · wᵀ"""
     network = b.root.op
     assert isinstance(network, Recurrent)
@@ -39,6 +39,21 @@ def find_recurrent(b: Rewriter) -> Instruction | Decline:
     is_plain = not network.clip and not (isinstance(network, Lstm) and network.input_forget)
     if steps <= _FEW and is_plain:
         return Decline(f"its sequences have {steps} steps, which are unrolled")
+    return _looped(b, network)
+
+
+@rule(op("rnn|gru|lstm"))
+def find_few_steps(b: Rewriter) -> Instruction | Decline:
+    """rnn(x, w, r, …) → loop of few steps on x · wᵀ"""
+    network = b.root.op
+    assert isinstance(network, Recurrent)
+    if b.root.shape.lens[0] > _FEW:
+        return Decline(f"its sequences have {b.root.shape.lens[0]} steps; find_many_steps takes those")
+    return _looped(b, network)
+
+
+def _looped(b: Rewriter, network: Recurrent) -> Instruction | Decline:
+    steps = b.root.shape.lens[0]
     if not all(i.shape.elements for i in b.root.inputs[:3]) or not b.root.shape.elements:
         return Decline("an operand has no elements")
     lens = _operand(b.root, _LENS)
@@ -250,7 +265,17 @@ def _where(condition: Value, yes: Value, no: Value) -> Value:
 
 @register
 class LoopRnn(RewritePass):
-    """Replace recurrent networks of many steps by loops, with one product for the inputs of all steps."""
+    """Replace recurrent networks by loops, with one product for the inputs of all steps.
+
+    Args:
+        few_steps: Also networks of so few steps that unrolling them is faster.
+    """
 
     name = "loop_rnn"
-    rules = (find_recurrent,)
+    rules = (find_many_steps, find_few_steps)
+    few_steps: bool = False
+
+    @property
+    def allowed(self) -> tuple[Rule, ...]:
+        """The rules that the options allow."""
+        return self.rules if self.few_steps else (find_many_steps,)
