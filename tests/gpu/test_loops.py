@@ -112,7 +112,7 @@ def test_a_known_number_of_iterations(count: int, device: Device):
     inner = [s for s in step.body if isinstance(s, KernelStep)]
     assert len(inner) == 3  # two sums, and one for all rows and the count
     before = [s.instruction.name for s in plan.steps if isinstance(s, KernelStep)]
-    assert before == ["loop", "mul"]  # the first values, and what is the same in all iterations
+    assert before == ["mul", "loop"]  # what is the same in all iterations, and the first values
 
 
 def test_limits_that_only_the_run_knows(device: Device):
@@ -158,12 +158,12 @@ def test_values_that_change_places_or_stay(device: Device):
         x, y = main.input("x", (2, 3)), main.input("y", (2, 3))
 
         def body(inner: ModuleBuilder, _number: Value, going: Value, *given: Value):
-            a, b, c, _, _, f = given
+            a, b, c, *_ = given
             same = a * 0.5
-            fixed = inner.constant(X + 1)
-            return going, b, a, c, same, same, fixed + 0 * f, inner.of(x.instruction)
+            whole = inner.of(x.instruction)
+            return going, b, a, c, same, same, inner.constant(X + 1), whole * 2, whole
 
-        return looped(main, fixed(main, 3), [x, y, x, y, x, y], body)
+        return looped(main, fixed(main, 3), [x, y, x, y, x, y, x, y], body)
 
     found = check(program_of(write), device, {"x": X, "y": X * X})
     copied = [s for s in loop_of(found).body if isinstance(s, KernelStep)][-1]
@@ -249,17 +249,20 @@ def test_slices_at_an_iteration_are_read_where_they_lie(device: Device):
     def write(main: ModuleBuilder) -> Sequence[Value]:
         table = main.input("table", (4, 2, 3))
 
-        def body(inner: ModuleBuilder, number: Value, going: Value, a: Value):
+        def body(inner: ModuleBuilder, number: Value, going: Value, a: Value, _b: Value):
             whole = inner.of(table.instruction)
             forth = whole.apply("scan_slice", number, axis=0).reshape(2, 3)
             back = whole.apply("scan_slice", number, axis=0, direction=1)[0, 1:2]
-            return going, (a + forth) * back
+            again = whole.apply("scan_slice", number, axis=0)
+            return going, (a + forth) * back, again.reshape(2, 3), forth
 
-        return looped(main, fixed(main, 4), [main.input("x", (2, 3))], body)
+        x = main.input("x", (2, 3))
+        return looped(main, fixed(main, 4), [x, x], body, max_iterations=4)
 
     table = np.random.default_rng(0).standard_normal((4, 2, 3)).astype(np.float32)
     step = loop_of(check(program_of(write), device, {"x": X, "table": table}))
-    assert step.iterations == 4
+    names = [s.instruction.name for s in step.body]
+    assert names.count("scan_slice") == 2  # those that are returned are copied by the last kernel
 
 
 def test_a_module_that_needs_the_host_is_run_there(device: Device):

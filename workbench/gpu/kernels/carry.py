@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from math import prod
 
 from workbench.compiler.ir.instruction import Instruction
+from workbench.compiler.ops.control import ScanSlice
 from workbench.gpu.dialect import Dialect
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.emit.scalar import c_type
 from workbench.gpu.emit.scalar import number as constant
-from workbench.gpu.emit.tensors import Memory
+from workbench.gpu.emit.tensors import Indices, Memory
 from workbench.gpu.kernels.elementwise import index_of, memory_order, store
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 
@@ -29,6 +30,8 @@ class Carried:
     is_row: bool = False
     limit: int | Place | None = None
     """For a row: the number of rows, if they are counted from the last one."""
+    sliced: ScanSlice | None = None
+    """Of the value, only the slice that this operation reads in the next iteration."""
 
 
 def carry(
@@ -76,10 +79,26 @@ def _copied(
     shape = one.target.shape
     order = [a - int(one.is_row) for a in memory_order(shape) if a >= int(one.is_row)]
     index = index_of(Index.of(item), lens, order, b.w)
-    zero = constant(0, shape.type)
-    made = zero if one.value is None else b.tensors.at(one.value, index)
+    made = constant(0, shape.type)
+    if one.value is not None:
+        made = b.tensors.at(one.value, _sliced(b, one, index, number))
     row = () if number is None or not one.is_row else (_row(b, one, number),)
     store(b, target, [(*row, *index)], [made])
+
+
+def _sliced(b: Builder, one: Carried, index: Indices, number: Memory | None) -> Indices:
+    """The index in the value: that of a slice has the position of the next iteration, or of the first."""
+    if one.sliced is None or one.source is None:
+        return index
+    length = one.source.shape.lens[one.sliced.axis]
+    at = Index()
+    if number is not None and length > 1:
+        following = f"({b.w.integer_type}){number.name}[{number.offset}] + 1"
+        text = b.w.integer(following)
+        clamped = b.w.integer(f"{text} < {length} ? {text} : {length - 1}")
+        at = Index.of(Variable(clamped, 0, length - 1))
+    at = Index((), length - 1) - at if one.sliced.direction else at
+    return (*index[: one.sliced.axis], at, *index[one.sliced.axis + 1 :])
 
 
 def _row(b: Builder, one: Carried, number: Memory) -> Index:

@@ -17,7 +17,7 @@ from workbench.compiler.ir.instruction import Instruction, captured
 from workbench.compiler.ir.module import Module
 from workbench.compiler.ir.shape import Shape
 from workbench.compiler.ops.buffers import Copy, Write
-from workbench.compiler.ops.control import Loop
+from workbench.compiler.ops.control import Loop, ScanSlice
 from workbench.compiler.run.constants import evaluate_constant, is_large
 from workbench.gpu.kernels.carry import Carried, carry
 from workbench.gpu.kernels.kernel import Launch, Place, Root, scheduled
@@ -102,6 +102,10 @@ class _Lowered:
         self.op = instruction.op
         self.is_placed = True
         self.body_steps: tuple[Step, ...] = ()
+        self.ahead: dict[Instruction, Carried] = {}
+        """Slices at the number of the iteration, which the kernel at the end of the one before reads."""
+        self.late: dict[Instruction, list[Step]] = {}
+        """The steps that read such a slice in the iteration itself."""
         self.varying: set[Instruction] = {*self.given}
         """What may differ from iteration to iteration."""
         self.count = _known_count(instruction)
@@ -123,10 +127,10 @@ class _Lowered:
         number = self._number()
         handed = self._handed()
         stacked = self._stacked()
-        self._begin(number, handed, stacked)
         body = self.body_steps = self._body(handed, stacked, number)
         if not self.is_placed:
             return
+        self._begin(number, handed, stacked)
         condition = lower.place(self.given[1]) if self.has_condition else None
         count = lower.place(i.inputs[0]) if self.count is None else self.count
         room = self.op.max_iterations if self.scans else None
@@ -179,7 +183,7 @@ class _Lowered:
             copies.append(Carried(None, None, number[0]))
         if self.has_condition or self.count != self.op.max_iterations:
             copies += [Carried(None, None, place) for place in stacked]
-        self._copy(self.lowering.steps, copies)
+        self._copy(self.lowering.steps, [*copies, *self.ahead.values()])
 
     def _copy(self, steps: list[Step], copies: Sequence[Carried]) -> None:
         some = [c for c in copies if c.target.shape.elements]
@@ -217,7 +221,8 @@ class _Lowered:
             if any((o.id, 0) not in lower.places for o in self.results):
                 self.is_placed = False
                 return tuple(lower.steps)
-            copies = [*self._handed_on(handed), *self._rows(stacked)]
+            self._settle()
+            copies = [*self._handed_on(handed), *self._rows(stacked), *self.ahead.values()]
             counter = number if number is not None and self._counts else None
             if copies or counter is not None:
                 lower.steps.append(self._step(carry(lower.dialect, copies, number)))
@@ -236,7 +241,31 @@ class _Lowered:
                 lower.steps = inner
             return
         self.varying.add(one)
+        count = len(lower.steps)
         lower.walk(one)
+        if self._is_ahead(one):
+            self.late[one] = lower.steps[count:]
+            self.ahead[one] = self._slice(one)
+            del lower.steps[count:]
+
+    def _is_ahead(self, one: Instruction) -> bool:
+        """Whether an instruction reads the iteration's slice of a value that iterations do not change."""
+        is_slice = isinstance(one.op, ScanSlice) and one.inputs[1] is self.given[0]
+        return is_slice and one.inputs[0] not in self.varying and bool(one.shape.elements)
+
+    def _slice(self, one: Instruction) -> Carried:
+        op = one.op.normalized([i.shape for i in one.inputs])
+        assert isinstance(op, ScanSlice)
+        data = one.inputs[0]
+        return Carried(data, self._source(data), self.lowering.place(one), sliced=op)
+
+    def _settle(self) -> None:
+        """Let slices that are results be read when an iteration begins, as its last kernel copies them."""
+        returned = {s.root for o in self.results if (s := self._source(o)) is not None}
+        for one, copied in list(self.ahead.items()):
+            if copied.target.root in returned or copied.source is None:
+                del self.ahead[one]
+                self.lowering.steps[:0] = self.late[one]
 
     def _varies(self, one: Instruction) -> bool:
         read = [*one.inputs, *(i for m in one.modules for i in captured(m))]
@@ -251,7 +280,7 @@ class _Lowered:
         self, handed: Sequence[tuple[Instruction, Instruction, Place]]
     ) -> Iterator[Carried]:
         """Copies of the values for the next iteration that are not computed where it reads them."""
-        own = {i.id for i in self.body}
+        own = {i.id for i in self.varying}
         taken: set[Root] = set()
         for parameter, _, place in handed:
             value = self._result(parameter)
@@ -268,7 +297,7 @@ class _Lowered:
                 yield Carried(value, source, target)
 
     def _result(self, parameter: Instruction) -> Instruction:
-        """What an iteration returns for a parameter."""
+        """The value of a parameter in the next iteration."""
         return self.results[self.given.index(parameter) - 1]
 
     def _rows(self, stacked: Sequence[Place]) -> Iterator[Carried]:

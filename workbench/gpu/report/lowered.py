@@ -69,7 +69,7 @@ class _Record:
         return self._moved(one)
 
     def _loop(self, step: LoopStep, steps: Sequence[Step]) -> str:
-        """How often a loop runs its module, what the host does for it, and its own kernels."""
+        """The number of iterations of a loop, the values that the host reads for it, and its own kernels."""
         count, condition, *_ = step.instruction.inputs
         asks = [
             f"the {word} {self.names[one.id]}"

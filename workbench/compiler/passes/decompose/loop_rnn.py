@@ -48,7 +48,9 @@ def find_few_steps(b: Rewriter) -> Instruction | Decline:
     network = b.root.op
     assert isinstance(network, Recurrent)
     if b.root.shape.lens[0] > _FEW:
-        return Decline(f"its sequences have {b.root.shape.lens[0]} steps; find_many_steps takes those")
+        return Decline(
+            f"its sequences have {b.root.shape.lens[0]} steps; find_many_steps takes those"
+        )
     return _looped(b, network)
 
 
