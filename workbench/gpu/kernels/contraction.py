@@ -18,7 +18,7 @@ from workbench.gpu.emit.index import Index, Variable, joined, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels import matrix, warpgroup
+from workbench.gpu.kernels import matrix, rows, warpgroup
 from workbench.gpu.kernels.elementwise import store as store_neighbours
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.narrow import MOST_ROWS, Narrow, cut_for, parts_for
@@ -186,6 +186,8 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
             lowering, product, results, parts_for(product, cut),
             lambda b, parts: Narrow(b, product, cut, parts),
         )  # fmt: skip
+    if lowering.machine.is_cpu and rows.suits(product):
+        return _launches(lowering, product, results, 1, lambda b, _: rows.Rows(b, product))
     if lowering.machine.matrix and matrix.suits(product):
         return _on_matrix_units(lowering, product, results)
     lens = (product.batch, product.m, product.n)
@@ -215,7 +217,7 @@ def _launches(
     product: Product,
     results: Sequence[Result],
     parts: int,
-    make: Callable[[Builder, int], Tiled | Narrow | matrix.Matrix],
+    make: Callable[[Builder, int], Tiled | Narrow | rows.Rows | matrix.Matrix],
 ) -> list[Launch]:
     """One kernel; a second one adds up if the terms of a sum are split among blocks."""
     b = _builder(lowering, product, results, parts > 1)
