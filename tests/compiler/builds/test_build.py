@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from workbench.compiler.builds import garbage
 from workbench.compiler.builds.build import compile
 from workbench.compiler.builds.inputs import generated_inputs
 from workbench.compiler.builds.targets import target_named, targets
@@ -391,3 +392,14 @@ def test_compilations_in_two_threads_leave_the_collector_as_it_was(program):
         list(pool.map(lambda _: compile(program, "cpu", passes=[Meet()]), range(2)))
     assert seen == [True, True]
     assert gc.get_threshold() == usual
+
+
+def test_frozen_objects_are_counted_once_and_stay_frozen(monkeypatch: pytest.MonkeyPatch):
+    counts: list[int] = []
+    monkeypatch.setattr(garbage, "_frozen", False)
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: counts.append(1) or 5)
+    monkeypatch.setattr(gc, "unfreeze", lambda: pytest.fail("what others froze was released"))
+    for _ in range(3):
+        with garbage.lasting():
+            pass
+    assert len(counts) == 1

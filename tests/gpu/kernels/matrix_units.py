@@ -47,6 +47,26 @@ _WORDS = """\
     (c)[i_] += type##_value((u16)(x_ >> k_ % 2 * 16)) * type##_value((u16)(y_ >> k_ % 2 * 16)); \\
   } \\
   BARRIER(); }
+#define split_float(x, rest) { \\
+  const f32 v_ = as_float(*(x)); \\
+  *(x) = isnan(v_) ? 0x7fffffff : as_uint(v_) + 0x1000 & 0xffffe000; *(rest) = v_ - as_float(*(x)); }
+#define multiply_part(c, a, b) { \\
+  for (int i_ = 0; i_ < 4; ++i_) given[i_ * BLOCK + LOCAL(0)] = (a)[i_]; \\
+  for (int i_ = 0; i_ < 2; ++i_) given[(4 + i_) * BLOCK + LOCAL(0)] = (b)[i_]; \\
+  BARRIER(); \\
+  for (int i_ = 0; i_ < 4; ++i_) for (int k_ = 0; k_ < 8; ++k_) { \\
+    const int pair_ = LOCAL(0) % 4, first_ = LOCAL(0) / 32 * 32; \\
+    const u32 x_ = given[(i_ / 2 + k_ / 4 * 2) * BLOCK + first_ + LOCAL(0) % 32 / 4 * 4 + k_ % 4]; \\
+    const u32 y_ = given[(4 + k_ / 4) * BLOCK + first_ + (pair_ * 2 + i_ % 2) * 4 + k_ % 4]; \\
+    (c)[i_] += as_float(x_ & 0xffffe000) * as_float(y_ & 0xffffe000); \\
+  } \\
+  BARRIER(); }
+#define multiply_float(r, a, a_rest, b, b_rest) { \\
+  f32 c_[4] = {0, 0, 0, 0}; u32 x_rest_[4], y_rest_[2]; \\
+  for (int e_ = 0; e_ < 4; ++e_) x_rest_[e_] = as_uint((a_rest)[e_]); \\
+  for (int e_ = 0; e_ < 2; ++e_) y_rest_[e_] = as_uint((b_rest)[e_]); \\
+  multiply_part(c_, x_rest_, b) multiply_part(c_, a, y_rest_) multiply_part(c_, a, b) \\
+  for (int e_ = 0; e_ < 4; ++e_) (r)[e_] += c_[e_]; }
 #define multiply_f16(c, a, b) multiply_warp(half, c, a, b)
 #define multiply_bf16(c, a, b) multiply_warp(bf16, c, a, b)
 #define multiply_group(type, columns, ta, tb, c, a, b) { \\
@@ -90,7 +110,9 @@ u32 pack_f16(f32 low, f32 high) { return f32_half(low) | (u32)f32_half(high) << 
 u32 pack_bf16(f32 low, f32 high) { return nearest(low) | nearest(high) << 16; }
 """
 _HEAD = re.compile(r"(KERNEL\((\d+)\) \w+\([^)]*\) \{)")
-_FUNCTIONS = r"shared_place|copy_async|load_\w+|multiply_\w+|exchange_\w+|tile_at|pack_\w+"
+_FUNCTIONS = (
+    r"shared_place|copy_async|load_\w+|multiply_\w+|split_float|exchange_\w+|tile_at|pack_\w+"
+)
 _MACROS = r"COPIES_\w+|FENCE|COMMIT|WAIT"
 _OWN = re.compile(
     rf"(?m)^DEVICE \w+ (?:{_FUNCTIONS})\((?:.*}}|[^}}]*(?:}}[^}}]+)*?^}})$|^#define (?:{_MACROS})\(.*$"
@@ -126,9 +148,8 @@ def _emulated(kernel: Kernel) -> Kernel:
     source = re.sub(r"extern __shared__.*? (\w+)\[\];", whole, source)
     for text in ("u8 *const s =", "f32 *const t ="):
         source = source.replace(text, f"__local {text}")
-    source = source.replace("*(u16x8 *)(s", "*(__local u16x8 *)(s").replace(
-        "(f32 *)s", "(__local f32 *)s"
-    )
+    for pointer in ("u16x8 *)(s", "f32x4 *)(s", "const u32 *)(s", "f32 *)s"):
+        source = source.replace(f"({pointer}", f"(__local {pointer}")
     source = _HEAD.sub(r"\1 SHARED u32 given[6 * \2];", source)
     words += f"#define BLOCK {kernel.block[0]}\n"
     return replace(kernel, source=words + source, shared=0)

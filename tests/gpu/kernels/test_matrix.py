@@ -17,7 +17,7 @@ from workbench.gpu.devices.registry import compiler_for
 from workbench.gpu.kernels import matrix, warpgroup
 from workbench.gpu.lowering.lower import lower
 
-TOLERANCE = {"half": 2e-3, "bf16": 1.6e-2}
+TOLERANCE = {"half": 2e-3, "bf16": 1.6e-2, "float": 4e-7}
 
 
 def drawn(program: Program) -> dict[str, Any]:
@@ -68,6 +68,7 @@ def expect(program: Program, device: Device, capability: int, tolerance: float) 
 
 WARPS = matrix.Blocking(32, 32, 64, 16, 16, 4, 0.35)
 SQUARE = matrix.Blocking(64, 64, 64, 32, 32, 4, 0.67)
+FLOATS = matrix.Blocking(32, 32, 32, 16, 16, 4, 0.8, size=4)
 GROUP = warpgroup.Blocking(64, 64, 64, 64, 64, 3, 0.39, 3, 4)
 WIDE = warpgroup.Blocking(128, 128, 64, 64, 128, 1, 0.43, 3, 4)
 
@@ -82,6 +83,10 @@ WIDE = warpgroup.Blocking(128, 128, 64, 64, 128, 1, 0.43, 3, 4)
         (GROUP, (64, 130, 64), "a", "half"),
         (GROUP, (66, 72, 65), "b", "bf16"),
         (WIDE, (130, 64, 128), "ab", "half"),
+        (FLOATS, (40, 72, 40), "", "float"),
+        (FLOATS, (33, 77, 50), "a", "float"),
+        (FLOATS, (35, 40, 33), "b", "float"),
+        (FLOATS, (32, 36, 36), "ab", "float"),
     ],
 )
 def test_a_product_is_right_in_every_layout(blocking, lens, turned, type, device: Device):
@@ -90,9 +95,23 @@ def test_a_product_is_right_in_every_layout(blocking, lens, turned, type, device
         expect(product(*lens, turned, type), device, capability, TOLERANCE[type])
 
 
-def test_parts_of_long_sums_are_added_up(device: Device):
-    with planned(WARPS, 3):
-        expect(product(20, 700, 24, batch=(2,)), device, 80, TOLERANCE["half"])
+@pytest.mark.parametrize(("blocking", "type"), [(WARPS, "half"), (FLOATS, "float")])
+def test_parts_of_long_sums_are_added_up(blocking, type, device: Device):
+    with planned(blocking, 3):
+        expect(product(20, 700, 24, type=type, batch=(2,)), device, 80, TOLERANCE[type])
+
+
+def test_a_product_of_floats_is_ieee_at_the_ends_of_the_range(device: Device):
+    values = np.random.default_rng(3)
+    a, b = (values.standard_normal(lens).astype(np.float32) for lens in ((20, 40), (40, 24)))
+    a[0, 3], a[1, 5], a[2, 7] = np.inf, -np.inf, np.nan
+    b[3, 1], b[5, 4] = 0, np.inf
+    a[:, 9] = b[9] = 0
+    a[4, 9], b[9, 0] = 1e-38, np.finfo(np.float32).max  # rounded up, it would be infinite
+    ran = run_on_matrix_units(product(20, 40, 24, type="float"), {"a": a, "b": b}, device, 80)
+    with np.errstate(invalid="ignore"):
+        wanted = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(np.asarray(ran.values[0]).reshape(20, 24), wanted, 1e-4, 1e-5)
 
 
 def test_columns_past_a_slice_are_not_part_of_the_sums(device: Device):
@@ -170,6 +189,6 @@ def test_rows_of_a_constant_begin_where_loads_may():
 
 
 def test_other_types_and_devices_keep_their_kernels():
-    for program, capability in ((product(64, 64, 64, type="float"), 90), (product(64, 64, 64), 0)):
+    for program, capability in ((product(64, 64, 64, type="double"), 90), (product(64, 64, 64), 0)):
         plan = lower(program, with_matrix_units(capability))
         assert not any(s.launch.kernel.matrix for s in plan.kernels)

@@ -15,6 +15,8 @@ _VIEW = 20_000_000
 _lock = Lock()
 _usual: list[tuple[int, int, int]] = []
 """The original thresholds, for each compilation that is running."""
+_frozen = False
+"""True once frozen objects were seen: counting walks through all of them, so it is done once."""
 
 
 @contextmanager
@@ -47,8 +49,10 @@ def lasting() -> Generator[None]:
     Of 50,000 nodes that would take as long as to draw them. Cycles that are garbage wait for the next full
     collection. Frozen objects, of a process that is about to fork, stay frozen.
     """
+    global _frozen  # noqa: PLW0603
     with rarely_collected(_VIEW):
         yield
-        if not gc.get_freeze_count():
+        _frozen = _frozen or gc.get_freeze_count() > 0
+        if not _frozen:
             gc.freeze()
             gc.unfreeze()

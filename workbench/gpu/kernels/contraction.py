@@ -18,7 +18,7 @@ from workbench.gpu.emit.index import Index, Variable, joined, linear
 from workbench.gpu.emit.scalar import Scalar
 from workbench.gpu.emit.tensors import Indices, Tensors
 from workbench.gpu.emit.writer import Writer
-from workbench.gpu.kernels import matrix, rows, warpgroup
+from workbench.gpu.kernels import matrix, matrix_float, rows, warpgroup
 from workbench.gpu.kernels.elementwise import store as store_neighbours
 from workbench.gpu.kernels.kernel import Builder, Launch, Place, blocks_of, work_item
 from workbench.gpu.kernels.narrow import MOST_ROWS, Narrow, cut_for, parts_for
@@ -202,11 +202,15 @@ def launches(lowering: Lowering, product: Product, results: Sequence[Result]) ->
 def _on_matrix_units(
     lowering: Lowering, product: Product, results: Sequence[Result]
 ) -> list[Launch]:
-    blockings = list(matrix.BLOCKINGS)
-    if lowering.machine.matrix == warpgroup.CAPABILITY:
-        blockings += warpgroup.blockings_for(product)
+    if product.heart.inputs[0].shape.type is DType.FLOAT:
+        blockings, make = matrix_float.BLOCKINGS, matrix_float.FloatMatrix
+    else:
+        blockings, make = matrix.BLOCKINGS, matrix.Matrix
+        if lowering.machine.matrix == warpgroup.CAPABILITY:
+            blockings = (*blockings, *warpgroup.blockings_for(product))
     plan = matrix.plan_for(product, blockings)
-    make = warpgroup.Warpgroup if plan.blocking.warps > 1 else matrix.Matrix
+    if plan.blocking.warps > 1:
+        make = warpgroup.Warpgroup
     return _launches(
         lowering, product, results, plan.parts, lambda b, parts: make(b, product, plan.blocking, parts)
     )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
+from workbench.compiler.ir.dtypes import DType
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.matrix_tiles import (
@@ -60,6 +61,8 @@ class Blocking:
     """Stages of the pipeline; by default as many as fit into 48 KiB of shared memory, four at most."""
     warps: int = 1
     """Warps that multiply together: four of them issue one instruction for 64 rows."""
+    size: int = 2
+    """Bytes of an operand's element."""
 
     @property
     def threads(self) -> int:
@@ -69,7 +72,7 @@ class Blocking:
     @property
     def stage(self) -> int:
         """Bytes of a stage."""
-        return (self.rows + self.columns) * self.depth * 2
+        return (self.rows + self.columns) * self.depth * self.size
 
     @property
     def pipeline(self) -> int:
@@ -119,9 +122,9 @@ def _microseconds(product: Product, plan: Plan) -> float:
 
 
 def suits(product: Product) -> bool:
-    """Whether matrix units can multiply the operands: both are half, or both bfloat16."""
+    """Whether matrix units can multiply the operands: both are half, both bfloat16 or both float."""
     types = {i.shape.type for i in product.heart.inputs[:2]}
-    return len(types) == 1 and types <= set(TYPES) and len(product.heart.inputs) < 4
+    return len(types) == 1 and types <= {*TYPES, DType.FLOAT} and len(product.heart.inputs) < 4
 
 
 class Matrix:
@@ -160,10 +163,10 @@ class Matrix:
         self.high, self.wide = blocking.height // self.apart, blocking.width // COLUMNS
         self._place_warp(warp)
         self.loader = Loader(b, self.threads, self.local)
-        first = blocking.rows * blocking.depth * 2
+        first = blocking.rows * blocking.depth * blocking.size
         spans = ((product.a, blocking.rows, 0), (product.b, blocking.columns, first))
         self.tiles = [
-            Tile(operand, side, span, blocking.depth, place, lines=blocking.warps > 1)
+            Tile(operand, side, span, blocking.depth, place, blocking.warps > 1, blocking.size)
             for side, (operand, span, place) in enumerate(spans)
         ]
         self._need()

@@ -12,8 +12,10 @@ from workbench.gpu.emit.writer import Writer
 from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.product import Operand, Source
 
+ACCESS = 16
+"""Bytes of one access: a chunk."""
 CHUNK = 8
-"""Elements of 16 bits in one access of 16 bytes."""
+"""Elements of 16 bits in a chunk."""
 ROWS, COLUMNS, TERMS = 16, 8, 16
 """Rows, columns and terms of a warp's matrix instruction."""
 QUAD = 4
@@ -101,19 +103,28 @@ class Tile:
     """The place in shared memory, in bytes, from the start of a stage."""
     lines: bool = False
     """Whether the chunks are in lines of 128 bytes, as a warp group's instructions read them."""
+    size: int = 2
+    """Bytes of an element."""
 
     @property
     def bytes(self) -> int:
         """Bytes of shared memory."""
-        return self.span * self.depth * 2
+        return self.span * self.depth * self.size
+
+    @property
+    def chunk(self) -> int:
+        """Elements of a chunk."""
+        return ACCESS // self.size
 
     @property
     def near(self) -> int:
         """Chunks along the contiguous axis."""
-        return (self.depth if self.operand.along_k else self.span) // CHUNK
+        return (self.depth if self.operand.along_k else self.span) // self.chunk
 
     def place(self, far: Index, close: Index, w: Writer) -> str:
         """The place of a chunk in the tile, in bytes."""
+        if self.size == 4 and not self.operand.along_k:
+            return paired(far.text(), close.text(), self.near)
         if not self.lines or self.operand.along_k:
             return _swizzled(far.text(), close.text(), self.near)
         high, low = close.divmod(LINE, w)
@@ -133,6 +144,8 @@ class _Chunk:
     """Rows or columns of the operand, and terms."""
     to: str
     """The place in shared memory, in bytes."""
+    count: int
+    """The number of elements."""
 
     def along(self, by: int) -> tuple[Index, Index]:
         """The indices of the element that follows by some along the contiguous axis."""
@@ -143,7 +156,7 @@ class _Chunk:
         """The first element's place in memory; None if it is computed or not aligned."""
         address = self.operand.address
         found = None if address is None else address(t, self.batch, *self.at)
-        if found is None or found.offset.divisor % CHUNK or found.offset.constant % CHUNK:
+        if found is None or found.offset.divisor % self.count or found.offset.constant % self.count:
             return None
         return found
 
@@ -152,16 +165,16 @@ class _Chunk:
         address, first = self.operand.address, self.source(t)
         if address is None or first is None:
             return False
-        others = (address(t, self.batch, *self.along(j)) for j in range(1, CHUNK))
+        others = (address(t, self.batch, *self.along(j)) for j in range(1, self.count))
         return all(o == replace(first, offset=first.offset + j) for j, o in enumerate(others, 1))
 
     def bytes_left(self) -> str:
         """The bytes to load if it begins inside of the operand: fewer at the end of the contiguous axis."""
         side = 1 if self.operand.along_k else 0
-        if self.lens[side] % CHUNK == 0:
-            return "16"
-        left = f"2 * ({self.lens[side]} - ({self.at[side].text()}))"
-        return f"({left} < 16 ? {left} : 16)"
+        if self.lens[side] % self.count == 0:
+            return str(ACCESS)
+        left = f"{ACCESS // self.count} * ({self.lens[side]} - ({self.at[side].text()}))"
+        return f"({left} < {ACCESS} ? {left} : {ACCESS})"
 
 
 class Loader:
@@ -181,7 +194,7 @@ class Loader:
         self.w.need(COPIES)
 
     def fill(
-        self, tile: Tile, batch: Indices, start: Index, count: int, k: Index, terms: int
+        self, tile: Tile, batch: Indices, start: Index, length: int, k: Index, terms: int
     ) -> None:
         """Load a tile into the stage at ``q``; elements out of bounds are 0.
 
@@ -189,18 +202,19 @@ class Loader:
             tile: The tile.
             batch: The index of the matrix.
             start: The first row or column.
-            count: The number of rows or columns of the operand.
+            length: The number of rows or columns of the operand.
             k: The first term.
             terms: The number of terms of the operand.
         """
-        chunks, adjacent = tile.span * tile.depth // CHUNK, False
+        count = tile.chunk
+        chunks, adjacent = tile.span * tile.depth // count, False
         for turn in range(-(-chunks // self.threads)):
             flat = self.local + turn * self.threads
             far, close = flat.divmod(tile.near, self.w)
             to = f"q + {tile.first} + {tile.place(far, close, self.w)}"
-            own, term = (far, close * CHUNK) if tile.operand.along_k else (close * CHUNK, far)
+            own, term = (far, close * count) if tile.operand.along_k else (close * count, far)
             spare = (turn + 1) * self.threads > chunks
-            chunk = _Chunk(tile.operand, batch, (start + own, k + term), (count, terms), to)
+            chunk = _Chunk(tile.operand, batch, (start + own, k + term), (length, terms), to, count)
             # Further chunks are in other rows, at the same places along the axis.
             adjacent = adjacent if turn else chunk.is_adjacent(self.t)
             with self.w.block(f"if ({flat.text()} < {chunks})" if spare else ""):
@@ -222,14 +236,15 @@ class Loader:
 
     def _compute(self, chunk: _Chunk) -> None:
         """Compute adjacent elements, and store them in shared memory."""
-        w, t, lanes = self.w, self.t, CHUNK
+        w, t, count = self.w, self.t, chunk.count
+        lanes = count
         while chunk.operand.unit % lanes:
             lanes //= 2
-        vector = vector_type(w, "u16", CHUNK)
+        vector = vector_type(w, "f32" if count == ACCESS // 4 else "u16", count)
         name = w.name("h")
         w.line(f"{vector} {name};")
         t.lanes = lanes
-        for first in range(0, CHUNK, lanes):
+        for first in range(0, count, lanes):
             condition = t.inside(chunk.along(first), chunk.lens)
             with w.block(f"if ({condition})" if condition != "1" else ""):
                 for j in range(first, first + lanes):
@@ -267,9 +282,14 @@ def read(tile: Tile, start: Index, lane: Index, registers: str, w: Writer) -> st
     return f"{load}({registers} + i * 4, q + {tile.first} + {place})"
 
 
+def paired(far: str, close: str, near: int) -> str:
+    """The place of a chunk of floats in bytes: exchanged so that two chunks of 4 rows use all banks."""
+    return f"(({far}) * {near} + (({close}) ^ ({far} & 3) * 2)) * {ACCESS}"
+
+
 def _swizzled(far: str, close: str, near: int) -> str:
     """The place of a chunk in bytes: rows of ``near`` chunks, exchanged so that 8 rows use all banks."""
     shift = {2: 2, 4: 1}.get(near, 0)
     mask = min(near, LINE) - 1
     turned = f"({far} >> {shift} & {mask})" if shift else f"({far} & {mask})"
-    return f"(({far}) * {near} + (({close}) ^ {turned})) * 16"
+    return f"(({far}) * {near} + (({close}) ^ {turned})) * {ACCESS}"
