@@ -10,6 +10,7 @@ from workbench.compiler.ir.dtypes import DType
 from workbench.compiler.ir.instruction import Instruction
 from workbench.compiler.ir.operation import Operation
 from workbench.compiler.ir.shape import Shape
+from workbench.compiler.ops.broadcast import Multibroadcast
 from workbench.compiler.ops.contract import Dot, QuantDot
 from workbench.compiler.ops.view import Transpose
 from workbench.compiler.report.result import kernel_text
@@ -126,7 +127,15 @@ def dot_product(lowering: Lowering, heart: Instruction) -> Product | None:
         value, address = _element(heart, side), _address(heart, side)
         return Operand(value, along, k if along else own, size, address=address)
 
-    return Product(heart, tuple(lens), m, n, k, operand(0, m), operand(1, n), _as_stored)
+    made = Product(heart, tuple(lens), m, n, k, operand(0, m), operand(1, n), _as_stored)
+    return made.stacked() if made.batch > 1 and m <= MOST_ROWS and _is_shared(heart) else made
+
+
+def _is_shared(heart: Instruction) -> bool:
+    """Whether all matrices of a batch are multiplied with the same one."""
+    second = heart.inputs[1]
+    is_repeated = isinstance(second.op, Multibroadcast) and len(heart.inputs) < 4
+    return is_repeated and all(n == 1 for n in second.inputs[0].shape.lens[:-2])
 
 
 def _as_stored(w: Writer, batch: Indices, row: Index, column: Index) -> Indices:  # noqa: ARG001

@@ -33,7 +33,9 @@ def _columns(product: Product) -> int:
     if not product.b.along_k:
         return _divisor(product.n)
     wanted = -(-_WORK // (product.m * product.k))
-    return min(c for c in range(1, product.n + 1) if product.n % c == 0 and c >= min(wanted, product.n))
+    return min(
+        c for c in range(1, product.n + 1) if product.n % c == 0 and c >= min(wanted, product.n)
+    )
 
 
 class Rows:
