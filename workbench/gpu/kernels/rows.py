@@ -72,6 +72,7 @@ class Rows:
         """One column after the other: its terms are adjacent, and added up in several sums."""
         w, p = self.w, self.product
         whole = p.k // _LANES
+        w.line(f"{p.work} r[{p.m * self.columns}];")
         with w.loop(self.columns) as column:
             at = self.first + column
             w.line(f"{p.work} p[{p.m * _LANES}];")
@@ -85,7 +86,8 @@ class Rows:
                 total = w.variable(p.work, "0")
                 with w.loop(_LANES, unroll=True) as lane:
                     w.line(f"{total} += p[{(lane + row * _LANES).text()}];")
-                store([(self.batch, Index((), row), at)], [total])
+                w.line(f"r[{(column + row * self.columns).text()}] = {total};")
+        self._store(store)
 
     def _by_term(self, store: Store) -> None:
         """One term after the other, for all columns: their elements are adjacent."""
@@ -94,8 +96,12 @@ class Rows:
         w.line(f"for (i32 e = 0; e < {p.m * self.columns}; ++e) r[e] = 0;")
         with w.loop(p.k) as k, w.loop(self.columns) as column:
             self._terms(self.first + column, k, "r", self.columns, column)
-        with w.loop(self.columns) as column:
-            for row in range(p.m):
+        self._store(store)
+
+    def _store(self, store: Store) -> None:
+        """Store all sums, in a loop of its own that compilers make vectors of."""
+        with self.w.loop(self.columns) as column:
+            for row in range(self.product.m):
                 total = f"r[{(column + row * self.columns).text()}]"
                 store([(self.batch, Index((), row), self.first + column)], [total])
 
