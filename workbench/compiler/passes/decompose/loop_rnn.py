@@ -113,7 +113,10 @@ class _Looped:
     # Before the loop
 
     def _fed(self) -> Instruction:
-        """The sequence times its weights, plus biases that can be added before, ``[S, B, D · G · H]``."""
+        """The sequence times its weights, plus biases that can be added before.
+
+        For one direction ``[S, B, G · H]``; for both ``[S, D, B, G · H]``, each in the order of its steps.
+        """
         b, (steps, count, batch, _) = self.b, self._lens
         x, w = self.b.root.inputs[_SEQUENCE], self.b.root.inputs[_W]
         width, columns = x.shape.lens[2], count * self._wide
@@ -123,7 +126,15 @@ class _Looped:
         if (bias := _operand(b.root, _BIAS)) is not None:
             early = b.reshape(self._early(bias), (columns,))
             fed = b("add", fed, b("broadcast", early, axis=1, out_lens=fed.shape.lens))
-        return b.reshape(fed, (steps, batch, columns))
+        fed = b.reshape(fed, (steps, batch, columns))
+        if count == 1:
+            return fed
+        parts = [
+            b("slice", fed, axes=(2,), starts=(d * self._wide,), ends=((d + 1) * self._wide,))
+            for d in range(count)
+        ]
+        parts[1] = b("reverse", parts[1], axes=(0,))
+        return b("concat", *[b("unsqueeze", part, axes=(1,)) for part in parts], axis=1)
 
     def _early(self, bias: Instruction) -> Instruction:
         """The sum of both biases, ``[D, G · H]``, without the one that a reset gate scales."""
@@ -213,14 +224,10 @@ class _Looped:
 
     def _turn(self, fed: Value, number: Value) -> Value:
         """The part of the sequence that each direction reads in an iteration, ``[D, B, G · H]``."""
-        wide, builder = self._wide, fed.builder
-        parts: list[Instruction] = []
-        for d in range(self._lens[1]):
-            turned = int(self.network.direction.reverses(d))
-            row = fed.apply("scan_slice", number, axis=0, direction=turned)
-            parts.append(row[:, :, d * wide : (d + 1) * wide].instruction)
-        whole = parts[0] if len(parts) == 1 else builder.module.add("concat", *parts, axis=0)
-        return builder.of(whole)
+        if self._lens[1] > 1:
+            return fed.apply("scan_slice", number, axis=0).apply("squeeze", axes=(0,))
+        turned = int(self.network.direction.reverses(0))
+        return fed.apply("scan_slice", number, axis=0, direction=turned)
 
     def _masked(
         self,
