@@ -22,9 +22,7 @@ OPTIONS = {"b", "lens", "h", "c", "p"}
 """A bias, lengths, the first hidden and cell states, peepholes."""
 CASES: dict[str, tuple[str, str, str, set[str]]] = {
     "rnn forward": ("rnn", "forward", "", set()),
-    "rnn, lengths, relu": ("rnn", "reverse", "actv_func={relu}", {"b", "lens"}),
     "rnn, two functions": ("rnn", "bidirectional", "actv_func={tanh, relu}", {"b", "lens", "h"}),
-    "gru forward": ("gru", "forward", "", {"b", "h"}),
     "gru, reset later": ("gru", "forward", "linear_before_reset=1", {"b"}),
     "gru, clipped": ("gru", "reverse", "linear_before_reset=1,clip=0.2", {"b", "lens"}),
     "gru bidirectional": ("gru", "bidirectional", "", {"b", "lens", "h"}),
