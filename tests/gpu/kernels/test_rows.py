@@ -46,6 +46,7 @@ CASES = [
     ("float", 1, 16, 1, (), True),
     ("float", 1, 37, 48, (), True),
     ("float", 3, 33, 20, (2,), True),
+    ("float", 2, 300, 521, (), True),
     ("float", 1, 5, 16, (), False),
     ("float", 2, 40, 96, (3, 2), False),
     ("float", 4, 7, 1040, (), False),

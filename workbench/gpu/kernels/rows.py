@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from workbench.gpu.emit.index import Index, Variable
 from workbench.gpu.kernels.kernel import Builder
 from workbench.gpu.kernels.product import Product, Store, as_work, split_over
@@ -19,7 +22,8 @@ _WIDEST = 512
 
 def suits(product: Product) -> bool:
     """Whether there are few rows, and enough adjacent elements of the large operand for vectors."""
-    if product.m > MOST_ROWS:
+    is_window = product.a.inner or product.b.inner
+    if product.m > MOST_ROWS or is_window:
         return False
     return product.k >= _LANES if product.b.along_k else _divisor(product.n) >= _LANES
 
@@ -32,10 +36,9 @@ def _divisor(n: int) -> int:
 def _columns(product: Product) -> int:
     if not product.b.along_k:
         return _divisor(product.n)
-    wanted = -(-_WORK // (product.m * product.k))
-    return min(
-        c for c in range(1, product.n + 1) if product.n % c == 0 and c >= min(wanted, product.n)
-    )
+    most = min(-(-_WORK // (product.m * product.k)), _WIDEST)
+    blocks = -(-product.n // most)
+    return -(-product.n // blocks)
 
 
 class Rows:
@@ -53,7 +56,7 @@ class Rows:
         self.b, self.w, self.product = b, b.w, product
         self.columns = _columns(product)
         self.part = Index()
-        tiles = product.n // self.columns
+        tiles = -(-product.n // self.columns)
         self.blocks = product.batch * tiles
         number = self.w.define(self.w.integer_type, "GROUP(0)", "g")
         block = Variable(number, 0, self.blocks - 1)
@@ -73,7 +76,7 @@ class Rows:
         w, p = self.w, self.product
         whole = p.k // _LANES
         w.line(f"{p.work} r[{p.m * self.columns}];")
-        with w.loop(self.columns) as column:
+        with self._each() as column:
             at = self.first + column
             w.line(f"{p.work} p[{p.m * _LANES}];")
             w.line(f"for (i32 e = 0; e < {p.m * _LANES}; ++e) p[e] = 0;")
@@ -100,10 +103,19 @@ class Rows:
 
     def _store(self, store: Store) -> None:
         """Store all sums, in a loop of its own that compilers make vectors of."""
-        with self.w.loop(self.columns) as column:
+        with self._each() as column:
             for row in range(self.product.m):
                 total = f"r[{(column + row * self.columns).text()}]"
                 store([(self.batch, Index((), row), self.first + column)], [total])
+
+    @contextmanager
+    def _each(self) -> Generator[Index]:
+        """A loop over the block's columns, of which the last block may have fewer."""
+        w, n = self.w, self.product.n
+        with w.loop(self.columns) as column:
+            if n % self.columns:
+                w.line(f"if ({(self.first + column).text()} >= {n}) break;")
+            yield column
 
     def _terms(self, column: Index, k: Index, sums: str, stride: int, lane: Index) -> None:
         """Add the product of one term in each row to its sum."""
