@@ -62,8 +62,10 @@ def _loop(*, stops: bool) -> onnx.ModelProto:
     go = body.input("go", [], np.bool_)
     grown = body.add("Tanh", body.add("MatMul", body.input("carried", [1, SIZE]), w))
     total = body.add("Add", body.input("total", [1, 1]), 1.0)
-    more = body.add("Less", body.add("ReduceMax", total, keepdims=0), float(TIMES))
-    body.output(more if stops else body.add("Identity", go), "more", [], np.bool_)
+    more = body.add("Identity", go)
+    if stops:
+        more = body.add("Less", body.add("ReduceMax", total, keepdims=0), float(TIMES))
+    body.output(more, "more", [], np.bool_)
     body.output(grown, "grown", [1, SIZE])
     body.output(total, "sum", [1, 1])
     start = np.zeros((1, 1), np.float32)
