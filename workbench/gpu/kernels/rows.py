@@ -80,7 +80,7 @@ class Rows:
             at = self.first + column
             w.line(f"{p.work} p[{p.m * _LANES}];")
             w.line(f"for (i32 e = 0; e < {p.m * _LANES}; ++e) p[e] = 0;")
-            with w.loop(whole) as turn, w.loop(_LANES, unroll=True) as lane:
+            with w.loop(whole, prefix="k") as turn, w.loop(_LANES, unroll=True) as lane:
                 self._terms(at, turn * _LANES + lane, "p", _LANES, lane)
             if rest := p.k - whole * _LANES:
                 with w.loop(rest) as lane:
@@ -97,7 +97,7 @@ class Rows:
         w, p = self.w, self.product
         w.line(f"{p.work} r[{p.m * self.columns}];")
         w.line(f"for (i32 e = 0; e < {p.m * self.columns}; ++e) r[e] = 0;")
-        with w.loop(p.k) as k, w.loop(self.columns) as column:
+        with w.loop(p.k, prefix="k") as k, w.loop(self.columns) as column:
             self._terms(self.first + column, k, "r", self.columns, column)
         self._store(store)
 
