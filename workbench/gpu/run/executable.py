@@ -360,7 +360,7 @@ class Executable:
         if isinstance(step, KernelStep):
             self._start(ready, step, stream)
         elif isinstance(step, BranchStep):
-            chosen = 0 if self._value(step.condition, stream).reshape(-1)[0] else 1
+            chosen = 0 if self._number(step.condition, stream) else 1
             for inner in ready.branches[chosen]:
                 self._do(inner, stream)
         elif isinstance(step, LoopStep):
@@ -396,8 +396,11 @@ class Executable:
         finally:
             self._renamed = outer
 
-    def _number(self, place: Place, stream: Stream) -> int:
-        return int(self._value(place, stream).reshape(-1)[0])
+    def _number(self, place: Place, stream: Stream) -> Any:
+        """The first element of a value."""
+        flat = np.empty(place.offset + 1, place.shape.type.numpy)
+        self.device.download(flat, self._at(place.root), stream)
+        return flat[place.offset]
 
     def _tell(self, step: Step, hook: Hook, stream: Stream) -> None:
         """Call the hook with the value, if the step is the last one of its instruction."""

@@ -89,7 +89,7 @@ def swapped(step: LoopStep, rename: Rename) -> Rename:
     return {**rename, **{r: rename.get(o, o) for r, o in step.swapped.items()}}
 
 
-def iterations(step: LoopStep, read: Callable[[Place], int]) -> Iterator[int]:
+def iterations(step: LoopStep, read: Callable[[Place], Any]) -> Iterator[int]:
     """The numbers of the iterations of a loop, each when it is sure that it runs.
 
     Args:
@@ -99,7 +99,7 @@ def iterations(step: LoopStep, read: Callable[[Place], int]) -> Iterator[int]:
     Raises:
         EvaluationError: There are more iterations than the stacked results have room for.
     """
-    limit = step.count if isinstance(step.count, int) else read(step.count)
+    limit = step.count if isinstance(step.count, int) else int(read(step.count))
     for number in range(limit):
         asks = step.condition is not None and (not step.settled or not number)
         if step.condition is not None and asks and not read(step.condition):
